@@ -8,14 +8,20 @@ PY := $(VENV)/bin/python
 CORE := checkers/_core.abi3.so
 RUST := checkers/native/Cargo.toml checkers/native/Cargo.lock $(wildcard checkers/native/src/*.rs checkers/native/src/*/*.rs)
 UV := $(shell command -v uv 2>/dev/null)
+CARGO := $(shell command -v cargo 2>/dev/null)
 
 .PHONY: help setup demo test test-long check bench bench-checkers bench-spark-check bench-spark-transactions fuzz soak soak-kafka soak-kills soak-plants
-.PHONY: failover clean test-paused
+.PHONY: failover clean test-paused site pictures reference preflight side-by-side
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
-setup: $(VENV)/.archives  ## everything a run needs: environment, native core, Java start-up archives
+setup:  ## everything a run needs: environment, native core, Java start-up archives
+	@# Side by side: the core needs no package when cargo is there, and the archives need no core.
+	@$(MAKE) --no-print-directory -j 2 side-by-side
+
+side-by-side: $(VENV)/.ready $(CORE) $(VENV)/.archives
+	@:
 
 demo: setup  ## two real clusters under attack, two reports, an index of both by Spark (75 seconds)
 	@$(PY) -m fencepost.harness.cli demo
@@ -34,14 +40,14 @@ test-paused: setup  ## every test but the long ones, each asleep at some lines: 
 	@$(PY) -m pytest -q -p tests.pauses.plugin --pauses-seed "$(or $(SEED),1)" -n 6 --dist loadscope --no-loadscope-reorder \
 		-m "not long and not alone" tests
 
-check: $(CORE)  ## formatting, lint, types, the native core's own tests
+check: $(VENV)/.ready $(CORE)  ## formatting, lint, types, the native core's own tests
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(PY) -m mypy
 	$(PY) -m mypy.stubtest fencepost.checkers._core
 	cd checkers/native && cargo test -q
 
-bench: setup  ## the figures of docs/benchmarks.md, measured on this machine
+bench: setup  ## the figures of docs/reference/benchmarks.md, measured on this machine
 	@$(PY) -m bench
 
 bench-checkers: setup  ## our checker and Porcupine in turns: 20 minutes, or 4 with QUICK=1; SEED= repeats a run
@@ -62,7 +68,7 @@ soak: setup  ## the demo's runs and the barrier control, ten times each
 soak-kafka: setup  ## a controller cut from its quorum, ten times each on the release with KAFKA-15489 and on the newest
 	@$(PY) -m tests.runs.soak soak-kafka
 
-failover: setup  ## how long Kafka is without a controller, against the number of partitions: table and picture into docs/
+failover: setup  ## how long Kafka is without a controller, against the number of partitions: table and picture into docs/reference/
 	@$(PY) -m tests.campaigns.failover_curve
 
 soak-plants: setup  ## ten thousand runs of correct stores in memory, none of which may be accused (RUNS= of each fake)
@@ -71,28 +77,59 @@ soak-plants: setup  ## ten thousand runs of correct stores in memory, none of wh
 soak-kills: setup  ## fifty runs on containers whose harness is killed: nothing may be left
 	@$(PY) -m tests.runs.kill_soak
 
-clean:  ## remove what set-up made in this folder
-	rm -rf $(VENV) $(CORE) checkers/native/target .mypy_cache .ruff_cache .pytest_cache .hypothesis
+site: .venv-site/.ready  ## the documents as a site with search, in site/: strict, nothing loaded from any host
+	@NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build -q -f mkdocs.yml
+	@echo "site/index.html; search needs a server: $(PYTHON) -m http.server -d site"
 
-$(VENV)/.ready: pyproject.toml requirements.lock tools/preflight.sh
-	@bash tools/preflight.sh $(PYTHON)
+pictures: setup  ## the tutorial's pictures, of a fresh run's report (Chromium)
+	@$(PY) -m fencepost.harness.cli run --system example --workload register --nemesis partition:leader \
+		-O defect=stale-reads --time-limit 8s --results results/pictures; test $$? -eq 1
+	@$(PY) -m tools.pictures "$$(ls -d results/pictures/*/* | tail -1)"
+
+reference:  ## the pages of docs/ that are made from the program
+	@$(PY) -m tools.reference --write
+	@$(PY) tools/facts_page.py
+	@$(PY) -m tools.rooms --write
+
+clean:  ## remove what set-up made in this folder
+	rm -rf $(VENV) .venv-site site $(CORE) checkers/native/target .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+preflight:
+	@test -e $(VENV)/.ready || bash tools/preflight.sh $(PYTHON)
+
+$(VENV)/.ready: pyproject.toml requirements.lock tools/preflight.sh | preflight
 ifneq ($(UV),)
 	uv venv -q --allow-existing --python $(PYTHON) $(VENV)
 	uv pip install -q --python $(PY) --require-hashes -r requirements.lock
 else
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@# Each module is compiled when it is first imported; most never are.
+	$(PY) -m pip install -q --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
 endif
 	@# The tree itself is on the path by one .pth file and one script: no build, no stale copy.
 	@$(PY) tools/install_tree.py
 	@touch $@
 
+.venv-site/.ready: tools/requirements-site.lock
+	$(PYTHON) -m venv .venv-site
+	.venv-site/bin/pip install -q --disable-pip-version-check --require-hashes -r tools/requirements-site.lock
+	@touch $@
+
+ifneq ($(CARGO),)
+$(CORE): $(RUST) | preflight
+	@echo "building the native core"
+	@PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 cargo build -q --release --locked --lib \
+		--manifest-path checkers/native/Cargo.toml --target-dir checkers/native/target
+	@cp checkers/native/target/release/libfencepost_core.so $@.new && mv $@.new $@
+else
+# maturin, of the environment, fetches a Rust of its own.
 $(CORE): $(VENV)/.ready $(RUST)
 	@echo "building the native core"
 	@rm -rf $(VENV)/wheels
 	@$(VENV)/bin/maturin build -q --release --interpreter $(PY) -o $(VENV)/wheels
 	@$(PY) tools/take_core.py $(VENV)/wheels $(CORE)
+endif
 
-$(VENV)/.archives: $(CORE)
+$(VENV)/.archives: $(VENV)/.ready
 	@$(PY) -m fencepost.harness.cli prepare
 	@touch $@

@@ -1,4 +1,4 @@
-"""`make bench`: every figure of docs/benchmarks.md, measured one after the other, and written there.
+"""`make bench`: every figure of docs/reference/benchmarks.md, measured one after the other, and written there.
 
 Medians; the machine's load stands beside them. `python -m bench NAME...` measures some modules only and renews
 their rows.

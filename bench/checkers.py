@@ -37,7 +37,7 @@ _CHILD_S: Final = 300
 
 
 def run(repeats: int = 7) -> list[Figure]:
-    """Medians of `repeats`, one child process per case."""
+    """Measure each case in a child process; the figures are medians of `repeats`."""
     figures = []
     for name in CASES:
         command = [sys.executable, "-m", "bench.checkers", name, str(repeats)]
@@ -59,7 +59,7 @@ def run(repeats: int = 7) -> list[Figure]:
 
 
 def history(values: int, info: float) -> History:
-    """Keys one after the other: about `OPERATIONS` operations of a correct register with `CLIENTS` clients per key."""
+    """Simulate about `OPERATIONS` operations of a correct register, key after key, with `CLIENTS` clients per key."""
     rng = random.Random(1)
     events: list[OpEvent] = []
     process = 0
@@ -68,21 +68,21 @@ def history(values: int, info: float) -> History:
         operations=round(OPERATIONS / KEYS * (1.18 if values else 1.0)), clients=CLIENTS, values=values, info=info
     )
     for key in range(KEYS):
-        told: list[tuple[float, dict[str, Any]]] = []
+        rows: list[tuple[float, dict[str, Any]]] = []
         for row in valid_history(rng, shape):
             process += 1
             same = {"process": process, "f": ("read", "write", "cas")[row.f], "node": "n1", "key": f"r{key}"}
             value: Any = [row.a or None, row.b] if row.f == CAS else row.a or None
-            told.append((row.invoked, {**same, "type": Outcome.INVOKE, "value": None if row.f == READ else value}))
+            rows.append((row.invoked, {**same, "type": Outcome.INVOKE, "value": None if row.f == READ else value}))
             if row.returned != NEVER:
-                told.append((row.returned, {**same, "type": Outcome.OK, "value": value}))
-        for _, fields in sorted(told, key=lambda event: event[0]):
+                rows.append((row.returned, {**same, "type": Outcome.OK, "value": value}))
+        for _, fields in sorted(rows, key=lambda event: event[0]):
             events.append(OpEvent(index=len(events), time_ns=len(events) * 1000, **fields))
     return History(events)
 
 
 def measure(case: str, repeats: int) -> dict[str, Any]:
-    """One case in this process."""
+    """Measure one case in this process."""
     values, info = CASES[case]
     given = history(values, info)
     operations = given.operations

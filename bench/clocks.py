@@ -76,24 +76,24 @@ def run(repeats: int = 1000) -> list[Figure]:
 
 
 def _costs() -> dict[str, dict[str, float]]:
-    """ns per call, by clock: programs as they are and armed ones take turns, so that both meet the same machine."""
+    """Return ns per call, by clock. Plain and armed programs take turns, so that the machine is the same for both."""
     from fencepost.harness.runtime.clocks.process import ClockedProcess
     from fencepost.harness.runtime.clocks.setting import RATE_ONE, ClockSetting, Settings
 
     full = ClockSetting(
         base_ns=1, offset_ns=10**9, extra_rate=RATE_ONE // 20, period_ns=10**7, delta_ns=10**9, length_ns=2**62
     )
-    found: dict[str, list[dict[str, float]]] = {"plain": [], "armed": []}
+    costs: dict[str, list[dict[str, float]]] = {"plain": [], "armed": []}
     with built() as program:
         for _ in range(_CALLS):
-            for kind, said in found.items():
-                with running(str(program), "cost") as asked:
+            for kind, rounds in costs.items():
+                with running(str(program), "cost") as child:
                     if kind == "armed":
-                        process = ClockedProcess(asked.pid)
+                        process = ClockedProcess(child.pid)
                         process.arm(Settings(full, full))
                         process.close()
-                    said.append(asked.ask())
+                    rounds.append(child.ask())
     return {
-        kind: {clock: statistics.median(each[clock] for each in said) for clock in ("wall", "monotonic")}
-        for kind, said in found.items()
+        kind: {clock: statistics.median(each[clock] for each in rounds) for clock in ("wall", "monotonic")}
+        for kind, rounds in costs.items()
     }

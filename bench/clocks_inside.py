@@ -27,7 +27,7 @@ _S: Final = 10**9
 
 
 async def changes(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
-    """A healthy cluster; n1 armed and disarmed, changed again and again, and the whole fault as a run has it."""
+    """On a healthy cluster, arm and disarm n1, change its clocks many times, and carry out the whole fault."""
     scene = Scene(lab, args["system"])
     await scene.start()
     node, clocks = lab.nodes["n1"], scene.fault._clocks
@@ -78,7 +78,7 @@ async def changes(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
 
 
 async def soak(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
-    """etcd at full load while each node's clock is skewed in a way of its own; errors, terms and the host's clock."""
+    """Load etcd while each node's clock is skewed differently; return errors, terms and the host's clock."""
     scene = Scene(lab, "etcd")
     await scene.start()
     began = _host_ns()
@@ -142,7 +142,7 @@ class _Counted:
 
 
 async def _flip(clocks: Any, kept: Any, counted: _Counted) -> None:
-    """Ahead and behind, by the harness itself."""
+    """Set a clock ahead and behind, from the harness itself."""
     while True:
         side = 120 * _S if counted.changes % 2 else -120 * _S
         clocks.set(kept, Settings(wall=ClockSetting(offset_ns=side)))
@@ -151,7 +151,7 @@ async def _flip(clocks: Any, kept: Any, counted: _Counted) -> None:
 
 
 def _host_ns() -> int:
-    """The machine's wall clock less its raw monotonic one: moves only when somebody sets or slews the wall clock."""
+    """Return the wall clock less the raw monotonic clock; it moves only if somebody sets or slews the wall clock."""
     best = None
     for _ in range(50):
         before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)

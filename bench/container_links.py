@@ -35,34 +35,34 @@ def run() -> list[Figure]:
     for kind, (way, wanted) in _WAYS.items():
         with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
             try:
-                found = asyncio.run(_measure(kind, Path(folder)))
+                medians = asyncio.run(_measure(kind, Path(folder)))
             except Skipped as reason:
                 print(f"  not measured: {reason.msg}", flush=True)
                 continue
         figures += [
             Figure(
                 f"containers: split on all nodes {way}",
-                found["split"],
+                medians["split"],
                 "ms",
                 wanted,
-                f"3 nodes cut off from each other, call of apply() to its return; p99 {found['split p99']:.3f} ms "
-                f"of {_COMMITS}; its healing {found['heal']:.3f} (p99 {found['heal p99']:.3f}) ms",
+                f"3 nodes cut off from each other, call of apply() to its return; p99 {medians['split p99']:.3f} ms "
+                f"of {_COMMITS}; its healing {medians['heal']:.3f} (p99 {medians['heal p99']:.3f}) ms",
             ),
             Figure(
                 f"containers: probe of all links {way}",
-                found["probe"],
+                medians["probe"],
                 "ms",
                 "-",
-                f"12 links of 3 nodes and the client, all open; p99 {found['probe p99']:.3f} ms of {_PROBES}; "
-                f"network and side-cars up in {found['open']:.2f} s, nodes started and all links probed "
-                f"{found['start']:.2f} s later",
+                f"12 links of 3 nodes and the client, all open; p99 {medians['probe p99']:.3f} ms of {_PROBES}; "
+                f"network and side-cars up in {medians['open']:.2f} s, nodes started and all links probed "
+                f"{medians['start']:.2f} s later",
             ),
         ]
-        if "attach" in found:
+        if "attach" in medians:
             figures.append(
                 Figure(
                     f"containers: process made to links enforced again {way}",
-                    found["attach"],
+                    medians["attach"],
                     "ms",
                     "-",
                     "restart of a node in a partition; an upper bound, most of it before the server is executed",
@@ -76,7 +76,7 @@ async def _measure(kind: str, folder: Path) -> dict[str, float]:
     async with scene(kind, folder) as it:
         opened = time.perf_counter()
         await it.start_all()
-        found = {"open": opened - begun, "start": time.perf_counter() - opened}
+        medians = {"open": opened - begun, "start": time.perf_counter() - opened}
         split = {Link(a, b): Effect.DROP for a, b in permutations(it.names, 2)}
         applied, healed, probed = [], [], []
         for _ in range(_COMMITS):
@@ -93,15 +93,15 @@ async def _measure(kind: str, folder: Path) -> dict[str, float]:
             probed.append(time.perf_counter() - start)
             assert set(reaches.values()) == {Reach.OPEN}
         for name, times in (("split", applied), ("heal", healed), ("probe", probed)):
-            found[name] = statistics.median(times) * 1e3
-            found[f"{name} p99"] = sorted(times)[len(times) * 99 // 100] * 1e3
+            medians[name] = statistics.median(times) * 1e3
+            medians[f"{name} p99"] = sorted(times)[len(times) * 99 // 100] * 1e3
         if kind == "rules":
-            found["attach"] = statistics.median([await _restart(it, split) for _ in range(5)])
-    return found
+            medians["attach"] = statistics.median([await _restart(it, split) for _ in range(5)])
+    return medians
 
 
 async def _restart(it: Scene, split: dict[Link, Effect]) -> float:
-    """Restart a node in a partition, which must be there afterwards; milliseconds without its links at most."""
+    """Restart a node in a partition, which must hold afterwards; return for how many ms, at most, it did not."""
     await it.network.apply(1, split)
     await it.kill("n1")
     await it.start("n1")

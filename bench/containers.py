@@ -19,7 +19,7 @@ _IMAGES = ("java", "python", "etcd", "zookeeper", "kraft", "kafka-zk", "toxiprox
 
 
 def run(repeats: int = 5) -> list[Figure]:
-    """Nothing where no container engine answers."""
+    """Measure the figures; none if no container engine answers."""
     if not engine_answers():
         print("  no container engine answers: nothing measured; start one, or set DOCKER_HOST", flush=True)
         return []
@@ -34,15 +34,15 @@ def run(repeats: int = 5) -> list[Figure]:
 
 
 def first_write(system: str, workload: str, f: str, target_s: int, repeats: int, who: str = "three nodes") -> Figure:
-    """From the command to the first operation `f` of the workload that was acknowledged."""
+    """Return the seconds from the command to the first acknowledged operation `f` of the workload."""
     load = os.getloadavg()[0]
-    taken = sorted(_start_to_write(system, workload, f) for _ in range(repeats))
+    times = sorted(_start_to_write(system, workload, f) for _ in range(repeats))
     return Figure(
         f"{system} on containers, from `run` to the first acknowledged write",
-        statistics.median(taken),
+        statistics.median(times),
         "s",
         f"at most {target_s} s",
-        f"{who}, links by rules, interpreter start included; {taken[0]:.2f} to {taken[-1]:.2f} s in {repeats};"
+        f"{who}, links by rules, interpreter start included; {times[0]:.2f} to {times[-1]:.2f} s in {repeats};"
         f" load {load:.1f}",
     )
 
@@ -70,7 +70,7 @@ def _start_to_write(system: str, workload: str, f: str) -> float:
 
 
 def images(what: str, names: Sequence[str], *, cold: bool) -> Figure:
-    """These images from nothing: none of them on the engine; `cold`: our own, Go's and Maven's caches empty as well."""
+    """Build these images, none of which the engine has; `cold`: with our own, Go's and Maven's caches empty too."""
     from fencepost.harness.runtime.containers.engine.engine import connect
 
     client = connect()
@@ -94,11 +94,11 @@ def images(what: str, names: Sequence[str], *, cold: bool) -> Figure:
             timeout=600,
             check=True,
         )
-        taken = time.monotonic() - began
+        length_s = time.monotonic() - began
     caches = "every cache empty, Go's and Maven's too" if cold else "downloads and Go's builds cached"
     return Figure(
         f"{what}, {'everything fetched' if cold else 'parts at hand'}",
-        taken,
+        length_s,
         "s",
         "at most 90 s" if cold else "-",
         f"{len(names)} images, none on the engine before; {caches}",

@@ -8,7 +8,7 @@ _IMAGES = ("kraft", "kafka-zk")
 
 
 def run(repeats: int = 5) -> list[Figure]:
-    """Nothing where no container engine answers."""
+    """Measure the figures; none if no container engine answers."""
     if not engine_answers():
         print("  no container engine answers: nothing measured; start one, or set DOCKER_HOST", flush=True)
         return []

@@ -1,15 +1,15 @@
-"""`docs/benchmarks.md`: sections between marks, replaced by what was measured; the words around them stay."""
+"""Writes `docs/reference/benchmarks.md`: replaces the sections between marks, and keeps the text around them."""
 
 import platform
 import time
 from pathlib import Path
 from typing import Final
 
-DOCUMENT: Final = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
+DOCUMENT: Final = Path(__file__).resolve().parents[1] / "docs" / "reference" / "benchmarks.md"
 
 
 def machine_line() -> str:
-    """The machine's load and make, in one line; never its name."""
+    """Return the machine's make and load in one line, without its name."""
     load = Path("/proc/loadavg").read_text(encoding="ascii").split()[0]
     cpu = next(
         (
@@ -23,13 +23,13 @@ def machine_line() -> str:
 
 
 def read_section(name: str) -> list[str]:
-    """The lines between the marks of section `name`."""
+    """Return the lines between the marks of section `name`."""
     text = DOCUMENT.read_text(encoding="utf-8")
     return text.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- /{name} -->")[0].splitlines()
 
 
 def write_section(name: str, lines: list[str]) -> None:
-    """Replace what stands between `<!-- name -->` and `<!-- /name -->`."""
+    """Replace the lines between `<!-- name -->` and `<!-- /name -->`."""
     text = DOCUMENT.read_text(encoding="utf-8")
     begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
     before, _, rest = text.partition(begin)

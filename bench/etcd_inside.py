@@ -20,7 +20,7 @@ _START_S: Final = 20.0
 
 
 async def first_write(lab: Lab, args: dict[str, Any]) -> float:
-    """Seconds from the first server's exec to the first write that one of them acknowledges."""
+    """Return the seconds from the first server's exec to the first acknowledged write."""
     await lab.realise(ETCD.specs(lab.layout, ETCD.releases.resolve(ETCD.releases.default), ETCD.profile.options()))
     began = time.monotonic()
     for node in lab.nodes.values():
@@ -42,7 +42,7 @@ async def first_write(lab: Lab, args: dict[str, Any]) -> float:
 
 
 async def load(lab: Lab, args: dict[str, Any]) -> list[dict[str, float]]:
-    """The register workload as fast as it goes: `workers` of them, `repeats` times `seconds`."""
+    """Run the register workload at full speed with `workers` workers, `repeats` times for `seconds`."""
     await first_write(lab, args)
     async with asyncio.timeout(_START_S):
         while await ETCD.healthy(lab.layout) is not None:
@@ -90,7 +90,7 @@ async def run_register(lab: Lab, seconds: float, changed: dict[str, Any]) -> dic
 
 
 async def _tick(lags: list[float]) -> None:
-    """How late a timer of 5 ms is, each time."""
+    """Record how late a timer of 5 ms is, each time."""
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + _TICK_S

@@ -31,7 +31,7 @@ _KEYS: Final = 10
 
 
 def run_like_history(events: int) -> History:
-    """A run of 30 s: reads and writes of a register store, a poll of each node every 50 ms, three faults.
+    """Make a run of 30 s: reads and writes of a register store, a poll of each node every 50 ms, three faults.
 
     The leader changes in each fault and goes on claiming for a moment; one read in a thousand is stale.
     """

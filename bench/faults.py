@@ -1,7 +1,8 @@
 """How long every fault takes to be injected and to be healed, each from the call to its proof, on 3 and on 5 nodes.
 
-A table of its own in docs/benchmarks.md. Kinds come from the registry; one that is not named here takes part as it is
-by default. Each kind has a cluster of its own, so that none meets what another one left to the servers.
+Writes a table of its own in docs/reference/benchmarks.md. Kinds come from the registry; one that is not named here
+takes part as it is by default. Each kind has a cluster of its own, so that none meets what another one left to the
+servers.
 """
 
 import os
@@ -56,7 +57,7 @@ HEAD: Final = (
 
 
 def run(repeats: int = 7) -> list[Figure]:
-    """Writes its own table, after every kind, and gives no rows for the other one."""
+    """Write a table of its own after each kind of fault; return no figures for the common table."""
     began = machine_line()
     lines: list[str] = []
     left_out: dict[str, str] = {}
@@ -71,14 +72,14 @@ def run(repeats: int = 7) -> list[Figure]:
 def _in_the_lab(name: str, repeats: int, left_out: dict[str, str]) -> list[str]:
     rows: dict[tuple[str, int], str] = {}
     for nodes in _NODES:
-        asked = {"system": _SYSTEM, "texts": VARIANTS.get(name, (name,)), "repeats": repeats}
+        arguments = {"system": _SYSTEM, "texts": VARIANTS.get(name, (name,)), "repeats": repeats}
         try:
-            found = run_scenario(_INSIDE, asked, nodes=nodes, timeout_s=_TIMEOUT_S, uvloop=True)
+            costs = run_scenario(_INSIDE, arguments, nodes=nodes, timeout_s=_TIMEOUT_S, uvloop=True)
         except AssertionError as error:
             left_out[f"{name}, {nodes} nodes"] = str(error).strip().splitlines()[-1]
             continue
-        rows |= {(one["text"], nodes): _row(one, nodes) for one in found["measured"]}
-        left_out |= {f"{text}, {nodes} nodes": why for text, why in found["left_out"].items()}
+        rows |= {(one["text"], nodes): _row(one, nodes) for one in costs["measured"]}
+        left_out |= {f"{text}, {nodes} nodes": why for text, why in costs["left_out"].items()}
     # The same fault on both sizes stands together.
     order = list(dict.fromkeys(text for text, _ in rows))
     return [row for text in order for (of, _), row in rows.items() if of == text]
@@ -112,7 +113,7 @@ def _row(one: dict[str, Any], nodes: int) -> str:
 
 
 def _act(found_ms: list[float]) -> str:
-    """ "-" where what is timed apart was not called: the fault asks the system, or has its own ways."""
+    """Return "-" if the part that is timed apart was not called: the fault asks the system, or acts in another way."""
     return f"{statistics.median(found_ms):.2f}" if statistics.median(found_ms) >= 0.005 else "-"
 
 

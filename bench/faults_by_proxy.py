@@ -33,22 +33,22 @@ async def _measured(text: str, scene: Star, repeats: int) -> dict[str, Any]:
     (spec,) = parse_faults(text, faults, placement)
     fault, cluster = faults[spec.fault], cluster_of(scene)
     apply, withdraw = _Timed(scene.streams, "apply"), _Timed(scene.streams, "withdraw")
-    found: dict[str, Any] = {"text": text, "inject_ms": [], "heal_ms": [], "installed": 0, "healed": 0}
+    costs: dict[str, Any] = {"text": text, "inject_ms": [], "heal_ms": [], "installed": 0, "healed": 0}
     for number in range(repeats):
         view = View(nodes=tuple(scene.nodes), leader="n1", epoch=1, members=members_alike(3))
         resolved = fault.resolve(spec, view, random.Random(number))
         assert isinstance(resolved, Resolved)
         began = time.perf_counter()
         injected = await fault.inject(number, resolved, cluster)
-        found["inject_ms"].append((time.perf_counter() - began) * 1e3)
+        costs["inject_ms"].append((time.perf_counter() - began) * 1e3)
         began = time.perf_counter()
         healed = await fault.heal(number, resolved, cluster)
-        found["heal_ms"].append((time.perf_counter() - began) * 1e3)
-        found["installed"] += injected.outcome is FaultOutcome.INSTALLED
-        found["healed"] += healed.outcome is FaultOutcome.HEALED
+        costs["heal_ms"].append((time.perf_counter() - began) * 1e3)
+        costs["installed"] += injected.outcome is FaultOutcome.INSTALLED
+        costs["healed"] += healed.outcome is FaultOutcome.HEALED
     apply.remove()
     withdraw.remove()
-    return {**found, "inject_act_ms": apply.took_ms, "heal_act_ms": withdraw.took_ms}
+    return {**costs, "inject_act_ms": apply.took_ms, "heal_act_ms": withdraw.took_ms}
 
 
 class _Timed:
@@ -59,10 +59,10 @@ class _Timed:
         self._owner, self._name = owner, name
         real = getattr(owner, name)
 
-        async def timed(*words: Any) -> Any:
+        async def timed(*arguments: Any) -> Any:
             began = time.perf_counter()
             try:
-                return await real(*words)
+                return await real(*arguments)
             finally:
                 self.took_ms.append((time.perf_counter() - began) * 1e3)
 

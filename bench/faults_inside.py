@@ -39,7 +39,7 @@ _AT_REST_S: Final = 0.2
 
 
 class Stopwatch:
-    """When one of these steps was under way, in any thread."""
+    """Records when one of these steps was under way, in any thread."""
 
     def __init__(self) -> None:
         self._spans: list[tuple[float, float]] = []
@@ -52,16 +52,16 @@ class Stopwatch:
         if asyncio.iscoroutinefunction(real):
 
             @functools.wraps(real)
-            async def waited(*words: Any, **named: Any) -> Any:
+            async def waited(*arguments: Any, **named: Any) -> Any:
                 with self._span():
-                    return await real(*words, **named)
+                    return await real(*arguments, **named)
 
             return waited
 
         @functools.wraps(real)
-        def called(*words: Any, **named: Any) -> Any:
+        def called(*arguments: Any, **named: Any) -> Any:
             with self._span():
-                return real(*words, **named)
+                return real(*arguments, **named)
 
         return called
 
@@ -75,7 +75,7 @@ class Stopwatch:
                 self._spans.append((began, time.perf_counter()))
 
     def within_ms(self, began: float, ended: float) -> float:
-        """How long at least one of them was under way meanwhile."""
+        """Return for how many ms, between the two times, at least one step was under way."""
         with self._lock:
             spans = sorted((max(a, began), min(b, ended)) for a, b in self._spans if b > began and a < ended)
             self._spans.clear()
@@ -87,7 +87,7 @@ class Stopwatch:
 
 
 async def times(lab: Lab, args: dict[str, Any]) -> Any:
-    """Each of `texts` injected and healed `repeats` times, on a healthy cluster each time."""
+    """Inject and heal each fault of `texts` `repeats` times, each time on a healthy cluster."""
     stage = await Stage.open(lab, args["system"])
     try:
         watch = Stopwatch()
@@ -106,7 +106,7 @@ async def times(lab: Lab, args: dict[str, Any]) -> Any:
 
 
 async def _measured(stage: Stage, spec: FaultSpec, watch: Stopwatch, repeats: int) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    costs: dict[str, Any] = {
         "text": spec.text,
         "inject_ms": [],
         "inject_act_ms": [],
@@ -123,18 +123,18 @@ async def _measured(stage: Stage, spec: FaultSpec, watch: Stopwatch, repeats: in
         acted = await stage.inject(spec, number)
         ended = time.perf_counter()
         assert acted is not None, f"{spec.text} was skipped"
-        found["inject_ms"].append((ended - began) * 1e3)
-        found["inject_act_ms"].append(watch.within_ms(began, ended))
+        costs["inject_ms"].append((ended - began) * 1e3)
+        costs["inject_act_ms"].append(watch.within_ms(began, ended))
         await asyncio.sleep(_AT_REST_S)
         began = time.perf_counter()
         await stage.heal(acted)
         ended = time.perf_counter()
-        found["heal_ms"].append((ended - began) * 1e3)
-        found["heal_act_ms"].append(watch.within_ms(began, ended))
+        costs["heal_ms"].append((ended - began) * 1e3)
+        costs["heal_act_ms"].append(watch.within_ms(began, ended))
         (injected, why), (healed, why_not) = acted.outcomes
-        found["installed"] += injected is FaultOutcome.INSTALLED
-        found["healed"] += healed is FaultOutcome.HEALED
+        costs["installed"] += injected is FaultOutcome.INSTALLED
+        costs["healed"] += healed is FaultOutcome.HEALED
         for outcome, text in ((injected, why), (healed, why_not)):
             if outcome is FaultOutcome.INDETERMINATE:
                 print(f"  {spec.text}: {text}", flush=True)
-    return found
+    return costs

@@ -1,11 +1,11 @@
-"""One line of docs/benchmarks.md."""
+"""One line of docs/reference/benchmarks.md."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 
 class Figure(NamedTuple):
-    """What was measured: a median unless `note` says otherwise; `target` is what was wanted, in words."""
+    """One measured figure: a median unless `note` says otherwise; `target` says in words what was wanted."""
 
     name: str
     value: float
@@ -15,6 +15,6 @@ class Figure(NamedTuple):
 
 
 def peak_mb() -> float:
-    """This process's peak resident memory; `ru_maxrss` would count what the parent had before it started us."""
+    """Return this process's peak resident memory in MB; `ru_maxrss` would include the parent's at the fork."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1]) / 1024

@@ -28,7 +28,7 @@ _TIMES = 5
 
 
 def write_history(path: Path, events: int) -> None:
-    """A simulated store that does each operation at its completion: linearizable by construction."""
+    """Simulate a store that carries out each operation at its completion, which is linearizable."""
     draw = random.Random(7)
     process = list(range(_CLIENTS))
     doing: list[tuple[str, str, object] | None] = [None] * _CLIENTS
@@ -70,18 +70,24 @@ def write_history(path: Path, events: int) -> None:
 
 
 def step(path: Path) -> None:
-    """Both stages, in processor time: other programs may run beside."""
+    """Measure both stages in processor time, since other programs may run at the same time."""
     begun = time.process_time()
     with path.open("rb") as file:
         read_events(file, str(path))
     native = time.process_time() - begun
     begun, wall = time.process_time(), time.perf_counter()
-    found = read_foreign(path)
-    columns = encode(found.history.operations)
+    imported = read_foreign(path)
+    columns = encode(imported.history.operations)
     whole, wall = time.process_time() - begun, time.perf_counter() - wall
     verdicts = {result.verdict for result in search(columns, Budget())}
-    said = {"native": native, "whole": whole, "wall": wall, "peak_mb": round(peak_mb()), "verdicts": sorted(verdicts)}
-    print(json.dumps(said))
+    measured = {
+        "native": native,
+        "whole": whole,
+        "wall": wall,
+        "peak_mb": round(peak_mb()),
+        "verdicts": sorted(verdicts),
+    }
+    print(json.dumps(measured))
 
 
 def run(events: int = 1_000_000) -> list[Figure]:
@@ -91,14 +97,14 @@ def run(events: int = 1_000_000) -> list[Figure]:
         megabytes = path.stat().st_size / 1e6
         load = os.getloadavg()[0]
         argv = [sys.executable, "-m", "bench.formats", str(path)]
-        found = [
+        runs = [
             json.loads(subprocess.run(argv, check=True, timeout=600, stdout=subprocess.PIPE, text=True).stdout)
             for _ in range(_TIMES)
         ]
-    if any(each["verdicts"] != ["valid"] for each in found):
-        raise AssertionError(f"expected every key valid: {found}")
+    if any(each["verdicts"] != ["valid"] for each in runs):
+        raise AssertionError(f"expected every key valid: {runs}")
     shape = f"{megabytes:.0f} MB, keyed cas-register, 1 % info; median of {_TIMES}; load {load:.1f}"
-    wholes = [each["whole"] for each in found]
+    wholes = [each["whole"] for each in runs]
     return [
         Figure(
             f"{events} events of EDN, file to columns",
@@ -106,12 +112,12 @@ def run(events: int = 1_000_000) -> list[Figure]:
             "s",
             "at most 5 s",
             f"processor time of one thread, the rules of a history held; {min(wholes):.2f} to {max(wholes):.2f} s, "
-            f"by the clock {median(each['wall'] for each in found):.1f} s; peak "
-            f"{max(each['peak_mb'] for each in found)} MB; {shape}",
+            f"by the clock {median(each['wall'] for each in runs):.1f} s; peak "
+            f"{max(each['peak_mb'] for each in runs)} MB; {shape}",
         ),
         Figure(
             f"{events} events of EDN, parsed natively",
-            median(each["native"] for each in found),
+            median(each["native"] for each in runs),
             "s",
             "-",
             f"processor time, parsing and interning alone; {shape}",

@@ -1,6 +1,6 @@
 """`python -m bench.http2 [ROUNDS]`: the harness' own HTTP/2 against the library `h2`, in CPU time per operation.
 
-Prints the table of docs/2026-11-21-own-http2.md. `pip install h2` first: nothing else needs it.
+Prints the table of docs/explanation/own-http2.md. `pip install h2` first: nothing else needs it.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """etcd's HTTP/2 connection with the library `h2` in place of the harness' own framing: what the benchmark compares.
 
 Whatever is not framing (streams, their ends, opening, closing) is inherited, so both kinds give the client the same
-outcomes, but for those that docs/2026-11-21-own-http2.md lists. `h2` is set up to be cheap: headers are neither
+outcomes, but for those that docs/explanation/own-http2.md lists. `h2` is set up to be cheap: headers are neither
 validated nor normalised, and the window towards us is refilled in large steps.
 """
 

@@ -70,10 +70,10 @@ def _loads(
     nodes: tuple[Member, ...], workload: str, repeats: int, options: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
     args = {"workload": workload, "seconds": _LOAD_S, "repeats": repeats, "options": dict(options or {})}
-    found: list[dict[str, Any]] = run_scenario(
+    loads: list[dict[str, Any]] = run_scenario(
         f"{_INSIDE}:load", args, nodes=nodes, timeout_s=90 + 3 * repeats * _LOAD_S, uvloop=True
     )
-    return found
+    return loads
 
 
 def _rate(name: str, loads: list[dict[str, Any]], target: str, where: str) -> Figure:

@@ -35,7 +35,7 @@ _PROFILED_ROWS: Final = 45
 
 
 async def first_write(lab: Lab, args: dict[str, Any]) -> float:
-    """Seconds from the first server's exec to the first change of metadata that a controller acknowledges."""
+    """Return the seconds from the first server's exec to the first acknowledged change of metadata."""
     await _realise(lab, KraftOptions())
     began = time.monotonic()
     async with asyncio.TaskGroup() as group:
@@ -57,7 +57,7 @@ async def first_write(lab: Lab, args: dict[str, Any]) -> float:
 
 
 async def observers(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
-    """The share of one core, in per cent, that observing an idle cluster takes: with observers less without."""
+    """Return the per cent of one core that observing an idle cluster takes: with observers less without."""
     await _up(lab, KraftOptions())
     shares: list[float] = []
     beliefs = 0
@@ -83,14 +83,14 @@ async def observers(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _idle_cpu_s(seconds: float) -> float:
-    """CPU of this whole process, the recorder's thread included, while it does nothing else."""
+    """Return the CPU time of this whole process, the recorder's thread included, while it does nothing else."""
     began = time.process_time()
     await asyncio.sleep(seconds)
     return time.process_time() - began
 
 
 async def load(lab: Lab, args: dict[str, Any]) -> list[dict[str, float]]:
-    """A workload as fast as it goes, observed and recorded as in a run: `repeats` times `seconds`.
+    """Run a workload at full speed, observed and recorded as in a run, `repeats` times for `seconds`.
 
     With `profile` the functions that took most are printed.
     """
@@ -105,11 +105,11 @@ async def load(lab: Lab, args: dict[str, Any]) -> list[dict[str, float]]:
     profile = cProfile.Profile() if args.get("profile") else None
     if profile is not None:
         profile.enable()
-    found = [await _load(lab, workload, options, names, number, args["seconds"]) for number in range(args["repeats"])]
+    loads = [await _load(lab, workload, options, names, number, args["seconds"]) for number in range(args["repeats"])]
     if profile is not None:
         profile.disable()
         pstats.Stats(profile).sort_stats("tottime").print_stats(_PROFILED_ROWS)
-    return found
+    return loads
 
 
 async def _load(

@@ -21,10 +21,10 @@ def main() -> None:
 
     async def open_and_probe() -> float:
         lab = await Lab.open(Path(sys.argv[1]), 3)
-        found = await lab.network.probe(all_links(lab.nodes))
+        answers = await lab.network.probe(all_links(lab.nodes))
         entered_s = (time.monotonic_ns() - begun_ns) / 1e9
         await lab.close()
-        assert set(found.values()) == {Reach.OPEN}
+        assert set(answers.values()) == {Reach.OPEN}
         return entered_s
 
     print(asyncio.run(open_and_probe()))

@@ -26,14 +26,14 @@ async def cuts(lab: "Lab", args: dict[str, Any]) -> list[dict[str, float]]:
     links = [Link(a, b) for a, b in permutations(lab.nodes, 2)]
     sockets = {name: node.thread.call(_socket, node.place.address) for name, node in lab.nodes.items()}
     routes = [(number, sockets[a], (lab.layout[b].address, _PORT)) for number, (a, b) in enumerate(links)]
-    found = [await _cut(lab, links, routes, list(sockets.values())) for _ in range(args["cuts"])]
+    cuts = [await _cut(lab, links, routes, list(sockets.values())) for _ in range(args["cuts"])]
     for opened in sockets.values():
         opened.close()
-    return found
+    return cuts
 
 
 async def _cut(lab: "Lab", links: list[Link], routes: list[Route], sockets: list[socket.socket]) -> dict[str, float]:
-    """One cut, committed by this thread while another sends and receives, one datagram on each link a round."""
+    """Commit one cut while another thread sends and receives one datagram on each link in each round."""
     sent: list[list[int]] = [[] for _ in links]
     arrived = [-1] * len(links)
     stop = threading.Event()
@@ -91,7 +91,7 @@ def _receive(sockets: list[socket.socket], last: list[int]) -> None:
 
 
 async def commits(lab: "Lab", args: dict[str, Any]) -> dict[str, float]:
-    """How long apply() of a whole-cluster split and its withdraw() take."""
+    """Measure how long apply() of a whole-cluster split and its withdraw() take."""
     split = {Link(a, b): Effect.DROP for a, b in permutations(lab.nodes, 2)}
     applied, healed = [], []
     for _ in range(args["commits"]):
@@ -101,9 +101,9 @@ async def commits(lab: "Lab", args: dict[str, Any]) -> dict[str, float]:
         await lab.network.withdraw(1)
         applied.append(middle - begun)
         healed.append(time.perf_counter_ns() - middle)
-    found = {}
+    summary = {}
     for name, times in (("split", applied), ("heal", healed)):
         times.sort()
-        found[f"{name}_ms"] = statistics.median(times) / 1e6
-        found[f"{name}_ms_p99"] = times[len(times) * 99 // 100] / 1e6
-    return found
+        summary[f"{name}_ms"] = statistics.median(times) / 1e6
+        summary[f"{name}_ms_p99"] = times[len(times) * 99 // 100] / 1e6
+    return summary

@@ -16,12 +16,12 @@ _MS = 1_000_000
 
 
 async def commits(lab: "Lab", args: dict[str, Any]) -> dict[str, Any]:
-    """How long apply() of slow links of one node and its withdraw() take."""
+    """Measure how long apply() of slow links of one node and its withdraw() take."""
     shapes = lab.network.shapes
     links = {link: Shape(delay_ns=10 * _MS) for link in (*_both("n1", "n2"), *_both("n1", "n3"))}
     begun = time.perf_counter_ns()
     await shapes.prepare()
-    found: dict[str, Any] = {"prepare_ms": (time.perf_counter_ns() - begun) / 1e6, "means": shapes.means}
+    figures: dict[str, Any] = {"prepare_ms": (time.perf_counter_ns() - begun) / 1e6, "means": shapes.means}
     applied, healed = [], []
     for _ in range(args["commits"]):
         begun = time.perf_counter_ns()
@@ -32,15 +32,15 @@ async def commits(lab: "Lab", args: dict[str, Any]) -> dict[str, Any]:
         healed.append(time.perf_counter_ns() - middle)
     for name, times in (("apply", applied), ("heal", healed)):
         times.sort()
-        found[f"{name}_ms"] = statistics.median(times) / 1e6
-        found[f"{name}_ms_p99"] = times[len(times) * 99 // 100] / 1e6
-    return found
+        figures[f"{name}_ms"] = statistics.median(times) / 1e6
+        figures[f"{name}_ms_p99"] = times[len(times) * 99 // 100] / 1e6
+    return figures
 
 
 async def round_trips(lab: "Lab", args: dict[str, Any]) -> dict[str, float]:
-    """Over one TCP connection between two nodes: free, through the queue, with 10 ms each way."""
+    """Measure round trips over TCP between two nodes: without a fault, through the queue, with 10 ms each way."""
     client, server = _connection(lab)
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     with client, server:
         for number, (name, shape) in enumerate(
             {"free": None, "queue": Shape(), "slow": Shape(delay_ns=10 * _MS)}.items()
@@ -48,9 +48,9 @@ async def round_trips(lab: "Lab", args: dict[str, Any]) -> dict[str, float]:
             if shape is not None:
                 await lab.network.shapes.apply(number, dict.fromkeys(_both("n1", "n2"), shape))
             times = sorted(_trip_ms(client, server) for _ in range(args["trips"]))
-            found[f"{name}_ms"] = statistics.median(times)
-            found[f"{name}_ms_least"], found[f"{name}_ms_p90"] = times[0], times[len(times) * 9 // 10]
-    return found
+            figures[f"{name}_ms"] = statistics.median(times)
+            figures[f"{name}_ms_least"], figures[f"{name}_ms_p90"] = times[0], times[len(times) * 9 // 10]
+    return figures
 
 
 def _trip_ms(client: socket.socket, server: socket.socket) -> float:
@@ -63,7 +63,7 @@ def _trip_ms(client: socket.socket, server: socket.socket) -> float:
 
 
 async def kept(lab: "Lab", args: dict[str, Any]) -> dict[str, float]:
-    """What comes through a narrow link, and what a lossy one loses."""
+    """Measure how much a narrow link carries, and how much a lossy link loses."""
     shapes, out = lab.network.shapes, Link("n1", "n2")
     client, server = _connection(lab)
     with client, server:
@@ -86,7 +86,7 @@ async def kept(lab: "Lab", args: dict[str, Any]) -> dict[str, float]:
 
 
 def _rate(client: socket.socket, server: socket.socket, size: int) -> float:
-    """Bytes a second of a stream, as they are read."""
+    """Return the bytes per second of a stream, as they are read."""
     sending = threading.Thread(target=client.sendall, args=(bytes(size),))
     begun = time.perf_counter()
     sending.start()
@@ -98,7 +98,7 @@ def _rate(client: socket.socket, server: socket.socket, size: int) -> float:
 
 
 def _connection(lab: "Lab") -> tuple[socket.socket, socket.socket]:
-    """From n1 to n2; both ends."""
+    """Open a connection from n1 to n2 and return both ends."""
     address = (lab.layout["n2"].address, _PORT)
     with lab.nodes["n2"].thread.call(socket.create_server, address) as listener:
         client = lab.nodes["n1"].thread.call(socket.create_connection, address, 5)

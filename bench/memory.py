@@ -21,7 +21,7 @@ _STEPS = ("lines", "lines-paired", "seal", "parquet", "parquet-paired")
 
 
 def write_history(folder: Path, events: int) -> None:
-    """Operations of 20 processes with all that a reply can carry."""
+    """Write operations of 20 processes with everything that a reply can carry."""
     recorder = Recorder(folder / HISTORY_LINES, reserve_bytes=0)
     draw = Draw(1, 0, 0)
     for i in range(events // 2):
@@ -56,14 +56,14 @@ def run(events: int = 1_000_000) -> list[Figure]:
         for each in _STEPS:
             argv = [sys.executable, "-m", "bench.memory", each, name]
             out = subprocess.run(argv, check=True, timeout=600, stdout=subprocess.PIPE, text=True).stdout
-            found = json.loads(out)
+            step = json.loads(out)
             figures.append(
                 Figure(
                     f"memory of {events} events, {each}",
-                    found["peak_mb"],
+                    step["peak_mb"],
                     "MB",
                     "at most 1000 MB",
-                    f"peak resident memory of the whole process; {found['seconds']} s; load {found['load']:.1f}",
+                    f"peak resident memory of the whole process; {step['seconds']} s; load {step['load']:.1f}",
                 )
             )
     return figures

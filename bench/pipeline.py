@@ -24,7 +24,7 @@ def _start(results: str, time_limit: str) -> "subprocess.Popen[str]":
 
 
 def _after_last_operation() -> float:
-    """Seconds from the last completion of a 30 s run to the report's file."""
+    """Return the seconds from the last completion of a 30 s run to the report's file."""
     with tempfile.TemporaryDirectory() as results:
         child = _start(results, "30s")
         child.communicate(timeout=180)
@@ -35,7 +35,7 @@ def _after_last_operation() -> float:
 
 
 def _after_ctrl_c() -> float:
-    """Seconds from SIGINT in the middle of a fault to the end of the command, healed, judged and reported."""
+    """Return the seconds from SIGINT during a fault to the end of the command, healed, judged and reported."""
     with tempfile.TemporaryDirectory() as results:
         child = _start(results, "60s")
         assert child.stderr is not None

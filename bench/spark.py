@@ -21,7 +21,7 @@ _CHILD_S: Final = 300
 
 
 def run(repeats: int = 5) -> list[Figure]:
-    """Medians, with and without the archive."""
+    """Measure the start with and without the archive; the figures are medians."""
     prepare_archive(exercise)
     plain = [_child("--plain") for _ in range(repeats)]
     quick = [_child() for _ in range(repeats)]

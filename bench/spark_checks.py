@@ -39,7 +39,7 @@ _CHILD_S: Final = (120.0, 60.0)
 
 
 def run(repeats: int = 3) -> list[Figure]:
-    """Medians; beyond ten million operations once, since it takes long."""
+    """Measure medians; more than ten million operations are measured once, since that takes long."""
     operations = int(os.environ.get("OPERATIONS", OPERATIONS))
     keys = min(KEYS, operations // PER_KEY_MIN)
     repeats = repeats if operations <= OPERATIONS else 1
@@ -50,11 +50,11 @@ def run(repeats: int = 3) -> list[Figure]:
         if operations > OPERATIONS:
             warming = Path(folder) / "warming.parquet"
             generate(warming, WARMING, WARMING // PER_KEY_MIN)
-        told: dict[str, list[dict[str, float]]] = {engine: [] for engine in _ENGINES}
+        runs: dict[str, list[dict[str, float]]] = {engine: [] for engine in _ENGINES}
         for _ in range(repeats):
             for engine in _ENGINES:
-                told[engine].append(_child(path, warming, engine, operations))
-    native, one, two = (_median(told[engine], "wall_s") for engine in _ENGINES)
+                runs[engine].append(_child(path, warming, engine, operations))
+    native, one, two = (_median(runs[engine], "wall_s") for engine in _ENGINES)
     of = f"{operations:,} operations"
     note = (
         f"median of {repeats}; {keys:,} keys, Parquet to verdict, a processor for each core; "
@@ -62,15 +62,15 @@ def run(repeats: int = 3) -> list[Figure]:
     )
 
     def cpu(engine: str) -> str:
-        return f"{note}; CPU time {_median(told[engine], 'cpu_s'):.0f} s"
+        return f"{note}; CPU time {_median(runs[engine], 'cpu_s'):.0f} s"
 
     def first(engine: str) -> str:
         warm = (
             "the first time, without the session," if warming == path else f"{WARMING:,} before, without the session,"
         )
-        return f"{cpu(engine)}; {warm} {_median(told[engine], 'first_s'):.0f} s"
+        return f"{cpu(engine)}; {warm} {_median(runs[engine], 'first_s'):.0f} s"
 
-    peak = _median(told["native"], "peak_mb")
+    peak = _median(runs["native"], "peak_mb")
     by_core = f"its time on one core by that of one native core ({one:.0f} s, {native:.0f} s): with more it is faster"
     return [
         Figure(f"registers, {of}: one native core", native, "s", "as measured", cpu("native")),
@@ -90,8 +90,8 @@ def _child(path: Path, warming: Path, engine: str, operations: int) -> dict[str,
     command = [sys.executable, "-m", "bench.spark_checks", str(path), str(warming), engine]
     limit_s = _CHILD_S[0] + _CHILD_S[1] * operations / 1e6
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=limit_s, check=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    times: dict[str, float] = json.loads(done.stdout)
+    return times
 
 
 def _native(path: Path) -> dict[str, float]:
@@ -122,13 +122,13 @@ def _spark(path: Path, warming: Path, master: str) -> dict[str, float]:
     return {"first_s": walls[0], "wall_s": walls[1], "cpu_s": spent[2] - spent[1]}
 
 
-def _must_be_valid(found: Tally) -> None:
-    if found.others or not found.keys:
-        raise SystemExit(f"a valid table of {found.keys} keys was judged otherwise: {found.others[:3]}")
+def _must_be_valid(tally: Tally) -> None:
+    if tally.others or not tally.keys:
+        raise SystemExit(f"a valid table of {tally.keys} keys was judged otherwise: {tally.others[:3]}")
 
 
 def cpu_s_of(session: int) -> float:
-    """What all processes of an OS session have spent: the JVM and its Python workers, those that live."""
+    """Return the processor time of the living processes of an OS session: the JVM and its Python workers."""
     ticks = 0
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -141,7 +141,7 @@ def cpu_s_of(session: int) -> float:
 
 
 def bind(processors: int) -> None:
-    """This process and all that it starts; raises SystemExit where there are not as many."""
+    """Bind this process, and all that it starts, to so many cores; raises SystemExit if there are fewer."""
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < processors:
         raise SystemExit(f"{processors} processors wanted, {len(allowed)} allowed")

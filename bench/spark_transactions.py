@@ -94,27 +94,27 @@ def _block(rng: np.random.Generator, block: int, count: int, *, bend: bool) -> T
 
 
 def run(repeats: int = 3) -> list[Figure]:
-    """Medians; beyond a million transactions once, since it takes long."""
+    """Measure medians; more than a million transactions are measured once, since that takes long."""
     transactions = int(os.environ.get("TRANSACTIONS", TRANSACTIONS))
     anomalies = int(os.environ.get("ANOMALIES", "0"))
     repeats = repeats if transactions <= TRANSACTIONS else 1
     with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
         path = Path(folder) / "table.parquet"
         generate(path, transactions, anomalies=anomalies)
-        told: dict[str, list[dict[str, Any]]] = {engine: [] for engine in _ENGINES}
+        runs: dict[str, list[dict[str, Any]]] = {engine: [] for engine in _ENGINES}
         for _ in range(repeats):
             for engine in _ENGINES:
-                told[engine].append(_child(path, engine, transactions))
+                runs[engine].append(_child(path, engine, transactions))
     of = f"list-append, {transactions:,} transactions"
     load = f"median of {repeats}; Parquet to verdict; load {os.getloadavg()[0]:.0f}"
     figures = []
     for engine in _ENGINES:
-        note = f"{load}; {told[engine][0]['verdict']}; CPU time {_median(told[engine], 'cpu_s'):.0f} s"
+        note = f"{load}; {runs[engine][0]['verdict']}; CPU time {_median(runs[engine], 'cpu_s'):.0f} s"
         if engine != "native":
-            note += f"; the first time, without the session, {_median(told[engine], 'first_s'):.0f} s"
+            note += f"; the first time, without the session, {_median(runs[engine], 'first_s'):.0f} s"
         name = "one native core" if engine == "native" else f"Spark, {engine}"
-        figures.append(Figure(f"{of}: {name}", _median(told[engine], "wall_s"), "s", "as measured", note))
-    peak, spark = _median(told["native"], "peak_mb"), told[_ENGINES[-1]][0]
+        figures.append(Figure(f"{of}: {name}", _median(runs[engine], "wall_s"), "s", "as measured", note))
+    peak, spark = _median(runs["native"], "peak_mb"), runs[_ENGINES[-1]][0]
     left = f"of {spark['edges']:,} edges, after {spark['rounds']} rounds"
     figures.append(Figure(f"{of}: native peak memory", peak, "MB", "as measured", "what Spark spares one machine"))
     figures.append(Figure(f"{of}: edges that may lie on a cycle", spark["core_edges"], "", "<= 1 in 1,000", left))
@@ -129,8 +129,8 @@ def _child(path: Path, engine: str, transactions: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "bench.spark_transactions", str(path), engine]
     limit_s = _CHILD_S[0] + _CHILD_S[1] * transactions / 1e6
     done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 def _facts() -> Facts:
@@ -139,12 +139,12 @@ def _facts() -> Facts:
 
 def _native(path: Path) -> dict[str, Any]:
     began, spent = time.perf_counter(), time.process_time()
-    found = transactions_file.check(path, _facts())
+    verdict = transactions_file.check(path, _facts())
     return {
         "wall_s": time.perf_counter() - began,
         "cpu_s": time.process_time() - spent,
         "peak_mb": peak_mb(),
-        "verdict": _decided(found),
+        "verdict": _decided(verdict),
     }
 
 
@@ -160,17 +160,17 @@ def _spark(path: Path, master: str) -> dict[str, Any]:
         walls, spent = [], [0.0]
         for _ in range(2):
             began = time.perf_counter()
-            found = transactions.check(session, str(path), _facts())
+            verdict = transactions.check(session, str(path), _facts())
             walls.append(time.perf_counter() - began)
             spent.append(cpu_s_of(handle.pid))
-    kept = {name: found.figures[name] for name in ("edges", "core_edges", "rounds")}
-    return {"first_s": walls[0], "wall_s": walls[1], "cpu_s": spent[2] - spent[1], "verdict": _decided(found), **kept}
+    kept = {name: verdict.figures.plain()[name] for name in ("edges", "core_edges", "rounds")}
+    return {"first_s": walls[0], "wall_s": walls[1], "cpu_s": spent[2] - spent[1], "verdict": _decided(verdict), **kept}
 
 
-def _decided(found: Verdict) -> str:
-    if found.validity is Validity.UNKNOWN:
-        raise SystemExit(f"not decided: {found.reason}")
-    return f"{found.validity}, {', '.join(found.anomalies) or 'no anomaly'}"
+def _decided(verdict: Verdict) -> str:
+    if verdict.validity is Validity.UNKNOWN:
+        raise SystemExit(f"not decided: {verdict.reason}")
+    return f"{verdict.validity}, {', '.join(verdict.anomalies) or 'no anomaly'}"
 
 
 if __name__ == "__main__":

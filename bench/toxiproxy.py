@@ -15,12 +15,12 @@ _CUTS = 60
 
 
 def run(repeats: int = 3) -> list[Figure]:
-    """Nothing where no container engine answers."""
+    """Measure the figures; none if no container engine answers."""
     if not engine_answers():
         print("  no container engine answers: nothing measured; start one, or set DOCKER_HOST", flush=True)
         return []
     rounds = [asyncio.run(_measure(_CUTS)) for _ in range(repeats)]
-    every = {name: sorted(ms for found in rounds for ms in found[name]) for name in rounds[0]}
+    every = {name: sorted(ms for times in rounds for ms in times[name]) for name in rounds[0]}
     how = f"3 nodes, {repeats} clusters x {_CUTS}"
     return [
         _figure("one node cut off through Toxiproxy", every["isolate"], f"{how}: apply(), read back from the server"),
@@ -51,40 +51,40 @@ def _figure(name: str, sorted_ms: list[float], how: str, wanted: str = "at most 
 
 
 async def _measure(cuts: int) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {"isolate": [], "heal": [], "split": [], "probe": [], "trip": [], "open": []}
+    times: dict[str, list[float]] = {"isolate": [], "heal": [], "split": [], "probe": [], "trip": [], "open": []}
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
         async with star(Path(folder)) as scene:
-            found["open"].append((time.perf_counter() - begun) * 1e3)
+            times["open"].append((time.perf_counter() - begun) * 1e3)
             names = list(scene.nodes)
             for number in range(cuts):
                 alone = names[number % len(names)]
                 isolation = {link: Effect.DROP for link in _between_nodes(names) if alone in link}
-                found["isolate"].append(await _timed(scene.network.apply(number, isolation)))
-                found["heal"].append(await _timed(scene.network.withdraw(number)))
+                times["isolate"].append(await _timed(scene.network.apply(number, isolation)))
+                times["heal"].append(await _timed(scene.network.withdraw(number)))
                 split = dict.fromkeys(_between_nodes(names), Effect.DROP)
-                found["split"].append(await _timed(scene.network.apply(number, split)))
+                times["split"].append(await _timed(scene.network.apply(number, split)))
                 await scene.network.withdraw(number)
-                found["probe"].append(await _timed(scene.network.probe(scene.every_link)))
-            found["trip"] = await _trips(scene, 200)
-    return found
+                times["probe"].append(await _timed(scene.network.probe(scene.every_link)))
+            times["trip"] = await _trips(scene, 200)
+    return times
 
 
 async def _trips(scene: Star, count: int) -> list[float]:
-    """Over one connection to a node, each line makes the node dial another, ask it and tell the answer."""
+    """Measure round trips in ms: each line over one connection makes a node ask another node and pass on the answer."""
     reader, writer = await asyncio.open_connection(*scene.fabric.layout["n1"].dial(CLIENT_PORT))
     host, port = scene.fabric.layout["n2"].peer(PEER_PORT)
-    found = []
+    times = []
     try:
         for _ in range(count):
             begun = time.perf_counter()
             writer.write(f"{host} {port} hello 5\n".encode())
             async with asyncio.timeout(5.0):
                 assert await reader.readline() == b"hello\n"
-            found.append((time.perf_counter() - begun) * 1e3)
+            times.append((time.perf_counter() - begun) * 1e3)
     finally:
         writer.close()
-    return found
+    return times
 
 
 async def _timed(work: Awaitable[object]) -> float:

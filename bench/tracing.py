@@ -14,14 +14,14 @@ def run(repeats: int = 3) -> list[Figure]:
     rates: dict[str, float] = {}
     loads: dict[str, float] = {}
     for how in ("untraced", "attached", "seccomp"):
-        found = run_scenario(
+        measured = run_scenario(
             f"{INSIDE}:load",
             {"how": how, "workers": _WORKERS, "seconds": _SECONDS, "repeats": repeats},
             timeout_s=60 + repeats * _SECONDS * 2,
             uvloop=True,
         )
-        rates[how] = statistics.median(load["operations_per_s"] for load in found)
-        loads[how] = found[-1]["load"]
+        rates[how] = statistics.median(load["operations_per_s"] for load in measured)
+        loads[how] = measured[-1]["load"]
     base = f"{rates['untraced']:.0f} operations/s untraced (load {loads['untraced']:.1f}), {_WORKERS} workers"
     return [
         Figure(

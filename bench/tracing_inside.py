@@ -22,9 +22,9 @@ async def load(lab: Lab, args: dict[str, Any]) -> list[dict[str, float]]:
         elif args["how"] == "seccomp":
             log = str(node.place.kept / "strace.log")
             node.wrap_argv.append(partial(_wrap, log))
-    found = await etcd_inside.load(lab, args)
+    loads = await etcd_inside.load(lab, args)
     assert all(tracer.poll() is None for tracer in tracers)
-    return found
+    return loads
 
 
 def _wrap(log: str, argv: tuple[str, ...]) -> tuple[str, ...]:

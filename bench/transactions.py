@@ -54,7 +54,7 @@ _CHILD_S: Final = 1200
 
 
 def run(repeats: int = 7) -> list[Figure]:
-    """Medians of `repeats`, one child process per case."""
+    """Measure each case in a child process; the figures are medians of `repeats`."""
     figures = []
     for name, target in CASES.items():
         command = [sys.executable, "-m", "bench.transactions", name, str(repeats)]
@@ -73,7 +73,7 @@ def run(repeats: int = 7) -> list[Figure]:
 
 
 def history(case: str) -> TransactionColumns:
-    """The columns of one case."""
+    """Make the columns of one case."""
     rng = random.Random(case)
     kind, _, what = case.partition(", ")
     if kind == "one component":
@@ -97,7 +97,7 @@ def history(case: str) -> TransactionColumns:
 
 
 def measure(case: str, repeats: int) -> dict[str, Any]:
-    """One case in this process."""
+    """Measure one case in this process."""
     given = history(case)
     check = check_register if case.startswith("read-write") else check_list_append
     model = _HELD_TO.get(case.partition(", ")[2], STRICT)
@@ -112,7 +112,7 @@ def measure(case: str, repeats: int) -> dict[str, Any]:
         "elements": len(given.elements),
         "verdict": verdict.validity.value,
         "anomalies": ", ".join(verdict.anomalies),
-        "component": verdict.figures["largest_component"],
+        "component": verdict.figures.largest_component,
         "cpu_ms": statistics.median(spent),
         "least_ms": min(spent),
         "most_ms": max(spent),

@@ -1,4 +1,4 @@
-"""What the ZooKeeper figures do inside the lab."""
+"""The part of ZooKeeper's figures that is measured inside the lab."""
 
 import asyncio
 import time
@@ -33,7 +33,7 @@ async def _create(session: ZooKeeperSession) -> bool:
 
 
 async def first_write(lab: Lab, _: dict[str, Any]) -> float:
-    """Seconds from the first exec until a server acknowledged a write."""
+    """Return the seconds from the first server's exec to the first acknowledged write."""
     await _start(lab)
     began = time.monotonic()
     for node in lab.nodes.values():
@@ -52,7 +52,7 @@ async def first_write(lab: Lab, _: dict[str, Any]) -> float:
 
 
 async def costs(lab: Lab, args: dict[str, Any]) -> dict[str, list[dict[str, float]]]:
-    """CPU of this thread per operation, for a plain read, a read after sync and a write."""
+    """Return this thread's CPU time per operation, for a plain read, a read after sync and a write."""
     await _start(lab)
     for node in lab.nodes.values():
         await node.start()
@@ -69,13 +69,13 @@ async def costs(lab: Lab, args: dict[str, Any]) -> dict[str, list[dict[str, floa
         "read after sync": lambda client: client.read("k", ReadMode.SYNC),
         "write": lambda client: client.write("k", b"value"),
     }
-    found: dict[str, list[dict[str, float]]] = {kind: [] for kind in kinds}
+    costs: dict[str, list[dict[str, float]]] = {kind: [] for kind in kinds}
     for _ in range(args["repeats"]):
         for kind, act in kinds.items():
-            found[kind].append(await _cost(clients, act, args["seconds"] / len(kinds)))
+            costs[kind].append(await _cost(clients, act, args["seconds"] / len(kinds)))
     for client in clients:
         await client.close()
-    return found
+    return costs
 
 
 async def _cost(

@@ -38,9 +38,9 @@ _Stop = Literal["steps", "memory", "deadline", "interrupted"]
 
 @final
 class Proof:
-    """Operations of one key that have no order between them, whatever was before; rows, each list by invocation.
+    """Operations of one key that no order explains, whatever came before them; rows, each list by invocation.
 
-    What makes it a proof stands in `fencepost.checkers.storage.register_proofs`, which checks it by itself.
+    `fencepost.checkers.storage.register_proofs` says why this is a proof, and checks it with code of its own.
     """
 
     @property
@@ -49,29 +49,29 @@ class Proof:
 
     @property
     def since(self) -> int | None:
-        """When it begins; None: with the history, so that the register holds 0. Else it may hold what was ever made."""
+        """When the window begins; the register may hold any value then. None: with the history, when it holds 0."""
 
     @property
     def until(self) -> int: ...
     @property
     def must(self) -> list[int]:
-        """Operations that were invoked and returned within it, and must be explained."""
+        """Operations that were invoked and returned within the window, and must be explained."""
 
     @property
     def may(self) -> list[int]:
-        """Operations that may take effect within it or not: all that made a value which one of them all saw."""
+        """Operations that may take effect within the window or not: all that made a value which a named one saw."""
 
     @property
     def shown(self) -> list[tuple[int, int]]:
-        """Operations that alone made a value, each with one that saw it: they took effect before that one returned."""
+        """Operations that alone made a value, each with one that saw the value and so returned after it took effect."""
 
     @property
     def steps(self) -> int:
-        """What it took to find."""
+        """Configurations that the search for it looked at."""
 
 @final
 class KeyResult:
-    """What the search found about one key. Operations are named by their row."""
+    """The search's answer for one key. Operations are named by their row."""
 
     @property
     def key(self) -> int: ...
@@ -92,39 +92,38 @@ class KeyResult:
     def operations(self) -> int: ...
     @property
     def steps(self) -> int:
-        """Configurations looked at and made; the same input always takes the same number."""
+        """Configurations that the search looked at; the same input always takes the same number."""
 
     @property
     def order(self) -> list[int]:
-        """Valid and asked for: an order that explains all. Invalid: the longest found of what came before
-        `failed`."""
+        """Valid, with `orders`: an order that explains all. Invalid: the longest one up to `failed` that was found."""
 
     @property
     def failed(self) -> int | None:
-        """Invalid: the first operation to return that no order passes."""
+        """Invalid: the first operation to return that no order explains."""
 
     @property
     def open(self) -> list[int]:
-        """Invalid: the operations that had not returned then; of unknown outcome or concurrent with `failed`."""
+        """Invalid: operations that had not returned when `failed` did; of unknown outcome, or concurrent with it."""
 
     @property
     def states(self) -> list[int]:
-        """Invalid: every value that the register may hold then, over all orders, and perhaps more."""
+        """Invalid: every value that the register may hold at that moment, in any order; perhaps others besides."""
 
     @property
     def proof(self) -> Proof | None:
-        """Invalid: the window by which a plain walk confirmed the answer; without that the search's is unknown.
+        """Invalid: the window by which a plain walk confirmed the answer; without it the answer is `unknown`.
 
-        By zones, a smaller check of their own has confirmed it, and there is none if it rests on very many operations.
+        An answer by zones was confirmed by a check of its own, and has no window if it rests on very many operations.
         """
 
     @property
     def minimal(self) -> Proof | None:
-        """Invalid: what is left of it when nothing can be cut any more, unless the budget ended first."""
+        """Invalid: what is left of `proof` when no operation can be left out, unless the budget ended first."""
 
 @final
 class ObjectResult:
-    """What the search found about one object; as `KeyResult`, but for its states."""
+    """The search's answer for one object; as `KeyResult`, but for its states."""
 
     @property
     def key(self) -> int: ...
@@ -146,27 +145,30 @@ class ObjectResult:
     def open(self) -> list[int]: ...
     @property
     def states(self) -> list[list[int]]:
-        """Invalid: what the object may be in then, in the numbers of its kind; the first 64 of `states_count`."""
+        """Invalid: what states the object may be in then, in the numbers of its kind; 64 of `states_count` at most."""
 
     @property
     def states_count(self) -> int: ...
 
 @final
 class TransactionReport:
-    """What was found about a history of transactions. Rows are those of the columns; -1 where there is none."""
+    """The anomalies of a history of transactions, or an order of it. Rows are those of the columns; -1: none."""
 
     @property
     def anomalies(self) -> list[tuple[str, int, int, int, int, int, int]]:
-        """Name, transaction that shows it, other transaction, micro-operation, other one, key, value."""
+        """Name, the transaction that shows it, another transaction, a micro-operation of each, key, value."""
 
     @property
     def cycles(self) -> list[tuple[str, bool, list[tuple[int, int, str, int, int, int, int]]]]:
-        """Class, whether none is shorter, and steps: transaction, the one after it, `ww`, `wr`, `rw`, `process` or
-        `realtime`, the micro-operation of each, and two more that show the order of versions."""
+        """Class, whether no cycle is shorter, and steps.
+
+        A step is a transaction, the next one, the kind of the edge (`ww`, `wr`, `rw`, `process` or `realtime`), the
+        micro-operation of each, and two more that show the order of versions.
+        """
 
     @property
     def order(self) -> NDArray[np.uint32] | None:
-        """Without any anomaly: transactions in an order that explains all; confirmed. None: not found."""
+        """Without any anomaly: the transactions in a confirmed order that explains all. None: none was found."""
 
     @property
     def edges(self) -> int: ...
@@ -178,58 +180,58 @@ class TransactionReport:
 
     @property
     def unfinished(self) -> list[str]:
-        """Classes of cycles whose search was ended by the budget before it found one."""
+        """Classes of cycles for which the budget ended the search before it found one."""
 
     @property
     def stop(self) -> _Stop | None:
-        """What ended the search of cycles or of an order before its end, if the budget did; as of a `KeyResult`."""
+        """What part of the budget ended the search for cycles or for an order, if it did; as in `KeyResult`."""
 
     @property
     def steps(self) -> int:
-        """Spent on shortest cycles; the same input always takes the same number."""
+        """Steps spent on shortest cycles; the same input always takes the same number."""
 
 @final
 class TransactionPart:
-    """What whole keys of a history of transactions show. Rows are those of the columns; -1 where there is none.
+    """What whole keys of a history of transactions show. Rows are those of the columns; -1: none.
 
-    Transactions of unknown outcome are taken to have happened. Nodes of edges from the transactions on are virtual.
+    Transactions of unknown outcome are taken to have happened. Edges number transactions first, then virtual nodes.
     """
 
     @property
     def anomalies(self) -> list[tuple[str, int, int, int, int, int, int]]:
-        """As of a report."""
+        """As in `TransactionReport`."""
 
     @property
     def circles(self) -> list[int]:
-        """The key of every circle of versions that precede each other."""
+        """The key of every circle of versions, each of which precedes the next."""
 
     @property
     def observed(self) -> NDArray[np.uint32]:
-        """Transactions of unknown outcome of which somebody saw a write."""
+        """Transactions of unknown outcome with a write that somebody read."""
 
     @property
     def edges(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint8]]:
-        """From, to, and the kind: 0 ww, 1 wr, 2 rw, 5 out of a virtual node."""
+        """Source, target and kind of each: 0 ww, 1 wr, 2 rw, 5 from a virtual node."""
 
     @property
     def moments(self) -> NDArray[np.int64]:
-        """Per node: twice the invocation of a transaction; of a virtual one, after all that lead to it."""
+        """Of each transaction twice its invocation; of a virtual node a moment after all nodes that lead to it."""
 
 @final
 class TransactionCore:
-    """What edges between transactions come to."""
+    """The cycles among transactions and given edges, or points that rise along all of them."""
 
     @property
     def cycles(self) -> list[tuple[str, bool, list[tuple[int, int, str, int, int, int, int]]]]:
-        """As of a report, without the micro-operations that show the steps."""
+        """As in `TransactionReport`, without the micro-operations that show the steps."""
 
     @property
     def unfinished(self) -> list[str]:
-        """As of a report."""
+        """As in `TransactionReport`."""
 
     @property
     def stop(self) -> _Stop | None:
-        """As of a report."""
+        """As in `TransactionReport`."""
 
     @property
     def components(self) -> int: ...
@@ -239,7 +241,7 @@ class TransactionCore:
     def steps(self) -> int: ...
     @property
     def points(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """Without a cycle, times and levels of transactions: the least after those of all that lead to each."""
+        """Without a cycle: each node's least time and level after those of all nodes that lead to it."""
 
 def build_info() -> dict[str, str]:
     """Version and build profile of this module."""
@@ -260,8 +262,19 @@ def check_registers(
 ) -> list[KeyResult]:
     """Judge the registers of all distinct keys, in ascending order of key, under one budget.
 
-    Keys are judged in parallel (`threads` 0: as many as there are processors) with the interpreter's lock released.
-    The answer does not depend on timing, except that what is unfinished after `wall_s` is unknown.
+    The interpreter's lock is released. The answer does not depend on timing, but a key that is unfinished after
+    `wall_s` is unknown.
+
+    Args:
+        key, f, a, b, invoked, returned: one row for each operation, in any order, as at the top of this file.
+        steps: configurations that the search of all keys may look at.
+        memory_bytes: what it may hold of them.
+        wall_s: seconds; a backstop.
+        threads: keys judged at the same time; 0: as many as there are processors.
+        orders: whether to return an order for each valid key.
+
+    Cost: linear in rows for a key whose values were written once each; exponential in concurrent operations at worst.
+    Source: Gibbons & Korach (1997); Wing & Gong (1993); Lowe (2017).
 
     Raises:
         ValueError: columns of different length, or a row that means nothing; names the row.
@@ -310,7 +323,7 @@ def transaction_part(
     sequential: bool,
     linearizable: bool,
 ) -> TransactionPart:
-    """What whole keys show, rows in the order of invocation; the columns and flags as of the checkers below.
+    """Judge whole keys, with rows in the order of invocation; columns and flags are those of the checkers below.
 
     Raises: as `check_registers`.
     """
@@ -332,7 +345,7 @@ def judge_transaction_core(
 ) -> TransactionCore:
     """Judge transactions by real time and these edges; `nodes` counts virtual ones too.
 
-    `times`, `levels`: a point for each, from which on those of the answer are looked for.
+    `times` and `levels` are a point for each node; the points of the answer are no lower.
 
     Raises:
         ValueError: columns of different lengths, edges of other nodes or kinds.
@@ -357,9 +370,12 @@ def check_list_append(
 ) -> TransactionReport:
     """Judge lists to which transactions append unique values; the columns are those of `transaction_columns`.
 
-    `realtime`: whether a transaction that was completed precedes those invoked after it; `sessions`: whether it does
-    so within its process, which bears on `order` alone. `steps` and, as a backstop, `wall_s`
-    bound the search of shortest cycles only: whether there is a cycle does not depend on them.
+    Args:
+        realtime: whether a transaction that was completed precedes those invoked after it.
+        sessions: whether it precedes those of its own process; this concerns `order` alone.
+        steps, wall_s: bounds of the search for shortest cycles; whether there is a cycle does not depend on them.
+
+    Source: Adya (1999); Kingsbury & Alvaro, Elle (2020).
 
     Raises: as `check_registers`.
     """
@@ -385,28 +401,31 @@ def check_rw_register(
 ) -> TransactionReport:
     """Judge registers to which transactions write unique values, as `check_list_append` judges lists.
 
-    `wfr`, `sequential` and `linearizable` say what the order of versions may be inferred from; the last two take the
-    first with them. Unless `thorough`, an order is looked for only where it is easily found.
+    `wfr`, `sequential` and `linearizable` say what the order of versions may be inferred from; each of the last two
+    includes the first. Unless `thorough`, the search for an order ends early.
     """
 
 @final
 class WeakReport:
-    """What was found about models that ask less than serializability: an order, a circle, or neither."""
+    """What decides a model that asks less than serializability: an order, a circle, or neither."""
 
     @property
     def order(self) -> NDArray[np.uint32] | None:
-        """Commits by row; for `snapshot` starts (twice the row) and commits (one more). Confirmed."""
+        """A confirmed order of commits, by row; for `snapshot` of starts (twice the row) and commits (one more)."""
 
     @property
     def circle(
         self,
     ) -> list[tuple[tuple[int, int, str, int, int, int, int], int, list[tuple[int, int, str, int, int, int, int]]]]:
-        """Why there is no order of commits: steps as in cycles; the micro-operation that read the version of the
-        step's end although its transaction had to see that of the step's begin, and the steps by which it had to."""
+        """Why there is no order of commits: a step as in cycles, a read and a path in each entry.
+
+        The read is the micro-operation that returned the version of the step's end, although its transaction had to see
+        that of the step's begin; the path has the steps by which it had to.
+        """
 
     @property
     def stop(self) -> _Stop | None:
-        """Neither: what ended the search, as of a `KeyResult`; None where it is only not thorough."""
+        """Neither: what ended the search, as in `KeyResult`; None where the search is not a complete one."""
 
 def check_weak_isolation(
     process: _Column,
@@ -437,7 +456,7 @@ def check_weak_isolation(
 
 @final
 class Edn:
-    """A value of EDN that Python has no type of its own for, as it has for nil, numbers, strings and vectors (lists).
+    """A value of EDN for which Python has no type: all but nil, booleans, numbers, strings and vectors (lists).
 
     Equal values of one history are one object.
     """
@@ -486,7 +505,7 @@ class EdnEvents:
     def key(self) -> NDArray[np.uint32]: ...
     @property
     def invocation(self) -> NDArray[np.uint32]:
-        """Of a client's completion the row of its invocation, else 2^32 - 1."""
+        """For a client's completion, the row of its invocation; else 2^32 - 1."""
 
     @property
     def forms(self) -> list[Any]:

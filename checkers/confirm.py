@@ -1,12 +1,12 @@
 """Check a kept verdict against the history alone: `confirm(history, document)`.
 
 The document is that of `verdict.json`, or what `fencepost check --json` prints; one of its verdicts will do too. Every
-proof in it is checked by rules that share nothing with what found it: an order is carried out step by step, a window is
-asked for an order by the plain search of `checkers.storage.reference`, a cycle and any other finding about transactions
-is derived again from the rows that it names, a few operations of another object are asked for an order by
-`checkers.objects.sub_history`, and what is said of a store's key by every state that it can be in
-(`checkers.storage.kv.states`). Verdicts of other checkers bear no such proof; their numbers name the rows that they
-rest on.
+proof in it is checked by rules that share nothing with the search that found it. An order is carried out step by step.
+For a window the plain search of `checkers.storage.reference` looks for an order. A cycle, and any other finding about
+transactions, is derived again from the rows that it names. For a few operations on another object
+`checkers.objects.sub_history` looks for an order, and a claim about a store's key is held against every state that the
+key can be in (`checkers.storage.kv.states`). Verdicts of other checkers have no such proof; their numbers name the rows
+that they rest on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -85,11 +85,14 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def confirm(history: History, document: Mapping[str, Any]) -> int:
-    """Check every proof of a verdict, or of all verdicts of a document; the number of proofs that hold.
+    """Check every proof of a verdict, or of all verdicts of a document.
+
+    Returns:
+        The number of proofs, all of which hold.
 
     Raises:
-        ProofFails: a proof that does not hold, or an `invalid` of a checker that proves its anomalies without any.
-        UsageError: a document that is none.
+        ProofFails: a proof that does not hold, or an `invalid` without one from a checker that proves its anomalies.
+        UsageError: the document is no verdict.
     """
     given = document.get("verdicts", [document])
     try:
@@ -211,8 +214,8 @@ class _Objects:
             if None in abouts:
                 continue
             thing = Rows(operations, self._checker, None).object if apart else None
-            asked = [] if thing is None else [op for op in thing.operations if thing.moves(op)]
-            if thing is None or any((part,) not in abouts for op in asked for part in thing.parts(op)):
+            moving = [] if thing is None else [op for op in thing.operations if thing.moves(op)]
+            if thing is None or any((part,) not in abouts for op in moving for part in thing.parts(op)):
                 return (key,)
         return None
 

@@ -1,14 +1,14 @@
 """Coverage: did the run put anything to the test? Below the plan's thresholds a pass would be vacuous.
 
 Valid or unknown, never invalid: what is missing is listed, and a run that lacks it cannot be called consistent.
-Each checker counts the exposure of its own guarantee; here stands what all of them need: a run that was not cut short,
-enough ok operations of every kind in the main phase, faults that took hold, operations while they were in force, a
-final read, servers that had all that they need, and a harness that was not itself asleep.
+Each checker counts how often its own guarantee was tested. This one asks for what all of them need: a run that was not
+cut short, enough ok operations of every kind in the main phase, faults that took hold, operations while faults were in
+force, a final read, servers that had all that they need, and a harness that never stood still for long.
 """
 
 import re
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.positions import OCCASIONAL, PARTITION_STAMPED, final_reads
@@ -29,6 +29,7 @@ from fencepost.harness.history import (
     ending_of,
 )
 from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict.figures import CoverageFigures
 
 CHECKER: Final = "coverage"
 GUARANTEE: Final = "coverage"
@@ -43,10 +44,16 @@ _SHARE_OF_EACH: Final = 10
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """List what the run lacks of the plan's thresholds. Cost: O(n) and O(faults) per operation."""
+    """List what the run lacks of the plan's thresholds.
+
+    Returns:
+        One verdict: `valid`, or `unknown` with everything that is missing; the gravest lack is its cause.
+
+    Cost: O(n) in operations, and O(faults) per operation.
+    """
     start_ns, end_ns = history.phases.get(PhaseName.MAIN, (0, 0))
     faults = [f for f in history.faults if f.outcome is FaultOutcome.INSTALLED]
-    inside = _under_fault(history, faults, start_ns, end_ns) if _asked(facts) else None
+    inside = _under_fault(history, faults, start_ns, end_ns) if _planned_kinds(facts) else None
     under_fault = None if inside is None else len(inside)
     ok, invoked = _counts(history, start_ns, end_ns)
     cut_short = ending_of(history, facts.planned_ns, facts.failure).cut_short
@@ -81,16 +88,14 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             cause=cause,
             exposure=under_fault,
             exposure_of="operations invoked while a fault was certainly in force" if under_fault is not None else "",
-            figures={
-                **_figures(history, ok, invoked, faults, texts),
-                **({"cut_short": cut_short} if cut_short else {}),
-            },
+            figures=_figures(history, ok, invoked, faults, texts),
+            cut_short=cut_short or "",
             evidence={**_evidence(history, start_ns, end_ns), **({} if inside is None else {"exposure": inside})},
         )
     ]
 
 
-def _asked(facts: Facts) -> list[str]:
+def _planned_kinds(facts: Facts) -> list[str]:
     """The kinds of faults that the plan asks for."""
     kinds = (text.split(":")[0].strip() for text in facts.nemesis)
     return [kind for kind in dict.fromkeys(kinds) if kind and kind != "none"]
@@ -98,7 +103,7 @@ def _asked(facts: Facts) -> list[str]:
 
 def _wanted(facts: Facts) -> list[str]:
     """The kinds that the plan asks for by name; a mixture is only what was available."""
-    return [kind for kind in _asked(facts) if kind != _MIXTURE]
+    return [kind for kind in _planned_kinds(facts) if kind != _MIXTURE]
 
 
 def _counts(history: History, start_ns: int, end_ns: int) -> tuple[Counter[str], Counter[str]]:
@@ -136,7 +141,7 @@ def _lost_own_data(history: History, fault: FaultSpan) -> bool:
 
 
 def _faults_missing(faults: list[FaultSpan], under_fault: int | None, facts: Facts) -> list[str]:
-    if not _asked(facts):
+    if not _planned_kinds(facts):
         return []
     least = facts.thresholds.effective_faults_min
     missing = [
@@ -189,19 +194,19 @@ def _broken_servers(history: History) -> list[str]:
 
 
 def _stalls(history: History, facts: Facts, start_ns: int, end_ns: int) -> list[str]:
-    found = overlapping(harness_stalls(history, facts.thresholds.stall_ns_max), start_ns, end_ns)
-    if not found:
+    stalls = overlapping(harness_stalls(history, facts.thresholds.stall_ns_max), start_ns, end_ns)
+    if not stalls:
         return []
-    longest = max(stall.length_ns for stall in found)
-    return [f"the harness stalled {len(found)} times in the main phase, for up to {duration(longest)}"]
+    longest = max(stall.length_ns for stall in stalls)
+    return [f"the harness stalled {len(stalls)} times in the main phase, for up to {duration(longest)}"]
 
 
 def _evidence(history: History, start_ns: int, end_ns: int) -> dict[str, Rows]:
     """The rows behind the figures of `_figures`, by the same names."""
-    found: dict[str, list[int]] = {}
+    indexes: dict[str, list[int]] = {}
 
     def add(name: str, index: int) -> None:
-        found.setdefault(name, []).append(index)
+        indexes.setdefault(name, []).append(index)
 
     for operation in history.operations:
         add(f"operations.{operation.type.value}", row(operation))
@@ -215,7 +220,7 @@ def _evidence(history: History, start_ns: int, end_ns: int) -> dict[str, Rows]:
             add(f"faults_installed.{fault.fault}", fault.events[1])
     worst = max(history.samples, key=lambda s: s.loop_lag_ns_max, default=None)
     return {
-        **{name: tuple(own) for name, own in found.items()},
+        **{name: tuple(own) for name, own in indexes.items()},
         "final_reads": rows(final_reads(history)),
         "loop_lag_ns_max": () if worst is None else (worst.index,),
     }
@@ -223,16 +228,16 @@ def _evidence(history: History, start_ns: int, end_ns: int) -> dict[str, Rows]:
 
 def _figures(
     history: History, ok: Counter[str], invoked: Counter[str], faults: list[FaultSpan], missing: list[str]
-) -> dict[str, Any]:
+) -> CoverageFigures:
     outcomes = Counter(f.outcome.value for f in history.faults)
     types = Counter(o.type.value for o in history.operations)
-    return {
-        "missing": missing,
-        "operations": dict(types),
-        "main_ok": dict(ok),
-        "main_invoked": dict(invoked),
-        "faults_by_outcome": dict(outcomes),
-        "faults_installed": dict(Counter(f.fault for f in faults)),
-        "final_reads": len(final_reads(history)),
-        "loop_lag_ns_max": max((s.loop_lag_ns_max for s in history.samples), default=0),
-    }
+    return CoverageFigures(
+        missing=tuple(missing),
+        operations=dict(types),
+        main_ok=dict(ok),
+        main_invoked=dict(invoked),
+        faults_by_outcome=dict(outcomes),
+        faults_installed=dict(Counter(f.fault for f in faults)),
+        final_reads=len(final_reads(history)),
+        loop_lag_ns_max=max((s.loop_lag_ns_max for s in history.samples), default=0),
+    )

@@ -82,16 +82,16 @@ def _first(facts: Facts, reigns: dict[str, Reigns]) -> Reigns:
 
 def _of_partition(history: History, view: PartitionView, reigns: Reigns) -> list[Episode]:
     """The episodes of a topic partition's superseded leaders, by what `checkers.log.zombie_brokers` says of them."""
-    return [_episode(deeds) for deeds in find_deeds(history, view, reigns) if deeds.asked or deeds.reign.claimed]
+    return [_episode(deeds) for deeds in find_deeds(history, view, reigns) if deeds.requests or deeds.reign.claimed]
 
 
 def _episode(deeds: Deeds) -> Episode:
     return Episode(
         subject=deeds.key,
         reign=deeds.reign,
-        asked=deeds.asked,
+        requests=deeds.requests,
         # Whoever was refused, answered or left waiting by a broker had reached it, or nobody knows.
-        reached=[o for o in deeds.asked if o.type is not Outcome.INFO],
+        reached=[o for o in deeds.requests if o.type is not Outcome.INFO],
         served=[*deeds.acknowledged, *deeds.reads],
         fenced=deeds.fenced,
         unknown=deeds.unknown,

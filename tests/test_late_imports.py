@@ -29,6 +29,7 @@ _FETCH: Final = Late(30, "Maven, Go modules, checksums: only a release that is n
 
 LATE: Final = {
     "harness/base/event_loop.py": Late(5, "uvloop is absent where it has no wheel"),
+    "harness/campaigns/night/axes.py": Late(35, "covertable: only a campaign that combines several axes needs it"),
     "harness/campaigns/failover/child.py": Late(
         140, "the child enters its namespaces before it imports what has threads"
     ),
@@ -39,7 +40,9 @@ LATE: Final = {
     "harness/cli/demo.py": Late(100, "pyspark: not before both runs are over"),
     "harness/cli/doctor.py": _COMMAND,
     "harness/cli/images.py": _DOCKER,
+    "harness/cli/output/night_table.py": Late(110, "rich: only a night on a terminal draws a table"),
     "harness/cli/output/outcome.py": _ARROW,
+    "harness/cli/output/verdict_text.py": _REPORT,
     "harness/cli/prepare.py": Late(100, "pyspark: made ready once, at set-up"),
     "harness/cli/warehouse.py": Late(100, "pyspark: other commands do without"),
     "harness/interchange/formats/recognise.py": Late(120, "one reader for each format, and a file has one"),
@@ -59,6 +62,7 @@ LATE: Final = {
     "harness/runtime/containers/images/plans.py": _DOCKER,
     "harness/runtime/containers/images/recipes.py": _FETCH,
     "harness/runtime/containers/making.py": _DOCKER,
+    "harness/runtime/containers/container.py": _DOCKER,
     "harness/runtime/containers/node.py": _DOCKER,
     "harness/runtime/containers/provider.py": _DOCKER,
     "harness/runtime/containers/rules/by_sidecar.py": _DOCKER,
@@ -68,7 +72,8 @@ LATE: Final = {
     "harness/systems/etcd/versions.py": _FETCH,
     "harness/systems/kafka/server/versions.py": _FETCH,
     "harness/systems/zookeeper/versions.py": _FETCH,
-    "harness/warehouse/spark_session.py": Late(100, "pyspark: only Spark's own process side needs it"),
+    "harness/testing/pytest_plugin.py": Late(690, "runs: pytest loads the plugin wherever fencepost is installed"),
+    "harness/warehouse/pyspark_connection.py": Late(100, "pyspark: only Spark's own process side needs it"),
 }
 
 

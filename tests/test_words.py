@@ -1,6 +1,7 @@
 """How plain the language is, counted: names that are participles or fillers, and words that need a second reading.
 
-docs/glossary.md has the words to use. The numbers below may only fall: whoever lowers a count writes the new one here.
+docs/reference/glossary.md has the words to use. The numbers below may only fall: whoever lowers a
+count writes the new one here.
 """
 
 import ast
@@ -18,7 +19,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 #: Names that say what was done to a thing, or nothing, instead of what it is; counted where they are bound.
 NAMES: Final = frozenset({"asked", "found", "had", "looked", "said", "taken", "told", "words"})
-NAMES_LEFT: Final = 1110
+NAMES_LEFT: Final = 0
 
 #: Words and phrases that a reader in a hurry reads twice; counted in docstrings, comments and pages.
 ARCHAIC: Final = re.compile(

@@ -1,4 +1,4 @@
-"""Write docs/facts-tables.md from the schemas: `python tools/facts_page.py`. A test compares the two."""
+"""Write docs/reference/facts-tables.md from the schemas: `python tools/facts_page.py`. A test compares the two."""
 
 from pathlib import Path
 from typing import Final
@@ -6,8 +6,9 @@ from typing import Final
 from fencepost.harness.verdict.fact_table import RUN_ID, RUN_ID_TEXT, FactTable
 from fencepost.harness.verdict.fact_tables import DERIVED
 from fencepost.harness.verdict.run_tables import OF_RUN
+from fencepost.harness.warehouse.night_tables import OF_NIGHTS, PLACED
 
-PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "facts-tables.md"
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "reference" / "facts-tables.md"
 
 _HEAD: Final = """\
 # Tables of facts
@@ -16,8 +17,8 @@ _HEAD: Final = """\
 table.*
 
 A run's folder holds one Parquet file for each table in `facts/`. They are derived from the history by one function
-(`checkers/derive.py`); `fencepost check RUN` derives them again, and the [warehouse](spark.md) does so for any number
-of runs. Pages show them, and Spark computes from them what spans runs.
+(`checkers/derive.py`); `fencepost check RUN` derives them again, and the [warehouse](../how-to/many-runs-on-spark.md)
+does so for any number of runs. Pages show them, and Spark computes from them what spans runs.
 
 - Each row has `run_id`: 32 hexadecimal digits, drawn when the run starts and kept in `run.json`.
 - Times are in nanoseconds since the run's zero; `_ns` also ends every length of time.
@@ -26,16 +27,25 @@ of runs. Pages show them, and Spark computes from them what spans runs.
 - `long` is a 64-bit integer, `list<long>` a list of them. Where a column may be null, its text says what a null means.
 """
 
+_WAREHOUSE: Final = """\
+## Only in a warehouse
+
+`placed` says of each run where it belongs. The others are read from the registers of nights, and have no `run_id`: an
+attempt that never reported has no run.
+"""
+
 
 def render() -> str:
     """The whole page."""
     parts = [_HEAD, "## The run and its verdicts\n", *map(_table, OF_RUN)]
-    return "\n".join([*parts, "## Derived from the history\n", *map(_table, DERIVED)])
+    parts += ["## Derived from the history\n", *map(_table, DERIVED)]
+    return "\n".join([*parts, _WAREHOUSE, _table(PLACED), *map(_table, OF_NIGHTS.values())])
 
 
 def _table(table: FactTable) -> str:
     lines = [f"### {table.name} (version {table.version})", "", f"One row: {table.row}.", ""]
-    lines += ["| column | type | meaning |", "| --- | --- | --- |", f"| `{RUN_ID}` | text | {RUN_ID_TEXT} |"]
+    lines += ["| column | type | meaning |", "| --- | --- | --- |"]
+    lines += [f"| `{RUN_ID}` | text | {RUN_ID_TEXT} |"] * (table.name not in OF_NIGHTS)
     lines += [f"| `{column.name}` | {_kind(str(column.kind))} | {column.text} |" for column in table.columns]
     return "\n".join([*lines, ""])
 
@@ -45,6 +55,7 @@ def _kind(arrow: str) -> str:
         "int64": "long",
         "string": "text",
         "bool": "flag",
+        "double": "double",
         "list<item: int64>": "list<long>",
         "list<item: string>": "list<text>",
     }[arrow]

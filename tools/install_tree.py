@@ -6,17 +6,15 @@ An editable install by the build backend would build the native core a second ti
 import stat
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
 
 tree = Path(__file__).resolve().parent.parent
 purelib = Path(sysconfig.get_paths()["purelib"])
 (purelib / "fencepost-tree.pth").write_text(f"{tree}\n", encoding="utf-8")
-# The metadata that `fencepost --version` reads.
-version = next(
-    line.split('"')[1]
-    for line in (tree / "pyproject.toml").read_text(encoding="utf-8").splitlines()
-    if line.startswith("version = ")
-)
+# The metadata that `fencepost --version` reads, and the entry points by which pytest knows the plugin.
+project = tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+version = project["version"]
 info = purelib / f"fencepost-{version}.dist-info"
 for old in purelib.glob("fencepost-*.dist-info"):
     for file in old.iterdir():
@@ -24,6 +22,11 @@ for old in purelib.glob("fencepost-*.dist-info"):
     old.rmdir()
 info.mkdir()
 (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: fencepost\nVersion: {version}\n", encoding="utf-8")
+sections = [
+    f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in entries.items())
+    for group, entries in project["entry-points"].items()
+]
+(info / "entry_points.txt").write_text("\n".join(sections), encoding="utf-8")
 command = Path(sys.executable).parent / "fencepost"
 command.write_text(
     f"#!{sys.executable}\nimport sys\nfrom fencepost.harness.cli import main\nsys.exit(main())\n", encoding="utf-8"

@@ -1,4 +1,7 @@
-"""The map of the tree that README shows, made from what each room says of itself: `python -m tools.rooms [--write]`."""
+"""The map of the tree in docs/explanation/code-map.md, made from what each room says of itself.
+
+`python -m tools.rooms` prints it, `--write` writes it. A test compares.
+"""
 
 import ast
 import sys
@@ -9,7 +12,7 @@ from typing import Final
 from tests.rooms import FOLDERS, ROOMS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-README: Final = ROOT / "README.md"
+PAGE: Final = ROOT / "docs" / "explanation" / "code-map.md"
 BEGIN: Final = "<!-- rooms: made by `python -m tools.rooms --write` -->"
 END: Final = "<!-- end of rooms -->"
 _WIDTH: Final = 116
@@ -42,16 +45,16 @@ def tree() -> str:
     return "\n".join(lines)
 
 
-def readme_with_tree() -> str:
-    """README as it should be."""
-    head, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
+def page_with_tree() -> str:
+    """The page as it should be."""
+    head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     tail = rest.partition(END)[2]
     return f"{head}{BEGIN}\n```\n{tree()}\n```\n{END}{tail}"
 
 
 def main(arguments: list[str]) -> int:
     if arguments == ["--write"]:
-        README.write_text(readme_with_tree(), encoding="utf-8")
+        PAGE.write_text(page_with_tree(), encoding="utf-8")
     else:
         print(tree())
     return 0

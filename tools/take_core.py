@@ -12,15 +12,17 @@ from pathlib import Path
 
 def take(wheels: Path, target: Path) -> None:
     """Write the newest wheel's `_core*.so` to `target`, whole or not at all."""
-    found = sorted(wheels.glob("*.whl"), key=lambda path: path.stat().st_mtime_ns)
-    if not found:
+    wheels_by_age = sorted(wheels.glob("*.whl"), key=lambda path: path.stat().st_mtime_ns)
+    if not wheels_by_age:
         raise SystemExit(f"{wheels}: no wheel here\nhint: maturin's own messages say why it built none")
-    with zipfile.ZipFile(found[-1]) as wheel:
+    with zipfile.ZipFile(wheels_by_age[-1]) as wheel:
         modules = [
             name for name in wheel.namelist() if name.startswith("fencepost/checkers/_core") and name.endswith(".so")
         ]
         if len(modules) != 1:
-            raise SystemExit(f"{found[-1]}: expected one fencepost/checkers/_core*.so, found {modules or 'none'}")
+            raise SystemExit(
+                f"{wheels_by_age[-1]}: expected one fencepost/checkers/_core*.so, found {modules or 'none'}"
+            )
         beside = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             beside.write_bytes(wheel.read(modules[0]))

@@ -1,24 +1,24 @@
-"""`election`: candidates campaign, one leads for a term and acts again and again, followers observe who leads.
+"""`election`: candidates campaign, one of them leads for a term and acts many times, followers observe who leads.
 
 Operations, all on one election and one trail of deeds:
-  campaign            one attempt to lead; ok carries the term as [token, handle]
+  campaign            one attempt to lead; an ok carries the term as [token, handle]
   renew  [token, handle]             keep the lease alive
   act    [token, handle, number]     append a numbered deed to the trail, under that term
   resign [token, handle]             end the term
-  observe             the token of the term that a node sees, None for none
+  observe             the token of the present term as a node sees it, None for none
   members             at the end: every deed of the trail in the store's order, each as `act` carried it
 
-Where terms are held by locks a campaign fails while somebody leads. On Kafka it supersedes whoever does, so there
-candidates campaign less often, and terms are shorter: else none would last until its leader resigns or stalls.
+Where a term is a lock, a campaign fails while somebody leads. On Kafka it supersedes the leader. So candidates campaign
+less often there, and terms are shorter; otherwise no term would last until its leader resigns or stalls.
 
-A term is a value: a leader whose connection broke goes on with it over the next one, as a process does that knows its
-token but not yet that it was replaced. Some terms end in a stall longer than the lease, after which the leader acts on,
-as a process would that was stopped (Kleppmann, "How to do distributed locking", 2016). With `fencing=on` an act is one
-transaction that also checks the term; with `fencing=off` it is blind, and acts of old terms are expected among those of
-new ones.
+A term is a value: a leader whose connection broke continues with its term over the next connection, like a process that
+knows its token and does not know yet that it was replaced. Some terms end in a stall longer than the lease, after which
+the leader continues to act, like a process that was stopped (Kleppmann, "How to do distributed locking", 2016). With
+`fencing=on` an act is one transaction that also checks the term. With `fencing=off` it does not check, and acts of old
+terms are expected among those of new ones.
 
-`lock` guards short critical sections, in which a single write may come too late. Here a term has many acts, so there
-are leaders that go on acting, and terms that can be seen mixed.
+`lock` guards short critical sections, in which a single write may come too late. Here a term has many acts, so a leader
+can continue to act after its term, and acts of two terms can be seen mixed.
 """
 
 from collections.abc import Awaitable, Callable
@@ -39,25 +39,25 @@ T = TypeVar("T")
 
 ELECTION: Final = "election"
 
-#: How often a leader acts on after a stall or a refusal before it believes what it is told.
+#: How often a leader still acts after a stall or a refusal before it accepts that its term is over.
 BACKLOG: Final = 3
-#: A leader that cannot act at all gives its term up after so many attempts.
+#: A leader whose acts all fail gives up its term after this many attempts.
 _FAILURES_MAX: Final = 20
 _AFTER_FAILURE_NS: Final = 100_000_000
 _NEVER_NS: Final = 1 << 62
 #: The stream of draws that decides lengths and ends of terms, apart from those of operations.
 _TERMS: Final = 17
 
-#: Refusals that say that the term is over.
+#: Refusals by which a leader learns that its term is over.
 _OVER: Final = frozenset({"fenced", "not-held", "lease-expired"})
-#: A campaign that is not sent, for the lease it would use.
+#: A campaign that is not sent, since it would use a lease that a term may depend on.
 _LEASE_IN_USE: Final = "lease-in-use"
 #: Between the parts of a deed: token, handle, number.
 _BETWEEN: Final = "-"
 
 _NO_FENCING: Final = (
-    "without fencing this run is expected to be invalid: a leader that stalls past its lease acts on in the term of"
-    " the next one"
+    "without fencing this run is expected to be invalid: a leader that stalls for longer than its lease continues to"
+    " act during the next leader's term"
 )
 
 
@@ -73,19 +73,19 @@ class ElectionOptions(Options, frozen=True, kw_only=True):
     renew_every: Annotated[Duration, about("a leader renews its lease this often", above=0)] = seconds(0.2)
     campaign_every: Annotated[Duration, about("mean time between two attempts of a candidate", above=0)] = seconds(0.15)
     observe: Annotated[ReadMode, about("how observers read who leads")] = ReadMode.PLAIN
-    members: Annotated[ReadMode, about("how the whole trail is read in the end")] = ReadMode.STRONG
+    members: Annotated[ReadMode, about("how the whole trail is read at the end")] = ReadMode.STRONG
 
 
 class Election(Workload[ElectionOptions]):
     name = "election"
-    about = "leaders act in terms that last, followers observe who leads; fencing on or off"
+    about = "leaders act many times in a term, followers observe who leads; fencing on or off"
     protocol = Interface.ELECTION
     options = ElectionOptions
     effect_free = frozenset({"observe", "members"})
     judges = ("election",)
     roles = frozenset({"broker"})
-    #: A lease that outlives a stall would show nothing. Three brokers, so that a deed can be on two while one is away,
-    #: and one that is cut off is superseded within a fault's seconds.
+    #: A lease that is longer than a stall would test nothing. With three brokers a deed can be on two while one is
+    #: away. The short broker session lets a broker that is cut off be superseded while the fault lasts.
     wants = {  # noqa: RUF012  # a read-only mapping
         "lock_ttl": "2s",
         "session_timeout": "2500ms",
@@ -131,7 +131,7 @@ class Election(Workload[ElectionOptions]):
 
 
 class _Seat(msgspec.Struct, frozen=True, kw_only=True):
-    """One candidate: what it believes and what it does next. `term` is [token, handle] while it believes to lead."""
+    """One candidate: what it believes and does next. `term` is (token, handle) while it believes that it leads."""
 
     term: tuple[int, str] | None = None
     due_ns: int = 0
@@ -152,12 +152,12 @@ class _Seat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Candidates(msgspec.Struct, frozen=True, kw_only=True):
-    """Every worker is a candidate, and a leader as long as it believes that it leads."""
+    """Every worker is a candidate, and a leader for as long as it believes that it leads."""
 
     rules: ElectionOptions
-    #: By worker; copied when one changes, since a generator is a value.
+    #: By worker; copied for each change, since a generator is a value.
     seats: dict[int, _Seat] = {}
-    #: How many were granted. Every so many-th stalls, and is not drawn to, so that no run goes without.
+    #: How many terms were granted. Every n-th one stalls; this is not drawn, so that every run has stalls.
     terms: int = 0
 
     def op(self, ctx: Context) -> Step:
@@ -172,7 +172,7 @@ class _Candidates(msgspec.Struct, frozen=True, kw_only=True):
     def update(self, ctx: Context, event: OpEvent) -> Generator:
         worker = ctx.worker_of(event)
         seat = self._seat(worker)
-        # A term of a phase before this generator's is not known here; its lease will end it.
+        # A term of an earlier phase is not known to this generator; its lease will end it.
         if event.f != "campaign" and seat.term is None:
             return self
         draw = Draw(ctx.seed, worker, ctx.counts[worker], _TERMS)
@@ -210,7 +210,7 @@ class _Candidates(msgspec.Struct, frozen=True, kw_only=True):
 
     def _renewed(self, seat: _Seat, event: OpEvent, now_ns: int) -> _Seat:
         if event.error == "lease-expired":
-            # Or the connection that knew the lease is gone. The term may yet hold; it is not told so again.
+            # Or the connection that knew the lease is gone, and the term still holds; the leader cannot tell which.
             left = min(seat.acts_left, BACKLOG)
             return msgspec.structs.replace(seat, acts_left=left, renew_ns=_NEVER_NS, stalls=False)
         return msgspec.structs.replace(seat, renew_ns=now_ns + self.rules.renew_every)
@@ -229,7 +229,7 @@ class _Candidates(msgspec.Struct, frozen=True, kw_only=True):
             left = max(left, 1)
         due_ns = max(now_ns, seat.due_ns + round(1e9 / rules.rate))
         if left == 0 and seat.stalls:
-            # Nothing is renewed in a stall, and what was to be done waits behind it.
+            # Nothing is renewed during a stall, and the acts that were due wait until its end.
             return msgspec.structs.replace(
                 seat, acts_left=BACKLOG, stalls=False, renew_ns=_NEVER_NS, due_ns=now_ns + rules.stall, failures=0
             )
@@ -237,11 +237,11 @@ class _Candidates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ElectionClient(SessionClient[Elections]):
-    """One connection of one candidate or observer; it knows no term but those that its operations carry.
+    """One connection of one candidate or observer; it knows a term only from the operations that carry one.
 
-    Of its lease it knows whether a term may hang on it. A candidate that has given a term up must not campaign with
-    that lease, since whatever it asks would keep the term alive (on ZooKeeper every request does); it gives the
-    connection up, and with it the lease.
+    `_bound` says whether a term may depend on the connection's lease. A candidate that has given up a term must not
+    campaign with that lease, since its requests would keep the old term alive (on ZooKeeper every request does). It
+    closes the connection instead, and the lease with it.
     """
 
     def __init__(self, store: Elections, *, guarded: bool, observe: ReadMode, strong: ReadMode) -> None:
@@ -271,7 +271,7 @@ class ElectionClient(SessionClient[Elections]):
                 return self._ok([_parsed(deed) for deed in trail.deeds], trail)
 
     async def _campaign(self) -> Completion:
-        """Renew the lease of an earlier attempt, so that the term has a whole one; then try once."""
+        """Renew the lease of an earlier attempt, so that the term gets its full time; then try once."""
         if self._bound:
             raise NotSent(_LEASE_IN_USE)
         await self._keep_lease()
@@ -290,7 +290,7 @@ class ElectionClient(SessionClient[Elections]):
             raise NotSent(error.code, "at the renewal") from None
 
     async def _unbind(self, request: Awaitable[T]) -> T:
-        """Carry a request out, and note when it is refused because the term is over."""
+        """Carry out a request; note a refusal that says that the term is over."""
         try:
             return await request
         except Definite as refused:

@@ -1,21 +1,20 @@
-"""`lease`: keys bound to leases (etcd) or sessions (ZooKeeper) that are kept alive through any node, and looked at.
+"""`lease`: keys that are bound to leases (etcd) or sessions (ZooKeeper), which clients keep alive through any node.
 
-Operations; the key of lease 7's is "lease-7", its handle is what the grant answered:
-  grant           a new lease; ok carries [handle, ttl_ms]
+Operations; lease 7 has the key "lease-7", and its handle is the one that the grant returned:
+  grant           make a new lease; an ok carries [handle, ttl_ms]
   attach handle   bind the lease's key, once
-  keep handle     one keep-alive; ok carries the ttl_ms that was answered
+  keep handle     send one keep-alive; an ok carries the ttl_ms of the answer
   revoke handle   end the lease at once
-  look mode       the numbers of all keys that are there, by one read of this mode
+  look mode       the numbers of all keys that exist, with one read of this mode
 
-A lease is granted, attached, revoked and kept alive through nodes that are drawn for each request, or, for every other
-lease, all its keep-alives go through one drawn node. Keep-alives are due at a steady pace and do not wait for one
-another: one that hangs on a node that does not answer keeps no other from being sent through the next. Nothing is sent
-twice. `steady` leases are kept alive for as long as the load lasts; the `passing` ones for a drawn while, after which
-every other one is revoked, and the rest are let go: nobody asks about them any more. After a revoke one more keep-alive
-is sent, which has to be refused.
+The node is drawn for each request; only the keep-alives of every second lease all go through one drawn node.
+Keep-alives are sent at a steady pace and do not wait for each other, so a keep-alive that waits for a silent node does
+not stop the next one. Nothing is sent twice. `steady` leases are kept alive for the whole load. `passing` leases are
+kept alive for a drawn time; then half of them are revoked, and for the others nothing more is sent. After a revoke one
+more keep-alive is sent, which must be refused.
 
-On ZooKeeper a keep-alive is a resumption of the session on the node that is asked, since a ping that is answered proves
-nothing of the leader (`harness/systems/zookeeper/leases.py`).
+On ZooKeeper a keep-alive resumes the session on the drawn node, since an answered ping proves nothing about the leader
+(`harness/systems/zookeeper/leases.py`).
 """
 
 from collections.abc import Callable
@@ -42,9 +41,9 @@ _LIFE: Final = 32
 _NODE: Final = 33
 _AGAIN_NS: Final = 200_000_000
 _NEVER_NS: Final = 1 << 62
-#: One look in so many is a plain one, of the node's own copy.
+#: One look in this many is a plain read of the node's own copy.
 _PLAIN_ONE_IN: Final = 4
-#: The final looks go on until whatever was kept alive must be gone, by the longest bound of a system.
+#: The final looks last until every lease must have ended, by the longest bound of a system.
 _FINAL_LOOKS: Final = 19
 _FINAL_EVERY_NS: Final = 500_000_000
 
@@ -63,12 +62,12 @@ class LeaseOptions(Options, frozen=True, kw_only=True):
     looks_per_second: Annotated[
         float, about("looks at all keys per second, all workers together", above=0, most=1e6)
     ] = 60.0
-    looks: Annotated[ReadMode, about("how a current look reads")] = ReadMode.STRONG
+    looks: Annotated[ReadMode, about("how a look at the present keys reads")] = ReadMode.STRONG
 
 
 class Lease(Workload[LeaseOptions]):
     name = "lease"
-    about = "keys on leases or sessions, kept alive through any node: they live while they are, and not longer"
+    about = "keys on leases or sessions must live while they are kept alive, and no longer"
     protocol = Interface.LEASES
     options = LeaseOptions
     effect_free = frozenset({"look"})
@@ -94,7 +93,7 @@ class Lease(Workload[LeaseOptions]):
         return node_count * (options.keepers_per_node + 1)
 
     def timeout_s(self, options: LeaseOptions, node_count: int, worker: int, patient_s: float) -> float:
-        # Whoever holds a lease waits no longer for an answer than that is good for; a look may wait for a stopped node.
+        # An answer about a lease is useless after its time to live; a look may wait for a stopped node.
         return min(patient_s, options.ttl.seconds) if worker < node_count * options.keepers_per_node else patient_s
 
     def generator(self, options: LeaseOptions, node_count: int) -> Generator:
@@ -108,7 +107,7 @@ class Lease(Workload[LeaseOptions]):
         )
 
     def final_generator(self, options: LeaseOptions, node_count: int) -> Generator:
-        """Current looks through every node, until all leases must be gone."""
+        """Current looks through every node, until every lease must have ended."""
         looks = draws(lambda worker, i, draw: Offer("look", BOUND, options.looks.value))
         return reserve((node_count, limit(_FINAL_LOOKS * node_count, stagger(_FINAL_EVERY_NS // node_count, looks))))
 
@@ -117,10 +116,10 @@ class Lease(Workload[LeaseOptions]):
 
 
 class _Seat(msgspec.Struct, frozen=True, kw_only=True):
-    """One lease after the other: what is done next with this one, and when.
+    """One lease after another: what is done next with the present one, and when.
 
-    `number` names it from its grant on, `handle` from the grant's answer on. `step` counts what was asked for, so that
-    each request is drawn again. `busy`: nothing more is sent until the answer is there (never so between keep-alives).
+    `number` is known from the grant on, `handle` from its answer on. `step` counts the requests, so that each one is
+    drawn afresh. `busy`: nothing is sent until the answer is there (keep-alives never wait).
     """
 
     steady: bool
@@ -136,7 +135,7 @@ class _Seat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Lessees(msgspec.Struct, frozen=True, kw_only=True):
-    """Whoever is free carries out what is due for a lease, on the node that is drawn for it."""
+    """Give what is due for a lease to a free worker on the node that is drawn for it."""
 
     rules: LeaseOptions
     nodes: int
@@ -156,7 +155,7 @@ class _Lessees(msgspec.Struct, frozen=True, kw_only=True):
         return PENDING, self
 
     def _worker(self, seat: _Seat, place: int, ctx: Context) -> int | None:
-        """A free worker on the node that this request goes through; on the next node, where the lease may take any."""
+        """A free worker on the node for this request; where any node will do, on the next one with a free worker."""
         nodes = self.nodes
         if seat.f == "keep" and seat.route is not None:
             return next((w for w in ctx.free if w % nodes == seat.route), None)
@@ -189,7 +188,7 @@ class _Lessees(msgspec.Struct, frozen=True, kw_only=True):
     def update(self, ctx: Context, event: OpEvent) -> Generator:
         number = int((event.key or PREFIX + "0").removeprefix(PREFIX))
         place = next((i for i, seat in enumerate(self.seats) if seat.number == number), None)
-        # One that is let go, or of a phase before this generator's, is no longer known here.
+        # A lease that was given up, or of an earlier phase, is not known here.
         return self if place is None else self._with(place, self._after(self.seats[place], place, event, ctx))
 
     def _after(self, seat: _Seat, place: int, event: OpEvent, ctx: Context) -> _Seat:
@@ -201,7 +200,7 @@ class _Lessees(msgspec.Struct, frozen=True, kw_only=True):
                 return self._over(seat, now_ns)
             return self._keeping(seat, now_ns + self.rules.keep_every)
         if event.f == "revoke":
-            # One more keep-alive, of what has ended.
+            # One more keep-alive, of a lease that has ended.
             return msgspec.structs.replace(seat, f="keep", due_ns=now_ns, ends_ns=now_ns, route=None, busy=False)
         if event.error == "lease-expired":
             return self._over(seat, now_ns)
@@ -226,7 +225,7 @@ class _Lessees(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaseClient(SessionClient[Leases]):
-    """One connection of whoever keeps leases, or looks; it holds none, and sends each request once."""
+    """One connection; it holds no lease itself and sends each request once."""
 
     def __init__(self, store: Leases, *, ttl_ms: int) -> None:
         super().__init__(store)

@@ -1,9 +1,9 @@
 """`lock`: a lease or session lock guards the read-modify-write of one value in the same store.
 
-One operation `critical` is a whole critical section: acquire, read the list of elements, work, write the list with one
-element more, release. Now and then the holder works longer than its lease lasts without renewing it, as a stalled
-process would. With `fencing=on` the write is one transaction that also checks the lock; with `fencing=off` it is
-blind, as with a resource that knows nothing of the lock, and updates are expected to be lost (Jepsen, etcd 3.4.3).
+One operation `critical` is a whole critical section: acquire the lock, read the list of elements, work, write the list
+with one more element, release. Now and then the holder works for longer than its lease without renewing it, like a
+process that stalls. With `fencing=on` the write is one transaction that also checks the lock. With `fencing=off` it
+does not check, like a resource that does not know the lock, and updates are expected to be lost (Jepsen, etcd 3.4.3).
 """
 
 import asyncio
@@ -22,8 +22,8 @@ LOCK: Final = "lock"
 KEY: Final = "guarded"
 
 _NO_FENCING: Final = (
-    "without fencing this run is expected to be invalid: a holder that stalls past its lease overwrites the next one's"
-    " update"
+    "without fencing this run is expected to be invalid: a holder that stalls for longer than its lease overwrites the"
+    " next holder's update"
 )
 
 
@@ -33,7 +33,7 @@ class LockOptions(Options, frozen=True, kw_only=True):
     rate: Annotated[float, about("critical sections begun per second, all workers together", above=0, most=1e6)] = 60.0
     work: Annotated[Duration, about("mean time that a holder works", least=0)] = seconds(0.01)
     stall: Annotated[Duration, about("how long a holder that stalls works", least=0)] = seconds(3.5)
-    stall_one_in: Annotated[int, about("one holder in so many stalls", least=1)] = 60
+    stall_one_in: Annotated[int, about("one holder in this many stalls", least=1)] = 60
     members: Annotated[ReadMode, about("how the guarded value is read")] = ReadMode.STRONG
 
 
@@ -44,7 +44,7 @@ class Lock(Workload[LockOptions]):
     options = LockOptions
     effect_free = frozenset({"members"})
     judges = ("lock",)
-    #: Leases that outlive a stall would show nothing, and a lost holder would block the others for long.
+    #: Leases that are longer than a stall would test nothing, and a lost holder would block the others for long.
     wants = {"lock_ttl": "2s", "session_timeout": "2500ms"}  # noqa: RUF012  # a read-only mapping
 
     def defaults(self, system: System) -> LockOptions:
@@ -79,8 +79,8 @@ class Lock(Workload[LockOptions]):
 class LockClient(SessionClient[Locks]):
     """One connection for the lock and for the guarded value.
 
-    The value of `critical` is the element; its result [token, acquired_ns, last_held_ns]: between the two times, on
-    the history's clock, the client believed that it held the lock.
+    The value of `critical` is the element. Its result is [token, acquired_ns, last_held_ns]: between these two times of
+    the history's clock the client believed that it held the lock.
     """
 
     def __init__(self, store: Locks, options: LockOptions, now_ns: Callable[[], int]) -> None:
@@ -122,7 +122,7 @@ class LockClient(SessionClient[Locks]):
         return reply.epoch, reply.position, last_held_ns
 
     async def _let_go(self, held: Held) -> bool:
-        """Release; when that fails the lease or session ends the lock in its own time."""
+        """Release the lock; False when that fails, and the end of the lease or session will release it."""
         try:
             await self._store.release(LOCK, held)
         except (Definite, Indefinite):
@@ -130,7 +130,7 @@ class LockClient(SessionClient[Locks]):
         return True
 
     def _work_s(self, element: int) -> float:
-        """How long a holder works, decided by the element alone so that a plan and seed repeat it."""
+        """How long the holder works; it depends only on the element, so that a plan and a seed repeat it."""
         draw, options = Draw(0, 0, element), self._options
         if draw.below(options.stall_one_in) == 0:
             return options.stall.seconds

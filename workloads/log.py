@@ -1,18 +1,19 @@
-"""`log`: unique values are appended to several topic partitions and polled from an offset of each poller's own.
+"""`log`: workers append unique values to several topic partitions; pollers read from offsets of their own.
 
-Operations of partition i have the key "p<i>":
-  append  value: a number that no other append writes; ok has `position` (the offset) and `epoch` where it is told.
-  poll    value: the offset asked for; ok has the records as [offset, value], the first of an epoch as
+Operations on partition i have the key "p<i>":
+  append  value: a number that no other append writes; an ok has `position` (the offset) and, where the answer names it,
+          `epoch`.
+  poll    value: the first offset; an ok has the records as [offset, value], the first record of an epoch as
           [offset, value, epoch], `position` (the high watermark) and `epoch` (of the node, when it answered).
-  scan    the same, in the final phase: every partition from its beginning to its end.
+  scan    the same in the final phase: every partition from its beginning to its end.
 
 A client is bound to one node, and a partition is written and read through the node that leads it. So the generator
-remembers which node answered for which partition, has each worker use its node's own, and now and then polls a drawn
-one to learn of leaders that moved: a poll that the node refuses changes nothing. Two nodes that both answer for one
-partition are both used: that is what a zombie broker is found by.
+remembers which node answered for which partition and lets each worker use the partitions of its node. Now and then a
+worker polls a drawn partition, to learn whether leaders moved; a poll that the node refuses changes nothing. When two
+nodes answer for one partition, both are used: this is how a zombie broker is found.
 
-What is promised follows from the options (Kafka's documentation of `acks` and `min.insync.replicas`): with acks=all and
-min_isr of 2 or more an acknowledged append is on two nodes; anything less is measured under names of its own.
+The options decide what is promised (Kafka's documentation of `acks` and `min.insync.replicas`): with acks=all and
+min_isr of 2 or more, an acknowledged append is on two nodes. Weaker settings are measured under names of their own.
 """
 
 from collections.abc import Callable
@@ -32,44 +33,46 @@ from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.contract.system import System
 
-#: One operation in so many asks the worker's node for a drawn partition, whoever is thought to lead it; one in so many
-#: for a partition that no node is known to lead, as long as there is one. Workers with nothing else to do are asked
-#: first each time, several at once, so each of them probes less.
+#: One operation in this many asks the worker's node for a drawn partition, whichever node leads it; one in this many
+#: (`_SEEK`) for a partition without a known leader, while there is one. Idle workers are asked first each time, several
+#: at once, so each of them probes less often.
 _PROBE_ONE_IN: Final = 8
 _IDLE_PROBE_ONE_IN: Final = 64
 _SEEK_ONE_IN: Final = 2
-#: One poll in so many goes back by up to so many replies: an offset must still hold what it held.
+#: One poll in this many goes back by up to this many replies: an offset must still hold the same record.
 _BACK_ONE_IN: Final = 8
 _BACK_REPLIES: Final = 4
-#: A poller that is further behind than this many replies goes on near the end; the rest is left to the final scan.
+#: A poller that is further behind than this many replies continues near the end; the final scan reads the rest.
 _BEHIND_REPLIES: Final = 16
 #: Records of one reply of the final scan, and the pace of its polls.
 _SCAN_RECORDS: Final = 2000
 _SCAN_EVERY_NS: Final = 2_000_000
-#: Refusals that a node gives as the leader: it is still the one to ask.
+#: Refusals that only a leader gives: the node is still the one to ask.
 _AS_LEADER: Final = frozenset({"not-enough-replicas", "not-enough-replicas-after-append", "offset-out-of-range"})
-#: An append that ended so was not answered; the node may still answer polls of that partition.
+#: An append with this end was not answered; the node may still answer polls of that partition.
 _NO_ANSWER: Final = frozenset({"timeout", "request-timed-out"})
-#: Of draws; the numbers of `generators.contract.Stream` are below.
+#: A stream of draws; the numbers of `generators.contract.Stream` are smaller.
 _IDLE_STREAM: Final = 16
 
 _MEASURED_ONLY: Final = (
-    "an append is acknowledged before it is on two nodes (acks=1, or min_isr below 2): what is lost is measured, not"
+    "appends are acknowledged before they are on two nodes (acks=1, or min_isr below 2): losses are measured, not"
     " judged"
 )
 
 
 class LogOptions(Options, frozen=True, kw_only=True):
     partitions: Annotated[int, about("how many partitions are used", least=1)] = 6
-    acks: Annotated[Literal["all", "1"], about("who has an append before it is acknowledged")] = "all"
+    acks: Annotated[Literal["all", "1"], about("which replicas have an append before it is acknowledged")] = "all"
     min_isr: Annotated[int, about("in-sync replicas that an append needs", least=1)] = 2
-    idempotence: Annotated[Literal["auto", "on", "off"], about("of appends; auto: on with acks=all")] = "auto"
+    idempotence: Annotated[
+        Literal["auto", "on", "off"], about("whether producers are idempotent; auto: on with acks=all")
+    ] = "auto"
     rate: Annotated[
         float, about("operations per second, all workers together; 0: as fast as they are answered", least=0, most=1e6)
     ] = 1e3
     appenders_per_node: Annotated[int, about("workers per node that append", least=1, most=1000)] = 4
     pollers_per_node: Annotated[int, about("workers per node that poll", least=1, most=1000)] = 2
-    batch: Annotated[int, about("records of a poll's reply at most", least=1)] = 100
+    batch: Annotated[int, about("most records that are kept of one reply", least=1)] = 100
     append_timeout: Annotated[Duration, about("an operation is given up after this long", above=0)] = seconds(1.5)
 
     @property
@@ -90,9 +93,9 @@ class Log(Workload[LogOptions]):
     effect_free = frozenset({"poll", "scan"})
     judges = ("log", "zombie-brokers")
     roles = frozenset({"broker"})
-    #: Three brokers, so that a record can be on two nodes while one is away; and one that is cut off is superseded, or
-    #: one that has fallen behind leaves the in-sync replicas (Kafka's `replica.lag.time.max.ms`, 30 s by default),
-    #: within the seconds that a fault lasts.
+    #: With three brokers a record can be on two nodes while one is away. The short times let a broker that is cut off
+    #: be superseded, and one that has fallen behind leave the in-sync replicas (Kafka's `replica.lag.time.max.ms`, 30 s
+    #: by default), while the fault lasts.
     wants = {  # noqa: RUF012  # a read-only mapping
         "brokers": 3,
         "broker_session": "3s",
@@ -125,7 +128,7 @@ class Log(Workload[LogOptions]):
         return node_count * (options.appenders_per_node + options.pollers_per_node)
 
     def timeout_s(self, options: LogOptions, node_count: int, worker: int, patient_s: float) -> float:
-        # A node that does not answer holds its workers for this long; those of the other nodes go on.
+        # A node that does not answer blocks its workers for this long; the workers of other nodes continue.
         return options.append_timeout.seconds
 
     def generator(self, options: LogOptions, node_count: int) -> Generator:
@@ -154,10 +157,10 @@ class Log(Workload[LogOptions]):
 class _Traffic(msgspec.Struct, frozen=True, kw_only=True):
     """Appends and polls.
 
-    `leads` are the partitions that each node last answered polls for, `takes` those of them that it is worth appending
-    to: where an append got no answer only a probe tries again. `orphans` are in nobody's `leads`, `stuck` in nobody's
-    `takes`. `places` is where each worker polls on. The first `appenders` workers append, the others poll. A worker
-    whose node has nothing for it lets workers of other nodes go first, most of the time.
+    By node: `leads` are the partitions for which it last answered polls, and `takes` those of them to which appends are
+    sent. After an append without an answer only a probe tries again. `orphans` are in no node's `leads`, `stuck` in no
+    node's `takes`. `places` is where each worker polls next. The first `appenders` workers append, the others poll. A
+    worker whose node leads nothing mostly lets workers of other nodes go first.
     """
 
     keys: tuple[str, ...]
@@ -174,8 +177,8 @@ class _Traffic(msgspec.Struct, frozen=True, kw_only=True):
         begun = sum(ctx.counts)
         for worker in ctx.free:
             useful = self._use(worker)
-            # A worker that is passed over must not draw the same again, so its number is that of the whole run's next
-            # operation instead of its own.
+            # A worker that is skipped must not repeat its draw, so the draw depends on the number of operations that
+            # the whole run has begun.
             draw = ctx.draw(worker) if useful else Draw(ctx.seed, worker, begun, _IDLE_STREAM)
             if self.orphans and draw.below(_SEEK_ONE_IN) == 0:
                 offer = self._probe(ctx, worker, draw.choice(self.orphans))
@@ -197,7 +200,7 @@ class _Traffic(msgspec.Struct, frozen=True, kw_only=True):
         return (self.takes if worker < self.appenders else self.leads)[worker % self.nodes]
 
     def _probe(self, ctx: Context, worker: int, partition: int) -> Offer:
-        """Ask whether the node leads; when it says so but does not answer appends, try one."""
+        """Ask whether the node leads; if it does and does not answer appends, try an append."""
         node = worker % self.nodes
         stuck = partition in self.leads[node] and partition not in self.takes[node]
         if stuck and worker < self.appenders:
@@ -233,23 +236,23 @@ class _Traffic(msgspec.Struct, frozen=True, kw_only=True):
     def _learned(
         self, node: int, partition: int, event: OpEvent
     ) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
-        """`leads` and `takes` after this completion."""
+        """Return `leads` and `takes` as they are after this completion."""
         leads, takes = self.leads, self.takes
-        known, taken = partition in leads[node], partition in takes[node]
+        known, appendable = partition in leads[node], partition in takes[node]
         if event.type is Outcome.OK:
-            if not taken and (event.f == "append" or not known):
+            if not appendable and (event.f == "append" or not known):
                 takes = _with(takes, node, (*takes[node], partition))
             if not known:
                 leads = _with(leads, node, (*leads[node], partition))
         elif event.error not in _AS_LEADER:
-            if taken:
+            if appendable:
                 takes = _with(takes, node, tuple(p for p in takes[node] if p != partition))
             if known and not (event.f == "append" and event.error in _NO_ANSWER):
                 leads = _with(leads, node, tuple(p for p in leads[node] if p != partition))
         return leads, takes
 
     def _place(self, place: int, event: OpEvent) -> int:
-        """Where the poller goes on: behind the last record, or near the end when it is too far behind."""
+        """The next offset of the poller: after the last record, or near the end when it is too far behind."""
         if event.value:
             place = max(place, event.value[-1][0] + 1)
         end = event.position or 0
@@ -261,9 +264,9 @@ def _with(items: tuple[Any, ...], at: int, item: Any) -> tuple[Any, ...]:
 
 
 class _Scan(msgspec.Struct, frozen=True, kw_only=True):
-    """Each partition from offset 0 until a reply is empty at its high watermark; one poll of each at a time.
+    """Poll each partition from offset 0 until a reply is empty at the high watermark, one poll at a time.
 
-    A node that refused is asked again only when every node has refused.
+    A node that refused is asked again only after every node has refused.
     """
 
     keys: tuple[str, ...]
@@ -303,7 +306,7 @@ class _Scan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogClient(SessionClient[LogSession]):
-    """One connection; values are decimal numbers. Replies are cut to `batch` records, to keep histories small."""
+    """One connection; values are decimal numbers. Replies are cut to `batch` records to keep histories small."""
 
     def __init__(self, store: LogSession, *, batch: int) -> None:
         super().__init__(store)
@@ -321,7 +324,7 @@ class LogClient(SessionClient[LogSession]):
 
 
 def _rows(polled: Polled, limit: int) -> list[list[int]]:
-    """[offset, value], and the epoch as a third where it is another than that of the record before."""
+    """The records as [offset, value], with the epoch as a third item where it differs from the record before."""
     rows: list[list[int]] = []
     epoch: int | None = None
     for record in polled.records[:limit]:

@@ -1,16 +1,16 @@
-"""`metadata`: unique settings written and names taken through every controller and broker, read back from all of them.
+"""`metadata`: unique settings and topic names, written through every controller and broker and read from all of them.
 
-A setting is read from a node's own copy (`describe`), which may lag everywhere; whether a name is taken (`exists`) is
-asked through the controller's queue. So settings are judged by what a quorum promises whatever the lag, and names as a
+A setting is read from a node's own copy (`describe`), which may lag. Whether a name is taken (`exists`) is asked
+through the controller's queue. So settings are judged by guarantees that hold despite any lag, and names as a
 linearizable set.
 
 Windows: every node alternates between windows in which it is only read and windows in which it is also written, since
-one write that is queued at a superseded controller silences all that comes behind it. In each pair of windows the
-nodes that are only read first are drawn again, so that a superseded controller and the broker that follows it are
-left unwritten together, while others take changes.
+one write in the queue of a superseded controller blocks all later requests. For each pair of windows the nodes that are
+only read first are drawn again. So now and then a superseded controller and the broker that follows it both get no
+writes while other nodes do.
 
-Names belong to moments: a new one every `create_every`, made about twice, asked for a little before and for a while
-after. So all workers, and the final phase, know the names without telling each other.
+Names belong to moments: a new name every `create_every`, created about twice, and asked for from a little before until
+a while after. So all workers and the final phase know the names without exchanging them.
 """
 
 from collections.abc import Callable
@@ -27,22 +27,22 @@ from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
 from fencepost.workloads.metadata_final import LAST_KEY, Rounds
 
-#: How long a node that says it is not the controller is spared changes: each costs a connection and proves nothing.
+#: How long a node that is not the controller gets no changes: each would cost a connection and prove nothing.
 _SPARED_NS: Final = 250_000_000
 _NOT_IN_CHARGE: Final = frozenset({"not-controller"})
-#: Each name is asked for this long before it may be taken: an answer "taken" is then a lie.
+#: Each name is asked for this many names early, when the answer "taken" must be wrong.
 _NAMES_AHEAD: Final = 1
 #: The stream of draws that decides which nodes are only read, apart from those of operations.
 _WINDOWS: Final = 16
-#: Until the changes that the final views must show are acknowledged.
+#: The time for acknowledging the changes that the final views must show.
 _LAST_CHANGE_NS: Final = 2_000_000_000
 
 
 class MetadataOptions(Options, frozen=True, kw_only=True):
     rate: Annotated[float, about("operations per second, all workers together", above=0, most=1e6)] = 300.0
-    reads: Annotated[float, about("the share of them that reads, 0 to 1", least=0, most=1)] = 0.95
+    reads: Annotated[float, about("the share of reads among them, 0 to 1", least=0, most=1)] = 0.95
     keys: Annotated[int, about("how many settings are written", least=1)] = 8
-    names: Annotated[int, about("how many of the newest names are asked for", least=1)] = 8
+    names: Annotated[int, about("how many of the newest names are queried", least=1)] = 8
     create_every: Annotated[Duration, about("time from one new name to the next", above=0)] = seconds(0.5)
     window: Annotated[Duration, about("length of the windows in which a node is written, or only read", above=0)] = (
         seconds(12)
@@ -55,7 +55,7 @@ class MetadataOptions(Options, frozen=True, kw_only=True):
 
     @property
     def every_ns(self) -> int:
-        """As `create_every`, at least 1."""
+        """`create_every` in nanoseconds, at least 1."""
         return max(1, self.create_every)
 
 
@@ -68,8 +68,9 @@ class MetadataWorkload(Workload[MetadataOptions]):
     promise = "metadata-durable"
     judges = ("metadata", "topic-names", "rejoin", "ground-truth")
     roles = frozenset({"controller", "broker"})
-    #: How often an idle controller appends a record that changes nothing: never. Soon after it is cut off it would have
-    #: one that it cannot commit, and answer nothing behind it; a superseded one that goes on answering is worth seeing.
+    #: An idle controller appends no empty records. A controller that is cut off would soon have one that it cannot
+    #: commit and would then answer no later request; a superseded controller that still answers is what this run looks
+    #: for.
     wants = {"idle_interval": "0ms"}  # noqa: RUF012  # a read-only mapping
 
     def requires(self, options: MetadataOptions) -> tuple[str, ...]:
@@ -79,11 +80,11 @@ class MetadataWorkload(Workload[MetadataOptions]):
         return (*(f"k{i}" for i in range(options.keys)), LAST_KEY)
 
     def workers(self, options: MetadataOptions, node_count: int) -> int:
-        # On each node: writers of settings, one taker of names, readers of settings, askers for names.
+        # On each node: writers of settings, one creator of names, readers of settings, workers that ask for names.
         return node_count * (options.writers_per_node + 1 + 2 * options.readers_per_node)
 
     def timeout_s(self, options: MetadataOptions, node_count: int, worker: int, patient_s: float) -> float:
-        # One asker on every node waits long: what it asked before a pause is worth hearing after it.
+        # One worker on every node waits long, so that a request from before a pause can be answered after it.
         patient = worker >= self.workers(options, node_count) - node_count
         return patient_s if patient else options.change_timeout.seconds
 
@@ -96,7 +97,7 @@ class MetadataWorkload(Workload[MetadataOptions]):
             return Offer("alter", ctx.draw(worker).choice(keys), ctx.number(worker))
 
         describe = draws(lambda worker, i, draw: Offer("describe", draw.choice(keys)))
-        # A share of nothing is a pace too slow to be met, not a division by zero.
+        # A share of 0 becomes a pace too slow for any operation, not a division by zero.
         reads_ns = round(1e9 / (options.rate * max(options.reads, 1e-6)))
         writes_ns = round(1e9 / (options.rate * max(1 - options.reads, 1e-6)))
         return reserve(
@@ -107,7 +108,7 @@ class MetadataWorkload(Workload[MetadataOptions]):
         )
 
     def final_generator(self, options: MetadataOptions, node_count: int) -> Generator:
-        """One more setting and name, which views must show to be of use; then everything from every node, in rounds."""
+        """One more setting and name, which a useful view must show; then read everything from every node, in rounds."""
         setting = numbered(lambda number: Offer("alter", LAST_KEY, number))
         name = _Changes(windows=None, offer=_creating(options.every_ns))
         last = (time_limit(_LAST_CHANGE_NS, until_ok(limit(1, change))) for change in (setting, name))
@@ -139,7 +140,7 @@ class _Windows(msgspec.Struct, frozen=True, kw_only=True):
         return first[node] is (number % 2 == 1)
 
     def _read_first(self, seed: int, pair: int) -> tuple[bool, ...]:
-        """Of each node, whether the first window of this pair is its window of reads; never the same of all."""
+        """For each node, whether it is only read in the first window of this pair; never the same for all nodes."""
         draw = Draw(seed, 0, pair, _WINDOWS)
         drawn = [draw.chance(0.5) for _ in range(self.nodes)]
         if self.nodes > 1 and len(set(drawn)) == 1:
@@ -149,7 +150,7 @@ class _Windows(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes through nodes that are written now, but for those that lately said that they are not in charge."""
+    """Changes through the nodes that are written now, except those that lately said they are not the controller."""
 
     windows: _Windows | None
     offer: Callable[[Context, int], Offer]
@@ -173,7 +174,7 @@ class _Changes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Asks(msgspec.Struct, frozen=True, kw_only=True):
-    """Is this name taken? The names of the last moments, and the next one."""
+    """Ask whether names are taken: those of the last moments, and the next one."""
 
     names: int
     every_ns: int

@@ -1,8 +1,8 @@
-"""The end of a `metadata` run: everything is read from every node, round by round, until all nodes say the same.
+"""The end of a `metadata` run: every node is asked everything, round by round, until all give the same answers.
 
-At least two rounds, a while apart: that a view lacks a change is proven only by an answer that comes well after one
-which shows a later change of the same node (a node publishes what it learns piece by piece). What is left when the
-phase's deadline cuts this short is judged as it is.
+There are at least two rounds, a while apart. A node publishes what it learns piece by piece, so a view is proven to
+lack a change only when it answered well after it had shown a later change. If the deadline of the phase ends the rounds
+early, the answers so far are judged.
 """
 
 from typing import Final
@@ -18,17 +18,17 @@ LAST_KEY: Final = "k-last"
 #: Rounds begin this far apart; `checkers.metadata.views` rests on more than a second.
 PAUSE_NS: Final = 1_300_000_000
 _ROUNDS_MIN: Final = 2
-#: The newest names that are asked for again, so that a long run's end stays short.
+#: At most this many of the newest names are asked for, so that the end of a long run stays short.
 _NAMES_MAX: Final = 400
-#: A node that answers so does not answer this kind of question at all; it is asked no more of them in this round.
+#: A node with this error does not answer this kind of question at all; it gets no more of them in this round.
 _NEVER_ANSWERED: Final = frozenset({"unsupported-api", "not-controller"})
 
 
 class Rounds(msgspec.Struct, frozen=True, kw_only=True):
-    """Each worker asks all questions in turn; a round is over when all have.
+    """Each worker asks all questions in turn; a round is over when every worker has.
 
-    `next` is each worker's next question, `first` the first answer to each question in this round, `agreed` whether all
-    answers so far were alike and none was missing.
+    `next` is each worker's next question. `first` is the first answer to each question in this round. `agreed` says
+    whether all answers so far were equal and none was missing.
     """
 
     keys: tuple[str, ...]

@@ -1,8 +1,7 @@
-"""`producer-ids`: every node gives out producer ids as fast as it is asked; none may be given twice.
+"""`producer-ids`: every node gives out producer ids; none may be given out twice.
 
-A broker gives ids out of a block that the controllers allotted to it. A block that is allotted twice, by a controller
-that was replaced or by one that forgot, lets two producers pass for one another, and the log then drops the records of
-one of them as duplicates.
+A broker takes ids from a block that a controller gave to it. If a controller that was replaced, or that lost its state,
+gives the same block again, two producers share an id, and the log drops the records of one of them as duplicates.
 """
 
 from collections.abc import Callable
@@ -23,17 +22,17 @@ _ALLOCATE: Final = draws(lambda worker, i, draw: Offer("allocate", KEY))
 
 class ProducerIdsOptions(Options, frozen=True, kw_only=True):
     rate: Annotated[
-        float, about("ids asked for per second, all workers together; 0: as fast as they come", least=0, most=1e6)
+        float, about("ids requested per second, all workers together; 0: as fast as they come", least=0, most=1e6)
     ] = 1000.0
     workers_per_node: Annotated[int, about("workers per node that ask for ids", least=1, most=1000)] = 3
 
 
 class ProducerIds(Workload[ProducerIdsOptions]):
     name = "producer-ids"
-    about = "producer ids from every node; never the same one twice"
+    about = "producer ids from every node; no id may come twice"
     protocol = Interface.PRODUCER_IDS
     options = ProducerIdsOptions
-    #: An id that never arrived is lost, which harms nobody.
+    #: An id that never arrived is lost, which does no harm.
     effect_free = frozenset({"allocate"})
     promise = "unique-producer-ids"
     judges = ("producer-ids",)
@@ -50,7 +49,7 @@ class ProducerIds(Workload[ProducerIdsOptions]):
         return at_rate(options.rate, _ALLOCATE)
 
     def final_generator(self, options: ProducerIdsOptions, node_count: int) -> Generator:
-        # Again from every node, so that blocks taken before a fault meet those that were allotted after it.
+        # Again from every node, so that blocks from before a fault meet blocks that were given after it.
         return reserve((node_count, each_worker(limit(_FINAL_OF_EACH, _ALLOCATE))))
 
     def client(self, store: ProducerIdsSession, options: ProducerIdsOptions, now_ns: Callable[[], int]) -> Client:

@@ -1,10 +1,10 @@
-"""`register`: reads, writes and compare-and-sets over a few keys, and readers that seldom act.
+"""`register`: reads, writes and compare-and-sets on a few keys, and readers that seldom act.
 
-With unique values every write writes a number that no other operation writes, so that each read names its write; with
-`values=small` five values meet often. Compare-and-sets compare with the value that their worker last read of the key.
-The seldom readers are read-only, several on every node: idle when a fault begins, so that some of their reads are
-invoked on a paused leader and answered the moment it wakes (ZOOKEEPER-1675; the numbers come from trials with 3.9.5).
-Probes write to, and read from, a node that was superseded as leader while its successor serves.
+With unique values every write writes a number that no other operation writes, so each read identifies its write. With
+`values=small` there are five values, which often meet. A compare-and-set compares with the value that its worker last
+read of the key. The seldom readers only read, several on every node. They are idle when a fault begins, so some of
+their reads go to a paused leader and are answered the moment it wakes (ZOOKEEPER-1675; the numbers come from trials
+with 3.9.5). Probes write to and read from a node that was superseded as leader while its successor serves.
 """
 
 from collections.abc import Callable
@@ -36,13 +36,13 @@ class RegisterOptions(Options, frozen=True, kw_only=True):
     seldom_per_node: Annotated[int, about("workers per node that only read, and seldom", least=0, most=1000)] = 6
     seldom_every: Annotated[Duration, about("mean time between two reads of a seldom reader", above=0)] = seconds(2.5)
     probes_per_node: Annotated[
-        int, about("workers per node that ask it once it was superseded as leader", least=0, most=1000)
+        int, about("workers per node that use it once it was superseded as leader", least=0, most=1000)
     ] = 4
 
 
 class Register(Workload[RegisterOptions]):
     name = "register"
-    about = "read, write and compare-and-set over several keys"
+    about = "reads, writes and compare-and-sets on several keys"
     protocol = Interface.STORAGE
     options = RegisterOptions
     effect_free = frozenset({"read"})
@@ -65,7 +65,7 @@ class Register(Workload[RegisterOptions]):
         return node_count * (options.active_per_node + options.seldom_per_node + options.probes_per_node)
 
     def timeout_s(self, options: RegisterOptions, node_count: int, worker: int, patient_s: float) -> float:
-        # Impatient where the load comes from, so that it goes on elsewhere; patient where an answer is worth a wait.
+        # Active workers give up soon, so that the load continues elsewhere; the others wait for a late answer.
         return options.active_timeout.seconds if worker < node_count * options.active_per_node else patient_s
 
     def generator(self, options: RegisterOptions, node_count: int) -> Generator:

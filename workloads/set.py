@@ -1,6 +1,6 @@
-"""`set`: unique elements are added; lost is what was acknowledged and is absent from a strong read after healing.
+"""`set`: workers add unique elements; an acknowledged element that a strong read after healing lacks is lost.
 
-Each element is a key (etcd) or child (ZooKeeper) of its own, so adds never contend and only durability is asked for.
+Each element is a key (etcd) or child (ZooKeeper) of its own, so adds never conflict and only durability is tested.
 """
 
 from collections.abc import Callable
@@ -70,7 +70,7 @@ class Set(Workload[SetOptions]):
         )
 
     def final_generator(self, options: SetOptions, node_count: int) -> Generator:
-        # Twice, a little apart, on every node: an element that comes and goes shows.
+        # Twice on every node, a little apart, so that an element that comes and goes is seen.
         twice = phases(once(_MEMBERS), sleep(300_000_000), once(_MEMBERS))
         return reserve((node_count, each_worker(twice)))
 
@@ -87,6 +87,6 @@ class SetClient(SessionClient[KeyValue]):
 
     async def invoke(self, offer: Offer) -> Completion:
         if offer.f == "members":
-            found = await self._store.members(NAME, self._strong)
-            return self._ok(list(found.elements), found)
+            members = await self._store.members(NAME, self._strong)
+            return self._ok(list(members.elements), members)
         return self._ok(offer.value, await self._store.add(NAME, offer.value))

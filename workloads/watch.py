@@ -1,30 +1,30 @@
-"""`watch`: a listener on every node, while others put, delete, compare-and-set and change two keys at once.
+"""`watch`: a listener on every node, while writers put, delete, compare-and-set and change two keys at once.
 
-Operations of writers, on the keys k0, k1, ... and, for transactions, p0 and p1:
+Operations of writers, on the keys k0, k1, ... and, in transactions, on p0 and p1:
   put       value: a number that no other write has
   cas       value: [old, new]
-  delete    fails with "absent" where there was nothing
+  delete    fails with "absent" where there was no key
   put-all   value: [[key, number], ...], one transaction; its key is the first one
-  compact   value: the position before which history is forgotten (`compact_every`)
-Of listeners:
-  watch     value: the position to begin at, None for now. ok has the position above which changes are told, and as
-            `position` where the node's store was
-  next      value: a key to be told of as well (or to be given a bookmark for), None for none; ok has what was heard
-  entries   at the end: [[key, number, position], ...], all keys that are there, by a current read
-What was heard stands in the order in which it came, each with the time at which it did:
-  ["changes", at_ns, position, [[position, kind, key, number], ...]]     what came together
-  ["bookmark", at_ns, position]                                         all changes up to here were told before
+  compact   value: the position before which history is discarded (`compact_every`)
+Operations of listeners:
+  watch     value: the position to begin at, None for the present one. An ok has the position after which changes are
+            reported, and as `position` where the node's store stood
+  next      value: a key to read as well (or to ask a bookmark for), None for none; an ok has the reports
+  entries   at the end: [[key, number, position], ...], all keys that exist, by a current read
+Reports stand in the order in which they came, each with its time:
+  ["changes", at_ns, position, [[position, kind, key, number], ...]]     changes that came together
+  ["bookmark", at_ns, position]                                         all changes up to here were reported before
   ["look", at_ns, position, key, number, position of that number]       a read among the reports
-  ["armed", at_ns, position, key, position of its number]               the same, which sets the key's one-shot watch
+  ["armed", at_ns, position, key, position of its number]               a read that also sets the key's one-shot watch
 
-Reconnecting and resuming are done here and stand in the history: a listener whose watch broke begins another one,
-behind the last change that it heard of where the system resumes watches, else from now on. A position that was
-compacted is an answer of its own ("compacted", with the position where history begins), and no loss. Where watches can
-be resumed, listeners also end theirs now and then and begin again, some of them where history begins; with compactions
-at the positions of deletions this is the recipe of etcd#18089.
+The workload itself reconnects and resumes, and the history shows it. A listener whose watch broke begins another one:
+after the last change that was reported to it where the system can resume watches, otherwise from the present. The
+answer "compacted" (with the position where history begins) is not a loss. Where watches can be resumed, listeners also
+end their watch now and then and begin again, some of them where history begins. Together with compactions at the
+positions of deletions this is the recipe of etcd#18089.
 
-At the end one more change is written, and every listener must hear of it: so what came before it is either told or
-lost, never on its way. Fresh listeners then hear all of history that is left, and every key is read.
+At the end one more change is written, and every listener must see it. So each earlier change was either reported or
+lost, and none is still on its way. New listeners then read all of history that is left, and every key is read.
 """
 
 from collections.abc import Callable, Mapping
@@ -63,11 +63,11 @@ from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.contract.listeners import OffersWatches
 from fencepost.harness.systems.contract.system import System
-from fencepost.workloads.watch_traffic import Follow, Listen, Told, Traffic, WatchMemory
+from fencepost.workloads.watch_traffic import Follow, Listen, Remembered, Traffic, WatchMemory
 
 KEY: Final = "watched"
 _PAIR: Final = ("p0", "p1")
-#: The only choices where watches cannot be resumed.
+#: The only values of these options where watches cannot be resumed.
 _NOT_RESUMED: Final = {"again_every": (NEVER,), "compact_every": (NEVER,)}
 _LAST_CHANGE_NS: Final = 3_000_000_000
 _FOLLOW_NS: Final = 6_000_000_000
@@ -79,9 +79,9 @@ class WatchOptions(Options, frozen=True, kw_only=True):
     keys: Annotated[int, about("keys that are changed and deleted, beside the pair of the transactions", least=1)] = 6
     writers_per_node: Annotated[int, about("workers per node that change keys", least=1, most=1000)] = 3
     change_timeout: Annotated[Duration, about("a change is given up after this long", above=0)] = seconds(1.5)
-    wait: Annotated[Duration, about("a listener waits so long for something to hear", above=0)] = seconds(0.1)
+    wait: Annotated[Duration, about("a listener waits this long for reports", above=0)] = seconds(0.1)
     bookmarks: Annotated[Literal["on", "off"], about("whether listeners ask for bookmarks")] = "on"
-    resume: Annotated[Literal["on", "off"], about("whether a listener goes on where its last watch broke")] = "off"
+    resume: Annotated[Literal["on", "off"], about("whether a listener continues where its last watch broke")] = "off"
     again_every: Annotated[
         Duration | None, about("a listener ends its watch this often and begins another", above=0)
     ] = None
@@ -98,7 +98,7 @@ class WatchOptions(Options, frozen=True, kw_only=True):
 
 class Watch(Workload[WatchOptions]):
     name = "watch"
-    about = "listeners on every node, and changes that each must hear of once and in order"
+    about = "listeners on every node; each must see every change once and in order"
     protocol = Interface.LISTENERS
     options = WatchOptions
     effect_free = frozenset({"watch", "next", "entries"})
@@ -124,14 +124,14 @@ class Watch(Workload[WatchOptions]):
         return None
 
     def keys(self, options: WatchOptions) -> tuple[str, ...]:
-        """Those that are never deleted."""
+        """The keys that are never deleted."""
         return _PAIR
 
     def workers(self, options: WatchOptions, node_count: int) -> int:
         return node_count * (1 + options.writers_per_node)
 
     def timeout_s(self, options: WatchOptions, node_count: int, worker: int, patient_s: float) -> float:
-        # A write that is stuck at a leader that was cut off would hold its writer for longer than an election takes.
+        # A write that waits for a leader that was cut off would block its writer for longer than an election takes.
         return patient_s if worker < node_count else options.change_timeout.seconds
 
     def generator(self, options: WatchOptions, node_count: int) -> Generator:
@@ -147,12 +147,12 @@ class Watch(Workload[WatchOptions]):
         )
 
     def final_generator(self, options: WatchOptions, node_count: int) -> Generator:
-        # Writers have never listened: those of each node's first become fresh listeners, of all history that is left.
+        # Writers have never listened: the first one of each node becomes a new listener, for all history that is left.
         writers = range(node_count, 2 * node_count)
         listeners = 2 * node_count if options.resume == "on" else node_count
-        # Below zero, where no number of the load is.
+        # Negative numbers, which the load never writes.
         last = numbered(lambda number: Offer("put", options.deletable[0], -number))
-        written = on_workers(writers, Told(memory=self._memory, inner=until_ok(limit(1, last))))
+        written = on_workers(writers, Remembered(memory=self._memory, inner=until_ok(limit(1, last))))
         follow = Follow(memory=self._memory, listen=self._listen(options, first=1))
         return phases(
             time_limit(_LAST_CHANGE_NS, written),
@@ -204,8 +204,10 @@ class WatchClient(SessionClient[Watches]):
                 await watches.compact(value)
                 return Completion(Outcome.OK, value)
             case "entries":
-                found = [[entry.key, _decoded(entry.value), entry.value_position] for entry in await watches.entries()]
-                return Completion(Outcome.OK, found, session=session)
+                entries = [
+                    [entry.key, _decoded(entry.value), entry.value_position] for entry in await watches.entries()
+                ]
+                return Completion(Outcome.OK, entries, session=session)
             case "watch":
                 begun = await watches.watch(value)
                 return self._ok(begun.after, begun)
@@ -216,7 +218,7 @@ class WatchClient(SessionClient[Watches]):
 
 
 def _row(heard: Heard) -> list[Value]:
-    """What was heard, as the module's docstring has it."""
+    """One report as a row of the history (see the module's docstring)."""
     match heard:
         case Changes():
             changes = [[one.position, one.kind, one.key, _decoded(one.value)] for one in heard.changes]
@@ -239,7 +241,7 @@ def _decoded(value: bytes | None) -> int | None:
 
 
 def _period_ns(every: Duration | None) -> int:
-    """0 for never."""
+    """The period in nanoseconds; 0 for never."""
     return 0 if every is None else max(1, every)
 
 

@@ -1,7 +1,7 @@
-"""Who does what in a `watch` run: listeners that begin, listen and begin again, and writers that change keys.
+"""The generators of a `watch` run: listeners that begin, listen and begin again, and writers that change keys.
 
-What they learn is kept in one memory that lives through the run's phases, since a listener does: where it had heard to
-is where it goes on. It is changed by completions alone, so that asking a generator twice gives the same answer.
+What they learn is kept in one memory for all phases of the run, since a listener continues from one phase to the next.
+Only completions change the memory, so that asking a generator twice gives the same answer.
 """
 
 from typing import Final
@@ -12,21 +12,21 @@ from fencepost.harness.generators import PENDING, Context, Generator, Invocation
 from fencepost.harness.generators.contract import Step
 from fencepost.harness.history import OpEvent, Outcome
 
-#: After a failure a listener tries again no sooner.
+#: A listener waits this long after a failure.
 _REST_NS: Final = 100_000_000
-#: One `next` in so many asks for a bookmark or a key.
+#: One `next` in this many asks for a bookmark or a key.
 _CONFIRM_ONE_IN: Final = 3
-#: Of 20 changes; the others are compare-and-sets, where the key's number is known.
+#: Of 20 changes. The others are compare-and-sets where the key's number is known, else puts.
 _DELETES: Final = 4
 _PAIRS: Final = 4
 _PUTS: Final = 7
-#: History is compacted at a deletion so often, else at the newest change.
+#: The share of compactions at a deletion; the others are at the newest change.
 _AT_DELETION: Final = 0.75
 _BEGIN_AT_HISTORY: Final = 0.5
 
 
 class Listener(msgspec.Struct):
-    """One worker that listens: `cursor` is where it goes on, None for now; `reached` what it has heard up to."""
+    """One listener: `cursor` is where it continues (None: the present), `reached` the position that it has seen."""
 
     open: bool = False
     cursor: int | None = None
@@ -84,18 +84,15 @@ class WatchMemory:
             return
         for kind, _, position, *rest in event.value:
             if kind == "changes":
-                told = max((change[0] for change in rest[0] if change[0] is not None), default=-1)
-                listener.reached = max(listener.reached, told)
-                listener.cursor = max(listener.cursor or 0, told + 1)
+                newest = max((change[0] for change in rest[0] if change[0] is not None), default=-1)
+                listener.reached = max(listener.reached, newest)
+                listener.cursor = max(listener.cursor or 0, newest + 1)
             elif kind != "bookmark":
                 listener.reached = max(listener.reached, position)
 
 
 class Listen(msgspec.Struct, frozen=True, kw_only=True):
-    """Each free worker goes on listening; see `workloads.watch`.
-
-    `first` is where one begins that has never listened.
-    """
+    """Each free worker continues to listen (see `workloads.watch`); a new listener begins at `first`."""
 
     memory: WatchMemory
     keys: tuple[str, ...]
@@ -132,7 +129,7 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Follow(msgspec.Struct, frozen=True, kw_only=True):
-    """Listening, until every worker has heard up to the newest change that was acknowledged."""
+    """Listen until every worker has seen the newest acknowledged change."""
 
     memory: WatchMemory
     listen: Listen
@@ -153,7 +150,7 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes, and compactions where they are asked for; `pair` are changed together, and never deleted."""
+    """Changes, and compactions where the options ask for them; the keys of `pair` change together and always exist."""
 
     memory: WatchMemory
     keys: tuple[str, ...]
@@ -188,17 +185,17 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
         return self
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """`inner`, with what comes of it remembered."""
+class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+    """`inner`, with its completions added to the memory."""
 
     memory: WatchMemory
     inner: Generator
 
     def op(self, ctx: Context) -> Step:
         step, inner = self.inner.op(ctx)
-        return step, self if inner is self.inner else Told(memory=self.memory, inner=inner)
+        return step, self if inner is self.inner else Remembered(memory=self.memory, inner=inner)
 
     def update(self, ctx: Context, event: OpEvent) -> Generator:
         self.memory.learn(ctx.worker_of(event), event)
         inner = self.inner.update(ctx, event)
-        return self if inner is self.inner else Told(memory=self.memory, inner=inner)
+        return self if inner is self.inner else Remembered(memory=self.memory, inner=inner)

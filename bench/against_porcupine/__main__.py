@@ -1,7 +1,7 @@
 """`python -m bench.against_porcupine`: the whole grid within 20 minutes, or `--quick` within four.
 
 The seed is printed first; `--seed` makes the same histories again. A wrong verdict, of whichever side, ends the bench
-with an error and that seed. The table goes into docs/benchmarks.md, or with `--no-write` nowhere.
+with an error and that seed. The table goes into docs/reference/benchmarks.md, or with `--no-write` nowhere.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def main() -> int:
                 print(f"  {_progress(outcome)}", flush=True)
     except Wrong as error:
         raise SystemExit(f"WRONG VERDICT, seed {seed}: {error}") from None
-    told = [
+    section = [
         machine,
         "",
         f"Seed {seed}; {_versions()}; Porcupine's limits: {limits.cpu_s:g} s of processor time and "
@@ -70,9 +70,9 @@ def main() -> int:
         "",
         *lines(outcomes, real),
     ]
-    print("\n".join(told))
+    print("\n".join(section))
     if not arguments.no_write:
-        write_section("bench-checkers", told)
+        write_section("bench-checkers", section)
     return 0
 
 
@@ -90,12 +90,12 @@ def _cell(shape: Shape, seed: int, program: Path, limits: Limits, folder: Path, 
     """A cell's histories, merged; Porcupine is not asked where a milder cell was too much for it."""
     ask = not any(other in failed for other in milder(shape))
     expected = "valid" if shape.valid else "invalid"
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     for number in range(HISTORIES_SMALL if shape.operations == SMALL else 1):
-        found.append(contest(shape, make(shape, seed + number), expected, program, limits, folder, ask=ask))
-        if found[-1].ours.end is not End.DONE or (ask and found[-1].theirs.end is not End.DONE):
+        outcomes.append(contest(shape, make(shape, seed + number), expected, program, limits, folder, ask=ask))
+        if outcomes[-1].ours.end is not End.DONE or (ask and outcomes[-1].theirs.end is not End.DONE):
             break
-    return _merged(found)
+    return _merged(outcomes)
 
 
 def _merged(outcomes: Sequence[Outcome]) -> Outcome:

@@ -74,13 +74,13 @@ def milder(shape: Shape) -> list[Shape]:
     clients. For valid ones more unknown outcomes are no worse always: they make more orders possible.
     """
     change = msgspec.structs.replace
-    found = [change(shape, operations=shape.operations // 10)]
+    easier = [change(shape, operations=shape.operations // 10)]
     at = CLIENTS.index(shape.clients)
     if shape.kind != "kv" and at:
-        found.append(change(shape, clients=CLIENTS[at - 1]))
+        easier.append(change(shape, clients=CLIENTS[at - 1]))
     if not shape.valid:
-        found.append(change(shape, valid=True))
+        easier.append(change(shape, valid=True))
         info = INFO.index(shape.info)
         if info:
-            found.append(change(shape, info=INFO[info - 1]))
-    return found
+            easier.append(change(shape, info=INFO[info - 1]))
+    return easier

@@ -73,8 +73,8 @@ def contest(
         while any(runner.waits for runner in runners):
             for runner in runners:
                 runner.run()
-    said = {runner.verdict for runner in runners if runner.verdict} | ({expected} if expected else set())
-    if len(said) > 1:
+    verdicts = {runner.verdict for runner in runners if runner.verdict} | ({expected} if expected else set())
+    if len(verdicts) > 1:
         by = f"ours {ours.verdict or 'nothing'}, Porcupine {theirs.verdict if theirs else 'was not asked'}"
         raise Wrong(f"{shape}: {by}; as it was made it is {expected or 'of no known verdict'}")
     not_asked = Side(end=End.NOT_ASKED)
@@ -183,8 +183,8 @@ def _serve(there: "Connection[Lap, int]", here: "Connection[int, Lap]", columns:
             began = time.process_time_ns()
             for _ in range(repeats):
                 results = search(columns, budget, orders=True)
-                said = {result.verdict for result in results}
-                verdict = "invalid" if "invalid" in said else "unknown" if "unknown" in said else "valid"
+                verdicts = {result.verdict for result in results}
+                verdict = "invalid" if "invalid" in verdicts else "unknown" if "unknown" in verdicts else "valid"
             spent = (time.process_time_ns() - began) / repeats / 1e9
             by = "+".join(sorted({result.method for result in results}))
             why = sorted({result.reason for result in results if result.reason})
@@ -215,9 +215,9 @@ class _Theirs(_Measure):
             return Lap(End.TIME, 0.0, "", 0)
         if not line:
             return Lap(_ended(self._process), 0.0, "", 0)
-        told = json.loads(line)
-        verdict = {"Ok": "valid", "Illegal": "invalid"}[told["result"]]
-        return Lap(End.DONE, told["cpu_ns"] / repeats / 1e9, verdict, told["peak_bytes"])
+        lap = json.loads(line)
+        verdict = {"Ok": "valid", "Illegal": "invalid"}[lap["result"]]
+        return Lap(End.DONE, lap["cpu_ns"] / repeats / 1e9, verdict, lap["peak_bytes"])
 
 
 @contextmanager

@@ -168,9 +168,9 @@ def _effects(
         elif happened:
             state[k] = second
     a[order] = np.where(f[order] == READ, np.array(seen), a[order])
-    found = np.zeros(len(order), dtype=np.bool_)
-    found[order] = failed
-    return found
+    failures = np.zeros(len(order), dtype=np.bool_)
+    failures[order] = failed
+    return failures
 
 
 def _places(invoked: NDArray[np.float64], returned: NDArray[np.float64]) -> tuple[_Ints, _Ints]:

@@ -36,8 +36,8 @@ def _row(figure: str, measured: str, wanted: str, how: str) -> str:
     return f"| {figure} | {measured} | {wanted} | {how} |"
 
 
-def _ratios(title: str, found: Sequence[Outcome], mean: str, least: str) -> Iterator[str]:
-    ratios = [(ratio, outcome) for outcome in found if (ratio := outcome.ratio) is not None]
+def _ratios(title: str, outcomes: Sequence[Outcome], mean: str, least: str) -> Iterator[str]:
+    ratios = [(ratio, outcome) for outcome in outcomes if (ratio := outcome.ratio) is not None]
     if not ratios:
         yield _row(title, "no cell", mean, "Porcupine finished none of those that were measured")
         return
@@ -49,9 +49,9 @@ def _ratios(title: str, found: Sequence[Outcome], mean: str, least: str) -> Iter
 
 
 def _same_kind(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    found = [outcome for outcome in outcomes if outcome.shape.kind != "register" and outcome.theirs.end is End.DONE]
-    yield from _ratios("same kind of algorithm", found, "at least 10", "at least 3")
-    small = [outcome for outcome in found if outcome.shape.operations == SMALL]
+    finished = [outcome for outcome in outcomes if outcome.shape.kind != "register" and outcome.theirs.end is End.DONE]
+    yield from _ratios("same kind of algorithm", finished, "at least 10", "at least 3")
+    small = [outcome for outcome in finished if outcome.shape.operations == SMALL]
     yield from _slowest("same kind, 1,000 operations", small, "at most 0.1 ms")
     large = [o for o in outcomes if o.shape.kind == "kv" and o.shape.operations == _MILLION]
     yield from _slowest("kv, 1,000,000 operations", large, "at most 150 ms", memory="at most 150 MB")
@@ -75,8 +75,8 @@ def _monitor(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 def _newly_solved(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    found = [outcome for outcome in outcomes if outcome.theirs.end is not End.DONE]
-    judged = [o for o in found if o.shape.operations <= _SOLVED_OPERATIONS and o.shape.clients <= _SOLVED_CLIENTS]
+    unfinished = [outcome for outcome in outcomes if outcome.theirs.end is not End.DONE]
+    judged = [o for o in unfinished if o.shape.operations <= _SOLVED_OPERATIONS and o.shape.clients <= _SOLVED_CLIENTS]
     solved = [
         o for o in judged if o.ours.end is End.DONE and o.ours.cpu_s <= _SOLVED_S and o.ours.peak_bytes <= _SOLVED_BYTES
     ]
@@ -87,29 +87,31 @@ def _newly_solved(outcomes: Sequence[Outcome]) -> Iterator[str]:
         _ends(judged),
     )
     yield from _slowest("of these", judged, "at most 3 s", memory="at most 1 GB")
-    others = [outcome for outcome in found if outcome not in judged]
+    others = [outcome for outcome in unfinished if outcome not in judged]
     if others:
-        told = "; ".join(f"{name(o.shape)}: {_told(o.ours)}" for o in others)
-        yield _row("newly solved, beyond", f"{sum(o.ours.end is End.DONE for o in others)} of {len(others)}", "-", told)
+        times = "; ".join(f"{name(o.shape)}: {_time_of(o.ours)}" for o in others)
+        yield _row(
+            "newly solved, beyond", f"{sum(o.ours.end is End.DONE for o in others)} of {len(others)}", "-", times
+        )
     unsolved = [outcome for outcome in outcomes if outcome.ours.end is not End.DONE]
     if unsolved:
-        told = "; ".join(f"{name(o.shape)}: {_told(o.ours)}" for o in unsolved)
-        yield _row("without an answer of ours", f"{len(unsolved)} of {len(outcomes)} cells", "none", told)
+        times = "; ".join(f"{name(o.shape)}: {_time_of(o.ours)}" for o in unsolved)
+        yield _row("without an answer of ours", f"{len(unsolved)} of {len(outcomes)} cells", "none", times)
 
 
-def _slowest(title: str, found: Sequence[Outcome], wanted: str, memory: str = "") -> Iterator[str]:
-    if not found:
+def _slowest(title: str, outcomes: Sequence[Outcome], wanted: str, memory: str = "") -> Iterator[str]:
+    if not outcomes:
         return
-    slowest = max(found, key=lambda outcome: (outcome.ours.end is not End.DONE, outcome.ours.cpu_s))
+    slowest = max(outcomes, key=lambda outcome: (outcome.ours.end is not End.DONE, outcome.ours.cpu_s))
     by = f", by {slowest.method}" if slowest.method else ""
-    yield _row(f"{title}: slowest", _told(slowest.ours), wanted, f"{name(slowest.shape)}{by}; {len(found)} cells")
+    yield _row(f"{title}: slowest", _time_of(slowest.ours), wanted, f"{name(slowest.shape)}{by}; {len(outcomes)} cells")
     if memory:
-        most = max(found, key=lambda outcome: outcome.ours.peak_bytes)
+        most = max(outcomes, key=lambda outcome: outcome.ours.peak_bytes)
         yield _row(f"{title}: most memory", f"{most.ours.peak_bytes / 1e6:.0f} MB", memory, name(most.shape))
 
 
-def _ends(found: Sequence[Outcome]) -> str:
-    counts = {end: sum(outcome.theirs.end is end for outcome in found) for end in End}
+def _ends(outcomes: Sequence[Outcome]) -> str:
+    counts = {end: sum(outcome.theirs.end is end for outcome in outcomes) for end in End}
     return (
         f"Porcupine: {counts[End.TIME]} out of time, {counts[End.MEMORY]} out of memory, "
         f"{counts[End.NOT_ASKED]} not asked, since a milder cell was too much"
@@ -134,8 +136,8 @@ def _grid(outcomes: Sequence[Outcome]) -> Iterator[str]:
                     yield f"| {kind} {_size(size)} c{clients} | {' | '.join(_cell(outcome) for outcome in row)} |"
 
 
-def _recorded(found: Iterable[tuple[str, Outcome]]) -> Iterator[str]:
-    rows = [_row(title, _cell(o), f"{o.shape.operations}", o.method) for title, o in found]
+def _recorded(outcomes: Iterable[tuple[str, Outcome]]) -> Iterator[str]:
+    rows = [_row(title, _cell(o), f"{o.shape.operations}", o.method) for title, o in outcomes]
     if rows:
         yield from ("", "| recorded | Porcupine / ours, ms | operations | by |", "| --- | --- | --- | --- |", *rows)
 
@@ -158,7 +160,7 @@ def _ms(side: Side) -> str:
     return f"{side.cpu_s * 1e3:.3g}" if side.end is End.DONE else side.end.value
 
 
-def _told(side: Side) -> str:
+def _time_of(side: Side) -> str:
     return f"{side.cpu_s * 1e3:.3g} ms" if side.end is End.DONE else f"{side.end.value} after {side.cpu_s:.3g} s"
 
 

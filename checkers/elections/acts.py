@@ -1,9 +1,9 @@
-"""What leaders did, held against the terms in which they did it: by place on the trail, and by position.
+"""Compare what leaders did with the terms in which they did it: by order on the trail, and by position.
 
-An act of an old term that takes effect after the term was over is what fencing must prevent. It shows in two ways that
-need no clock: on the trail, which keeps every deed in the store's own order, behind a deed of a later term; or by the
-position at which it was acknowledged, behind the grant that ended its term. Where grants have no position the second
-is told in time: the act was sent when a later grant had been acknowledged, and took effect.
+Fencing must prevent that an act of an old term takes effect after the term is over. Two proofs need no clock: the act
+stands behind an act of a later term on the trail, which keeps all acts in the store's own order; or it was acknowledged
+at a position behind the grant that ended its term. Where grants have no position, time gives the second proof: the act
+was sent after a later grant had been acknowledged, and took effect.
 """
 
 from collections import Counter
@@ -16,8 +16,8 @@ from fencepost.harness.history import Operation, Outcome
 
 
 def acts_out_of_term(terms: Terms) -> list[Finding]:
-    """Acts that took effect when their term was over: by their place on the trail, else by their position."""
-    found: list[Finding] = []
+    """Find acts that took effect when their term was over: by their order on the trail, else by their position."""
+    findings: list[Finding] = []
     placed: set[tuple[Any, ...]] = set()
     acts = {named(o.value): o for o in terms.acts}
     if terms.finals:
@@ -30,29 +30,29 @@ def acts_out_of_term(terms: Terms) -> list[Finding]:
                 continue
             placed.add(named(deed))
             position = position_of(act)
-            # An act without a position stands behind everything that stands before it.
+            # An act without a position stands behind all that the trail shows before it.
             reached = max(reached, position or 0, token_of(act))
             end = terms.end(token_of(act))
             if newest is not None and token_of(newest) > token_of(act):
-                found.append(_old_after_new(newest, act, trail))
+                findings.append(_old_after_new(newest, act, trail))
             elif not terms.positioned:
-                found += _sent_after_the_end(terms, act)
+                findings += _sent_after_the_end(terms, act)
             elif end is not None and (position or reached) >= end.position:
-                found.append(_after_the_end(act, end, position))
+                findings.append(_after_the_end(act, end, position))
             if newest is None or token_of(act) > token_of(newest):
                 newest = act
     for act in terms.acts:
         position, end = position_of(act), terms.end(token_of(act))
         if not terms.positioned and named(act.value) not in placed and act.type is Outcome.OK:
-            found += _sent_after_the_end(terms, act)
+            findings += _sent_after_the_end(terms, act)
         if named(act.value) not in placed and position is not None and end is not None and position >= end.position:
-            found.append(_after_the_end(act, end, position))
+            findings.append(_after_the_end(act, end, position))
     for resignation in terms.resignations:
         # It deletes the leader's key, on condition that it is still its own.
         position, end = resignation.position, terms.end(token_of(resignation))
         if position is not None and end is not None and not end.resigned:
-            found.append(_after_the_end(resignation, end, position))
-    return found
+            findings.append(_after_the_end(resignation, end, position))
+    return findings
 
 
 def _old_after_new(newer: Operation, act: Operation, trail: Operation) -> Finding:
@@ -66,7 +66,7 @@ def _old_after_new(newer: Operation, act: Operation, trail: Operation) -> Findin
 
 
 def _sent_after_the_end(terms: Terms, act: Operation) -> list[Finding]:
-    """Of an act that took effect."""
+    """Return the violation if this act, which took effect, was sent when a later term had been granted."""
     later = terms.superseded_by(token_of(act))
     if later is None or act.invoked_ns <= (later.completed_ns or 0):
         return []
@@ -97,22 +97,22 @@ def _after_the_end(act: Operation, end: End, position: int | None) -> Finding:
 
 
 def impossible_acts(terms: Terms) -> list[Finding]:
-    """Deeds on the trail that were refused, that nobody did, or that stand there twice; trails that differ in order."""
-    found: list[Finding] = []
+    """Find acts on the trail that were refused, that nobody sent, or that stand there twice; and trails that differ."""
+    findings: list[Finding] = []
     acts = {named(o.value): o for o in terms.acts}
-    told: set[tuple[str, tuple[Any, ...]]] = set()
+    reported: set[tuple[str, tuple[Any, ...]]] = set()
     for read in terms.finals:
         deeds = [named(deed) for deed in read.result]
         for deed, times in Counter(deeds).items():
             act = acts.get(deed)
             anomaly = _impossible(act, times, read)
-            if anomaly is None or (anomaly[0], deed) in told:
+            if anomaly is None or (anomaly[0], deed) in reported:
                 continue
-            told.add((anomaly[0], deed))
+            reported.add((anomaly[0], deed))
             shown = (read,) if act is None else (act, read)
             steps = (f"{read.node} shows {list(deed)!r} on the trail (event {read.invoke_index}).", anomaly[1])
-            found.append(Finding(anomaly=anomaly[0], operations=shown, steps=steps, about=0))
-    return found + _trails_that_differ(terms) + _against_positions(terms)
+            findings.append(Finding(anomaly=anomaly[0], operations=shown, steps=steps, about=0))
+    return findings + _trails_that_differ(terms) + _against_positions(terms)
 
 
 def _impossible(act: Operation | None, times: int, read: Operation) -> tuple[str, str] | None:
@@ -128,12 +128,12 @@ def _impossible(act: Operation | None, times: int, read: Operation) -> tuple[str
 
 
 def _trails_that_differ(terms: Terms) -> list[Finding]:
-    """Each strong read must show the beginning of what the longest one shows, since nothing is ever removed."""
+    """Find strong reads that are no prefix of the longest one: nothing is ever removed from the trail."""
     if not terms.finals:
         return []
     longest = max(terms.finals, key=lambda read: len(read.result))
     whole = [named(deed) for deed in longest.result]
-    found = []
+    findings = []
     for read in terms.finals:
         deeds = [named(deed) for deed in read.result]
         if whole[: len(deeds)] == deeds:
@@ -143,13 +143,13 @@ def _trails_that_differ(terms: Terms) -> list[Finding]:
             f"{longest.node} shows {list(whole[at])!r} as deed {at} (event {longest.invoke_index}).",
             f"{read.node} shows {list(deeds[at])!r} there (event {read.invoke_index}).",
         )
-        found.append(Finding(anomaly="trails-differ", operations=(longest, read), steps=steps))
-    return found
+        findings.append(Finding(anomaly="trails-differ", operations=(longest, read), steps=steps))
+    return findings
 
 
 def _against_positions(terms: Terms) -> list[Finding]:
-    """The order of the trail is the order of the positions that were acknowledged: two ways to tell one thing."""
-    found: list[Finding] = []
+    """Find acts whose order on the trail differs from the order of their acknowledged positions."""
+    findings: list[Finding] = []
     acts = {named(o.value): o for o in terms.acts if position_of(o) is not None}
     for read in terms.finals[-1:]:
         furthest: Operation | None = None
@@ -162,28 +162,28 @@ def _against_positions(terms: Terms) -> list[Finding]:
                     f"{_deed(furthest)} was acknowledged at {position_of(furthest)}.",
                     f"{_deed(act)} was acknowledged at {position_of(act)}, but stands behind it on the trail.",
                 )
-                found.append(Finding(anomaly="trail-against-positions", operations=(furthest, act), steps=steps))
+                findings.append(Finding(anomaly="trail-against-positions", operations=(furthest, act), steps=steps))
             else:
                 furthest = act
-    return found
+    return findings
 
 
 def lost_acts(terms: Terms) -> list[Finding]:
-    """Acknowledged acts that a strong read after healing lacks."""
-    found = []
-    told: set[int] = set()
+    """Find acknowledged acts that a strong read after healing lacks."""
+    findings = []
+    reported: set[int] = set()
     for read in terms.finals:
         deeds = {named(deed) for deed in read.result}
         for act in terms.acts:
-            if not _must_show(read, act) or named(act.value) in deeds or act.invoke_index in told:
+            if not _must_show(read, act) or named(act.value) in deeds or act.invoke_index in reported:
                 continue
-            told.add(act.invoke_index)
+            reported.add(act.invoke_index)
             steps = (
                 f"{_deed(act)} was acknowledged at {seconds(act.completed_ns or 0)}.",
                 f"{read.node}, read after that (event {read.invoke_index}), does not have it.",
             )
-            found.append(Finding(anomaly="lost-act", operations=(act, read), steps=steps, about=0))
-    return found
+            findings.append(Finding(anomaly="lost-act", operations=(act, read), steps=steps, about=0))
+    return findings
 
 
 def _must_show(read: Operation, act: Operation) -> bool:
@@ -191,14 +191,14 @@ def _must_show(read: Operation, act: Operation) -> bool:
 
 
 def to_be_shown(terms: Terms) -> list[Operation]:
-    """The acts that the last strong read after healing had to show."""
+    """List the acts that the last strong read after healing had to show."""
     return [act for read in terms.finals[-1:] for act in terms.acts if _must_show(read, act)]
 
 
 class Attempts:
-    """What leaders did whose term had been followed by another one, and what became of it.
+    """The acts of leaders whose term had been followed by another one, by how they ended.
 
-    `superseded`: sent when a later grant had been acknowledged. `overtaken`: sent before, and still open then.
+    `superseded` were sent after a later grant had been acknowledged; `overtaken` were sent before, and still open then.
     """
 
     def __init__(self, terms: Terms) -> None:
@@ -217,12 +217,12 @@ class Attempts:
 
     @property
     def exposed(self) -> list[Operation]:
-        """Without those that were refused for another reason, as that no connection was open."""
+        """List them without those that failed for another reason, such as a closed connection."""
         kinds = (self.superseded, self.overtaken)
         return [act for kind in kinds for fate, own in kind.items() if fate != "refused_otherwise" for act in own]
 
     def counted(self) -> dict[str, list[Operation]]:
-        """All of them, and by how they ended."""
+        """Map the names of figures to the acts that they count."""
         return {
             "superseded_acts": [act for own in self.superseded.values() for act in own],
             **{f"superseded_{fate}": own for fate, own in sorted(self.superseded.items())},

@@ -1,8 +1,8 @@
-"""Who believes to lead, and who is seen to lead: two candidates at a time, and observers that are taken back in time.
+"""Who believes that it leads, and who is seen to lead: two believers at a time, and observers that go back in time.
 
-A belief is what a candidate shows of it: it was granted a term, and went on using it (`election_terms.beliefs`). An
-observer is held to what its reads promise: those of a node's own copy may lag, but within a session they must not go
-back; those that promise to be current must not lack a term that was known before they were sent.
+A candidate believes from the grant of its term to its last use of it (`elections.terms.beliefs`). What an observer may
+see depends on its read mode. A read of a node's own copy may lag, but must not go back within a session. A read that
+promises to be current must not lack a term that was known before the read was sent.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ OBSERVED_EXPOSURE_OF: Final = "observations that showed another term than the on
 
 
 class Overlap(msgspec.Struct, frozen=True, kw_only=True):
-    """Two beliefs at a time, for `length_ns`, between the moments of two `rows`."""
+    """Two candidates believed at the same time that they led, for `length_ns`, between the events in `rows`."""
 
     finding: Finding
     length_ns: int
@@ -35,9 +35,10 @@ class Overlap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
-    """What observations showed: `changes` of the term that their session knew, and what is `counted` by name.
+    """What the observations showed.
 
-    One is behind when a later term than it shows was already granted: `behind_ns_max` is the longest ago, by its rows.
+    `changes` are those that showed another term than their session knew; `counted` maps figures to what they count. An
+    observation is behind if a later term had been granted before it; `behind_ns_max` is the longest such time.
     """
 
     changes: list[Operation]
@@ -47,15 +48,15 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Known(msgspec.Struct, frozen=True, order=True):
-    """A term that is known to have been granted; `ended` 1 when it is also known to be over. Ordered as they came."""
+    """A term that was certainly granted; `ended` is 1 if it is known to be over. A later state is the greater value."""
 
     token: int
     ended: int
 
 
 def two_believers(held: list[Belief]) -> list[Overlap]:
-    """Each belief that began while an earlier one lasted, with the one that lasted longest."""
-    found = []
+    """Pair each belief that began while an earlier one lasted with the earlier one that lasted longest."""
+    overlaps = []
     longest: Belief | None = None
     for belief in held:
         if longest is not None and belief.from_ns < longest.to_ns:
@@ -70,10 +71,10 @@ def two_believers(held: list[Belief]) -> list[Overlap]:
             operations = tuple({o.invoke_index: o for o in shown}.values())
             finding = Finding(anomaly="two-believers", operations=operations, steps=steps)
             between = (belief.from_row, first_over.to_row)
-            found.append(Overlap(finding=finding, length_ns=overlap_ns, rows=between))
+            overlaps.append(Overlap(finding=finding, length_ns=overlap_ns, rows=between))
         if longest is None or belief.to_ns > longest.to_ns:
             longest = belief
-    return found
+    return overlaps
 
 
 def _believes(belief: Belief) -> str:
@@ -85,12 +86,12 @@ def _believes(belief: Belief) -> str:
 
 
 def went_back(terms: Terms, mode: str) -> list[Finding]:
-    """Observations of an older term than their session knew, and for current reads than anybody knew."""
-    found = list(_within_sessions(terms))
+    """Find observations of an older term than their session knew; for current reads, than anybody knew."""
+    findings = list(_within_sessions(terms))
     if mode != "plain":
-        told = {finding.operations[-1].invoke_index for finding in found}
-        found += [finding for finding in _across(terms) if finding.operations[-1].invoke_index not in told]
-    return found
+        reported = {finding.operations[-1].invoke_index for finding in findings}
+        findings += [finding for finding in _across(terms) if finding.operations[-1].invoke_index not in reported]
+    return findings
 
 
 def _within_sessions(terms: Terms) -> Iterator[Finding]:
@@ -102,8 +103,8 @@ def _within_sessions(terms: Terms) -> Iterator[Finding]:
         if operation.position is not None:
             if before is not None and (before.position or 0) > operation.position:
                 steps = (
-                    f"{_told(before)}; the reply stands at {before.position}.",
-                    f"{_told(operation)}, in the same session; the reply stands at {operation.position}.",
+                    f"{_sentence(before)}; the reply stands at {before.position}.",
+                    f"{_sentence(operation)}, in the same session; the reply stands at {operation.position}.",
                 )
                 yield Finding(anomaly="position-went-back", operations=(before, operation), steps=steps)
             else:
@@ -119,7 +120,7 @@ def _within_sessions(terms: Terms) -> Iterator[Finding]:
 
 
 def _of_sessions(terms: Terms) -> list[Operation]:
-    """Answered operations that share a session with observations; a campaign's lease may be one of its own."""
+    """List the answered operations that share a session with observations; a campaign may have a lease of its own."""
     own = [o for o in terms.in_terms if o.type is Outcome.OK and o.f in ("act", "resign")]
     return sorted([*own, *terms.observations], key=lambda o: o.invoke_index)
 
@@ -129,7 +130,7 @@ def _session(operation: Operation) -> tuple[str, int]:
 
 
 def _knows(operation: Operation) -> Known | None:
-    """What the answer says of the newest term."""
+    """Return the newest term that the answer shows."""
     match operation.f:
         case "observe":
             return None if operation.result is None else Known(operation.result, 0)
@@ -140,7 +141,7 @@ def _knows(operation: Operation) -> Known | None:
 
 
 def _across(terms: Terms) -> Iterator[Finding]:
-    """Observations that lack a term that was known before they were sent, whoever knew it."""
+    """Find observations that lack a term which anybody knew before they were sent."""
     sources = [*terms.campaigns, *terms.observations, *terms.resignations]
     done = sorted((o for o in sources if _knows(o) is not None), key=lambda o: o.completed_ns or 0)
     greatest: tuple[Known, Operation] | None = None
@@ -158,13 +159,13 @@ def _across(terms: Terms) -> Iterator[Finding]:
 
 def _older(before: Operation, observation: Operation, when: str) -> Finding:
     steps = (
-        f"{_told(before)} by {seconds(before.completed_ns or 0)}.",
-        f"{when}, asked at {seconds(observation.invoked_ns)}: {_told(observation)}.",
+        f"{_sentence(before)} by {seconds(before.completed_ns or 0)}.",
+        f"{when}, asked at {seconds(observation.invoked_ns)}: {_sentence(observation)}.",
     )
     return Finding(anomaly="observed-term-went-back", operations=(before, observation), steps=steps)
 
 
-def _told(operation: Operation) -> str:
+def _sentence(operation: Operation) -> str:
     where = f"process {operation.process} on {operation.node} (event {operation.invoke_index})"
     match operation.f:
         case "observe":

@@ -1,20 +1,25 @@
-"""Judge an election whose leaders act again and again: does an act of an old term take effect after the term is over?
+"""Judge an election whose leaders keep acting: does an act of an old term take effect after the term is over?
 
 The verdicts:
-  one-acting-leader    in the store's own order every act stands in its term: after its grant, before the next grant and
-                       before its leader's resignation. Shown by the trail as read after healing and by acknowledged
-                       positions, so no clock decides. An act that was refused must not be there.
+  one-acting-leader    in the store's own order every act stands in its term: after its grant, before the next grant,
+                       and before its leader's resignation. The trail, read after healing, and acknowledged positions
+                       show this, so no clock decides. An act that was refused must not be on the trail.
   terms-grow           a term that was asked for after another one was granted has a greater token; no token twice.
-  one-believed-leader  how often, and for how long, two candidates both believed that they led. With leases nothing
-                       prevents that (Kleppmann, "How to do distributed locking", 2016), so it decides only where acts
-                       are not guarded: then nothing else stands between two leaders.
-  (by read mode)       no observer sees an older term after a newer one: within its session, and for reads that promise
-                       to be current across all of them.
-Beside them, no acknowledged act may be missing (no-lost-acknowledged-writes).
+  one-believed-leader  no two candidates believe at the same time that they lead. A lease cannot prevent that, because
+                       its holder may stall without knowing it; so this decides the run only where acts are not
+                       fenced. Elsewhere it is a figure.
+  (by read mode)       no observer sees an older term after a newer one: within its session, or, where reads promise to
+                       be current, across all sessions.
+  no-lost-acknowledged-writes
+                       no acknowledged act is missing from the trail.
+
+Sources: leases end by time, and their safety rests on clocks (Gray & Cheriton, "Leases", 1989); a fencing token, which
+grows with each grant, makes a stale leader harmless (Burrows, "The Chubby lock service", 2006, on sequencers;
+Kleppmann, "How to do distributed locking", 2016). docs/explanation/design.md has the definitions.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fencepost.checkers.elections.acts import Attempts, acts_out_of_term, impossible_acts, lost_acts, to_be_shown
@@ -41,7 +46,6 @@ ACTING: Final = "one-acting-leader"
 BELIEVED: Final = "one-believed-leader"
 GROW: Final = "terms-grow"
 KEPT: Final = "no-lost-acknowledged-writes"
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 _EXPOSURE_OF: Final = {
     ACTING: "acts that were sent, or still open, when a later term had been granted",
@@ -52,7 +56,21 @@ _EXPOSURE_OF: Final = {
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """The verdicts of the module's docstring, in its order. Cost: O(n log n)."""
+    """Judge one election.
+
+    Args:
+        history: campaigns, acts, renewals, resignations, observations and final reads of the trail.
+        facts: the options `fencing` ("on" by default) and `observe` (the read mode), and the guarantee of reads.
+
+    Returns:
+        The five verdicts of this module's docstring, in its order. Without fencing the first one is a second verdict on
+        "one-believed-leader".
+
+    Raises:
+        MalformedHistory: an operation does not carry its term as [token, handle, ...]; names the event.
+
+    Cost: O(n log n) for n operations.
+    """
     terms = Terms(history)
     fenced = facts.options.get("fencing", "on") in ("on", True)
     weak = weak_reads(facts)
@@ -61,90 +79,93 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     attempts = Attempts(terms)
     seen = observed(terms)
     acting = acts_out_of_term(terms) + impossible_acts(terms)
-    return [
-        _verdict(
-            ACTING if fenced else BELIEVED,
-            acting,
+    judgements = [
+        _Judgement(
+            guarantee=ACTING if fenced else BELIEVED,
+            findings=acting,
             anomaly="acted-after-its-term",
             exposed=attempts.exposed,
             exposure_of=_EXPOSURE_OF[ACTING],
             # Positions that were acknowledged can prove a violation, but not that there is none.
             lacks=weak or ("" if terms.finals else "no strong read of the trail after healing"),
-            facts=facts,
             counted=attempts.counted(),
             figures={"fencing": "on" if fenced else "off"},
         ),
-        _verdict(
-            GROW,
-            terms_out_of_order(terms),
+        _Judgement(
+            guarantee=GROW,
+            findings=terms_out_of_order(terms),
             anomaly="term-went-back",
             exposed=_sequels(terms),
-            facts=facts,
             counted={"terms": list(terms.granted.values()), "campaigns_ok": terms.campaigns},
         ),
-        _verdict(
-            BELIEVED,
-            [overlap.finding for overlap in overlaps],
+        _Judgement(
+            guarantee=BELIEVED,
+            findings=[overlap.finding for overlap in overlaps],
             anomaly="two-believers",
             exposed=[belief.campaign for belief in held[1:]],
-            facts=facts,
             counted={"two_believers": [overlap.finding.counted for overlap in overlaps]},
             **_believed(held, overlaps),
         ),
-        _verdict(
-            OBSERVED_BY_MODE[facts.options.get("observe", "plain")],
-            went_back(terms, facts.options.get("observe", "plain")),
+        _Judgement(
+            guarantee=OBSERVED_BY_MODE[facts.options.get("observe", "plain")],
+            findings=went_back(terms, facts.options.get("observe", "plain")),
             anomaly="observed-term-went-back",
             exposed=seen.changes,
             exposure_of=OBSERVED_EXPOSURE_OF,
-            facts=facts,
             counted=seen.counted,
             figures={"observed_behind_ns_max": seen.behind_ns_max},
             evidence={"observed_behind_ns_max": seen.behind_rows},
         ),
-        _verdict(
-            KEPT,
-            [] if weak else lost_acts(terms),
+        _Judgement(
+            guarantee=KEPT,
+            findings=[] if weak else lost_acts(terms),
             anomaly="lost-act",
             exposed=to_be_shown(terms),
             lacks=weak,
-            facts=facts,
         ),
     ]
+    return [judgement.verdict(facts) for judgement in judgements]
 
 
-def _verdict(
-    guarantee: str,
-    findings: list[Finding],
-    *,
-    anomaly: str,
-    exposed: list[Operation],
-    facts: Facts,
-    counted: Mapping[str, list[Operation]] = _NOTHING,
-    figures: Mapping[str, Any] = _NOTHING,
-    evidence: Mapping[str, Rows] = _NOTHING,
-    exposure_of: str | None = None,
-    lacks: str = "",
-) -> Verdict:
-    """Each of `exposed` is a chance of the rule that finds `anomaly`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judgement:
+    """One guarantee: the violations found, the operations that tested it, and the figures to report.
 
-    `counted` are figures by the operations that they count; of other `figures`, `evidence` has the rows.
+    Attributes:
+        anomaly: the name of the rule; each operation of `exposed` is a chance for it.
+        counted: figures that are counts, each with the operations that it counts.
+        figures: other figures, whose rows are in `evidence`.
+        exposure_of: what `exposed` contains, in words; None: as `_EXPOSURE_OF` names it.
+        lacks: why the run proves nothing without a violation; empty if it does.
     """
-    what = exposure_of or _EXPOSURE_OF[guarantee]
-    return Findings(
-        checker=CHECKER,
-        guarantee=guarantee,
-        found=findings,
-        broken=f"{len(findings)} violations",
-        doubt=Doubt(Cause.UNDECIDED, lacks) if lacks else None,
-        exposed=rows(exposed),
-        exposure_of=what,
-        rules=(rule(anomaly, len(exposed), f"no {what}"),),
-        shown=one_of_each_first(findings)[:WITNESSES_MAX],
-        counted={name: rows(own) for name, own in counted.items()},
-        figures=figures,
-        evidence=evidence,
-    ).verdict(facts)
+
+    guarantee: str
+    findings: list[Finding]
+    anomaly: str
+    exposed: list[Operation]
+    counted: Mapping[str, list[Operation]] = field(default_factory=dict)
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, Rows] = field(default_factory=dict)
+    exposure_of: str | None = None
+    lacks: str = ""
+
+    def verdict(self, facts: Facts) -> Verdict:
+        """Merge the violations, the doubt and the exposure into one verdict."""
+        what = self.exposure_of or _EXPOSURE_OF[self.guarantee]
+        return Findings(
+            checker=CHECKER,
+            guarantee=self.guarantee,
+            findings=self.findings,
+            broken=f"{len(self.findings)} violations",
+            doubt=Doubt(Cause.UNDECIDED, self.lacks) if self.lacks else None,
+            exposed=rows(self.exposed),
+            exposure_of=what,
+            rules=(rule(self.anomaly, len(self.exposed), f"no {what}"),),
+            shown=one_of_each_first(self.findings)[:WITNESSES_MAX],
+            counted={name: rows(own) for name, own in self.counted.items()},
+            figures=self.figures,
+            evidence=self.evidence,
+        ).verdict(facts)
 
 
 def _believed(held: list[Belief], overlaps: list[Overlap]) -> dict[str, Any]:
@@ -166,13 +187,13 @@ def _believed(held: list[Belief], overlaps: list[Overlap]) -> dict[str, Any]:
 
 
 def terms_out_of_order(terms: Terms) -> list[Finding]:
-    """Tokens that were granted twice, or that are smaller than one granted before they were asked for."""
-    found: list[Finding] = []
+    """Find tokens that were granted twice, or that are smaller than one granted before they were asked for."""
+    findings: list[Finding] = []
     for campaign in terms.campaigns:
         first = terms.granted[campaign.result[0]]
         if first is not campaign:
             steps = (f"{_grant(first)}.", f"{_grant(campaign)} again: no two terms may have one token.")
-            found.append(Finding(anomaly="same-term-twice", operations=(first, campaign), steps=steps))
+            findings.append(Finding(anomaly="same-term-twice", operations=(first, campaign), steps=steps))
     done = sorted(terms.campaigns, key=lambda o: o.completed_ns or 0)
     greatest: Operation | None = None
     at = 0
@@ -186,8 +207,8 @@ def terms_out_of_order(terms: Terms) -> list[Finding]:
                 f"{_grant(greatest)} by {seconds(greatest.completed_ns or 0)}.",
                 f"{_grant(campaign)}, asked for later, at {seconds(campaign.invoked_ns)}: terms must grow.",
             )
-            found.append(Finding(anomaly="term-went-back", operations=(greatest, campaign), steps=steps))
-    return found
+            findings.append(Finding(anomaly="term-went-back", operations=(greatest, campaign), steps=steps))
+    return findings
 
 
 def _sequels(terms: Terms) -> list[Operation]:

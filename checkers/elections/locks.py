@@ -1,10 +1,15 @@
-"""Judge a lock that guards the read-modify-write of one set: is an update lost, do two hold it, do tokens grow?
+"""Judge a lock that guards a read-modify-write of one set: is an update lost, do two clients hold it, do tokens grow?
 
-One operation `critical` adds its value to the set under the lock. Its result is [token, acquired_ns, last_held_ns]:
-between the two times, on the history's clock, its client believed that it held the lock. With fencing the store
-refuses a stale holder's write, so two believers do no harm and are a figure only (Kleppmann, "How to do distributed
-locking", 2016); what must hold is that no acknowledged element is lost, no write with an older token is taken after one
-with a newer, and tokens grow with the order of the grants. Without fencing, two holders are the violation itself.
+The operation `critical` adds its value to the set under the lock. Its result is [token, acquired_ns, last_held_ns]:
+between these two times, in ns on the history's clock, its client believed that it held the lock.
+
+With fencing the store refuses the write of a stale holder. Two believers then do no harm and are a figure. These must
+hold: no acknowledged element is lost; no write with a smaller token is accepted after one with a greater token; and
+tokens grow with the order of the grants. Without fencing, two holders are themselves the violation.
+
+Sources: a lock that ends by time is a lease (Gray & Cheriton, "Leases", 1989), so its holder may be superseded without
+knowing it; fencing tokens: Kleppmann, "How to do distributed locking" (2016), and the sequencers of Burrows, "The
+Chubby lock service" (2006).
 """
 
 from typing import Final
@@ -37,7 +42,21 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """One verdict, on the guarantee that the workload's option `fencing` selects."""
+    """Judge the locks of one history.
+
+    Args:
+        history: operations `critical`, and strong reads of the set after healing.
+        facts: the option `fencing` ("on" by default), and the guarantee of reads.
+
+    Returns:
+        One verdict: on "fenced-lock" with fencing, on "lock-mutual-exclusion" without. It is `unknown` where no strong
+        read after healing shows the set, since lost updates cannot be found then.
+
+    Raises:
+        MalformedHistory: the result of a critical section has another form; names the event.
+
+    Cost: O(n log n) for n critical sections.
+    """
     fenced = facts.options.get("fencing", "on") in ("on", True)
     keys = sorted({o.key or "" for o in history.operations if o.f == "critical"})
     sections = {key: _sections(history.operations, key) for key in keys}
@@ -57,7 +76,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         Findings(
             checker=CHECKER,
             guarantee=FENCED if fenced else UNFENCED,
-            found=findings,
+            findings=findings,
             broken=f"{len(findings)} violations",
             doubt=_doubt(weak, sets),
             exposed=rows(section for one in sets for section in one.exposed()),
@@ -77,12 +96,12 @@ def _lost_update(sets: list[SetHistory], weak: str) -> Rule:
 
 
 def _later_grants(sections: dict[str, list[Section]], name: str) -> Rule:
-    """A rule that holds each grant against those before it."""
+    """Make a rule that compares each grant with those before it."""
     return rule(name, sum(len(own[1:]) for own in sections.values()), "the lock was not granted twice")
 
 
 def _stale_writes(history: History, sections: dict[str, list[Section]]) -> Rule:
-    """A stale holder's write is refused with "fenced"; one that was taken is a violation."""
+    """Make the rule for stale holders' writes: one refused with "fenced" was a chance, one accepted is a violation."""
     refused = sum(o.f == "critical" and o.error == "fenced" for o in history.operations)
     chances = refused + sum(len(stale_tokens(own)) for own in sections.values())
     return rule("stale-token-accepted", chances, "no holder wrote after it had lost the lock")
@@ -92,12 +111,12 @@ def _doubt(weak: str, sets: list[SetHistory]) -> Doubt | None:
     if not sets:
         return Doubt(Cause.NO_EXPOSURE, "no critical section in this history")
     if any(not one.final_reads for one in sets):
-        return Doubt(Cause.UNDECIDED, "no strong read after healing, so lost updates cannot be told")
+        return Doubt(Cause.UNDECIDED, "no strong read after healing, so lost updates cannot be found")
     return Doubt(Cause.UNDECIDED, weak) if weak else None
 
 
 def _sections(operations: list[Operation], key: str) -> list[Section]:
-    found = []
+    sections = []
     for op in operations:
         if op.f != "critical" or op.type is not Outcome.OK or (op.key or "") != key:
             continue
@@ -107,13 +126,13 @@ def _sections(operations: list[Operation], key: str) -> list[Section]:
                 f"event {op.complete_index}: a critical section's result is [token, acquired_ns, last_held_ns], "
                 f"not {held!r}"
             )
-        found.append(Section(op=op, token=held[0], acquired_ns=held[1], last_held_ns=held[2]))
-    return found
+        sections.append(Section(op=op, token=held[0], acquired_ns=held[1], last_held_ns=held[2]))
+    return sections
 
 
 def two_holders(sections: list[Section]) -> list[Finding]:
-    """Each section that began while an earlier holder still believed that it held, with the one who held longest."""
-    found = []
+    """Pair each section that began while an earlier holder believed that it held with the one that held longest."""
+    findings = []
     longest: Section | None = None
     for section in sorted(sections, key=lambda s: (s.acquired_ns, s.op.invoke_index)):
         if longest is not None and section.acquired_ns < longest.last_held_ns:
@@ -123,15 +142,15 @@ def two_holders(sections: list[Section]) -> list[Finding]:
                 f"{_holder(section)} from {seconds(section.acquired_ns)} to {seconds(section.last_held_ns)}.",
                 f"For {overlap_ns / 1e6:.3f} ms both believed that they held the lock.",
             )
-            found.append(Finding(anomaly="two-holders", operations=(longest.op, section.op), steps=steps))
+            findings.append(Finding(anomaly="two-holders", operations=(longest.op, section.op), steps=steps))
         if longest is None or section.last_held_ns > longest.last_held_ns:
             longest = section
-    return found
+    return findings
 
 
 def token_order(sections: list[Section]) -> list[Finding]:
-    """Each section asked for after another one was granted, whose token is not greater."""
-    found = []
+    """Find sections that were asked for after another one was granted, and whose token is not greater."""
+    findings = []
     granted = sorted(sections, key=lambda s: s.acquired_ns)
     greatest: Section | None = None
     at = 0
@@ -146,13 +165,13 @@ def token_order(sections: list[Section]) -> list[Finding]:
                 f"{_holder(section)} asked for the lock later, at {seconds(section.op.invoked_ns)}, and got token "
                 f"{section.token}: tokens must grow with every grant.",
             )
-            found.append(Finding(anomaly="token-order", operations=(greatest.op, section.op), steps=steps))
-    return found
+            findings.append(Finding(anomaly="token-order", operations=(greatest.op, section.op), steps=steps))
+    return findings
 
 
 def stale_tokens(sections: list[Section]) -> list[Finding]:
-    """Each write that was sent after a write with a greater token had been acknowledged, and was taken all the same."""
-    found = []
+    """Find accepted writes that were sent after a write with a greater token had been acknowledged."""
+    findings = []
     done = sorted(sections, key=lambda s: s.op.completed_ns or 0)
     greatest: Section | None = None
     at = 0
@@ -168,8 +187,8 @@ def stale_tokens(sections: list[Section]) -> list[Finding]:
                 f"{_holder(section)}; its write with the smaller token {section.token} was sent after that, not before "
                 f"{seconds(section.last_held_ns)}, and was acknowledged too: fencing must refuse it.",
             )
-            found.append(Finding(anomaly="stale-token-accepted", operations=(greatest.op, section.op), steps=steps))
-    return found
+            findings.append(Finding(anomaly="stale-token-accepted", operations=(greatest.op, section.op), steps=steps))
+    return findings
 
 
 def _holder(section: Section) -> str:
@@ -180,7 +199,7 @@ def _holder(section: Section) -> str:
 def _counted(
     sets: list[SetHistory], sections: dict[str, list[Section]], holders: list[Finding]
 ) -> dict[str, list[Operation]]:
-    """What the report counts, by name; a token stands as the first section that had it."""
+    """Map the names of figures to what they count; the first section with a token stands for the token."""
     counted = counted_in(sets)
     if not counted:
         return {}

@@ -1,6 +1,6 @@
-"""Producer ids: no id is given out twice in a run, by whatever nodes, before or after restarts and changes of leader.
+"""Producer ids: no id is given out twice in a run, by any node, across restarts and changes of leader.
 
-A producer with the id and epoch of another is taken for it: its records are dropped as duplicates, or refused.
+If two producers have the same id and epoch, brokers treat them as one: they drop records as duplicates, or refuse them.
 Source: KIP-98 ("producer id ... unique"), KIP-730 (blocks are allotted by the controller).
 """
 
@@ -21,7 +21,13 @@ TWICE: Final = "producer-id-given-twice"
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """One verdict on all allocations. Cost: O(n)."""
+    """Judge all allocations of one history.
+
+    Returns:
+        One verdict; each id after the first one was a chance to give an id twice.
+
+    Cost: O(n) for n allocations.
+    """
     given = [o for o in history.operations if o.f == "allocate" and o.type is Outcome.OK]
     first: dict[int, Operation] = {}
     twice: list[Finding] = []
@@ -37,7 +43,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         Findings(
             checker=CHECKER,
             guarantee=GUARANTEE,
-            found=twice,
+            findings=twice,
             broken=f"{len(twice)} ids were given out again",
             exposed=rows(given),
             exposure_of=EXPOSURE_OF,

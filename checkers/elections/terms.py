@@ -1,12 +1,12 @@
-"""The terms of an election as a history shows them: who was granted which, when it was over, and what was done in it.
+"""The terms of an election in a history: who was granted which term, when it was over, and what was done in it.
 
-A term is named by its token, which is the position of its grant in the store's order of changes. So a term's reign in
-that order begins at its token and ends before the next token that was granted, or where its leader's resignation
-stands; and of an act whose position is known it can be told, without any clock, whether it stands in its own reign.
+The token of a term is the position of its grant in the store's order of changes. So the term's reign in that order
+begins at its token, and ends before the next token that was granted or at its leader's resignation. An act with a known
+position is in its own reign or not: no clock is needed.
 
-Where grants have no position (on Kafka a term is a producer's epoch, kept elsewhere than what is done in it), tokens
-only tell which term is later. Then reigns show in the order of the trail, and in time: an act that was sent when a
-later grant had been acknowledged was sent after its term.
+Where grants have no position, tokens only say which term is later. On Kafka a term is a producer's epoch, which is kept
+apart from what is done in the term. There the order of the trail shows reigns, and so does time: an act that was sent
+after a later grant had been acknowledged was sent after its term.
 """
 
 from bisect import bisect_left, bisect_right
@@ -20,13 +20,13 @@ from fencepost.checkers.facts.positions import final_reads, write_position
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
 
-#: What a leader is told when its term is over.
+#: Errors that tell a leader that its term is over.
 TOLD: Final = frozenset({"fenced", "lease-expired", "not-held"})
 _IN_A_TERM: Final = frozenset({"act", "renew", "resign"})
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a term was over at the latest: at `position` another was granted, or its own leader resigned."""
+    """The latest position at which a term was over: another term was granted there, or its own leader resigned."""
 
     position: int
     operation: Operation | None
@@ -34,7 +34,10 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Terms:
-    """All that one history tells of its election. Cost of making it: O(n log n)."""
+    """The terms of one history's election, and the operations in them.
+
+    Raises MalformedHistory if an operation does not carry its term. Cost of making it: O(n log n) for n operations.
+    """
 
     def __init__(self, history: History) -> None:
         operations = history.operations
@@ -51,39 +54,39 @@ class Terms:
         self.granted: Final[dict[int, Operation]] = {}
         for campaign in self.campaigns:
             self.granted.setdefault(campaign.result[0], campaign)
-        #: Whether a token is the position of its grant. It takes one grant that names a position.
+        #: Whether tokens are positions of grants: one grant that names a position shows it.
         self.positioned: Final = any(o.position is not None for o in self.campaigns)
         self._resigned: Final = {token_of(o): o for o in reversed(self.resignations) if o.position is not None}
         self._tokens: Final = sorted(self._known_tokens())
         self._superseded: Final = self._first_grants()
 
     def _known_tokens(self) -> set[int]:
-        """Granted for certain: acknowledged, or seen by somebody, or acted under."""
+        """Return the tokens that were certainly granted: acknowledged, or observed, or on the trail."""
         seen = {o.result for o in self.observations if o.result is not None}
         done = {deed[0] for read in self.finals for deed in read.result}
         return {*self.granted, *seen, *done}
 
     def _first_grants(self) -> list[tuple[int, Operation]]:
         """(token, grant), tokens descending: the first acknowledged grant of that token or a greater one."""
-        found: list[tuple[int, Operation]] = []
+        grants: list[tuple[int, Operation]] = []
         for token, campaign in sorted(self.granted.items(), reverse=True):
-            earlier = bool(found) and (found[-1][1].completed_ns or 0) <= (campaign.completed_ns or 0)
-            found.append((token, found[-1][1] if earlier else campaign))
-        return found
+            earlier = bool(grants) and (grants[-1][1].completed_ns or 0) <= (campaign.completed_ns or 0)
+            grants.append((token, grants[-1][1] if earlier else campaign))
+        return grants
 
     def superseded_by(self, token: int) -> Operation | None:
-        """The first acknowledged grant of a later term, None when there is none."""
+        """Return the first acknowledged grant of a later term; None if there is none."""
         # Tokens descend, so the greater ones stand in front.
         above = bisect_left(self._superseded, -token, key=lambda entry: -entry[0])
         return self._superseded[above - 1][1] if above else None
 
     def superseded_ns(self, token: int) -> int | None:
-        """When it was certain that a later term had been granted; None when it never was."""
+        """Return when it was certain that a later term had been granted; None if it never was."""
         later = self.superseded_by(token)
         return None if later is None else later.completed_ns or 0
 
     def end(self, token: int) -> End | None:
-        """The first known end of a term in the store's order; None also where terms have no place in it."""
+        """Return the first known end of a term in the store's order; None also where terms have no positions."""
         if not self.positioned:
             return None
         i = bisect_right(self._tokens, token)
@@ -104,26 +107,26 @@ def _term(operation: Operation, value: Any) -> None:
 
 
 def token_of(operation: Operation) -> int:
-    """The term of an act, renewal or resignation."""
+    """Return the token of an act, renewal or resignation."""
     token: int = operation.value[0]
     return token
 
 
 def named(deed: Any) -> tuple[Any, ...]:
-    """A deed as something to compare and to look up."""
+    """Return an entry of the trail as a value that can be compared and looked up."""
     return tuple(deed)
 
 
 def position_of(act: Operation) -> int | None:
-    """Where the store put an acknowledged act."""
+    """Return the position at which the store put an acknowledged act."""
     return write_position(act) if act.type is Outcome.OK else None
 
 
 class Belief(msgspec.Struct, frozen=True, kw_only=True):
-    """From `from_ns` to `to_ns` the holder of a term certainly believed that it led: it was granted, and acted on.
+    """From `from_ns` to `to_ns` the holder of a term certainly believed that it led: from the grant to its last use.
 
-    Under-approximated: nobody is told what a candidate thinks between the last thing it did as a leader and the next.
-    `from_row` and `to_row` are the events of these two moments.
+    This is a lower bound: what a candidate believes after its last operation as a leader is unknown. `from_row` and
+    `to_row` are the events of these two moments.
     """
 
     token: int
@@ -142,12 +145,12 @@ class Belief(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def beliefs(terms: Terms) -> list[Belief]:
-    """One for each acknowledged term, in the order in which they began."""
+    """Return one belief for each acknowledged term, in the order in which they began."""
     of_term: dict[int, list[Operation]] = {}
     for operation in terms.in_terms:
         of_term.setdefault(token_of(operation), []).append(operation)
-    found = [_belief(campaign, of_term.get(token, ())) for token, campaign in terms.granted.items()]
-    return sorted(found, key=lambda belief: belief.from_ns)
+    of_terms = [_belief(campaign, of_term.get(token, ())) for token, campaign in terms.granted.items()]
+    return sorted(of_terms, key=lambda belief: belief.from_ns)
 
 
 def _belief(campaign: Operation, operations: Iterable[Operation]) -> Belief:

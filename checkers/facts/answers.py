@@ -1,4 +1,4 @@
-"""Which operations were answered, and which answers could have been caught out."""
+"""Which operations were answered, and which answers could have been proven wrong."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -32,7 +32,7 @@ def not_failed(operations: Iterable[Operation]) -> list[Operation]:
 def exposed(
     operations: Sequence[Operation], changes: Callable[[Operation], bool], tells: Callable[[Operation], bool]
 ) -> list[Operation]:
-    """The ok operations of one object whose answer could have been caught out: `exposed_places`."""
+    """List the ok operations of one object whose answer could have been proven wrong (`exposed_places`)."""
     kept = not_failed(operations)
     places = exposed_places(
         key=np.zeros(len(kept), np.int64),
@@ -47,7 +47,7 @@ def exposed(
 def exposed_places(
     *, key: _Column, changes: _Flags, tells: _Flags, invoked: _Column, returned: _Column
 ) -> NDArray[np.bool_]:
-    """Which rows tell something that a wrong answer would have contradicted; failed operations have no row.
+    """Choose the rows whose answer another row would contradict if it were wrong; failed operations have no row.
 
     An answer can be caught out by what is ordered with it in real time: a change that was acknowledged before it, one
     that was invoked after it, or, where anything may have changed at all, another answer before or after. Operations
@@ -60,13 +60,13 @@ def exposed_places(
     answers = ok & tells
 
     def first(where: _Flags) -> _Column:
-        """When the first of these was answered, by the key of each row."""
+        """Return, for the key of each row, when the first of these was answered."""
         least = np.full(keys, _NEVER)
         np.minimum.at(least, of[where], returned[where])
         return least[of]
 
     def last(where: _Flags) -> _Column:
-        """When the last of these was invoked, likewise."""
+        """Return, for the key of each row, when the last of these was invoked."""
         most = np.full(keys, UNANSWERED)
         np.maximum.at(most, of[where], invoked[where])
         return most[of]

@@ -14,18 +14,18 @@ Rows = tuple[int, ...]
 
 
 def row(operation: Operation) -> int:
-    """The row that tells how an operation ended; its invocation where it never did."""
+    """Return the row of an operation's completion; that of its invocation if it never ended."""
     return operation.invoke_index if operation.complete_index is None else operation.complete_index
 
 
 def rows(operations: Iterable[Operation]) -> Rows:
-    """One row for each of the operations, in their order."""
+    """Return one row for each of the operations, in their order."""
     return tuple(row(operation) for operation in operations)
 
 
-def violations(found: Iterable[tuple[str, Operation]]) -> dict[str, Rows]:
-    """The rows of anomalies, as a verdict's evidence names them: one for each, of the operation that stands for it."""
+def violations(anomalies: Iterable[tuple[str, Operation]]) -> dict[str, Rows]:
+    """Map the names of a verdict's evidence to rows: one for each anomaly, that of the operation that stands for it."""
     counted: dict[str, list[int]] = {}
-    for anomaly, operation in found:
+    for anomaly, operation in anomalies:
         counted.setdefault(f"anomalies.{anomaly}", []).append(row(operation))
     return {name: tuple(own) for name, own in counted.items()}

@@ -1,12 +1,12 @@
-"""How soon a length of time may be over by the clocks of nodes: what a right that ends by time is held against.
+"""The earliest moment at which a length of time may be over by the clocks of nodes: a lease may end no earlier.
 
-Whoever measures a lease may be any node, and one whose clock is fast, or was put forward, ends it early by right. So a
+Any node may measure a lease, and a node whose clock is fast, or was put forward, may lawfully end it early. So a
 length is certainly not over only until the first of these clocks may have counted it:
 
 - at its rate while that is above 1, else as fast as true time: a wait in the kernel is not lengthened by a slow clock;
 - with every step forward counted whole, wherever a change reaches into the time in question;
-- with the height of a strobe more, once it reaches into it: whoever reads the clock may meet it at its height;
-- at once while it is not known what a clock shows (`certain` is False, from before the change until the next that is).
+- with the height of a strobe more, once one reaches into it: a reader may meet the clock at its height;
+- at once while it is unknown what a clock shows (`certain` is False: from before that change to the next certain one).
 
 `checkers.facts.own_time` is the other bound: the least that a node can have counted.
 """
@@ -30,7 +30,7 @@ class _Stretch(msgspec.Struct, frozen=True):
 
 
 class FastestClock:
-    """All nodes' clocks of these kinds."""
+    """The clocks of all nodes, of the given kinds."""
 
     def __init__(self, history: History, clocks: Sequence[Clock]) -> None:
         changed: dict[tuple[str, Clock], list[ClockEvent]] = {}
@@ -41,11 +41,11 @@ class FastestClock:
         self._clocks: Final = [_stretches(events) for events in changed.values()]
 
     def reached_ns(self, from_ns: int, length_ns: int) -> int:
-        """The earliest time by which one of them may have counted `length_ns` since `from_ns`."""
+        """Return the earliest time at which one of them may have counted `length_ns` since `from_ns`, in ns."""
         return min([from_ns + length_ns, *(_reached(own, from_ns, length_ns) for own in self._clocks)])
 
     def rows(self, from_ns: int, to_ns: int) -> Rows:
-        """The changes that reach into that time."""
+        """Return the rows of the changes of clocks that reach into that time."""
         return tuple(e.index for e in self._events if e.asked_ns < to_ns and from_ns <= e.time_ns)
 
 
@@ -53,16 +53,16 @@ _NEVER_NS: Final = 1 << 62
 
 
 def _stretches(events: Sequence[ClockEvent]) -> list[_Stretch]:
-    """What one clock counts at most, from its first change on; true time before."""
-    found = []
+    """Return what one clock counts at most, from its first change on; before that it counts true time."""
+    stretches = []
     before: ClockEvent | None = None
     for event, after in zip(events, [*events[1:], None], strict=True):
         ends_ns = _NEVER_NS if after is None else after.asked_ns
         rate = max(_rate(before), _rate(event))
-        found.append(_Stretch(event.asked_ns, event.time_ns, rate, _forward(before, event)))
-        found += _while_it_holds(event, max(ends_ns, event.time_ns))
+        stretches.append(_Stretch(event.asked_ns, event.time_ns, rate, _forward(before, event)))
+        stretches += _while_it_holds(event, max(ends_ns, event.time_ns))
         before = event
-    return found
+    return stretches
 
 
 def _while_it_holds(event: ClockEvent, ends_ns: int) -> list[_Stretch]:
@@ -82,7 +82,7 @@ def _rate(event: ClockEvent | None) -> float:
 
 
 def _forward(before: ClockEvent | None, event: ClockEvent) -> int:
-    """By how much the change may put the clock forward."""
+    """Return by how many nanoseconds the change may put the clock forward."""
     was = 0 if before is None else msgspec.structs.replace(before, period_ns=0).skew_ns(event.asked_ns)
     is_now = msgspec.structs.replace(event, period_ns=0).skew_ns(event.asked_ns)
     return max(0, is_now - was)

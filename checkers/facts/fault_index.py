@@ -1,4 +1,4 @@
-"""The rows that samples of a node are held against: faults, starts and deaths of servers, and what their logs said."""
+"""Finds rows by moment: faults, starts and deaths of servers, and the log lines that name epochs."""
 
 from bisect import bisect_left
 from functools import cached_property
@@ -10,7 +10,7 @@ from fencepost.harness.history import BeliefEvent, EpochEvent, FaultEvent, Histo
 
 
 class Landmarks:
-    """Finds a history's rows by what they are known for."""
+    """The landmarks of one history: rows that begin or end something, or that name an epoch."""
 
     def __init__(self, history: History) -> None:
         acts = [e for e in history.events if type(e) is FaultEvent or type(e) is NodeEvent]
@@ -22,18 +22,18 @@ class Landmarks:
 
     @cached_property
     def _invoked(self) -> dict[int, int]:
-        """Of operations that serve as samples, where each was invoked: a belief's row holds both its times."""
+        """Map operations that serve as samples to their invocations; a belief has both of its times in one row."""
         return {o.complete_index: o.invoke_index for o in self._history.operations if o.complete_index is not None}
 
     def named(self, sample: Sample) -> Rows:
-        """Where the epoch of a claim is named: in the answer itself, else in the line of the node's own log."""
+        """Return the rows that name the epoch of a claim: the answer itself, else a line of the node's own log."""
         if getattr(self._history.events[sample.index], "epoch", None) == sample.epoch:
             return (sample.index,)
         line = self._lines.get((sample.node, sample.incarnation, sample.epoch or 0))
         return (sample.index,) if line is None else (sample.index, line)
 
     def begun(self, begin: Begin) -> Rows:
-        """Where an epoch is named that has begun: in the row that proves it, else in the line of its node's own log."""
+        """Return the rows that name an epoch that has begun: the proof itself, else a line of its node's own log."""
         proof = self._history.events[begin.event]
         if getattr(proof, "epoch", None) == begin.epoch or type(proof) is not BeliefEvent:
             return (begin.event,)
@@ -41,23 +41,23 @@ class Landmarks:
         return (begin.event,) if line is None else (begin.event, line)
 
     def at(self, ns: int) -> Rows:
-        """The row at `ns` of a fault or a server: where a cut, a pause or a death began or ended; none elsewhere."""
+        """Return the row at `ns` where a cut, a pause or a server's life began or ended; empty if there is none."""
         place = bisect_left(self._times, ns)
-        found = place < len(self._times) and self._times[place] == ns
-        return (self._indexes[place],) if found else ()
+        exact = place < len(self._times) and self._times[place] == ns
+        return (self._indexes[place],) if exact else ()
 
     def since(self, sample: Sample) -> Rows:
-        """Where a sample's window begins: at its question, or at the end of a stop."""
+        """Return the row at which a sample's window begins: its question, or the end of a stop."""
         if sample.lo_ns != sample.asked_ns:
             return self.at(sample.lo_ns)
         return (self._invoked.get(sample.index, sample.index),)
 
     def until(self, sample: Sample) -> Rows:
-        """Where a sample's window ends: at its answer, or at the beginning of a stop."""
+        """Return the row at which a sample's window ends: its answer, or the beginning of a stop."""
         return (sample.index,) if sample.hi_ns == sample.answered_ns else self.at(sample.hi_ns)
 
     def inside(self, intervals: Intervals, from_ns: int, to_ns: int) -> Rows:
-        """Pairs of rows, the beginning and the end of every interval that reaches into [`from_ns`, `to_ns`]."""
+        """Return pairs of rows: the beginning and the end of every interval that reaches into [`from_ns`, `to_ns`]."""
         touched = [(start, end) for start, end in intervals if start < to_ns and end > from_ns]
         # What was not over by the end of the history ends with its last row.
         last = (len(self._history.events) - 1,)

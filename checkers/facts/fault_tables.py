@@ -12,7 +12,7 @@ Row = dict[str, Any]
 
 
 def faults_table(history: History) -> Any:
-    """Every fault that was tried (-> FAULTS)."""
+    """Lay out every fault that was tried (-> FAULTS)."""
     return FAULTS.of_rows([_fault(fault) for fault in history.faults])
 
 
@@ -25,7 +25,7 @@ def _fault(fault: FaultSpan) -> Row:
 
 
 def stops_table(history: History, nodes: tuple[str, ...]) -> Any:
-    """When each node was proven not to run (-> STOPS)."""
+    """Lay out when each node was proven not to run (-> STOPS)."""
     return STOPS.of_rows(
         [
             {"node": node, "from_ns": start, "to_ns": end}
@@ -36,7 +36,7 @@ def stops_table(history: History, nodes: tuple[str, ...]) -> Any:
 
 
 def cuts_table(history: History) -> Any:
-    """Which links were proven to be cut (-> CUTS)."""
+    """Lay out which links were proven to be cut (-> CUTS)."""
     return CUTS.of_rows(
         [
             {

@@ -1,4 +1,4 @@
-"""Derive once: what several checkers and the tables of facts need of one history is computed for the first who asks."""
+"""Derive once: a fact that several checkers and tables need of one history is computed at its first use."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -11,7 +11,7 @@ R = TypeVar("R")
 
 
 def once(derivation: Callable[Concatenate[History, P], R]) -> Callable[Concatenate[History, P], R]:
-    """Keep what a pure function gives for a history and the other arguments, for as long as the history is there.
+    """Remember the result of a pure function for a history and the other arguments, for the life of the history.
 
     Everybody gets the same object, which nobody may change. Other arguments are the same when they are one object, or
     equal texts.

@@ -1,4 +1,4 @@
-"""Paired operations as columns: what is counted or measured over many of them is done without a loop over rows."""
+"""Paired operations as columns, so that counts and measures over many operations need no loop over rows."""
 
 from functools import cached_property
 from operator import attrgetter
@@ -37,15 +37,15 @@ class OperationColumns:
 
     @cached_property
     def latency_ns(self) -> Longs:
-        """How long the caller waited; negative where it waits still."""
+        """Return how long each caller waited, in ns; negative if it was never answered."""
         return np.where(self.ended_ns == NEVER_NS, -1, self.ended_ns - self.invoked_ns)
 
     def of_node(self, node: str) -> Flags:
-        """Which operations were sent to `node`."""
+        """Return a mask of the operations that were sent to `node`."""
         return np.fromiter((n == node for n in self.nodes), np.bool_, len(self.nodes))
 
     def table(self) -> Any:
-        """Every operation (-> OPERATIONS)."""
+        """Lay out every operation (-> OPERATIONS)."""
         never = self.ended_ns == NEVER_NS
         return OPERATIONS.of_columns(
             {
@@ -58,7 +58,7 @@ class OperationColumns:
         )
 
     def _phases(self) -> Any:
-        """The phase of each invocation; the phases follow each other without gaps."""
+        """Return the phase of each invocation; phases follow each other without gaps."""
         phases = self.history.phases
         starts = _longs([start for start, _ in phases.values()])
         number = np.searchsorted(starts, self.invoked_ns, side="right") - 1
@@ -66,7 +66,7 @@ class OperationColumns:
         return names.take(pa.array(number, mask=number < 0))
 
     def _faults(self) -> Any:
-        """The last fault that began before each invocation and was not healed by then."""
+        """Return, for each invocation, the last fault that had begun and was not healed; null if there was none."""
         ids = np.full(len(self.operations), -1, np.int64)
         for fault in sorted(self.history.faults, key=lambda f: f.began_ns):
             ended_ns = NEVER_NS if fault.ended_ns is None else fault.ended_ns

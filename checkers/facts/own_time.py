@@ -1,13 +1,13 @@
-"""For how long a node has run by its own clocks: what a bound of running time is held against when clocks are skewed.
+"""How long a node has run by its own clocks: the time that counts against it when clocks are skewed.
 
-A system measures its time-outs by the clocks of its nodes. One whose clock runs at half its rate may claim for twice
-the bound, and one whose clock was put back, longer by what it was put back. So the running time counted against a node
-is the least that any of the clocks in question can have counted:
+A system measures its time-outs by the clocks of its nodes. A node whose clock runs at half its rate may claim for twice
+the bound. A node whose clock was put back may claim longer by that amount. So the running time that counts against a
+node is the least that any of the clocks in question can have counted:
 
 - at its rate while that is below 1, and at most as fast as true time: a wait that began in the kernel, which knows true
   time only, is not shortened by a fast clock;
 - nothing while it strobes, since every step back makes waits longer, and the strobe's height less after it;
-- nothing while it is not known what it shows (`certain` is False, from before the change until the next that is);
+- nothing while it is unknown what it shows (`certain` is False: from before that change until the next certain one);
 - less every step back, counted whole wherever a change reaches into the time in question.
 """
 
@@ -30,7 +30,7 @@ class _Piece(msgspec.Struct, frozen=True):
 
 
 class _StepBack(msgspec.Struct, frozen=True):
-    """Somewhere from `from_ns` to `to_ns` the clock lost so much."""
+    """At some moment from `from_ns` to `to_ns` the clock lost `lost_ns`."""
 
     from_ns: int
     to_ns: int
@@ -46,20 +46,25 @@ class OwnTime:
         self._events: Final = events
         self._clocks = [_pieces([e for e in events if e.clock is clock], history.end_ns) for clock in clocks]
 
+    @property
+    def was_put_back(self) -> bool:
+        """Whether one of its clocks lost time at once: then a longer time may have counted less."""
+        return any(steps for _, steps in self._clocks)
+
     def running_ns(self, from_ns: int, to_ns: int) -> int:
-        """The least that the node can have run from `from_ns` to `to_ns` by its own clocks; never below 0."""
+        """Return the least time, in ns, that the node can have run from `from_ns` to `to_ns` by its own clocks."""
         true_ns = to_ns - from_ns - within(self.stopped, from_ns, to_ns)
         counted = [self._counted(pieces, steps, from_ns, to_ns) for pieces, steps in self._clocks]
         return max(0, min([true_ns, *counted]))
 
     def rows(self, from_ns: int, to_ns: int) -> Rows:
-        """The events of its clocks that hold somewhere in that time."""
-        found = []
+        """Return the rows of the clock settings that were in force in that time."""
+        indexes = []
         for clock in Clock:
             own = [e for e in self._events if e.clock is clock]
             before = [e for e in own if e.time_ns <= from_ns][-1:]
-            found += [e.index for e in (*before, *(e for e in own if from_ns < e.time_ns and e.asked_ns < to_ns))]
-        return tuple(sorted(found))
+            indexes += [e.index for e in (*before, *(e for e in own if from_ns < e.time_ns and e.asked_ns < to_ns))]
+        return tuple(sorted(indexes))
 
     def _counted(self, pieces: list[_Piece], steps: list[_StepBack], from_ns: int, to_ns: int) -> int:
         counted = 0
@@ -71,7 +76,7 @@ class OwnTime:
 
 
 def _pieces(events: Sequence[ClockEvent], end_ns: int) -> tuple[list[_Piece], list[_StepBack]]:
-    """What one clock counted over the whole history; true time before its first event."""
+    """Return what one clock counted over the whole history; before its first event it counts true time."""
     pieces: list[_Piece] = []
     steps: list[_StepBack] = []
     at_ns, before = 0, None
@@ -91,7 +96,7 @@ def _pieces(events: Sequence[ClockEvent], end_ns: int) -> tuple[list[_Piece], li
 
 
 def _add(pieces: list[_Piece], steps: list[_StepBack], event: ClockEvent | None, from_ns: int, to_ns: int) -> None:
-    """What a setting counts while it holds."""
+    """Add what a clock counts while one setting is in force."""
     strobe_ends_ns = from_ns
     if event is not None and event.certain and event.period_ns:
         strobe_ends_ns = max(from_ns, event.since_ns + event.length_ns)
@@ -113,7 +118,7 @@ def _plain(event: ClockEvent, at_ns: int) -> int:
 
 
 def _height(event: ClockEvent | None, at_ns: int) -> int:
-    """From how far ahead it may go back; one that is not known may be as far ahead as it was meant to be."""
+    """Return how far ahead the clock may be, in ns; if unknown, at most as far as it was meant to be, at least 0."""
     if event is None:
         return 0
     strobing = event.period_ns and at_ns - event.since_ns < event.length_ns

@@ -6,6 +6,7 @@ One place for the names that workloads give their operations, so that every chec
 from collections.abc import Iterable
 from typing import Final
 
+from fencepost.checkers.facts.once import once
 from fencepost.harness.history import History, Operation, Outcome, PhaseName, Value
 
 #: Reads of one register, held to the run's read guarantee.
@@ -34,33 +35,36 @@ _FINAL: Final = EFFECT_FREE | {"allocate"}
 CURRENT: Final = frozenset({"linearizable", "fresh-after-sync", "fresh-after-write"})
 
 
+@once
 def ok_reads(history: History) -> list[Operation]:
-    """Answered reads, in the order of invocation."""
+    """List the answered reads, in the order of invocation."""
     return [o for o in history.operations if o.type is Outcome.OK and o.f in READS]
 
 
+@once
 def ok_writes(history: History) -> list[Operation]:
-    """Acknowledged writes, in the order of invocation."""
+    """List the acknowledged writes, in the order of invocation."""
     return [o for o in history.operations if o.type is Outcome.OK and o.f in WRITES]
 
 
 def written(write: Operation) -> Value:
-    """The value that `write` leaves behind; a compare-and-set carries [old, new], or nothing where that is not said."""
+    """Return the value that `write` leaves behind; None for a compare-and-set that does not carry [old, new]."""
     return write.value[1] if write.f == "cas" and write.value is not None else write.value
 
 
 def write_position(write: Operation) -> int | None:
-    """Where the store put an acknowledged write."""
+    """Return the position at which the store put an acknowledged write; None if the answer does not name it."""
     return write.position if write.value_position is None else write.value_position
 
 
 def view_position(read: Operation) -> int | None:
-    """The newest write of its key that an answer can contain: exactly, or at most the reply's own position."""
+    """Return the position of the newest write of its key that an answer can contain: exact, else the reply's own."""
     return read.position if read.value_position is None else read.value_position
 
 
+@once
 def final_reads(history: History) -> list[Operation]:
-    """Answered reads (or allocations of ids) that were invoked in the final phase, in the order of invocation."""
+    """List the answered reads (or allocations of ids) invoked in the final phase, in the order of invocation."""
     final = history.phases.get(PhaseName.FINAL)
     if final is None:
         return []
@@ -69,7 +73,7 @@ def final_reads(history: History) -> list[Operation]:
 
 
 def by_key(operations: Iterable[Operation]) -> dict[str | None, list[Operation]]:
-    """The operations of each key, in the given order."""
+    """Group the operations by key, in the given order."""
     grouped: dict[str | None, list[Operation]] = {}
     for operation in operations:
         grouped.setdefault(operation.key, []).append(operation)
@@ -77,7 +81,7 @@ def by_key(operations: Iterable[Operation]) -> dict[str | None, list[Operation]]
 
 
 def events_of(*operations: Operation) -> tuple[int, ...]:
-    """Indexes of all events of these operations, in order: what a witness names."""
-    found = {o.invoke_index for o in operations}
-    found |= {o.complete_index for o in operations if o.complete_index is not None}
-    return tuple(sorted(found))
+    """Return the indexes of all events of these operations, ascending, as a witness names them."""
+    indexes = {o.invoke_index for o in operations}
+    indexes |= {o.complete_index for o in operations if o.complete_index is not None}
+    return tuple(sorted(indexes))

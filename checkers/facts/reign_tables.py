@@ -1,4 +1,4 @@
-"""Claims, epochs and reigns of every subject as tables; what they mean is said in `checkers.facts.reigns`."""
+"""Tables of the claims, epochs and reigns of every subject, as `checkers.facts.reigns` defines them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,14 +12,14 @@ BySubject = Mapping[str, Reigns]
 
 
 def claims_table(reigns: BySubject) -> Any:
-    """Every answer "I lead" (-> CLAIMS)."""
+    """Lay out every answer "I lead" (-> CLAIMS)."""
     own = [(subject, s) for subject, one in reigns.items() for s in one.samples if s.claims is Claim.YES]
     plain = {c.name: [getattr(s, c.name) for _, s in own] for c in CLAIMS.columns if c.name != "subject"}
     return CLAIMS.of_columns({"subject": [subject for subject, _ in own], **plain})
 
 
 def epochs_table(reigns: BySubject) -> Any:
-    """When each epoch had certainly begun (-> EPOCHS)."""
+    """Lay out when each epoch had certainly begun (-> EPOCHS)."""
     own = [(subject, begin) for subject, one in reigns.items() for begin in one.begins]
     return EPOCHS.of_rows(
         [{"subject": s, "epoch": b.epoch, "begun_ns": b.at_ns, "event": b.event, "how": b.how} for s, b in own]
@@ -27,7 +27,7 @@ def epochs_table(reigns: BySubject) -> Any:
 
 
 def reigns_table(reigns: BySubject) -> Any:
-    """Who led each epoch, from when to when (-> REIGNS)."""
+    """Lay out who led each epoch, and from when to when (-> REIGNS)."""
     return REIGNS.of_rows([_reign(subject, reign) for subject, one in reigns.items() for reign in one.reigns])
 
 

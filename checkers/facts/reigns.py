@@ -1,4 +1,4 @@
-"""Samples, reigns, and when an epoch has certainly begun: what every verdict about leaders rests on.
+"""Samples, reigns, and when an epoch has certainly begun: the base of every verdict about leaders.
 
 A *sample* is one answer of one node. Its window [lo, hi] is the time from question to answer, less the intervals in
 which the node was proven not to run; the answer describes some instant of it. `Begin` is the earliest proof that an
@@ -55,7 +55,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Begin(msgspec.Struct, frozen=True, kw_only=True):
-    """By `at_ns`, `epoch` has certainly begun: the event that proves it, in words in `how`."""
+    """By `at_ns`, `epoch` had certainly begun; `event` proves it, and `how` says so in words."""
 
     epoch: int
     at_ns: int
@@ -81,7 +81,7 @@ class Reign(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def claimed(self) -> tuple[Sample, ...]:
-        """The samples that certainly claim this epoch after a higher one had begun."""
+        """List the samples that certainly claim this epoch after a higher one had begun."""
         begin = self.superseded
         return () if begin is None else tuple(s for s in self.samples if begin.at_ns < s.lo_ns)
 
@@ -113,7 +113,7 @@ class Reigns:
         self.reigns: Final = self._build(ends)
 
     def superseded(self, epoch: int) -> Begin | None:
-        """The earliest proof that some epoch above `epoch` has begun."""
+        """Return the earliest proof that an epoch above `epoch` has begun; None if there is none."""
         return self._earliest[bisect_right(self._epochs, epoch)]
 
     def _build(self, ends: dict[tuple[str, int], int]) -> list[Reign]:
@@ -155,7 +155,7 @@ class Reigns:
 
 
 def subjects(history: History) -> list[str]:
-    """What the beliefs are about; "leader" when nobody was asked."""
+    """List the subjects that nodes were asked about, such as "leader"; only "leader" if no node was asked."""
     return sorted({e.subject for e in history.events if type(e) is BeliefEvent}) or [_STAMPED_SUBJECT]
 
 
@@ -192,7 +192,7 @@ def reigns_of(history: History, subject: str) -> Reigns:
 
 
 def merged(intervals: Intervals) -> Intervals:
-    """The same set of instants as disjoint intervals in order."""
+    """Return the same set of moments as disjoint intervals in order."""
     out: Intervals = []
     for start, end in sorted(intervals):
         if out and start <= out[-1][1]:
@@ -203,7 +203,7 @@ def merged(intervals: Intervals) -> Intervals:
 
 
 def within(intervals: Intervals, from_ns: int, to_ns: int) -> int:
-    """How much of [`from_ns`, `to_ns`] the disjoint `intervals` cover."""
+    """Return how many ns of [`from_ns`, `to_ns`] the disjoint `intervals` cover."""
     return sum(max(0, min(end, to_ns) - max(start, from_ns)) for start, end in intervals)
 
 
@@ -259,12 +259,12 @@ def _attribute(
 def _begins(
     history: History, samples: list[Sample], lines: dict[tuple[str, int], list[EpochEvent]], *, stamped: bool
 ) -> list[Begin]:
-    """The earliest proof of each epoch, by epoch."""
-    found: dict[int, Begin] = {}
+    """Return the earliest proof of each epoch, ordered by epoch."""
+    earliest: dict[int, Begin] = {}
 
     def offer(epoch: int, at_ns: int, event: int, how: str) -> None:
-        if epoch not in found or at_ns < found[epoch].at_ns:
-            found[epoch] = Begin(epoch=epoch, at_ns=at_ns, event=event, how=how)
+        if epoch not in earliest or at_ns < earliest[epoch].at_ns:
+            earliest[epoch] = Begin(epoch=epoch, at_ns=at_ns, event=event, how=how)
 
     for sample in samples:
         if sample.claims is Claim.YES and sample.epoch_low is not None:
@@ -284,11 +284,11 @@ def _begins(
                 seen.add(op.epoch)
                 event = op.complete_index if op.complete_index is not None else op.invoke_index
                 offer(op.epoch, op.completed_ns, event, f"{op.node} answered a {op.f} stamped with it")
-    return [found[epoch] for epoch in sorted(found)]
+    return [earliest[epoch] for epoch in sorted(earliest)]
 
 
 def _earliest_from(begins: list[Begin]) -> list[Begin | None]:
-    """For each place in `begins`, the earliest proof from there to the end; one more entry, None, stands last."""
+    """Return, for each index of `begins`, the earliest proof from there to the end; a last entry is None."""
     earliest: list[Begin | None] = [None]
     for begin in reversed(begins):
         best = earliest[-1]
@@ -296,8 +296,9 @@ def _earliest_from(begins: list[Begin]) -> list[Begin | None]:
     return earliest[::-1]
 
 
+@once
 def ends_of(history: History) -> dict[tuple[str, int], int]:
-    """When each incarnation of a node was over: its death, or the start of the next."""
+    """Return when each incarnation of a node was over: at its death, or at the start of the next one."""
     ends: dict[tuple[str, int], int] = {}
     for event in history.events:
         if type(event) is not NodeEvent:

@@ -1,4 +1,4 @@
-"""What clients got: operations served and the longest time without, by segment, phase and fault, by node and over all.
+"""The service that clients got: operations served and the longest gap, by segment, phase, fault and node.
 
 An operation is counted where it was invoked, and serves where it ended `ok`. The run is cut into segments wherever a
 phase or a fault begins or ends, so that every interval of interest is a run of whole segments.
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 class Clients:
-    """The operations that were sent to one node, or to any, as sorted times."""
+    """The operations that were sent to one node, or to all, as sorted times."""
 
     def __init__(self, columns: OperationColumns, node: str | None) -> None:
         self.node: Final = node
@@ -37,12 +37,12 @@ class Clients:
         self.served_ns: Final = np.sort(columns.completed_ns[own & columns.ok])
 
     def outcomes(self, from_ns: int, to_ns: int) -> Row:
-        """Operations invoked in [`from_ns`, `to_ns`), by outcome."""
+        """Count the operations invoked in [`from_ns`, `to_ns`), by outcome."""
         first, last = np.searchsorted(self._invoked_ns, [from_ns, to_ns])
         return {name: int(before[last] - before[first]) for name, before in self._before.items()}
 
     def gap(self, from_ns: int, to_ns: int) -> Row:
-        """The longest stretch of [`from_ns`, `to_ns`) in which nothing ended `ok`; of equal ones the first."""
+        """Return the longest stretch of [`from_ns`, `to_ns`) in which nothing ended `ok`; the first of equal ones."""
         first, last = np.searchsorted(self.served_ns, [from_ns, to_ns])
         edges = np.concatenate(([from_ns], self.served_ns[first:last], [to_ns]))
         lengths = np.diff(edges)
@@ -50,12 +50,12 @@ class Clients:
         return {"longest_without_ok_ns": int(lengths[longest]), "without_ok_from_ns": int(edges[longest])}
 
     def served(self, from_ns: int, to_ns: int) -> int:
-        """How many operations ended `ok` in [`from_ns`, `to_ns`)."""
+        """Count the operations that ended `ok` in [`from_ns`, `to_ns`)."""
         first, last = np.searchsorted(self.served_ns, [from_ns, to_ns])
         return int(last - first)
 
     def next_ok_ns(self, from_ns: int) -> int | None:
-        """When the first operation ended `ok` at or after `from_ns`."""
+        """Return when the first operation ended `ok` at or after `from_ns`; None if none did."""
         at = int(np.searchsorted(self.served_ns, from_ns))
         return int(self.served_ns[at]) if at < len(self.served_ns) else None
 
@@ -70,17 +70,17 @@ class Clients:
 
 
 def clients_of(columns: OperationColumns) -> list[Clients]:
-    """The clients of all nodes together, then those of each node."""
+    """Return the clients of all nodes together, then those of each node."""
     return [Clients(columns, node) for node in (None, *sorted(set(columns.nodes)))]
 
 
 def service_table(history: History, clients: Sequence[Clients]) -> Any:
-    """What clients got from each node in each segment (-> SERVICE)."""
+    """Lay out the service of each node in each segment (-> SERVICE)."""
     return SERVICE.of_rows([row for segment in segments(history) for row in _segment_rows(history, segment, clients)])
 
 
 def segments(history: History) -> list[tuple[int, int]]:
-    """[from, to) of every segment, in order and without gaps."""
+    """Return [from, to) of every segment, in order and without gaps."""
     end_ns = history.end_ns + 1
     cuts = {0, end_ns} | {start for start, _ in history.phases.values()}
     for fault in history.faults:
@@ -107,7 +107,7 @@ def _segment_rows(history: History, segment: tuple[int, int], clients: Sequence[
 
 
 def phases_table(history: History, everyone: Clients) -> Any:
-    """What clients got in each phase (-> PHASES)."""
+    """Lay out the service in each phase (-> PHASES)."""
     return PHASES.of_rows(
         [
             {"phase": phase.value, "from_ns": start, "to_ns": end}
@@ -119,7 +119,7 @@ def phases_table(history: History, everyone: Clients) -> Any:
 
 
 def recovery_table(history: History, clients: Sequence[Clients], begins: Sequence[Begin]) -> Any:
-    """What went on in and after each fault (-> RECOVERY); `begins` are of the epochs that leaders are known by."""
+    """Lay out the service in and after each fault (-> RECOVERY); `begins` are the beginnings of the leaders' epochs."""
     return RECOVERY.of_rows([_recovery(history, fault, one, begins) for fault in history.faults for one in clients])
 
 
@@ -140,7 +140,7 @@ def _recovery(history: History, fault: FaultSpan, clients: Clients, begins: Sequ
 
 
 def _new_epoch(history: History, fault: FaultSpan, begins: Sequence[Begin]) -> Begin | None:
-    """The first epoch that began in the fault, or after it and before the next one, above all that had begun before."""
+    """Return the first epoch that began in the fault, or before the next one, above all that had begun before."""
     next_ns = min((f.began_ns for f in history.faults if f.began_ns > fault.began_ns), default=NEVER_NS)
     before = max((b.epoch for b in begins if b.at_ns < fault.began_ns), default=None)
     new = [b for b in begins if fault.began_ns <= b.at_ns < next_ns and (before is None or b.epoch > before)]

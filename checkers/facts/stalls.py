@@ -1,4 +1,4 @@
-"""Stalls: stretches of time in which the harness, or the machine under it, was too late to be believed about time.
+"""Stalls: times in which the harness, or the machine under it, was so late that its times prove nothing.
 
 A verdict that rests on how long something took is worth nothing where the clock's owner slept. The samples of a
 history say how late the harness's own timer was, and for how long some task waited for a processor (Linux pressure
@@ -26,23 +26,23 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def harness_stalls(history: History, threshold_ns: int) -> list[Stall]:
-    """Samples whose worst timer was later than `threshold_ns`, each since the sample before it."""
-    found: list[Stall] = []
+    """Return the times before samples whose worst timer was later than `threshold_ns`."""
+    stalls: list[Stall] = []
     previous_ns = 0
     for sample in history.samples:
         lag_ns = sample.loop_lag_ns_max
         if lag_ns > threshold_ns:
             start_ns = min(previous_ns, sample.time_ns - lag_ns)
-            found.append(
+            stalls.append(
                 Stall(from_ns=max(0, start_ns), to_ns=sample.time_ns, length_ns=lag_ns, what="the harness's timer")
             )
         previous_ns = sample.time_ns
-    return found
+    return stalls
 
 
 def machine_stalls(history: History, threshold_ns: int) -> list[Stall]:
-    """Stretches of samples under nearly full processor pressure whose waits add up to more than `threshold_ns`."""
-    found: list[Stall] = []
+    """Return the stretches under nearly full processor pressure whose waits add up to more than `threshold_ns`."""
+    stalls: list[Stall] = []
     since_ns, waited_ns, previous_ns = -1, 0, 0
     for sample in history.samples:
         stall_ns = sample.cpu_stall_ns or 0
@@ -50,12 +50,12 @@ def machine_stalls(history: History, threshold_ns: int) -> list[Stall]:
             since_ns = previous_ns if since_ns < 0 else since_ns
             waited_ns += stall_ns
         elif since_ns >= 0:
-            found.append(_pressure(since_ns, previous_ns, waited_ns))
+            stalls.append(_pressure(since_ns, previous_ns, waited_ns))
             since_ns, waited_ns = -1, 0
         previous_ns = sample.time_ns
     if since_ns >= 0:
-        found.append(_pressure(since_ns, previous_ns, waited_ns))
-    return [stall for stall in found if stall.length_ns > threshold_ns]
+        stalls.append(_pressure(since_ns, previous_ns, waited_ns))
+    return [stall for stall in stalls if stall.length_ns > threshold_ns]
 
 
 def _pressure(from_ns: int, to_ns: int, waited_ns: int) -> Stall:

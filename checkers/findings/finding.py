@@ -1,4 +1,4 @@
-"""A finding: one violation with what shows it, told in sentences, and drawn as a witness."""
+"""A finding: one violation with the operations that show it, the sentences that explain it, and its witness."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,11 +13,11 @@ from fencepost.harness.verdict import Proof, Witness
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One violation: its name, the operations that show it, and the sentences.
+    """One violation: its name, the operations that show it, and the sentences that explain it.
 
-    Of `operations` the one at `about` stands for the violation where violations are counted; `counted_by` is the row of
-    the history that does so where no operation can. `events` show it besides. `key`, `nodes`, `from_ns` and `to_ns`
-    are those of the operations, unless they are given; `to_ns` is when the last of them ended.
+    The operation at index `about` stands for the violation when violations are counted; if no operation can, the row
+    `counted_by` does. `events` are further rows that show it. `key`, `nodes`, `from_ns` and `to_ns` are those of the
+    operations unless they are given; `to_ns` is when the last operation ended.
     """
 
     anomaly: str
@@ -38,13 +38,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def row(self) -> int | None:
-        """The row that the violation is counted by; None where only a node's disk tells of it."""
+        """The row that stands for the violation; None if only a node's disk shows it."""
         if self.counted_by is not None or not self.operations:
             return self.counted_by
         return row(self.counted)
 
     def witness(self) -> Witness:
-        """The finding as events of the history."""
+        """Return the finding as events of the history."""
         shown = self.operations
         ends = (o.invoked_ns if o.completed_ns is None else o.completed_ns for o in shown)
         return Witness(
@@ -69,28 +69,28 @@ class Named(Protocol):
 N = TypeVar("N", bound=Named)
 
 
-def violations(found: Iterable[Finding]) -> dict[str, Rows]:
-    """The rows of anomalies, as a verdict's evidence names them: one for each finding that has one."""
+def violations(findings: Iterable[Finding]) -> dict[str, Rows]:
+    """Map the names of a verdict's evidence to rows: one for each finding that has a row."""
     counted: dict[str, list[int]] = {}
-    for finding in found:
+    for finding in findings:
         if finding.row is not None:
             counted.setdefault(f"anomalies.{finding.anomaly}", []).append(finding.row)
     return {name: tuple(own) for name, own in counted.items()}
 
 
-def ranked(found: Iterable[N]) -> Iterator[tuple[int, N]]:
-    """Each finding behind the number of those of its name that came before it."""
+def ranked(findings: Iterable[N]) -> Iterator[tuple[int, N]]:
+    """Yield each finding with the number of findings of the same name before it."""
     before = Counter[str]()
-    for one in found:
+    for one in findings:
         yield before[one.anomaly], one
         before[one.anomaly] += 1
 
 
-def one_of_each_first(found: Sequence[N]) -> list[N]:
-    """The findings in an order that has every anomaly once before it has any of them twice."""
-    return [one for _, one in sorted(ranked(found), key=lambda pair: pair[0])]
+def one_of_each_first(findings: Sequence[N]) -> list[N]:
+    """Order the findings so that every anomaly comes once before any comes twice."""
+    return [one for _, one in sorted(ranked(findings), key=lambda pair: pair[0])]
 
 
-def few_of_each(found: Iterable[N], most: int) -> list[N]:
-    """The first `most` findings of each anomaly."""
-    return [one for rank, one in ranked(found) if rank < most]
+def few_of_each(findings: Iterable[N], most: int) -> list[N]:
+    """Return the first `most` findings of each anomaly."""
+    return [one for rank, one in ranked(findings) if rank < most]

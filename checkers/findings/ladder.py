@@ -1,7 +1,7 @@
 """The ladder from findings to a verdict, the same for every checker.
 
-Something was found: `invalid`. Else something keeps it from being said: `unknown`, by that cause. Else the guarantee
-was put to the test too seldom: `unknown`. Else it was kept: `valid`.
+A violation was found: `invalid`. Else there is a doubt: `unknown`, with the cause of the doubt. Else the guarantee was
+tested too seldom: `unknown`. Else it was kept: `valid`.
 """
 
 from collections import Counter
@@ -14,6 +14,7 @@ import msgspec
 from fencepost.checkers.facts.evidence import Rows
 from fencepost.checkers.findings.finding import Finding, violations
 from fencepost.harness.verdict import Cause, Facts, Proof, Rule, Validity, Verdict, in_words
+from fencepost.harness.verdict.figures import Figures
 
 #: Findings of one verdict that become witnesses; all are counted.
 WITNESSES_MAX: Final = 5
@@ -21,14 +22,14 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Doubt(NamedTuple):
-    """What keeps a verdict from being `valid` though nothing was found."""
+    """A reason why a verdict without a violation is `unknown` and not `valid`."""
 
     cause: Cause
     reason: str
 
 
 class Conclusion(NamedTuple):
-    """Where the ladder ends; `cause` is that of an `unknown`."""
+    """The rung at which the ladder ends; `cause` is given for `unknown`."""
 
     validity: Validity
     reason: str
@@ -36,7 +37,7 @@ class Conclusion(NamedTuple):
 
 
 def conclude(*, broken: str, doubt: Doubt | None = None, untested: str = "", kept: str = "") -> Conclusion:
-    """Go up the ladder; each text is the reason at its rung, and an empty one (or None) leaves the rung out."""
+    """Go up the ladder. Each text is the reason at its rung; a rung with an empty text (or None) is left out."""
     if broken:
         return Conclusion(Validity.INVALID, broken)
     if doubt is not None:
@@ -47,32 +48,33 @@ def conclude(*, broken: str, doubt: Doubt | None = None, untested: str = "", kep
 
 
 def too_few(exposure: int, exposure_of: str, facts: Facts, instead: str = "") -> str:
-    """Why so little exposure makes a pass vacuous, in words of the checker's own if it has any; empty: it suffices."""
+    """Say why this little exposure makes a pass vacuous, by the checker's own text if it has one; empty: enough."""
     least = facts.thresholds.exposure_min
     return "" if exposure >= least else instead or f"{exposure} {exposure_of}; at least {least} are asked for"
 
 
 def no_chance(rules: Sequence[Rule], facts: Facts) -> str:
-    """Why none of the rules could have fired; empty where one could, where there are none, or where nobody asks."""
+    """Say why none of the rules could have fired; empty if one could, if there is none, or if no exposure is needed."""
     if not rules or any(rule.chances for rule in rules) or not facts.thresholds.exposure_min:
         return ""
     return "no rule could have fired: " + "; ".join(f"{rule.name}: {rule.lacks}" for rule in rules)
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
-    """What one checker found about one guarantee, and what must be known to say it.
+    """All that one checker has to say about one guarantee.
 
-    `broken`, `untested` and `kept` are the reasons of an invalid verdict, of one that rests on too little exposure, and
-    of a valid one; without `broken` the anomalies are counted by name. `exposed` has a row for each time that the
-    guarantee was put to the test; `exposure` is their number where the rows are not those. `shown` become witnesses:
-    the first of `found` where it is None. `rules` say how often each rule could have fired; where none could, the
-    verdict is `unknown`, whatever the exposure. `counted` are figures that count rows; other `figures` have their rows
-    in `evidence`. `complete`: as in `Verdict`.
+    `broken`, `untested` and `kept` are the reasons of an invalid verdict, of one with too little exposure, and of a
+    valid one; without `broken`, the reason counts the anomalies by name. `exposed` has a row for each time that the
+    guarantee was tested; `exposure` is the number of times where rows cannot say it. `shown` become witnesses; None:
+    the first `findings`. `rules` say how often each rule could have fired; if none could, the verdict is `unknown`,
+    whatever the exposure. `counted` are figures that count rows; the rows of other `figures` stand in `evidence`.
+    A mapping of `figures` is for those that nobody reads by name (`Figures.others`); a struct holds the counts, too.
+    `complete` means the same as in `Verdict`.
     """
 
     checker: str
     guarantee: str
-    found: Sequence[Finding] = ()
+    findings: Sequence[Finding] = ()
     broken: str = ""
     doubt: Doubt | None = None
     exposed: Rows = ()
@@ -83,22 +85,22 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     shown: Sequence[Finding] | None = None
     rules: tuple[Rule, ...] = ()
     counted: Mapping[str, Rows] = _NOTHING
-    figures: Mapping[str, Any] = _NOTHING
+    figures: Mapping[str, Any] | Figures = _NOTHING
     evidence: Mapping[str, Rows] = _NOTHING
     proofs: tuple[Proof, ...] = ()
     complete: bool = False
 
     def verdict(self, facts: Facts) -> Verdict:
-        """The verdict, by the plan's threshold of exposure."""
-        anomalies = dict(Counter(finding.anomaly for finding in self.found))
+        """Return the verdict, by the plan's threshold of exposure."""
+        anomalies = dict(Counter(finding.anomaly for finding in self.findings))
         exposure = len(self.exposed) if self.exposure is None else self.exposure
         validity, reason, cause = conclude(
-            broken=(self.broken or in_words(anomalies)) if self.found else "",
+            broken=(self.broken or in_words(anomalies)) if self.findings else "",
             doubt=self.doubt,
             untested=too_few(exposure, self.exposure_of, facts, self.untested) or no_chance(self.rules, facts),
             kept=self.kept,
         )
-        shown = self.found[:WITNESSES_MAX] if self.shown is None else self.shown
+        shown = self.findings[:WITNESSES_MAX] if self.shown is None else self.shown
         return Verdict(
             checker=self.checker,
             guarantee=self.guarantee,
@@ -110,8 +112,13 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
             rules=self.rules,
             anomalies=anomalies,
             witnesses=tuple(finding.witness() for finding in shown),
-            figures={**{name: len(own) for name, own in self.counted.items()}, **self.figures},
-            evidence={"exposure": self.exposed, **violations(self.found), **self.counted, **self.evidence},
+            figures=self._figures(),
+            evidence={"exposure": self.exposed, **violations(self.findings), **self.counted, **self.evidence},
             proofs=self.proofs,
             complete=self.complete,
         )
+
+    def _figures(self) -> Figures:
+        if isinstance(self.figures, Figures):
+            return self.figures
+        return Figures(others={**{name: len(own) for name, own in self.counted.items()}, **self.figures})

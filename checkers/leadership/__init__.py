@@ -1,15 +1,22 @@
-"""Leadership: who claimed a superseded epoch, who served, who was fenced, and who acted.
+"""Leadership: which leaders were superseded, what they were asked after that, and whether they still acted.
 
-A claim is a figure; only an act is a violation. One history gives up to four verdicts:
-  - the run's read guarantee, for stale answers by superseded leaders: a read is held to what the system says of reads,
-    so that ZooKeeper's `sync` (relied upon, not promised) does not make every run of it invalid;
-  - "superseded-leader-does-not-act", for its effects: lost acknowledgements, stamped effects and, where the maker rules
-    them out, acknowledgements;
-  - "leader-self-fencing" and "one-leader-per-epoch", where the system gives a bound and keeps the assumptions.
+To claim an old epoch is allowed and gives a figure; to act under it is a violation. One history gives up to four
+verdicts:
+  - the guarantee of the run's reads, by stale answers of superseded leaders. A read is held to what the system promises
+    for reads, so ZooKeeper's `sync`, which recipes rely on and the manual disclaims, does not make every run invalid;
+  - "superseded-leader-does-not-act", by the effects of changes: lost acknowledgements, stamped effects and, where the
+    maker rules them out, acknowledgements;
+  - "leader-self-fencing", where the system states a bound;
+  - "one-leader-per-epoch", where the system's samples allow to judge it.
 
-Only requests that reached the superseded leader put it to the test: changes for its effects, fresh reads after a newer
-acknowledged write for its answers; refused ones and those that it never answered among them. Linearizable reads get no
-such verdict while nothing is stale: linearizability itself is judged whole by another checker.
+Only requests that reached a superseded leader put it to the test, whether it answered them, refused them or left them
+unanswered: changes test its effects, and reads after a newer acknowledged write test its answers. Where reads have to
+be linearizable, this checker is silent unless an answer is stale: another checker decides linearizability as a whole.
+
+Source: a leader cannot know by itself that it was superseded, so it must ask a majority before it answers a read, or
+hold a lease (Ongaro, "Consensus: Bridging Theory and Practice", 2014, section 6.4). In Zab, followers that have
+promised a newer epoch refuse the proposals of an older one (Junqueira, Reed, Serafini, "Zab", 2011). The definitions
+of claims, episodes and acts stand in docs/explanation/design.md.
 """
 
 import re
@@ -32,6 +39,7 @@ from fencepost.checkers.leadership.claims import claim_evidence, claim_figures
 from fencepost.checkers.leadership.requests import NOT_SERVING, REFUSALS, Request, code_of
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Rule, Validity, Verdict, in_words
+from fencepost.harness.verdict.figures import ClaimFigures, LeadershipFigures
 
 CHECKER: Final = "leadership"
 NO_ACT: Final = "superseded-leader-does-not-act"
@@ -39,7 +47,15 @@ _TOPIC_PARTITION: Final = re.compile(r"p\d+")
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge what is known of leaders, for every subject that beliefs are about.
+    """Judge the leaders of each subject, such as "leader" or "controller", that nodes make claims about.
+
+    Args:
+        history: one run; its beliefs (claims), log lines, stamps and faults are used.
+        facts: what the system promises: the guarantee of reads, its bound on claims, its voters.
+
+    Returns:
+        Up to four verdicts for each subject, which they name. A verdict is `unknown` where no request
+        reached a superseded leader, or where stalls of the machine explain what was seen.
 
     Cost: O(n log n) for n events.
     """
@@ -51,43 +67,41 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             continue
         reigns = reigns_of(history, subject)
         acts = find_acts(history, facts, reigns)
-        figures = {**claim_figures(reigns, marks), **{name: len(own) for name, own in _act_operations(acts).items()}}
-        no_act = _no_act(history, facts, reigns, acts, figures)
-        found = [
+        no_act = _no_act(history, facts, reigns, acts, _figures(claim_figures(reigns, marks), acts))
+        of_subject = [
             *_stale_answers(history, facts, acts),
             msgspec.structs.replace(no_act, evidence={**claim_evidence(reigns, marks), **no_act.evidence}),
             *self_fencing.judge(history, facts, reigns),
             *one_leader.judge(history, facts, reigns),
         ]
-        # Two layers of one node are judged alike: every verdict says of which it speaks.
-        verdicts += [msgspec.structs.replace(v, figures={"subject": subject, **v.figures}) for v in found]
+        # Two layers of one node are judged alike: every verdict names its layer.
+        verdicts += [msgspec.structs.replace(v, subject=subject) for v in of_subject]
     return _answered_for(verdicts, facts)
 
 
 def _answered_for(verdicts: list[Verdict], facts: Facts) -> list[Verdict]:
-    """Layers are judged apart, and each can break a guarantee.
+    """Let a layer that was not put to the test weigh nothing beside the first layer, if that kept the guarantee.
 
-    Where the first one was put to the test and kept it, another one that merely was not leaves nothing in doubt; one
-    that did what nobody can explain does.
+    Each layer can break a guarantee. A layer whose verdict is `unknown` for any other reason still weighs.
     """
     if not facts.subjects:
         return verdicts
     first = facts.subjects[0]
-    kept = {v.guarantee for v in verdicts if v.validity is Validity.VALID and v.figures["subject"] == first}
+    kept = {v.guarantee for v in verdicts if v.validity is Validity.VALID and v.subject == first}
     untested = [v for v in verdicts if v.cause is Cause.NO_EXPOSURE and v.guarantee in kept]
     return [_beside(v, first) if v in untested else v for v in verdicts]
 
 
 def _beside(verdict: Verdict, first: str) -> Verdict:
-    reason = f"only the {first} layer was put to the test, not the {verdict.figures['subject']} layer: {verdict.reason}"
+    reason = f"only the {first} layer was put to the test, not the {verdict.subject} layer: {verdict.reason}"
     return msgspec.structs.replace(verdict, weighs=False, reason=reason)
 
 
 def _act_operations(acts: Acts) -> dict[str, list[Operation]]:
     """The operations that are counted, by the names of their figures."""
     return {
-        "asked_of_superseded_leader": acts.asked,
-        "writes_asked_of_superseded_leader": acts.asked_writes,
+        "asked_of_superseded_leader": acts.requests,
+        "writes_asked_of_superseded_leader": acts.write_requests,
         "writes_that_reached_superseded_leader": acts.reached_writes,
         "served_by_superseded_leader": acts.served,
         "attempted_but_fenced": acts.fenced,
@@ -104,6 +118,11 @@ def _act_operations(acts: Acts) -> dict[str, list[Operation]]:
     }
 
 
+def _figures(claims: ClaimFigures, acts: Acts) -> LeadershipFigures:
+    counts: dict[str, Any] = {name: len(own) for name, own in _act_operations(acts).items()}
+    return LeadershipFigures(**msgspec.structs.asdict(claims), **counts)
+
+
 def _act_evidence(acts: Acts) -> dict[str, Rows]:
     return {name: rows(own) for name, own in _act_operations(acts).items()}
 
@@ -112,13 +131,13 @@ def _stale_answers(history: History, facts: Facts, acts: Acts) -> list[Verdict]:
     guarantee = facts.read_guarantee
     if guarantee not in CURRENT or (guarantee == "linearizable" and not acts.stale):
         return []
-    found = [_stale_finding(history, stale) for stale in acts.stale]
+    findings = [_stale_finding(history, stale) for stale in acts.stale]
     return [
         Findings(
             checker=CHECKER,
             guarantee=guarantee,
-            found=found,
-            broken=f"a superseded leader gave {len(found)} stale answers to reads that had to be current",
+            findings=findings,
+            broken=f"a superseded leader gave {len(findings)} stale answers to reads that had to be current",
             exposed=rows(acts.fresh_reads_exposed),
             exposure_of="fresh reads that reached a superseded leader after a newer write was acknowledged",
             untested="no fresh read reached a superseded leader after a newer write was acknowledged",
@@ -134,7 +153,7 @@ def _stale_rule(acts: Acts) -> Rule:
     return Rule(name="stale-answer-by-superseded-leader", chances=chances, lacks=lacks)
 
 
-def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures: dict[str, Any]) -> Verdict:
+def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures: LeadershipFigures) -> Verdict:
     lost = [_lost_finding(history, one) for one in acts.lost]
     stamped = [_stamped_finding(one) for one in acts.stamped]
     acknowledged = [_acknowledged_finding(history, one) for one in acts.acknowledged]
@@ -144,7 +163,7 @@ def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures:
     return Findings(
         checker=CHECKER,
         guarantee=NO_ACT,
-        found=findings,
+        findings=findings,
         broken=f"a superseded leader acted: {in_words(counts)}{beside}",
         exposed=rows(acts.exposed),
         exposure_of="changes that reached a superseded leader",

@@ -1,20 +1,23 @@
-"""What superseded leaders did with the requests that were sent to them: refused, timed out, served, or acted.
+"""What superseded leaders did with requests: refused them, left them unanswered, served them, or acted.
 
-`requests` says which requests count. Being asked, and even being served, proves little, since followers pass requests
-on. A superseded leader *acted* when
-  - an answer of its own that had to be current lacks an ok write, stamped with a higher epoch, that completed before
-    the read was invoked ("stale answer");
-  - it acknowledged an add that no strong read ever showed, that the last final one lacks and that nothing removed
-    ("lost acknowledgement");
-  - a write that it acknowledged took effect under its epoch after an effect of a higher one ("stamped effect"): in the
-    store's order, and a reader in the higher epoch saw it; or in time, since it was invoked when a write stamped with
-    the higher epoch had been acknowledged, and stands at or before that write's position, with a stamp not above its
-    own epoch. The second needs no claim: only the old leader orders writes in front of those of its successor;
-  - it acknowledged a change as its own ("acknowledged while superseded"), where the maker rules that out.
-A change is counted by the first of these rules that it breaks.
+`leadership.requests` defines which requests count. An ok answer alone proves little, since a follower passes requests
+on to the leader. A superseded leader *acted* in four cases:
+  - "stale answer": it answered a read that had to be current, and the answer lacks a write, stamped with a higher
+    epoch, that was acknowledged before the read was invoked;
+  - "lost acknowledgement": it acknowledged an add that no strong read ever showed, that the last strong read after
+    healing lacks, and that nothing removed;
+  - "stamped effect": it acknowledged a write that took effect under its own epoch after an effect of a higher epoch.
+    Either the write stands behind that effect in the store's order, and a reader in the higher epoch saw it. Or it was
+    invoked after a write of the higher epoch had been acknowledged, and still stands at or before that write's
+    position. The second case needs no claim: only the old leader orders writes in front of its successor's;
+  - "acknowledged while superseded": it acknowledged a change itself, and the maker rules that out.
+A change that breaks several of these rules counts for the first one only.
 
-A rule had its *chance* with every request that reached the superseded leader and that would have broken the rule had it
-been answered wrongly.
+A rule had a *chance* with every request that reached the superseded leader and that would have broken the rule if it
+had been answered wrongly.
+
+Source: Ongaro (2014), section 6.4, for reads; Junqueira, Reed, Serafini (2011) for the order of epochs;
+docs/explanation/design.md for the definitions.
 """
 
 from bisect import bisect_left
@@ -55,21 +58,26 @@ ACKNOWLEDGED: Final = "acknowledged-while-superseded"
 
 
 class Stale(msgspec.Struct, frozen=True, kw_only=True):
+    """The leader of `reign` answered `read` without `write`, which had been acknowledged in a higher epoch."""
+
     read: Operation
     write: Operation
     reign: Reign
 
 
 class Lost(msgspec.Struct, frozen=True, kw_only=True):
+    """The leader of `reign` acknowledged `add`; the final strong read `read` lacks it."""
+
     add: Operation
     read: Operation
     reign: Reign
 
 
 class Stamped(msgspec.Struct, frozen=True, kw_only=True):
-    """`write` took effect after `earlier`, of a higher epoch; `seen_by` shows it where their positions do not.
+    """`write` took effect after `earlier`, which is of a higher epoch.
 
-    `reign` is that of the leader who was asked for it, when the two are told apart in time.
+    `seen_by` is the read in the higher epoch that showed it, where the store's order proves it. `reign` is that of the
+    leader that acknowledged it, where time proves it.
     """
 
     write: Operation
@@ -79,10 +87,13 @@ class Stamped(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Acts(msgspec.Struct, kw_only=True):
-    """The operations of each kind, the violations among them, and those that gave a rule its chance."""
+    """The requests to superseded leaders by outcome, the violations among them, and the chances of each rule.
 
-    asked: list[Operation] = []
-    asked_writes: list[Operation] = []
+    The same operation stands in several lists; a list has them in the order of reigns and invocations.
+    """
+
+    requests: list[Operation] = []
+    write_requests: list[Operation] = []
     reached_writes: list[Operation] = []
     served: list[Operation] = []
     fenced: list[Operation] = []
@@ -98,14 +109,25 @@ class Acts(msgspec.Struct, kw_only=True):
 
     @property
     def exposed(self) -> list[Operation]:
-        """Each change that gave some rule its chance, once."""
+        """List each change that gave some rule a chance, once, in the order of the history."""
         by_row = {o.invoke_index: o for own in self.chances.values() for o in own}
         return [by_row[index] for index in sorted(by_row)]
 
 
 @once
 def find_acts(history: History, facts: Facts, reigns: Reigns) -> Acts:
-    """Judge every request to a superseded leader. Cost: O(n log n)."""
+    """Sort and judge every request to a superseded leader.
+
+    Args:
+        history: one run.
+        facts: the guarantee of its reads, and whether the maker rules out acknowledgements of superseded leaders.
+        reigns: the reigns of one subject of this history.
+
+    Returns:
+        The requests by outcome, and the violations; `rules` says for each rule how often it could have fired.
+
+    Cost: O(n log n) for n operations.
+    """
     return _Judge(history, facts, reigns).acts()
 
 
@@ -113,11 +135,12 @@ class _Judge:
     """Holds each request against every rule."""
 
     def __init__(self, history: History, facts: Facts, reigns: Reigns) -> None:
-        self._requests: Final = list(requests(history, facts, reigns))
+        self._requests: Final = requests(history, facts, reigns)
         self._finals: Final = FinalReads(history, facts)
         self._views: Final = views_of(history)
-        self._newer: Final = NewerWrites(by_key(_positioned(history)), self._views.rank)
-        self._newer_of_any: Final = NewerWrites({None: _positioned(history)}, write_position)
+        positioned = _positioned(history)
+        self._newer: Final = NewerWrites(by_key(positioned), self._views.rank)
+        self._newer_of_any: Final = NewerWrites({None: positioned}, write_position)
         self._current: Final = facts.read_guarantee in CURRENT
         self._weak: Final = weak_reads(facts)
         self._refuses: Final = facts.leadership is not None and facts.leadership.superseded_acknowledges_nothing
@@ -128,12 +151,12 @@ class _Judge:
         acts = self._acts
         for request in self._requests:
             operation = request.operation
-            acts.asked.append(operation)
+            acts.requests.append(operation)
             acts.served += [operation] * request.served
             if operation.f in READS:
                 self._judge_read(request)
             elif operation.f not in EFFECT_FREE:
-                acts.asked_writes.append(operation)
+                acts.write_requests.append(operation)
                 acts.reached_writes += [operation] * request.reached
                 self._judge_change(request)
             self._sort(request)
@@ -176,7 +199,10 @@ class _Judge:
             acts.acknowledged.append(request)
 
     def _sort(self, request: Request) -> None:
-        """Fenced: refused for role or epoch while it was the deposed leader, and without effect in the final state."""
+        """Sort an operation that did not end ok.
+
+        It was fenced if the deposed leader refused it for its role or epoch, and the final state lacks its effect.
+        """
         operation, acts = request.operation, self._acts
         if operation.type is Outcome.OK:
             return
@@ -226,7 +252,7 @@ _UNPROVABLE: Final = "no answer could have been told from one that it only passe
 
 
 def _none_reached(all_of: Sequence[Request], changes: Sequence[Request], reached: Sequence[Operation]) -> str:
-    """Why no rule about changes had a chance; empty where changes reached a superseded leader."""
+    """Say why no rule about changes had a chance; empty if a change reached a superseded leader."""
     if reached:
         return ""
     if changes:
@@ -246,7 +272,7 @@ def _positioned(history: History) -> list[Operation]:
 
 
 class NewerWrites:
-    """Acknowledged writes of a key stamped above an epoch, by completion, with the one that ranks last so far."""
+    """The acknowledged writes of each key, ready to be asked for the newest one above an epoch and before a time."""
 
     def __init__(self, grouped: dict[str | None, list[Operation]], rank: Callable[[Operation], int | None]) -> None:
         self._rank: Final = rank
@@ -254,7 +280,10 @@ class NewerWrites:
         self._tables: dict[tuple[str | None, int], tuple[list[int], list[Operation]]] = {}
 
     def newest(self, key: str | None, epoch: int, before_ns: int) -> Operation | None:
-        """The write of `key` that stands last among those stamped above `epoch` and completed by `before_ns`."""
+        """Return the write of `key` that ranks last among those stamped above `epoch` and completed before a time.
+
+        `before_ns` is in nanoseconds since the run began. A write without a known rank ranks lowest. None: no write.
+        """
         if (key, epoch) not in self._tables:
             self._tables[key, epoch] = self._table(key, epoch)
         times, best = self._tables[key, epoch]
@@ -274,9 +303,9 @@ class NewerWrites:
 
 
 def stamped_effects(history: History) -> list[Stamped]:
-    """Ok writes of a lower epoch that stand after a write of a higher one, and were seen by a reader in a higher one.
+    """Find the ok writes of a lower epoch behind a write of a higher one, if a reader in a higher epoch saw them.
 
-    Only for exact stamps: a stamp that is a lower bound proves nothing about the entry itself.
+    The stamps must be exact: a stamp that is only a lower bound proves nothing about the entry itself.
     """
     placed = [(write_position(o), o.epoch, o) for o in ok_writes(history)]
     ordered = sorted(((p, e, o) for p, e, o in placed if p is not None and e is not None), key=lambda t: t[:2])
@@ -286,13 +315,13 @@ def stamped_effects(history: History) -> list[Stamped]:
             known = seen.get(read.value_position)
             if known is None or (known.epoch or 0) < read.epoch:
                 seen[read.value_position] = read
-    found: list[Stamped] = []
+    effects: list[Stamped] = []
     highest: tuple[int, Operation] | None = None
     for position, epoch, write in ordered:
         if highest is not None and epoch < highest[0]:
             reader = seen.get(position)
             if reader is not None and reader.epoch is not None and reader.epoch > epoch:
-                found.append(Stamped(write=write, earlier=highest[1], seen_by=reader))
+                effects.append(Stamped(write=write, earlier=highest[1], seen_by=reader))
         elif highest is None or epoch > highest[0]:
             highest = (epoch, write)
-    return found
+    return effects

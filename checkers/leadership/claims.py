@@ -1,10 +1,10 @@
-"""Claims to a superseded epoch: how long each lasted at least, and when two nodes certainly led at once.
+"""Claims to a superseded epoch: how long each lasted at least, and when two nodes certainly led at the same time.
 
-A claim harms nobody; it is a figure. A sample counts only when a higher epoch had begun before its window; one whose
-window straddles that moment, or whose epoch is not certain, is "possible": shown, never counted.
+A claim harms nobody, so it gives a figure and no violation. A node's answer has a window in time: the node formed it
+between the question and the reply. A claim counts only if a higher epoch had begun before the window. If the higher
+epoch began inside the window, or the claimed epoch is not certain, the claim is "possible": shown, never counted.
+docs/explanation/design.md has the definitions.
 """
-
-from typing import Any
 
 import msgspec
 
@@ -12,29 +12,12 @@ from fencepost.checkers.facts.evidence import Rows
 from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.reigns import Intervals, Reign, Reigns, Sample, merged, within
 from fencepost.harness.history import Claim
-
-
-class ClaimedSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """`node` claimed `epoch` at least from `from_ns`, when a higher epoch had begun, to `to_ns`.
-
-    `running_ns` leaves out the time in which the node was proven stopped. `indexes` are the events that
-    prove both ends.
-    """
-
-    node: str
-    incarnation: int
-    epoch: int
-    superseded_by: int
-    from_ns: int
-    to_ns: int
-    length_ns: int
-    running_ns: int
-    samples: int
-    indexes: tuple[int, int]
+from fencepost.harness.verdict.figure_rows import ClaimedSpan
+from fencepost.harness.verdict.figures import ClaimFigures
 
 
 def claimed_spans(reigns: Reigns) -> list[ClaimedSpan]:
-    """One span for each reign that was certainly claimed after it was superseded, in order of time."""
+    """Return one span for each reign that was certainly claimed after it was superseded, in order of time."""
     spans = [_span(reigns, reign) for reign in reigns.reigns if reign.claimed]
     return sorted(spans, key=lambda s: s.from_ns)
 
@@ -60,7 +43,7 @@ def _span(reigns: Reigns, reign: Reign) -> ClaimedSpan:
 
 
 def possible_claims(reigns: Reigns) -> list[Sample]:
-    """Samples that may or may not have claimed a superseded epoch."""
+    """List the samples that may or may not have claimed a superseded epoch."""
     return [s for s in reigns.samples if s.claims is Claim.YES and _possible(s, reigns)]
 
 
@@ -75,30 +58,33 @@ def _possible(sample: Sample, reigns: Reigns) -> bool:
 
 
 def overlap_ns(reigns: Reigns, *, running: bool) -> int:
-    """For how long, at least, two or more nodes led at once; with `running`, while neither was proven stopped."""
+    """Return for how many nanoseconds, at least, two or more nodes led at the same time.
+
+    With `running`, time in which one of them was proven stopped does not count.
+    """
     return sum(end_ns - start_ns for start_ns, end_ns in overlaps(reigns, running=running))
 
 
 def overlaps(reigns: Reigns, *, running: bool) -> Intervals:
-    """The intervals in which two or more nodes led at once, disjoint and in order."""
+    """Return the disjoint intervals, in order, in which two or more nodes certainly led at the same time."""
     edges: list[tuple[int, int, str]] = []
     for reign in reigns.reigns:
         stopped = reigns.stopped[reign.node] if running else []
         for start_ns, end_ns in _outside(stopped, reign.first_ns, reign.last_ns):
             edges += [(start_ns, 1, reign.node), (end_ns, -1, reign.node)]
-    found: Intervals = []
+    shared: Intervals = []
     previous_ns = 0
     leading: dict[str, int] = {}
     for at_ns, change, node in sorted(edges):
         if sum(count > 0 for count in leading.values()) > 1 and previous_ns < at_ns:
-            found.append((previous_ns, at_ns))
+            shared.append((previous_ns, at_ns))
         leading[node] = leading.get(node, 0) + change
         previous_ns = at_ns
-    return merged(found)
+    return merged(shared)
 
 
 def _outside(intervals: Intervals, from_ns: int, to_ns: int) -> Intervals:
-    """What the disjoint `intervals`, in order, leave of [`from_ns`, `to_ns`]."""
+    """Return the parts of [`from_ns`, `to_ns`] that the disjoint `intervals`, in order, do not cover."""
     left: Intervals = []
     for start, end in intervals:
         if from_ns < min(start, to_ns):
@@ -107,26 +93,26 @@ def _outside(intervals: Intervals, from_ns: int, to_ns: int) -> Intervals:
     return [*left, (from_ns, to_ns)] if from_ns < to_ns else left
 
 
-def claim_figures(reigns: Reigns, marks: Landmarks, *, shown_max: int = 50) -> dict[str, Any]:
-    """What the report draws: spans (the longest first when there are too many), counts and the overlap."""
+def claim_figures(reigns: Reigns, marks: Landmarks, *, shown_max: int = 50) -> ClaimFigures:
+    """Return what the report draws: the spans (the longest `shown_max`, in order of time), counts and overlaps."""
     spans = claimed_spans(reigns)
     shown = sorted(sorted(spans, key=lambda s: -s.length_ns)[:shown_max], key=lambda s: s.from_ns)
-    return {
-        "claimed": [{**msgspec.to_builtins(span), "events": _span_rows(reigns, span, marks)} for span in shown],
-        "claimed_count": len(spans),
-        "claimed_ns_max": max((s.length_ns for s in spans), default=0),
-        "claimed_running_ns_max": max((s.running_ns for s in spans), default=0),
-        "possible_claims": len(possible_claims(reigns)),
-        "two_leaders_ns": overlap_ns(reigns, running=False),
-        "two_leaders_running_ns": overlap_ns(reigns, running=True),
-        "epochs": len(reigns.begins),
-        "samples_unattributed": sum(s.claims is Claim.YES and s.epoch is None for s in reigns.samples),
-        "samples_impossible": len(reigns.impossible),
-    }
+    return ClaimFigures(
+        claimed=tuple(msgspec.structs.replace(span, events=_span_rows(reigns, span, marks)) for span in shown),
+        claimed_count=len(spans),
+        claimed_ns_max=max((s.length_ns for s in spans), default=0),
+        claimed_running_ns_max=max((s.running_ns for s in spans), default=0),
+        possible_claims=len(possible_claims(reigns)),
+        two_leaders_ns=overlap_ns(reigns, running=False),
+        two_leaders_running_ns=overlap_ns(reigns, running=True),
+        epochs=len(reigns.begins),
+        samples_unattributed=sum(s.claims is Claim.YES and s.epoch is None for s in reigns.samples),
+        samples_impossible=len(reigns.impossible),
+    )
 
 
 def claim_evidence(reigns: Reigns, marks: Landmarks) -> dict[str, Rows]:
-    """The rows behind the plain figures of `claim_figures`."""
+    """Return the rows behind the plain figures of `claim_figures`, by the same names."""
     spans = claimed_spans(reigns)
     longest = max(spans, key=lambda s: s.length_ns, default=None)
     ran = max(spans, key=lambda s: s.running_ns, default=None)

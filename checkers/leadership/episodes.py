@@ -1,6 +1,7 @@
-"""Zombie episodes, overlaps and stale answers as tables: what superseded leaders went on doing, one row each.
+"""Tables of zombie episodes, of overlaps and of stale answers: what superseded leaders went on doing.
 
-The definitions are those of `claims`, `acted` and `freshness`; here they are only laid out by reign.
+An episode is one superseded reign with the requests that its leader got after that. `claims`, `acted` and `freshness`
+define its parts; this module only lays them out in rows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,16 +20,16 @@ from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.fact_tables import OVERLAPS, STALE_ANSWERS, ZOMBIE_EPISODES
 
-#: So many of the operations by which a leader acted are named.
+#: An episode names at most this many of the operations by which its leader acted.
 _NAMED_MAX: Final = 100
 
 
 class Episode(msgspec.Struct, kw_only=True):
-    """One reign that was superseded, and the operations that its leader was sent from then on."""
+    """One superseded reign, and the operations that its leader was sent from then on."""
 
     subject: str
     reign: Reign
-    asked: list[Operation] = []
+    requests: list[Operation] = []
     reached: list[Operation] = []
     served: list[Operation] = []
     fenced: list[Operation] = []
@@ -38,20 +39,20 @@ class Episode(msgspec.Struct, kw_only=True):
 
 
 def episodes_of(history: History, facts: Facts, subject: str, reigns: Reigns) -> list[Episode]:
-    """The superseded reigns of one subject that were claimed, or whose leaders were sent operations."""
+    """List the superseded reigns of one subject that were still claimed, or whose leaders were sent operations."""
     episodes = {id(reign): Episode(subject=subject, reign=reign) for reign in reigns.reigns if reign.superseded}
     acts = find_acts(history, facts, reigns)
     fenced, unknown = _rows(acts.fenced), _rows(acts.unknown)
     for request in requests(history, facts, reigns):
         operation, episode = request.operation, episodes[id(request.reign)]
-        episode.asked.append(operation)
+        episode.requests.append(operation)
         episode.reached += [operation] * request.reached
         episode.served += [operation] * request.served
         episode.fenced += [operation] * (row(operation) in fenced)
         episode.unknown += [operation] * (row(operation) in unknown)
     for anomaly, operation, reign in _acts(acts, reigns):
         episodes[id(reign)].acts.append((anomaly, operation))
-    return [e for e in episodes.values() if e.reign.claimed or e.asked or e.served or e.acts]
+    return [e for e in episodes.values() if e.reign.claimed or e.requests or e.served or e.acts]
 
 
 def _acts(acts: Acts, reigns: Reigns) -> Iterable[tuple[str, Operation, Reign]]:
@@ -73,7 +74,7 @@ def _rows(operations: Iterable[Operation]) -> set[int]:
 
 
 def episodes_table(episodes: Sequence[Episode], reigns: BySubject) -> Any:
-    """One row for each episode, in order of time (-> ZOMBIE_EPISODES)."""
+    """Lay out one row for each episode, in order of time (-> ZOMBIE_EPISODES)."""
     running_ns = {
         (subject, span.node, span.incarnation, span.epoch): span.running_ns
         for subject, one in reigns.items()
@@ -99,7 +100,7 @@ def _episode(episode: Episode, running_ns: Mapping[tuple[str, str, int, int], in
         "claimed_to_ns": claims[-1].lo_ns if claims else None,
         "running_ns": running_ns.get((episode.subject, reign.node, reign.incarnation, reign.epoch), 0),
         "claims": len(claims),
-        "asked": len(episode.asked),
+        "asked": len(episode.requests),
         "reached": len(episode.reached),
         "served": len(episode.served),
         "fenced": len(episode.fenced),
@@ -111,7 +112,7 @@ def _episode(episode: Episode, running_ns: Mapping[tuple[str, str, int, int], in
 
 
 def overlaps_table(reigns: BySubject) -> Any:
-    """When several nodes certainly led at once (-> OVERLAPS)."""
+    """Lay out when several nodes certainly led at the same time (-> OVERLAPS)."""
     return OVERLAPS.of_rows([row for subject, one in reigns.items() for row in _overlaps(subject, one)])
 
 
@@ -134,9 +135,9 @@ def _overlaps(subject: str, reigns: Reigns) -> list[dict[str, Any]]:
 
 
 def stale_answers_table(history: History, reigns: Reigns) -> Any:
-    """Every answered read that lacks an acknowledged write (-> STALE_ANSWERS); `reigns` are those of the first subject.
+    """Lay out every answered read that lacks an acknowledged write (-> STALE_ANSWERS).
 
-    Whether a read may be stale is for the guarantee that it is held to.
+    `reigns` are those of the first subject. The guarantee of the run's reads decides whether a read may be stale.
     """
     rows = []
     for stale in find_stale(history).stale:

@@ -1,16 +1,19 @@
-"""Fresh reads: an answer must hold every write of its key that was acknowledged before the read was invoked.
+"""Fresh reads: an answer must contain every write of its key that was acknowledged before the read was invoked.
 
-Judged by the store's own positions (revision, zxid), so without a search: an answer cannot contain a write behind
-its own position (`checkers.storage.numbering`). When such a write was acknowledged before the read was invoked, no
-order explains the answer. What this misses (answers that are too new, values that nobody wrote) is the business of
-other checkers.
+The store's own positions (revision, zxid) decide this without a search: an answer cannot contain a write that stands
+behind the answer's position (`checkers.storage.numbering`). If such a write was acknowledged before the read was
+invoked, no order explains the answer. Other checkers look for answers that are too new, and for values that nobody
+wrote.
 
-Where servers number the same write differently, positions are not compared: an answer is stale then if the write that
-made its value had ended before the missing one was invoked. That the numbers differ breaks a guarantee of its own,
-"write-positions-agree": values may be current and linearizable all the same.
+Where servers number the same write differently, positions are not compared. An answer is stale then if the write that
+made its value had ended before the missing write was invoked. Different numbers break a guarantee of their own,
+"write-positions-agree", though the values may be current.
 
-The guarantee is the one that the run's reads are held to: "fresh-after-sync" for ZooKeeper's `sync` then read (relied
-upon, and disclaimed: ZOOKEEPER-1675), "linearizable" where reads are promised to be current.
+The verdict is about the guarantee of the run's reads: "linearizable" where the system promises current reads, or
+"fresh-after-sync" for ZooKeeper's `sync` followed by a read, which recipes rely on and the manual disclaims
+(ZOOKEEPER-1675).
+
+Source: Ongaro (2014), section 6.4: what a leader must do so that a read-only query is not answered from stale state.
 """
 
 from bisect import bisect_left
@@ -38,12 +41,11 @@ ONE_NUMBERING: Final = "write-positions-agree"
 
 
 class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
-    """`read` lacks `write`, the latest of `missing` writes; `first` of these was acknowledged first, at `since_ns`.
+    """A stale answer: `read` lacks `missing` acknowledged writes, the newest of them `write`.
 
-    `view` is up to where the read may contain writes, as `checkers.storage.numbering` says. `maker` made the value that
-    was read, where only time tells that it is older.
-
-    `reign` is that of the read's node when it was a superseded leader, not yet known to have stepped down.
+    `first` is the missing write that was acknowledged first, at `since_ns`. `view` is the position up to which the read
+    may contain writes (`checkers.storage.numbering`). `maker` made the value that was read; it is given where only time
+    shows that the value is old. `reign` is given if the node was a superseded leader that may not have stepped down.
     """
 
     read: Operation
@@ -57,14 +59,14 @@ class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def late_ns(self) -> int:
-        """For how long the first of the missing writes had been acknowledged when the read was invoked."""
+        """How long before the read's invocation the first missing write had been acknowledged, in nanoseconds."""
         return self.read.invoked_ns - self.since_ns
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """The reads that carried a position, those that could be stale, and those that are; in the order of invocation.
+    """The answered reads that have a position: all, those that could be stale, and those that are, by invocation.
 
-    Of the `unplaced` ones nobody knows which writes they may contain.
+    For a read of `unplaced` it is not known which writes the answer may contain.
     """
 
     views: Views
@@ -84,15 +86,25 @@ class _Acknowledged(msgspec.Struct, kw_only=True):
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge every answered read; nothing where the run's reads need not be current. Cost: O(n log n)."""
+    """Judge every answered read.
+
+    Args:
+        history: one run.
+        facts: the guarantee of its reads, and whether the system promises one numbering of writes.
+
+    Returns:
+        A verdict on the guarantee of the reads, and one on "write-positions-agree" where the system states it. No
+        verdict where the run's reads need not be current.
+
+    Cost: O(n log n) for n operations.
+    """
     if facts.read_guarantee not in CURRENT:
         return []
-    found = find_stale(history)
-    judged = len(found.reads)
+    judged = find_stale(history)
     reigns = reigns_of(history, subjects(history)[0])
-    stale = [msgspec.structs.replace(s, reign=superseded_reign(reigns, s.read)) for s in found.stale]
+    stale = [msgspec.structs.replace(s, reign=superseded_reign(reigns, s.read)) for s in judged.stale]
     counted = {
-        "reads_judged": found.reads,
+        "reads_judged": judged.reads,
         "stale_reads": [s.read for s in stale],
         "stale_reads_of_superseded_leader": [s.read for s in stale if s.reign is not None],
         "fresh_reads_answered_by_superseded_leader": find_acts(history, facts, reigns).fresh_reads_exposed,
@@ -102,47 +114,47 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         Findings(
             checker=CHECKER,
             guarantee=facts.read_guarantee,
-            found=[_finding(history, s) for s in stale],
-            broken=_reason(stale, found),
-            exposed=rows(found.exposed),
+            findings=[_finding(history, s) for s in stale],
+            broken=_reason(stale, judged),
+            exposed=rows(judged.exposed),
             exposure_of="answered reads whose key had a newer write acknowledged through another node",
             untested="no read came after a newer write acknowledged through another node: nothing could be stale",
-            rules=(rule("stale-read", len(found.exposed), "no read came after a newer write through another node"),),
-            kept=f"{judged - len(found.unplaced)} reads held every write acknowledged before them",
+            rules=(rule("stale-read", len(judged.exposed), "no read came after a newer write through another node"),),
+            kept=f"{len(judged.reads) - len(judged.unplaced)} reads held every write acknowledged before them",
             shown=[_finding(history, s) for s in telling],
             figures={**{name: len(own) for name, own in counted.items()}, **_figures(stale)},
             evidence={**{name: rows(own) for name, own in counted.items()}, **_evidence(history, stale)},
         ).verdict(facts),
-        *([_numbering(history, facts, found.views)] if facts.guarantee(ONE_NUMBERING) is not None else []),
+        *([_numbering(history, facts, judged.views)] if facts.guarantee(ONE_NUMBERING) is not None else []),
     ]
 
 
-def _reason(stale: list[StaleRead], found: Judged) -> str:
-    # Where only time tells, an answer that overlaps what it lacks is not counted.
-    least = "at least " if found.views.by_time else ""
+def _reason(stale: list[StaleRead], judged: Judged) -> str:
+    # By time alone, an answer that overlaps the missing write is not counted.
+    least = "at least " if judged.views.by_time else ""
     led = sum(s.reign is not None for s in stale)
-    reads = f"{least}{len(stale)} of {len(found.reads)} reads lack a write acknowledged before they were invoked"
+    reads = f"{least}{len(stale)} of {len(judged.reads)} reads lack a write acknowledged before they were invoked"
     return f"{reads}; {led} of them were answered by a superseded leader" if led else reads
 
 
 def _numbering(history: History, facts: Facts, views: Views) -> Verdict:
-    """Whether every server says the same of where a write stands; reads may be current all the same."""
-    told, differ = len(views.placed_reads), len(views.renumbered)
+    """Judge whether all servers give the same position to a write; reads may be current even if they do not."""
+    placed, differ = len(views.placed_reads), len(views.renumbered)
     return Findings(
         checker=CHECKER,
         guarantee=ONE_NUMBERING,
-        found=list(renumbered(history, views)),
-        broken=f"{differ} of {told} reads show a write at another position than it was acknowledged at",
+        findings=list(renumbered(history, views)),
+        broken=f"{differ} of {placed} reads show a write at another position than it was acknowledged at",
         exposed=rows(views.placed_reads),
-        exposure_of="reads that tell the position of a write whose acknowledgement told it",
-        rules=(rule(RENUMBERED, told, "no read tells the position of a write whose acknowledgement told it"),),
-        kept=f"{told} reads show a write where it was acknowledged",
+        exposure_of="reads that name the position of a write whose acknowledgement named it",
+        rules=(rule(RENUMBERED, placed, "no read names the position of a write whose acknowledgement named it"),),
+        kept=f"{placed} reads show a write where it was acknowledged",
     ).verdict(facts)
 
 
 @once
 def find_stale(history: History) -> Judged:
-    """Every answered read with a position, against the writes that were acknowledged before it was invoked."""
+    """Compare every answered read that has a position with the writes that were acknowledged before it was invoked."""
     views = views_of(history)
     tables = {key: _table(writes, views) for key, writes in by_key(ok_writes(history)).items()}
     judged = Judged(views=views, reads=[], unplaced=[], exposed=[], stale=[])
@@ -193,7 +205,7 @@ def _stale(table: _Acknowledged, read: Operation, before: int, view: int, views:
 
 
 def superseded_reign(reigns: Reigns, read: Operation) -> Reign | None:
-    """The reign of the superseded leader that answered `read`; None when none did."""
+    """Return the reign of the superseded leader that answered `read`; None if it was no superseded leader."""
     reign = leader_of(reigns, read)
     if reign is None or reign.superseded is None or read.completed_ns is None:
         return None
@@ -212,22 +224,22 @@ def _figures(stale: list[StaleRead]) -> dict[str, Any]:
 
 def _evidence(history: History, stale: list[StaleRead]) -> dict[str, Rows]:
     """The rows behind `_figures`, by the same names."""
-    found: dict[str, list[int]] = {}
+    by_figure: dict[str, list[int]] = {}
     for s in stale:
-        found.setdefault(f"stale_reads_by_node.{s.read.node}", []).append(row(s.read))
+        by_figure.setdefault(f"stale_reads_by_node.{s.read.node}", []).append(row(s.read))
         if s.reign is not None:
-            found.setdefault(f"stale_reads_by_superseded_epoch.{s.reign.epoch}", []).append(row(s.read))
+            by_figure.setdefault(f"stale_reads_by_superseded_epoch.{s.reign.epoch}", []).append(row(s.read))
     latest = max(stale, key=lambda s: s.late_ns, default=None)
     emptiest = max(stale, key=lambda s: s.missing, default=None)
     return {
-        **{name: tuple(own) for name, own in found.items()},
+        **{name: tuple(own) for name, own in by_figure.items()},
         "staleness_ns_max": () if latest is None else (row(latest.first), latest.read.invoke_index),
         "staleness_writes_max": () if emptiest is None else rows(_missing(history, emptiest)),
     }
 
 
 def _missing(history: History, stale: StaleRead) -> list[Operation]:
-    """The writes that a stale read lacks, as `_stale` counts them."""
+    """List the writes that a stale read lacks, counted as in `_stale`."""
     read = stale.read
     return [
         write

@@ -19,12 +19,24 @@ _WITNESSES_MAX: Final = 3
 
 
 def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
-    """The verdict, or none where samples do not keep all assumptions."""
+    """Judge whether each epoch had at most one leader.
+
+    Args:
+        history: one run.
+        facts: `leadership.one_leader_per_epoch` says whether this system's samples allow to judge it.
+        reigns: the reigns of one subject of this history.
+
+    Returns:
+        One verdict, which counts the epochs that some node said it led; none where the samples do not allow it.
+
+    Source: election safety, "at most one leader can be elected in a given term" (Ongaro & Ousterhout, "In Search of
+    an Understandable Consensus Algorithm", 2014); in Zab an epoch has one primary (Junqueira, Reed, Serafini, 2011).
+    """
     if facts.leadership is None or not facts.leadership.one_leader_per_epoch:
         return []
     evidence = _evidence(history, reigns)
     double = [(epoch, nodes) for epoch, nodes in sorted(evidence.items()) if len(nodes) > 1]
-    found = [_finding(history, epoch, nodes) for epoch, nodes in double]
+    findings = [_finding(history, epoch, nodes) for epoch, nodes in double]
     nodes_heard = {s.node for s in reigns.samples if s.claims is not Claim.SILENT}
     nodes_heard |= {node for nodes in evidence.values() for node in nodes}
     chances = len(evidence) if len(nodes_heard) > 1 else 0
@@ -33,31 +45,31 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
         Findings(
             checker="leadership",
             guarantee=GUARANTEE,
-            found=found,
-            broken=f"{len(found)} epochs had two leaders",
+            findings=findings,
+            broken=f"{len(findings)} epochs had two leaders",
             exposed=tuple(next(iter(nodes.values())) for _, nodes in sorted(evidence.items())),
             exposure_of="epochs that a node said it led",
             untested="nobody said that it led, in any epoch",
             kept=f"each of {len(evidence)} epochs had one leader",
-            shown=found[:_WITNESSES_MAX],
+            shown=findings[:_WITNESSES_MAX],
             rules=(Rule(name=TWO_LEADERS, chances=chances, lacks=lacks),),
         ).verdict(facts)
     ]
 
 
 def _evidence(history: History, reigns: Reigns) -> dict[int, dict[str, int]]:
-    """Epoch to the nodes that led it, each with the event that says so."""
+    """Map each epoch to the nodes that led it, each with the event that says so."""
     logged: dict[tuple[str, int], set[int]] = defaultdict(set)
-    found: dict[int, dict[str, int]] = defaultdict(dict)
+    leaders: dict[int, dict[str, int]] = defaultdict(dict)
     for event in history.events:
         if type(event) is EpochEvent:
             logged[event.node, event.incarnation].add(event.epoch)
-            found[event.epoch].setdefault(event.node, event.index)
+            leaders[event.epoch].setdefault(event.node, event.index)
     for reign in reigns.reigns:
         own = logged.get((reign.node, reign.incarnation))
         if own is None or reign.epoch in own:
-            found[reign.epoch].setdefault(reign.node, reign.samples[0].index)
-    return found
+            leaders[reign.epoch].setdefault(reign.node, reign.samples[0].index)
+    return leaders
 
 
 def _finding(history: History, epoch: int, nodes: dict[str, int]) -> Finding:
@@ -66,8 +78,10 @@ def _finding(history: History, epoch: int, nodes: dict[str, int]) -> Finding:
     steps = []
     for node, index in ordered:
         event = history.events[index]
-        said = "answered that it led" if isinstance(event, BeliefEvent) else "wrote in its log that it came to lead"
-        steps.append(f"{node} {said} epoch {epoch}.")
+        statement = (
+            "answered that it led" if isinstance(event, BeliefEvent) else "wrote in its log that it came to lead"
+        )
+        steps.append(f"{node} {statement} epoch {epoch}.")
     return Finding(
         anomaly=TWO_LEADERS,
         events=tuple(nodes.values()),

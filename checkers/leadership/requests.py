@@ -1,18 +1,19 @@
 """Which requests went to a superseded leader, which of them reached it, and which it certainly answered itself.
 
-A request counts when it was invoked after a higher epoch had certainly begun, at a node
+A request counts if it was invoked after a higher epoch had certainly begun, at a node
   - that certainly still led: a later sample of the same incarnation claims the old epoch;
   - or that led when it was cut off from every majority, for as long as that cut is proven. It may have stepped down
-    meanwhile; it is the deposed leader all the same;
-  - or that led when it was stopped, for as long as it is proven to stand still: it wakes with what it knew.
+    meanwhile, but it is still the deposed leader;
+  - or that led when it was stopped, for as long as it is proven to stand still: it wakes with its old knowledge.
 
-It *reached* the node when the node answered or refused it, or when the node certainly ran, and could be reached by
-clients, while the caller waited.
+A request *reached* the node if the node answered or refused it, or if the node certainly ran, and clients could reach
+it, while the caller waited.
 
-An ok answer is the node's *own* when nobody else can have made it: it came before a later claim (a leader passes no
-request on), or inside the proven cut (it could not be passed on), or it acknowledges a write with an exact stamp of the
-old epoch (only that epoch's leader orders writes under it). The stamp of a read says where the store of its server
-stands, never that the server leads.
+An ok answer is the node's *own* if nobody else can have made it:
+  - it came before a later claim (a leader passes no request on);
+  - or it came inside the proven cut (the request could not be passed on);
+  - or it acknowledges a write with an exact stamp of the old epoch (only that epoch's leader orders writes under it).
+The stamp of a read says how far the server's store is, never that the server leads.
 """
 
 from bisect import bisect_left, bisect_right
@@ -21,17 +22,18 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.once import once
 from fencepost.checkers.facts.positions import PARTITION_STAMPED, WRITES
 from fencepost.checkers.facts.reigns import Begin, Intervals, Reign, Reigns, ends_of, merged, within
 from fencepost.checkers.leadership.self_fencing import cuts, possibly_stopped
 from fencepost.harness.history import Claim, FaultOutcome, History, Operation, Outcome
 from fencepost.harness.verdict import Facts
 
-#: By which a running server refuses every client before it hears what is asked.
+#: A running server refuses every client with this error, before it reads the request.
 NOT_SERVING: Final = "not-serving"
-#: Rows of the clients' error tables by which a node refuses for its epoch or its role, or for lack of a leader. Where
-#: such a row is indefinite, a write ends `info` with it and is of unknown outcome; only a read ends `fail`. So it is
-#: with Kafka's "not-controller": a controller of KRaft that resigns says it of what it has appended, too.
+#: Errors by which a node refuses a request because of its epoch or role, or because there is no leader. Some of them
+#: are indefinite: a write then ends `info`, and only a read ends `fail`. Kafka's "not-controller" is one: a
+#: controller of KRaft that resigns gives it also for changes that it has appended.
 REFUSALS: Final = frozenset(
     {
         "not-leader",
@@ -46,18 +48,19 @@ REFUSALS: Final = frozenset(
         "fenced-leader-epoch",
     }
 )
-#: Rows that say nothing at all: also a read that ends so was neither served nor refused.
+#: Errors that prove nothing: even a read that ends with one was neither served nor refused.
 TIME_OUTS: Final = frozenset({"timeout", "request-timed-out", "deadline-exceeded", "connection-lost"})
-#: The client's own: the server may have stood still all the time.
+#: The client's own time-out: the server may have stood still all the time.
 _CALLER_GAVE_UP: Final = frozenset({"timeout"})
-#: The caller did not wait for as long as it would have.
+#: The caller stopped waiting early, because the run ended.
 _CUT_SHORT: Final = frozenset({"shutdown"})
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation that was sent to a superseded leader; until `until_ns` the node counts as that.
+    """One operation that was sent to a superseded leader, which counts as superseded until `until_ns`.
 
-    `provable`: an ok answer to it could have been proven to be the node's own. `served`: that is so of its answer.
+    `provable`: if the node had answered ok, that answer could have been proven to be its own. `served`: the node did
+    answer ok, and the answer is proven to be its own.
     """
 
     operation: Operation
@@ -69,17 +72,30 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def code_of(operation: Operation) -> str:
-    """The row of the error table by which it ended; empty when it has none."""
+    """Return the code of the error by which an operation ended, without its detail; empty if it had none."""
     return (operation.error or "").split(":")[0]
 
 
-def requests(history: History, facts: Facts, reigns: Reigns) -> Iterator[Request]:
-    """Every request to a superseded leader. Cost: O(n log n) and O(1) per operation and reign that it falls in."""
+@once
+def requests(history: History, facts: Facts, reigns: Reigns) -> tuple[Request, ...]:
+    """Return every request to a superseded leader, reign by reign.
+
+    Args:
+        history: one run; operations about topic partitions are left out.
+        facts: nodes and voters.
+        reigns: the reigns of one subject of this history.
+
+    Cost: O(n log n) for n operations, and O(1) for each operation in each reign that it falls in.
+    """
+    return tuple(_requests(history, facts, reigns))
+
+
+def _requests(history: History, facts: Facts, reigns: Reigns) -> Iterator[Request]:
     of_node: dict[str, list[Operation]] = {}
     stamped: dict[tuple[str, int], list[Operation]] = {}
     for operation in history.operations:
         if operation.f in PARTITION_STAMPED:
-            # Those are asked of the leader of a topic partition, who may be any node (`checkers.log.zombie_brokers`).
+            # They go to the leader of a topic partition, which may be any node (`checkers.log.zombie_brokers`).
             continue
         of_node.setdefault(operation.node, []).append(operation)
         if reigns.stamps_exact and _is_stamped_write(operation):
@@ -106,25 +122,25 @@ def _is_stamped_write(operation: Operation) -> bool:
 
 
 class _Nodes:
-    """What is known of every node: its cuts, when it may not have run, and how long each incarnation lived."""
+    """What the history shows about each node: its cuts, its stops, and how long each incarnation lived."""
 
     def __init__(self, history: History, facts: Facts, reigns: Reigns) -> None:
         self.history: Final = history
         self.reigns: Final = reigns
         self.facts: Final = facts
         self.ends: Final = ends_of(history)
-        # Who changes the members may make a majority of the node itself.
+        # After a change of the members the node itself may be a majority.
         changed = any(f.effects.changes_members for f in history.faults)
         self.cuts: Final = [] if changed else cuts(history, facts.nodes, facts.voters)
         self._answers: Final = {n: [s for s in reigns.samples if s.node == n] for n in reigns.stopped}
 
     def away(self, node: str, *, proven: bool) -> Intervals:
-        """When requests of clients may not have been taken: the node stood still, or the link to it was cut."""
+        """Return when the node may not have read requests: it stood still, or the clients' link to it was cut."""
         stops = self.history.stopped(node) if proven else possibly_stopped(self.history, node)
         return merged([*stops, *self._unreachable(node)])
 
     def _unreachable(self, node: str) -> Intervals:
-        """When the clients' link to `node` may have been cut, in either direction."""
+        """Return when the clients' link to `node` may have been cut, in either direction."""
         others = set(self.facts.nodes)
         cuts_of_clients: Intervals = []
         for fault in self.history.faults:
@@ -135,13 +151,13 @@ class _Nodes:
         return cuts_of_clients
 
     def led_at(self, reign: Reign, at_ns: int) -> bool:
-        """Whether the last thing that the node said before `at_ns` claims this reign."""
+        """Whether the node's last answer before `at_ns` claims this reign."""
         answers = [s for s in self._answers[reign.node] if s.claims is not Claim.SILENT and s.lo_ns < at_ns]
         return bool(answers) and max(answers, key=lambda s: s.lo_ns) in reign.samples
 
 
 class _Deposed:
-    """When the leader of `reign` counts as superseded, and what an answer of that time proves."""
+    """The time in which the leader of `reign` counts as superseded, and what an answer in that time proves."""
 
     def __init__(self, nodes: _Nodes, reign: Reign, begin: Begin) -> None:
         self._reign, self._begin = reign, begin

@@ -1,23 +1,28 @@
 """Does a leader that is cut off from every majority stop claiming within the system's own bound?
 
-Failed only when nothing else explains the claims: the cut is proven at both ends and severs both directions to and
-from every majority; three successive samples over at least a second, all inside the cut and after a higher epoch had
-begun, claim the old epoch; by the last of them the node had run, since the cut began, for more than 1.5 times the
-bound and a second; and neither harness nor machine stalled from the cut's beginning to that sample.
+It failed only if nothing else explains its claims, that is, if all of these hold:
+  - the cut is proven at both ends, and severs both directions between the node and every majority;
+  - three successive samples over at least a second claim the old epoch, all inside the cut and after a higher epoch
+    had begun;
+  - at the last of them the node had run since the cut began for more than 1.5 times the bound and a second;
+  - neither harness nor machine stalled between the beginning of the cut and that sample. The harness's own samples of
+    its health must reach past it, or a stall cannot be ruled out.
 
 Running time leaves out every interval in which the node may have been stopped, proven or not: a pause that took hold
-without proof must not be counted against the node. It is counted by the node's own clocks (`own_time`): one that runs
-slow, or was put back, may claim for longer. Health samples must reach past the last sample, or nobody knows
-that there was no stall.
+without proof must not count against the node. It is counted by the node's own clocks (`facts.own_time`): a node whose
+clock runs slow, or was put back, may claim for longer.
 
-It was put to the test by every answer that a claim in its place would have made the violation. A claim beyond the limit
-that is no violation, since something of the above is missing, leaves the guarantee in doubt.
+The guarantee was put to the test by every answer that would have been the violation if it had been a claim. A claim
+beyond the limit that is no violation, because one of the conditions fails, makes the verdict `unknown`.
+
+Source: a leader steps down if an election time-out passes without a successful round of heartbeats to a majority
+(Ongaro, "Consensus: Bridging Theory and Practice", 2014, section 6.2). The bound itself is each system's own.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -32,6 +37,8 @@ from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import Claim, FaultOutcome, FaultSpan, History
 from fencepost.harness.verdict import Cause, Facts, LeadershipBound, Standing, Verdict
+from fencepost.harness.verdict.figure_rows import Cut
+from fencepost.harness.verdict.figures import SelfFencingFigures
 
 GUARANTEE: Final = "leader-self-fencing"
 SAMPLES_MIN: Final = 3
@@ -40,17 +47,12 @@ SPAN_NS_MIN: Final = 1_000_000_000
 _CUTS_SHOWN: Final = 50
 
 
-class Cut(msgspec.Struct, frozen=True, kw_only=True):
-    """`node` certainly reached, and was reached by, less than a majority from `from_ns` to `to_ns`."""
-
-    node: str
-    from_ns: int
-    to_ns: int
-    fault_ids: tuple[int, ...]
-
-
 class Claimed(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of samples that fails the bound: the first, the last, and how many they are."""
+    """Successive claims of a cut-off leader beyond the bound, and what else could explain them.
+
+    `running_ns` is how long the node had run since the cut began, at the last of `samples`. `unwatched`: no sample of
+    the harness's health covers that time.
+    """
 
     reign: Reign
     cut: Cut
@@ -61,10 +63,10 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
-    """What the node that led when it was cut off said inside the cut.
+    """The answers inside a cut of the node that led when it was cut off.
 
-    `beyond` are its answers later than the limit; `chances` those of them that, had they claimed, would have made the
-    violation; `claims` all claims inside the cut, with the running time of each.
+    `beyond` are its answers later than the limit. `chances` are the answers among them that would have made the
+    violation if they had been claims. `claims` are all claims inside the cut, each with the node's running time in ns.
     """
 
     beyond: tuple[Sample, ...] = ()
@@ -73,11 +75,20 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cuts(history: History, nodes: Sequence[str], voters: Sequence[str] = ()) -> list[Cut]:
-    """All cuts from every majority of `voters`, by the links of all faults that were certainly in force together."""
+    """Return the times in which a node was certainly cut off from every majority of `voters`.
+
+    Args:
+        history: one run; a fault counts while it was certainly in force, and faults that overlap add up.
+        nodes: the nodes to look at.
+        voters: the nodes whose majority elects a leader; empty: `nodes`.
+
+    Returns:
+        The cuts, by beginning and node; times in nanoseconds since the run began.
+    """
     voters = voters or nodes
     proven = [f for f in history.faults if f.severed and f.certain_from_ns is not None and f.certain_to_ns is not None]
     times = sorted({t for f in proven for t in (f.certain_from_ns, f.certain_to_ns) if t is not None})
-    found: list[Cut] = []
+    closed: list[Cut] = []
     open_cuts: dict[str, Cut] = {}
     for start_ns, end_ns in pairwise(times):
         active = [f for f in proven if _covers(f, start_ns, end_ns)]
@@ -86,7 +97,7 @@ def cuts(history: History, nodes: Sequence[str], voters: Sequence[str] = ()) -> 
         for node in nodes:
             if not _severed(node, voters, links):
                 if node in open_cuts:
-                    found.append(open_cuts.pop(node))
+                    closed.append(open_cuts.pop(node))
                 continue
             before = open_cuts.get(node)
             open_cuts[node] = Cut(
@@ -95,7 +106,7 @@ def cuts(history: History, nodes: Sequence[str], voters: Sequence[str] = ()) -> 
                 to_ns=end_ns,
                 fault_ids=tuple(sorted({*(before.fault_ids if before else ()), *ids})),
             )
-    return sorted([*found, *open_cuts.values()], key=lambda c: (c.from_ns, c.node))
+    return sorted([*closed, *open_cuts.values()], key=lambda c: (c.from_ns, c.node))
 
 
 def _covers(fault: FaultSpan, start_ns: int, end_ns: int) -> bool:
@@ -114,7 +125,7 @@ def _severed(node: str, voters: Sequence[str], links: set[str]) -> bool:
 
 
 def possibly_stopped(history: History, node: str) -> Intervals:
-    """When `node` may not have been running: from before a fault stopped or held it until after that was undone."""
+    """Return when `node` may not have run: from before a fault stopped it until after the fault was undone."""
     tried = [
         (f.began_ns, f.ended_ns if f.ended_ns is not None else history.end_ns)
         for f in history.faults
@@ -124,7 +135,17 @@ def possibly_stopped(history: History, node: str) -> Intervals:
 
 
 def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
-    """The verdict on self-fencing; none where the system gives no bound, since the claims are figures then."""
+    """Judge whether leaders that were cut off stopped claiming in time.
+
+    Args:
+        history: one run.
+        facts: `leadership` has the bound in nanoseconds, the limit derived from it, and the clocks that count.
+        reigns: the reigns of one subject of this history.
+
+    Returns:
+        One verdict, which counts the answers of cut-off leaders beyond the limit; none where the system states no
+        bound, since claims are only figures then.
+    """
     bound = facts.leadership
     limit_ns = None if bound is None else bound.limit_ns
     if bound is None or limit_ns is None:
@@ -134,7 +155,7 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
         *machine_stalls(history, facts.thresholds.stall_ns_max),
     ]
     marks = Landmarks(history)
-    found: list[Claimed] = []
+    failures: list[Claimed] = []
     beyond: list[Sample] = []
     chances: list[Sample] = []
     claims: list[tuple[int, Sample, Cut]] = []
@@ -151,7 +172,7 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
         for reign in reigns.reigns:
             if reign.node == cut.node and reign.last_ns >= cut.from_ns:
                 claimed = _first_failure(history, reign, inside, cut, limit_ns, time, stalls)
-                found += [claimed] if claimed else []
+                failures += [claimed] if claimed else []
         watched = _watched(reigns, own[:first], inside, cut, limit_ns, time)
         beyond += watched.beyond
         chances += watched.chances
@@ -160,17 +181,17 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
             first_beyond, last_beyond = (pick(watched.beyond, key=lambda s: s.lo_ns) for pick in (min, max))
             beyond_ns += last_beyond.lo_ns - first_beyond.lo_ns
             beyond_rows += (*marks.since(first_beyond), *marks.since(last_beyond))
-    figures: dict[str, Any] = {
-        "bound_ns": bound.bound_ns,
-        "bound_source": bound.source,
-        "limit_running_ns": limit_ns,
-        "cuts_from_every_majority": len(all_cuts),
-        "cuts": [{**msgspec.to_builtins(cut), "events": _cut_rows(cut, marks)} for cut in all_cuts[:_CUTS_SHOWN]],
-        "samples_beyond_bound": len(beyond),
-        "observed_beyond_bound_ns": beyond_ns,
-        "running_ns_max_when_claimed": max((ran_ns for ran_ns, _, _ in claims), default=0),
-        "claims_in_doubt": sum(_doubtful(c) for c in found),
-    }
+    figures = SelfFencingFigures(
+        bound_ns=bound.bound_ns,
+        bound_source=bound.source,
+        limit_running_ns=limit_ns,
+        cuts_from_every_majority=len(all_cuts),
+        cuts=tuple(msgspec.structs.replace(cut, events=_cut_rows(cut, marks)) for cut in all_cuts[:_CUTS_SHOWN]),
+        samples_beyond_bound=len(beyond),
+        observed_beyond_bound_ns=beyond_ns,
+        running_ns_max_when_claimed=max((ran_ns for ran_ns, _, _ in claims), default=0),
+        claims_in_doubt=sum(_doubtful(c) for c in failures),
+    )
     longest = max(claims, key=lambda claim: claim[0], default=None)
     evidence = {
         "cuts_from_every_majority": tuple(i for cut in all_cuts for i in marks.at(cut.from_ns)),
@@ -179,10 +200,10 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
         "running_ns_max_when_claimed": ()
         if longest is None
         else _ran_rows(longest[1], longest[2], times[longest[2].node], marks),
-        "claims_in_doubt": tuple(c.samples[-1].index for c in found if _doubtful(c)),
+        "claims_in_doubt": tuple(c.samples[-1].index for c in failures if _doubtful(c)),
     }
-    doubt = _doubt(found) or _unproven(found, claims, limit_ns)
-    verdict = _verdict(history, facts, found, doubt, chances, all_cuts, figures)
+    doubt = _doubt(failures) or _unproven(failures, claims, limit_ns)
+    verdict = _verdict(history, facts, failures, doubt, chances, all_cuts, figures)
     return [msgspec.structs.replace(verdict, evidence={**evidence, **verdict.evidence})]
 
 
@@ -273,13 +294,13 @@ def _unproven(failures: list[Claimed], claims: list[tuple[int, Sample, Cut]], li
 def _verdict(
     history: History,
     facts: Facts,
-    found: list[Claimed],
+    failures: list[Claimed],
     doubt: Doubt | None,
     chances: list[Sample],
     all_cuts: list[Cut],
-    figures: dict[str, Any],
+    figures: SelfFencingFigures,
 ) -> Verdict:
-    proven = [c for c in found if not _doubtful(c)]
+    proven = [c for c in failures if not _doubtful(c)]
     bound = facts.leadership
     assert bound is not None
     limit_ns, bound_ns = bound.limit_ns, bound.bound_ns
@@ -287,13 +308,13 @@ def _verdict(
     assert bound_ns is not None
     policy = "" if bound.standing is Standing.PROMISED else " (the system promises no bound: this one is policy)"
     ran = duration(max((c.running_ns for c in proven), default=0))
-    longest_ns = figures["running_ns_max_when_claimed"]
+    longest_ns = figures.running_ns_max_when_claimed
     untested = _untested(all_cuts, figures, limit_ns)
     failed = [_finding(history, bound, c) for c in proven]
     return Findings(
         checker="leadership",
         guarantee=GUARANTEE,
-        found=failed,
+        findings=failed,
         broken=f"a leader cut off from every majority still claimed to lead after {ran} of running{policy}",
         doubt=doubt,
         exposed=tuple(s.index for s in chances),
@@ -307,9 +328,9 @@ def _verdict(
     ).verdict(facts)
 
 
-def _untested(all_cuts: list[Cut], figures: dict[str, Any], limit_ns: int) -> str:
+def _untested(all_cuts: list[Cut], figures: SelfFencingFigures, limit_ns: int) -> str:
     """Why no answer could have been a violation."""
-    if figures["samples_beyond_bound"]:
+    if figures.samples_beyond_bound:
         return (
             "a cut-off leader was observed for longer than its bound, but not by three answers over a second after a "
             "later epoch had begun"
@@ -321,11 +342,11 @@ def _untested(all_cuts: list[Cut], figures: dict[str, Any], limit_ns: int) -> st
     return untested
 
 
-def _doubt(found: list[Claimed]) -> Doubt | None:
-    """What else explains claims beyond the bound."""
-    if not found:
+def _doubt(failures: list[Claimed]) -> Doubt | None:
+    """Return what else explains claims beyond the bound."""
+    if not failures:
         return None
-    stall = next((s for c in found for s in c.stalls), None)
+    stall = next((s for c in failures for s in c.stalls), None)
     what = f"{stall.what} stalled for {duration(stall.length_ns)}" if stall else "no health samples cover it"
     return Doubt(Cause.STALLED, f"a cut-off leader claimed beyond the bound, but {what}")
 

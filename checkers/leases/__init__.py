@@ -1,9 +1,15 @@
-"""Leases: a key lives while its lease is kept alive, is gone after, and stays gone; and who led when one was revoked.
+"""Leases: a key lives while its lease is kept alive, goes when the lease is over, and stays away.
 
-Five guarantees, each with its own verdict. Where nothing bounds leases, or nobody looked, they are `unknown`.
+Five guarantees, each with its own verdict. Where the system states no bound, or nobody looked, they are `unknown`. If a
+live lease was revoked, the verdict also names the superseded leader that may have asked for it.
+
+Source: Gray & Cheriton, "Leases: An Efficient Fault-Tolerant Mechanism for Distributed File Cache Consistency" (1989):
+a lease is a right for a term, renewed by its holder; it is safe only while clocks keep their bounds, so every bound
+here counts by the clocks of the nodes. docs/explanation/leases.md says how each system counts.
 """
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +18,13 @@ from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.reigns import Reigns, reigns_of, subjects
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
 from fencepost.checkers.findings.rules import rule
+from fencepost.checkers.leases.exposure import (
+    keep_alives_after_an_end,
+    keep_alives_in_doubt,
+    looks_after_an_end,
+    looks_after_the_bound,
+    looks_at_the_living,
+)
 from fencepost.checkers.leases.findings import (
     BACK,
     DEAD,
@@ -20,15 +33,14 @@ from fencepost.checkers.leases.findings import (
     REVOKED,
     Judged,
     LeaseFinding,
-    asked_after,
-    end_of,
     judge,
 )
 from fencepost.checkers.leases.leading import Superseded, superseded_leader
 from fencepost.checkers.leases.lives import Lives
-from fencepost.checkers.leases.view import Lease, Look, Renewal, leases_of, looks_of
-from fencepost.harness.history import AttemptEvent, History, Operation, Outcome
+from fencepost.checkers.leases.view import Lease, Look, leases_of, looks_of
+from fencepost.harness.history import AttemptEvent, History
 from fencepost.harness.verdict import Cause, Facts, LeaseBound, Verdict
+from fencepost.harness.verdict.anomaly_words import anomaly_count
 
 CHECKER: Final = "lease"
 LIVES: Final = "live-lease-lives"
@@ -37,7 +49,7 @@ ENDS: Final = "expired-lease-ends"
 STAYS: Final = "ended-lease-stays-ended"
 NO_DEAD: Final = "no-keep-alive-of-the-dead"
 
-#: Of each guarantee: the anomaly that breaks it, what its exposure counts, and why nothing can be said without.
+#: For each guarantee: the anomaly that breaks it, what its exposure counts, and why it is `unknown` without exposure.
 _GUARANTEES: Final = {
     LIVES: (REVOKED, "looks at keys whose leases were certainly alive", "no look at the key of a lease that lived"),
     COUNTS: (
@@ -60,7 +72,21 @@ _GUARANTEES: Final = {
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge every lease that was granted. Cost: leases times looks."""
+    """Judge every lease that was granted.
+
+    Args:
+        history: grants, keep-alives, revokes and looks; its beliefs and log lines name superseded leaders.
+        facts: `leases` has the longest time in nanoseconds that a lease may outlive its time to live, and the clocks
+            that count it; None makes the verdicts `unknown`.
+
+    Returns:
+        Five verdicts, one for each guarantee; the first one carries the figures.
+
+    Raises:
+        MalformedHistory: a lease was granted twice, or a look's result is no list of numbers; names the event.
+
+    Cost: O(n log n) in operations and in keys that looks showed.
+    """
     subject = facts.subjects[0] if facts.subjects else next(iter(sorted(subjects(history))), "leader")
     reigns = reigns_of(history, subject)
     bound = facts.leases if facts.leases is not None else LeaseBound(extra_ns=1 << 60, source="nothing bounds it")
@@ -80,7 +106,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             Findings(
                 checker=CHECKER,
                 guarantee=guarantee,
-                found=findings,
+                findings=findings,
                 broken=_broken(findings, leaders),
                 doubt=unbounded if facts.leases is None else None,
                 exposed=exposed[guarantee],
@@ -107,61 +133,31 @@ def _broken(findings: Sequence[LeaseFinding], leaders: dict[int, Superseded | No
     acted = sum(bool(leader.attempts) for leader in zombies)
     beside = f"; {len(zombies)} under a superseded leader that claimed or had just woken" if zombies else ""
     beside += f", and its own log names {acted} of these leases" if acted else ""
-    return f"{len(findings)} x {findings[0].anomaly}{beside}"
+    return f"{anomaly_count(len(findings), findings[0].anomaly)}{beside}"
 
 
 def _exposed(judged: Sequence[Judged], lives: Lives, looks: Sequence[Look]) -> dict[str, Rows]:
-    """The operations by which each guarantee was put to the test, by guarantee."""
+    """Return the rows of the operations by which each guarantee was put to the test, by guarantee."""
     current = [look for look in looks if look.current]
-    ends = {id(one): end_of(one.lease) for one in judged}
-
-    def after_end(op: Operation, one: Judged) -> bool:
-        return asked_after(op, ends[id(one)])
-
     return {
-        LIVES: _rows_of(current, judged, _lived),
-        COUNTS: rows(
-            r.op for one in judged for r in one.in_doubt if r.op.f == "keep" and _looked_for(r, current, lives)
-        ),
-        ENDS: _rows_of(current, judged, lambda look, one: lives.certainly_over(one.lease, look)),
-        STAYS: _rows_of(current, judged, lambda look, one: after_end(look.op, one)),
-        NO_DEAD: rows(
-            o
-            for one in judged
-            for o in one.lease.keeps
-            if o.type is not Outcome.INFO and after_end(o, one) and o.error in (None, "lease-expired")
-        ),
+        LIVES: looks_at_the_living(judged, current),
+        COUNTS: keep_alives_in_doubt(judged, lives, current),
+        ENDS: looks_after_the_bound(judged, lives, current),
+        STAYS: looks_after_an_end(judged, current),
+        NO_DEAD: keep_alives_after_an_end(judged),
     }
 
 
-def _rows_of(looks: Sequence[Look], judged: Sequence[Judged], test: Callable[[Look, Judged], bool]) -> Rows:
-    return tuple(row(look.op) for look in looks if any(test(look, one) for one in judged))
-
-
-def _looked_for(renewal: Renewal, current: Sequence[Look], lives: Lives) -> bool:
-    """Whether its key, had it been gone, would have been seen to be so while the renewal prolonged its life."""
-    until_ns = lives.until_ns(renewal)
-    return any(renewal.answered_ns <= look.invoked_ns and look.completed_ns < until_ns for look in current)
-
-
-def _lived(look: Look, one: Judged) -> bool:
-    """Whether its key had to be there for the whole of the look."""
-    attach = one.lease.attach
-    if attach is None or attach.completed_ns is None or look.invoked_ns < attach.completed_ns:
-        return False
-    return any(start <= look.invoked_ns and look.completed_ns < end for start, end in one.alive)
-
-
 def _counted(history: History, judged: Sequence[Judged]) -> dict[str, Rows]:
-    """The rows of what is counted, by the names of the figures."""
-    found: dict[str, list[int]] = {}
+    """Return the rows of the figures that count operations, by their names."""
+    by_figure: dict[str, list[int]] = {}
     for op in history.operations:
         if op.f in ("grant", "attach", "keep", "revoke"):
-            found.setdefault(f"{op.f}_{op.type.value}", []).append(row(op))
+            by_figure.setdefault(f"{op.f}_{op.type.value}", []).append(row(op))
     elsewhere = [r.op for one in judged for r in one.lease.renewals[1:] if r.op.node != one.lease.grant.op.node]
     refused = [e.index for e in history.events if type(e) is AttemptEvent and e.f == "revoke"]
     return {
-        **{name: tuple(own) for name, own in found.items()},
+        **{name: tuple(own) for name, own in by_figure.items()},
         "kept_through_other_nodes": rows(elsewhere),
         "keep_alives_in_doubt": rows(r.op for one in judged for r in one.in_doubt),
         "seen_gone": rows(one.lease.gone.op for one in judged if one.lease.gone is not None),
@@ -174,10 +170,11 @@ def _figures(
 ) -> tuple[dict[str, Any], dict[str, Rows]]:
     figures: dict[str, Any] = {}
     evidence: dict[str, Rows] = {}
+    begun_ns = sorted(begin.at_ns for begin in reigns.begins)
     across = [
         one.lease.grant.op
         for one in judged
-        if any(start < begin.at_ns < end for start, end in one.alive for begin in reigns.begins)
+        if any(bisect_right(begun_ns, start) < bisect_left(begun_ns, end) for start, end in one.alive)
     ]
     figures["alive_across_elections"], evidence["alive_across_elections"] = len(across), rows(across)
     superseded = [
@@ -185,7 +182,7 @@ def _figures(
     ]
     name = "revoked_under_superseded_leader"
     figures[name], evidence[name] = len(superseded), rows(superseded)
-    gone = sorted(found for one in judged if (found := _gone_after(one.lease)) is not None)
+    gone = sorted(waited_ns for one in judged if (waited_ns := _gone_after(one.lease)) is not None)
     for name, place in (("gone_after_last_answer_ns_max", -1), ("gone_after_last_answer_ns_median", len(gone) // 2)):
         if gone:
             figures[name], evidence[name] = gone[place]
@@ -193,7 +190,7 @@ def _figures(
 
 
 def _gone_after(lease: Lease) -> tuple[int, Rows] | None:
-    """How long after its last renewal was answered its key was seen gone, where nobody asked for that."""
+    """Return how long after the answer to its last renewal its key was seen gone, in ns; None if it was revoked."""
     last_ns = lease.last_answer_ns
     if lease.gone is None or lease.revokes or last_ns is None or lease.gone.completed_ns < last_ns:
         return None
@@ -202,7 +199,7 @@ def _gone_after(lease: Lease) -> tuple[int, Rows] | None:
 
 
 def _shown(finding: LeaseFinding, leader: Superseded | None, lives: Lives) -> LeaseFinding:
-    """The finding with what clocks and a superseded leader add to it."""
+    """Add to a finding what clocks and a superseded leader contribute to it."""
     nodes = (*(() if leader is None else (leader.reign.node,)), *(o.node for o in finding.operations))
     return msgspec.structs.replace(
         finding,

@@ -1,13 +1,13 @@
-"""What was wrong with a lease, by the looks at its key and the answers to its keep-alives.
+"""What was wrong with a lease: judged by the looks at its key and by the answers to its keep-alives.
 
-The key vanished at one instant d, not before the last current look that showed it was asked for, and not after the
-first look without it was answered. A keep-alive that was answered is either served before d, and then d is at least its
-time to live later, or after d, and then the dead was kept alive. So:
+The key vanished at one instant d. d is not before the invocation of the last current look that showed the key, and not
+after the answer to the first look without it. An answered keep-alive was served before d or after d. If before, the
+lease had to live for its time to live from then on. If after, a dead lease was kept alive. So there are two cases:
 
-- every d that is possible lies where the lease was certainly alive: it was revoked while it lived. By keep-alives that
-  a superseded leader may have answered alone, these were in vain;
-- else, for the latest d that is lawful, every keep-alive that was answered after it, and whose time to live reaches
-  over it, was one of the dead.
+- Every possible d lies where the lease was certainly alive: the lease was revoked while it lived. If only keep-alives
+  that a superseded leader may have answered show that, these keep-alives were in vain.
+- Otherwise take the latest d at which the lease may have ended by right. Every keep-alive that was answered after it,
+  and whose time to live covers it, kept a dead lease alive.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ DEAD: Final = "keep-alive-of-the-dead"
 
 
 class LeaseFinding(Finding, frozen=True, kw_only=True):
-    """A violation about one lease, which came about between `since_ns` and `by_ns`."""
+    """A violation about one lease, which happened between `since_ns` and `by_ns`."""
 
     lease: Lease
     since_ns: int
@@ -39,7 +39,11 @@ class LeaseFinding(Finding, frozen=True, kw_only=True):
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """One lease with what follows for it. `alive` are the times at which it lived by keep-alives beyond doubt."""
+    """One lease with its violations.
+
+    `alive` are the times at which it certainly lived by keep-alives that no superseded leader can have answered;
+    `in_doubt` are the other renewals.
+    """
 
     lease: Lease
     alive: Intervals
@@ -48,8 +52,9 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(lease: Lease, lives: Lives, looks: Sequence[Look]) -> Judged:
+    """Find the violations about one lease: at most one of each anomaly, but for keep-alives of the dead."""
     doubtful = tuple(r for r in lease.renewals if lives.superseded_by(r) is not None)
-    heard = lives.certain(lease, [r for r in lease.renewals if r not in doubtful])
+    heard = lives.certain(lease, [r for r in lease.renewals if lives.superseded_by(r) is None])
     answered = lives.certain(lease, lease.renewals)
     findings: list[LeaseFinding] = []
     end, gone = end_of(lease), lease.gone
@@ -64,25 +69,25 @@ def judge(lease: Lease, lives: Lives, looks: Sequence[Look]) -> Judged:
 
 
 def vanished_since_ns(lease: Lease, gone: Look) -> int:
-    """The key was there at some time after this: it can have vanished no earlier."""
+    """Return the latest time by which the key certainly had not vanished: it was there, or had yet to come."""
     seen_ns = [look.invoked_ns for look in lease.seen if look.invoked_ns < gone.completed_ns]
     attached_ns = lease.grant.asked_ns if lease.attach is None else lease.attach.invoked_ns
     return max([attached_ns, *seen_ns])
 
 
 def end_of(lease: Lease) -> Operation | None:
-    """By whose answer its end was known for certain: a look without its key, or an acknowledged revoke."""
+    """Return the first operation whose answer proves its end: a look without its key, or an acknowledged revoke."""
     known = [o for o in (lease.revoked, None if lease.gone is None else lease.gone.op) if o is not None]
     return min(known, key=row, default=None)
 
 
 def asked_after(op: Operation, end: Operation | None) -> bool:
-    """Whether it was asked for after that answer, by the order of the rows."""
+    """Whether `op` was invoked after the answer to `end`, by the order of the rows."""
     return end is not None and op.invoke_index > row(end)
 
 
 def _vanished(lease: Lease, gone: Look, lives: Lives, heard: Intervals, answered: Intervals) -> LeaseFinding | None:
-    """That it vanished while it was certainly alive."""
+    """Return the violation if the key vanished while the lease was certainly alive."""
     since_ns, by_ns = vanished_since_ns(lease, gone), gone.completed_ns
     if _covers(heard, since_ns, by_ns):
         return _revoked(REVOKED, lease, gone, lives, since_ns)
@@ -96,13 +101,13 @@ def _covers(intervals: Intervals, from_ns: int, to_ns: int) -> bool:
 
 
 def _latest_lawful(answered: Intervals, by_ns: int) -> int:
-    """The latest time up to `by_ns` at which the lease may have ended by right."""
+    """Return the latest time up to `by_ns` at which the lease may have ended by right."""
     return next((start - 1 for start, end in answered if start <= by_ns < end), by_ns)
 
 
 def _of_the_dead(lease: Lease, lives: Lives, end: Operation, ended_at_ns: int) -> list[LeaseFinding]:
-    """Keep-alives that were answered, although the lease ended no later than that."""
-    found = []
+    """Find the keep-alives that were answered although the lease had ended by `ended_at_ns`."""
+    findings = []
     asked_to_end = lease.revoke_asked_ns is not None and lease.revoke_asked_ns <= ended_at_ns
     for renewal in lease.renewals[1:]:
         overlaps = renewal.answered_ns > ended_at_ns and lives.until_ns(renewal) > ended_at_ns and not asked_to_end
@@ -115,7 +120,7 @@ def _of_the_dead(lease: Lease, lives: Lives, end: Operation, ended_at_ns: int) -
             f"and was answered at {seconds(renewal.answered_ns)} that it lives for {duration(renewal.ttl_ns)} more.",
             f"It cannot have lived later than {seconds(ended_at_ns)}: the dead was kept alive.",
         )
-        found.append(
+        findings.append(
             LeaseFinding(
                 anomaly=DEAD,
                 lease=lease,
@@ -125,7 +130,7 @@ def _of_the_dead(lease: Lease, lives: Lives, end: Operation, ended_at_ns: int) -
                 by_ns=renewal.answered_ns,
             )
         )
-    return found
+    return findings
 
 
 def _revoked(anomaly: str, lease: Lease, gone: Look, lives: Lives, since_ns: int) -> LeaseFinding:
@@ -183,7 +188,7 @@ def _in_vain_words(lives: Lives, renewal: Renewal) -> str:
 
 
 def _came_back(lease: Lease) -> list[LeaseFinding]:
-    """The first current look that shows the key, although it was asked for after the end of the lease was known."""
+    """Find the first current look that shows the key although its lease was known to have ended before."""
     end = end_of(lease)
     back = next((look for look in lease.seen if asked_after(look.op, end)), None)
     if end is None or back is None:

@@ -1,8 +1,9 @@
-"""Who took itself for the leader when a live lease was revoked, and what servers' logs say of who revoked it.
+"""Which superseded leader may have revoked a live lease, by its claims, its stops and its own log.
 
-A superseded leader's revoke may be committed by its successor, so nothing in the store tells whose it was. What does:
-that a node claimed a superseded epoch until shortly before, or was stopped as the leader of one and had just woken; and
-its own log, where it names leases that it asked to end and could not. A revoke that is carried out leaves no line.
+The successor may commit a superseded leader's revoke, so nothing in the store says who asked for it. Two observations
+point to a node: it claimed a superseded epoch until shortly before, or it was stopped while it led such an epoch and
+had just woken. Its own log adds to that if it names leases that the node asked to end without success. A revoke that
+is carried out leaves no line.
 """
 
 from collections.abc import Sequence
@@ -17,16 +18,16 @@ from fencepost.checkers.findings.words import duration, seconds
 from fencepost.checkers.leases.findings import LeaseFinding
 from fencepost.harness.history import AttemptEvent, History
 
-#: So long after it led, what a leader had queued may still go out: etcd has 16 revokes under way at a time, which wait
-#: for 5 s and two election time-outs each, and whoever has become a follower meanwhile hands the next ones on.
+#: What a leader had queued may still go out this long after it led: etcd has 16 revokes under way at a time, each waits
+#: for 5 s and two election time-outs, and a node that has become a follower hands the next ones on.
 _SHORTLY_NS: Final = 10_000_000_000
-#: For this long a member may wait until it says that its revoke was not answered, after it was carried out.
+#: A member may log this late that its revoke was not answered, although the revoke was carried out.
 _SAID_LATER_NS: Final = 15_000_000_000
-#: Other leases that it tried to end so near to this one are of the same queue.
+#: Leases that the node tried to end within this time of each other were in the same queue.
 _BESIDE_NS: Final = 2_000_000_000
-#: It asked whether it leads, and learned that it does not.
+#: The node asked whether it leads, and learned that it does not.
 _FENCED: Final = "not-leader"
-#: Not that it acted: that is judged by answers and by effects that carry an epoch, and a revoke carries none.
+#: This does not say that the node acted: answers and effects with an epoch decide that, and a revoke carries none.
 ASKED: Final = (
     "A leader that had been superseded asked for it, and the live lease was revoked; whose request was carried out is "
     "recorded nowhere."
@@ -43,12 +44,15 @@ class Superseded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def superseded_leader(finding: LeaseFinding, history: History, reigns: Reigns) -> Superseded | None:
-    """The one that a finding may be the work of, the one that its log names first; None where there was none."""
-    found = [one for reign in reigns.reigns if (one := _told(reign, finding, history, reigns)) is not None]
-    return max(found, key=lambda s: (bool(s.attempts), s.reign.last_ns), default=None)
+    """Return the superseded leader that may have caused a finding; None if there was none.
+
+    Of several, a leader whose own log names the lease comes first, then the one that led last.
+    """
+    candidates = [one for reign in reigns.reigns if (one := _involvement(reign, finding, history, reigns)) is not None]
+    return max(candidates, key=lambda s: (bool(s.attempts), s.reign.last_ns), default=None)
 
 
-def _told(reign: Reign, finding: LeaseFinding, history: History, reigns: Reigns) -> Superseded | None:
+def _involvement(reign: Reign, finding: LeaseFinding, history: History, reigns: Reigns) -> Superseded | None:
     begin = reign.superseded
     if begin is None or begin.at_ns > finding.by_ns:
         return None
@@ -60,8 +64,10 @@ def _told(reign: Reign, finding: LeaseFinding, history: History, reigns: Reigns)
     how = _claimed(reign, begin, finding, named=bool(own)) or _woke(reign, begin, finding, history, reigns)
     if how is None:
         return None
-    said, events = how
-    steps = (f"{reign.node} led epoch {reign.epoch}. Epoch {begin.epoch} had begun by {seconds(begin.at_ns)}: {said}",)
+    sentence, events = how
+    steps = (
+        f"{reign.node} led epoch {reign.epoch}. Epoch {begin.epoch} had begun by {seconds(begin.at_ns)}: {sentence}",
+    )
     return Superseded(
         reign=reign,
         attempts=own,
@@ -75,32 +81,32 @@ def _in_its_time(event: AttemptEvent, finding: LeaseFinding) -> bool:
 
 
 def _claimed(reign: Reign, begin: Begin, finding: LeaseFinding, *, named: bool) -> tuple[str, Rows] | None:
-    """It certainly claimed after it was superseded, in the lease's life.
+    """Say how it claimed to lead after it was superseded, during the life of the lease; None if it did not.
 
-    Where its log does not name the lease, only if it claimed until shortly before the key vanished at the earliest.
+    If its log does not name the lease, its last claim must come shortly before the key can have vanished.
     """
     since_ns = finding.lease.grant.asked_ns if named else finding.since_ns - _SHORTLY_NS
     if not reign.claimed or reign.last_ns < since_ns:
         return None
     last = max((s for s in reign.claimed if s.lo_ns <= finding.by_ns), key=lambda s: s.lo_ns, default=reign.claimed[0])
-    said = f"{begin.how}; {reign.node} still said {duration(last.lo_ns - begin.at_ns)} after that that it leads."
-    return said, (last.index,)
+    sentence = f"{begin.how}; {reign.node} still claimed to lead {duration(last.lo_ns - begin.at_ns)} later."
+    return sentence, (last.index,)
 
 
 def _woke(
     reign: Reign, begin: Begin, finding: LeaseFinding, history: History, reigns: Reigns
 ) -> tuple[str, Rows] | None:
-    """It was stopped while it led, superseded meanwhile, and woke shortly before."""
+    """Say how it was stopped while it led, superseded meanwhile, and woke shortly before; None if it was not."""
     for start_ns, end_ns in reigns.stopped.get(reign.node, []):
         led = reign.first_ns <= start_ns and start_ns < begin.at_ns <= end_ns
         over = reign.over_ns is not None and reign.over_ns <= start_ns
         if led and not over and finding.since_ns - _SHORTLY_NS <= end_ns <= finding.by_ns:
-            said = (
+            sentence = (
                 f"{begin.how}. {reign.node} had been stopped at {seconds(start_ns)}, as its leader, and ran again from "
                 f"{seconds(end_ns)} on: {duration(finding.by_ns - end_ns)} later the key was seen to be gone."
             )
             marks = Landmarks(history)
-            return said, (reign.samples[-1].index, *marks.at(start_ns), *marks.at(end_ns))
+            return sentence, (reign.samples[-1].index, *marks.at(start_ns), *marks.at(end_ns))
     return None
 
 

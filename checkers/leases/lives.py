@@ -1,12 +1,15 @@
-"""When a lease was certainly alive, and from when on it was certainly over, by every clock that may have counted.
+"""When a lease was certainly alive, and when it was certainly over, by every clock that may have counted.
 
-A keep-alive that was answered reached whoever decides between its invocation and its answer. So the lease lives for
-its time to live after the invocation at the least, and after the answer at the most; what is left unanswered may count
-at any later time.
+An answered keep-alive reached the node that counts the lease between its invocation and its answer. So the lease lives
+at least for its time to live after the invocation, and at most for its time to live after the answer. An unanswered
+keep-alive may count at any later time.
 
-A keep-alive is *in doubt* when a superseded leader may have answered it: when the epoch that its answer is stamped with
-(or, where it has no stamp, the last one that its node named) is below one that had begun, or began within the delay
-with which a log is read.
+A keep-alive is *in doubt* if a superseded leader may have answered it: a higher epoch had begun than the one in its
+stamp (or, without a stamp, than the last one that its node named), or began within the delay with which logs are read.
+
+Source: Gray & Cheriton (1989): the holder and the server count one lease by different clocks, so the holder must count
+from its request and the server from its answer. Here the fastest clock gives the earliest lawful end, and the slowest
+clock the latest.
 """
 
 from bisect import bisect_right
@@ -24,7 +27,7 @@ _NEVER_NS: Final = 1 << 62
 
 
 class Lives:
-    """What follows from answers for the lives of leases, in one history."""
+    """When the leases of one history were certainly alive, and when they were certainly over."""
 
     def __init__(self, history: History, facts: Facts, reigns: Reigns, bound: LeaseBound) -> None:
         self.bound: Final = bound
@@ -41,18 +44,18 @@ class Lives:
     # Alive
 
     def until_ns(self, renewal: Renewal) -> int:
-        """Up to when the lease certainly lives by this renewal alone."""
+        """Return until when the lease certainly lives by this renewal alone, in ns since the run began."""
         return self.fastest.reached_ns(renewal.asked_ns, renewal.ttl_ns)
 
     def superseded_by(self, renewal: Renewal) -> Begin | None:
-        """The epoch that had begun when a superseded leader may have answered; None when none may."""
+        """Return the higher epoch that had begun, if a superseded leader may have answered `renewal`; else None."""
         op = renewal.op
         epoch = op.epoch if op.epoch is not None else self._last_named(op.node, renewal.answered_ns)
         begin = None if epoch is None else self._reigns.superseded(epoch)
         return begin if begin is not None and renewal.answered_ns >= begin.at_ns - LOG_DELAY_NS else None
 
     def certain(self, lease: Lease, renewals: Sequence[Renewal]) -> Intervals:
-        """When it was certainly alive by these of its renewals, as disjoint intervals in order."""
+        """Return when it was certainly alive by these of its renewals, as disjoint intervals in order."""
         ends_ns = lease.revoke_asked_ns if lease.revoke_asked_ns is not None else _NEVER_NS
         spans = [(r.answered_ns, min(self.until_ns(r), ends_ns)) for r in renewals]
         return merged([(start, end) for start, end in spans if start < end])
@@ -60,10 +63,10 @@ class Lives:
     # Over
 
     def over_ns(self, lease: Lease, at_ns: int) -> tuple[int, int] | None:
-        """Since when its whole time to live and all that may come on top were counted again, and their length in ns.
+        """Return (start, length) in ns: the lease is over once every clock has counted `length` since `start`.
 
-        None when nothing can be said at `at_ns`: something of unknown outcome may have renewed it, or the cluster was
-        disturbed.
+        None if that is not known at `at_ns`: an operation of unknown outcome may have renewed it, or the cluster was
+        disturbed, after which a server may count the whole time again.
         """
         last_ns, length_ns = lease.last_answer_ns, lease.ttl_ns + self.bound.extra_ns
         if last_ns is None or at_ns - last_ns <= length_ns:
@@ -72,7 +75,7 @@ class Lives:
         return None if quiet_ns is None else (max(quiet_ns, last_ns), length_ns)
 
     def certainly_over(self, lease: Lease, look: Look) -> bool:
-        """Whether every node's clock had counted more than that when the look was asked for."""
+        """Whether every node's clock had counted the whole of it when the look was invoked."""
         over = self.over_ns(lease, look.invoked_ns)
         if over is None:
             return False
@@ -82,8 +85,29 @@ class Lives:
             own.running_ns(since_ns, look.invoked_ns) > length_ns for own in self._slowest
         )
 
+    def first_over(self, leases: Sequence[Lease]) -> list[Lease]:
+        """Choose the leases that suffice to tell whether any of `leases` is certainly over at some moment.
+
+        Of two leases the one with the shorter time to live and the earlier last answer is over first, so the other is
+        left out. A clock that was put back can reverse that: then all leases stay.
+        """
+        if any(own.was_put_back for own in self._slowest):
+            return list(leases)
+        ending = sorted(
+            (lease.ttl_ns, lease.last_answer_ns, n)
+            for n, lease in enumerate(leases)
+            if lease.last_answer_ns is not None
+        )
+        first: list[Lease] = []
+        earliest_ns = _NEVER_NS
+        for _, last_ns, number in ending:
+            if last_ns < earliest_ns:
+                earliest_ns = last_ns
+                first.append(leases[number])
+        return first
+
     def _quiet_since(self, at_ns: int) -> int | None:
-        """Since when nothing disturbed the cluster at `at_ns`; None when something did just then."""
+        """Return since when nothing had disturbed the cluster at `at_ns`; None if something did at that time."""
         place = bisect_right(self._disturbed, (at_ns, _NEVER_NS))
         ended_ns = self._disturbed[place - 1][1] if place else 0
         return None if ended_ns >= at_ns else ended_ns
@@ -95,12 +119,12 @@ class Lives:
 
 
 def _disturbed(history: History) -> Intervals:
-    """Faults from their beginning to the proof that they were healed, elections, and starts and ends of servers."""
-    found = [(f.began_ns, f.ended_ns if f.ended_ns is not None else history.end_ns) for f in history.faults]
+    """Return the times of faults, until they were proven healed, of elections, and of starts and ends of servers."""
+    faults = [(f.began_ns, f.ended_ns if f.ended_ns is not None else history.end_ns) for f in history.faults]
     moments = [e.time_ns for e in history.events if type(e) is NodeEvent or type(e) is EpochEvent]
     seen: set[int] = set()
     for event in history.events:
         if type(event) is BeliefEvent and event.epoch is not None and event.epoch not in seen:
             seen.add(event.epoch)
             moments.append(event.answered_ns)
-    return merged([*found, *((at, at) for at in moments)])
+    return merged([*faults, *((at, at) for at in moments)])

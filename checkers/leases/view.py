@@ -1,14 +1,15 @@
-"""What a history tells of each lease: its renewals, the looks that showed its key or should have, and its end.
+"""Each lease in a history: its renewals, the looks that showed its key or should have, and its end.
 
 `grant` has the result [handle, ttl_ms], `keep` the ttl_ms that was answered; `attach`, `keep` and `revoke` carry the
 handle. `look` carries a read mode, and its result is the numbers of all keys that were there; the key of lease 7's
 operations is "lease-7".
 
-A look is *current* when its mode promises to show every change that was acknowledged before it was asked for. That a
-key is missing proves its end also in a look that is not, where the store's positions say that it saw a later state.
+A look is *current* if its mode promises to show every change that was acknowledged before it was invoked. A look that
+is not current also proves the end of a key, if the store's position says that the look saw a later state.
 """
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -17,7 +18,7 @@ from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
 
 PREFIX: Final = "lease-"
-#: ZooKeeper's `sync` reads are not among them: their maker disclaims them.
+#: ZooKeeper's `sync` reads are not among them: ZooKeeper's manual disclaims that they are current.
 _CURRENT: Final = frozenset({"strong", "barrier"})
 
 
@@ -55,8 +56,9 @@ class Renewal(msgspec.Struct, frozen=True, kw_only=True):
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """One lease that was granted.
 
-    `may_renew` are all operations by which its time may count again, whatever became of them; those of `renewals` did.
-    `gone` is the first look that proves that its key has gone; `seen` the current looks that showed the key.
+    `may_renew` are all operations after which its time may count again, whatever their outcome; `renewals` are those
+    that were answered so. `gone` is the first look that proves that its key has gone; `seen` are the current looks that
+    showed the key.
     """
 
     number: int
@@ -69,21 +71,14 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     revokes: tuple[Operation, ...]
     seen: tuple[Look, ...]
     gone: Look | None
-
-    @property
-    def ttl_ns(self) -> int:
-        """The longest that was answered."""
-        return max(renewal.ttl_ns for renewal in self.renewals)
-
-    @property
-    def last_answer_ns(self) -> int | None:
-        """After this nothing can have renewed it; None when something of unknown outcome may at any time."""
-        ends = [o.completed_ns for o in self.may_renew]
-        return None if any(end is None for end in ends) else max(end for end in ends if end is not None)
+    #: The longest time to live that was answered.
+    ttl_ns: int
+    #: After this nothing can have renewed it; None when something of unknown outcome may at any time.
+    last_answer_ns: int | None
 
     @property
     def revoke_asked_ns(self) -> int | None:
-        """From when on somebody may have ended it by asking."""
+        """From when on a revoke may have ended it."""
         return min((o.invoked_ns for o in self.revokes if o.type is not Outcome.FAIL), default=None)
 
     @property
@@ -94,13 +89,13 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def looks_of(history: History) -> list[Look]:
-    """Answered looks, in the order of their answers."""
-    found = [
+    """List the answered looks, in the order of their answers; raises MalformedHistory for results of another form."""
+    looks = [
         Look(op=o, current=o.value in _CURRENT, numbers=frozenset(_numbers(o)))
         for o in history.operations
         if o.f == "look" and o.type is Outcome.OK
     ]
-    return sorted(found, key=lambda look: look.completed_ns)
+    return sorted(looks, key=lambda look: look.completed_ns)
 
 
 def _numbers(op: Operation) -> list[int]:
@@ -110,16 +105,30 @@ def _numbers(op: Operation) -> list[int]:
 
 
 def leases_of(history: History, looks: list[Look]) -> list[Lease]:
-    """Every lease that was granted, in the order of their grants. Cost: leases times looks."""
+    """List every lease that was granted, in the order of their grants.
+
+    Args:
+        history: a run of the lease workload.
+        looks: its answered looks, in the order of their answers.
+
+    Raises:
+        MalformedHistory: a lease was granted twice; names the event.
+
+    Cost: O(n log n) in operations and in keys that looks showed, and the looks up to the end of each lease.
+    """
     of_number: dict[int, list[Operation]] = {}
     for op in history.operations:
         if op.key is not None and op.key.startswith(PREFIX):
             of_number.setdefault(int(op.key.removeprefix(PREFIX)), []).append(op)
-    found = (_lease(number, operations, looks) for number, operations in of_number.items())
-    return [lease for lease in found if lease is not None]
+    shown: dict[int, list[Look]] = {}
+    for look in looks:
+        for number in look.numbers:
+            shown.setdefault(number, []).append(look)
+    leases = (_lease(number, own, looks, shown.get(number, [])) for number, own in of_number.items())
+    return [lease for lease in leases if lease is not None]
 
 
-def _lease(number: int, operations: list[Operation], looks: list[Look]) -> Lease | None:
+def _lease(number: int, operations: list[Operation], looks: list[Look], showing: list[Look]) -> Lease | None:
     grants = [o for o in operations if o.f == "grant" and o.type is Outcome.OK]
     if not grants:
         return None
@@ -130,8 +139,9 @@ def _lease(number: int, operations: list[Operation], looks: list[Look]) -> Lease
     granted = Renewal(op=grant, ttl_ns=ttl_ms * 1_000_000)
     kept = [Renewal(op=o, ttl_ns=o.result * 1_000_000) for o in operations if o.f == "keep" and o.type is Outcome.OK]
     attach = next((o for o in operations if o.f == "attach" and o.type is not Outcome.FAIL), None)
-    own = [look for look in looks if look.completed_ns >= grant.invoked_ns]
-    shown = [look for look in own if number in look.numbers]
+    shown = showing[bisect_left(showing, grant.invoked_ns, key=_answered_ns) :]
+    may_renew = tuple(o for o in operations if o.f in ("grant", "attach", "keep") and o.type is not Outcome.FAIL)
+    answers_ns = [o.completed_ns for o in may_renew if o.completed_ns is not None]
     return Lease(
         number=number,
         handle=handle,
@@ -139,15 +149,23 @@ def _lease(number: int, operations: list[Operation], looks: list[Look]) -> Lease
         attach=attach,
         renewals=(granted, *kept),
         keeps=tuple(o for o in operations if o.f == "keep"),
-        may_renew=tuple(o for o in operations if o.f in ("grant", "attach", "keep") and o.type is not Outcome.FAIL),
+        may_renew=may_renew,
         revokes=tuple(o for o in operations if o.f == "revoke"),
         seen=tuple(look for look in shown if look.current),
-        gone=_first_without(number, attach, shown, own),
+        gone=_first_without(grant, number, attach, shown, looks),
+        ttl_ns=max(renewal.ttl_ns for renewal in (granted, *kept)),
+        last_answer_ns=max(answers_ns) if len(answers_ns) == len(may_renew) else None,
     )
 
 
-def _first_without(number: int, attach: Operation | None, shown: list[Look], own: Iterable[Look]) -> Look | None:
-    """The first look, by its answer, that lacks the key although it had been there."""
+def _answered_ns(look: Look) -> int:
+    return look.completed_ns
+
+
+def _first_without(
+    grant: Operation, number: int, attach: Operation | None, shown: list[Look], looks: list[Look]
+) -> Look | None:
+    """Return the first look, by its answer, that lacks the key although it had been there."""
     there_ns: list[int] = []
     there_at: list[int] = []
     if attach is not None and attach.type is Outcome.OK:
@@ -156,7 +174,12 @@ def _first_without(number: int, attach: Operation | None, shown: list[Look], own
     there_at += [look.op.position for look in shown if look.op.position is not None]
     there_ns += [look.completed_ns for look in shown if look.current]
     since_ns, since_at = min(there_ns, default=None), min(there_at, default=None)
-    for look in own:
+    if since_ns is None and since_at is None:
+        return None
+    # A look that was answered before the key was asked for cannot show that it has gone, whatever its position says.
+    asked_ns = grant.invoked_ns if attach is None else attach.invoked_ns
+    first = bisect_left(looks, asked_ns, key=_answered_ns)
+    for look in islice(looks, first, None):
         if number in look.numbers:
             continue
         if since_at is not None and look.op.position is not None:

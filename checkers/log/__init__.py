@@ -1,7 +1,7 @@
-"""The log: acknowledged appends stay where they were put, in order, once; what was read was committed.
+"""The log: acknowledged appends stay at their offsets, in order and once; records that were read were committed.
 
 One history gives six verdicts, each over all partitions: durable, offsets stable, order, committed reads, leader epochs
-and duplicates. Under which name each is judged follows from what the run's options promise (`standing`).
+and duplicates. The run's options decide under which guarantee each is judged (`log.standing`).
 """
 
 from collections.abc import Callable, Iterator
@@ -19,6 +19,7 @@ from fencepost.checkers.log.standing import COMMITTED, DUPLICATES, DURABLE, EPOC
 from fencepost.checkers.log.view import PartitionView, partitions
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict.figures import Figures
 
 CHECKER: Final = "log"
 _WITNESSES_OF_EACH: Final = 2
@@ -49,17 +50,17 @@ def _acknowledged(view: PartitionView, risk: Risk) -> list[Operation]:
 
 
 def _seen_twice(view: PartitionView, risk: Risk) -> list[Operation]:
-    """Of offsets that an acknowledgement and a read, or two scans and polls, say something of: the appends."""
+    """List the appends whose offset was acknowledged and read as well, and that something disturbed."""
     return [append for append in view.acknowledged if append.position in view.values_at and risk.runs(view, append)]
 
 
 def _polled_before(view: PartitionView, risk: Risk) -> list[Operation]:
-    """The first poll of each record."""
+    """List the first poll of each record."""
     return [read for (offset, _), read in view.shown.items() if offset < view.covered_to and read.f != "scan"]
 
 
 def _first_read(view: PartitionView, risk: Risk) -> list[Operation]:
-    """The first read of each value whose append was disturbed."""
+    """List the first read of each value whose append something disturbed."""
     appends = {append.value: append for append in view.appends}
     return [
         view.shown[offsets[0], value]
@@ -73,7 +74,7 @@ def _replies(view: PartitionView, least: int) -> int:
 
 
 def _followers(view: PartitionView) -> int:
-    """Acknowledged appends that are not the first of their process."""
+    """Count the acknowledged appends that are not the first of their process."""
     return len(view.acknowledged) - len({append.process for append in view.acknowledged})
 
 
@@ -147,22 +148,30 @@ QUESTIONS: Final = (
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """One verdict for each of `QUESTIONS`. Cost: O(n log n) for n records read and appended."""
+    """Judge all partitions of one history.
+
+    Returns:
+        One verdict for each of `QUESTIONS`; the first one carries the figures.
+
+    Cost: O(n log n) for n records read and appended.
+    """
     views = partitions(history)
     risk = Risk(history, facts, views)
     verdicts = [_verdict(question, views, risk, history, facts) for question in QUESTIONS]
     counted = {name: rows(own) for name, own in _counted(views).items()}
-    first = msgspec.structs.replace(verdicts[0], figures=_figures(views), evidence={**counted, **verdicts[0].evidence})
+    first = msgspec.structs.replace(
+        verdicts[0], figures=Figures(others=_figures(views)), evidence={**counted, **verdicts[0].evidence}
+    )
     return [first, *verdicts[1:]]
 
 
 def _verdict(question: Question, views: list[PartitionView], risk: Risk, history: History, facts: Facts) -> Verdict:
-    found = [finding for view in views for finding in question.broken(view)]
+    findings = [finding for view in views for finding in question.broken(view)]
     exposed = rows(operation for view in views for operation in question.exposure(view, risk))
     return Findings(
         checker=CHECKER,
         guarantee=judged_as(question.guarantee, facts),
-        found=found,
+        findings=findings,
         doubt=_doubt(question, views, history),
         exposed=exposed,
         exposure_of=question.exposure_of,
@@ -171,7 +180,7 @@ def _verdict(question: Question, views: list[PartitionView], risk: Risk, history
             rule(name, sum(count(view, risk) for view in views), lacks)
             for name, (count, lacks) in question.rules.items()
         ),
-        shown=few_of_each(found, _WITNESSES_OF_EACH),
+        shown=few_of_each(findings, _WITNESSES_OF_EACH),
     ).verdict(facts)
 
 
@@ -187,7 +196,7 @@ def _doubt(question: Question, views: list[PartitionView], history: History) -> 
 
 
 def _counted(views: list[PartitionView]) -> dict[str, list[Operation]]:
-    """What is counted over all partitions, by the name of its figure."""
+    """Map the names of figures to what they count over all partitions."""
     appends = [append for view in views for append in view.appends]
     info = [(view, a) for view in views for a in view.appends if a.type is Outcome.INFO]
     return {
@@ -206,16 +215,16 @@ def _counted(views: list[PartitionView]) -> dict[str, list[Operation]]:
 
 
 def _figures(views: list[PartitionView]) -> dict[str, Any]:
-    """Plain counts for the report, over all partitions."""
+    """Return plain counts over all partitions for the report."""
     return {
-        "records_read": sum(len(found) for view in views for found in view.rows.values()),
+        "records_read": sum(len(rows_read) for view in views for rows_read in view.rows.values()),
         "records_final": sum(len(view.final) for view in views),
         **{name: len(own) for name, own in _counted(views).items()},
     }
 
 
 def _above(view: PartitionView) -> list[Operation]:
-    """A reply for each of its records at or above its own high watermark, which a node reads before the records."""
+    """List replies, once for each record at or above the high watermark, which a node reads before the records."""
     return [
         read
         for read in view.reads
@@ -226,12 +235,12 @@ def _above(view: PartitionView) -> list[Operation]:
 
 
 def _went_back(view: PartitionView) -> list[Operation]:
-    """Replies whose high watermark is below one that the same process had seen: a new leader learns it late."""
+    """List replies whose high watermark is below one that their process had seen: a new leader learns it late."""
     last: dict[int, int] = {}
-    found = []
+    lower = []
     for read in view.reads:
         if read.position is not None:
             if read.position < last.get(read.process, 0):
-                found.append(read)
+                lower.append(read)
             last[read.process] = max(read.position, last.get(read.process, 0))
-    return found
+    return lower

@@ -1,29 +1,29 @@
-"""Brokers that led something when they were cut off from every majority of voters: how they went on."""
+"""What brokers did that led a partition when they were cut off from every majority of voters."""
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.reigns import Reign, Reigns
-from fencepost.checkers.leadership.self_fencing import Cut, cuts
+from fencepost.checkers.leadership.self_fencing import cuts
 from fencepost.checkers.log.view import PartitionView
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
-from fencepost.harness.verdict.figures import CutBroker
+from fencepost.harness.verdict.figure_rows import Cut, CutBroker
 
 
 def cut_brokers(
     history: History, facts: Facts, views: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks
 ) -> list[CutBroker]:
-    """For each broker that led something when it was cut off from every majority of voters: how it went on."""
-    found = []
+    """Describe, for each broker that led a partition when it was cut off from every majority, how it went on."""
+    brokers = []
     for cut in cuts(history, facts.nodes, facts.voters):
         led = [view for view in views if _led(reigns[view.key], cut)]
         if led:
-            found.append(_cut_broker(cut, led, reigns, marks))
-    return found
+            brokers.append(_cut_broker(cut, led, reigns, marks))
+    return brokers
 
 
 def _led(reigns: Reigns, cut: Cut) -> list[Reign]:
-    """The reigns of the broker that held when it was cut off."""
+    """List the broker's reigns that held when it was cut off."""
     return [
         r
         for r in reigns.reigns
@@ -77,6 +77,6 @@ def _done(operation: Operation) -> int:
 
 
 def _over(reigns: Reigns, reign: Reign, marks: Landmarks) -> Rows:
-    """The row by which `reign` was over: its node's word, or the end of its server."""
+    """Return the row by which `reign` was over: its node's denial, or the end of its server."""
     denials = (s.index for s in reigns.samples if s.node == reign.node and s.hi_ns == reign.over_ns)
     return marks.at(reign.over_ns or 0) or tuple(denials)[:1]

@@ -1,4 +1,4 @@
-"""Kafka's sends and polls: what each key's log held at which offset, and whether everybody was shown that, in order.
+"""Judge Kafka's sends and polls: does each key's log have one value per offset, and did polls show it, in order?
 
 Operations `send`, `poll` and `txn` are lists of `[send key value]`, which returns `[offset value]` (offset nil where it
 is not known), and `[poll]`, which returns `{key: [[offset value] ...]}`; `assign` and `subscribe` say what a process
@@ -42,7 +42,7 @@ _MOVES: Final = frozenset({"send", "poll", "txn"})
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A value of a key, where `op` says that it stands; `offset` is None where that is not known."""
+    """A value of a key at the offset that `op` names; `offset` is None if it is unknown."""
 
     op: Operation
     key: str
@@ -51,12 +51,12 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Moved(msgspec.Struct):
-    """What one operation sent and polled, in order."""
+    """The sends and polls of one operation, in order."""
 
     op: Operation
     sent: list[Record]
     polls: list[list[Record]]
-    #: It polls what the process was assigned, not what it subscribed to.
+    #: True: the process polls keys that it was assigned, not keys that it subscribed to.
     is_assigned: bool = False
 
     @property
@@ -65,7 +65,7 @@ class Moved(msgspec.Struct):
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """One verdict on all sends and polls."""
+    """Judge all sends and polls, as one verdict."""
     moved = _all_moved(history.operations)
     logs = _Logs(moved)
     flaws = [*logs.disagreements(), *logs.unsent(), *_within(moved, logs), *_between(history.operations, moved, logs)]
@@ -77,7 +77,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         Findings(
             checker=CHECKER,
             guarantee=GUARANTEE,
-            found=flaws,
+            findings=flaws,
             broken=f"{len(flaws)} violations",
             doubt=Doubt(Cause.UNDECIDED, shown_by_none) if untold else None,
             exposed=tuple(row(record.op) for record in logs.passed()),
@@ -110,7 +110,7 @@ def _all_moved(operations: Sequence[Operation]) -> list[Moved]:
 
 
 def _moved(op: Operation) -> Moved:
-    """What an operation did; of one that is not ok only what it was to send is known."""
+    """Return the sends and polls of an operation; if it is not ok, only its intended sends are known."""
     given: Any = op.result if is_ok(op) and op.result is not None else op.value
     if not isinstance(given, list) or not all(isinstance(micro, list) and micro for micro in given):
         wrong(op, f"{op.f} is {given!r:.80}; expected a list of [send key value] and [poll]")
@@ -131,15 +131,15 @@ def _moved(op: Operation) -> Moved:
 
 
 def _sent(op: Operation, key: str, value: Value) -> Record:
-    # Invoked with the value alone; some clients say [offset value] only where the offset is known.
+    # The invocation has the value alone; some clients write [offset value] only if the offset is known.
     if is_ok(op) and isinstance(value, list) and len(value) == 2:
         offset = None if value[0] is None else integer(op, value[0], "an offset", least=0)
         return Record(op, key, offset, something(op, value[1], "what was sent"))
     return Record(op, key, None, something(op, value, "what was sent"))
 
 
-def _polled(op: Operation, found: dict[str, Any]) -> Iterator[Record]:
-    for key, pairs in found.items():
+def _polled(op: Operation, replies: dict[str, Any]) -> Iterator[Record]:
+    for key, pairs in replies.items():
         for pair in pairs if isinstance(pairs, list) else wrong(op, f"a poll of {key} returned {pairs!r:.80}, no list"):
             if not isinstance(pair, list) or len(pair) != 2:
                 wrong(op, f"a poll of {key} returned {pair!r:.80}; expected [offset value]")
@@ -147,24 +147,24 @@ def _polled(op: Operation, found: dict[str, Any]) -> Iterator[Record]:
 
 
 def _key(key: Value) -> str:
-    """As a map's key has it."""
+    """Return the key as text, as the key of a map has it."""
     return key if isinstance(key, str) else msgspec.json.encode(key, order="deterministic").decode()
 
 
 class _Logs:
-    """All keys' logs, by what ok sends and polls said of them."""
+    """The logs of all keys, as ok sends and polls show them."""
 
     def __init__(self, moved: Sequence[Moved]) -> None:
         self._numbers = Numbers()
         self._moved = moved
         self._may_have_shown = any(_polls(each.op) and not is_ok(each.op) for each in moved)
-        #: What consumers passed over: key, offset before, offset behind.
+        #: What consumers skipped: key, offset before, offset after.
         self.skips: list[tuple[str, int, int]] = []
         self.sent = [record for each in moved if is_ok(each.op) for record in each.sent]
         self.polled = [record for each in moved for record in each.polled]
         self.keys = {record.key for record in (*self.sent, *self.polled)}
         self._seen = {(record.key, self._number(record)) for record in self.polled}
-        #: Per key the offsets of acknowledged sends, in order.
+        #: For each key the offsets of acknowledged sends, in order.
         self.acknowledged: dict[str, list[int]] = {}
         for record in self.sent:
             if record.offset is not None:
@@ -181,24 +181,24 @@ class _Logs:
         return self._numbers.number(record.value)
 
     def between(self, key: str, low: int, high: int) -> int | None:
-        """The first offset of an acknowledged send strictly between two."""
+        """Return the first offset of an acknowledged send strictly between two offsets."""
         offsets = self.acknowledged.get(key, [])
         at = bisect_right(offsets, low)
         return offsets[at] if at < len(offsets) and offsets[at] < high else None
 
     def disagreements(self) -> Iterator[Finding]:
-        """Two values at one offset, and values at more offsets than they were sent."""
+        """Find two values at one offset, and values at more offsets than the number of times they were sent."""
         at: dict[tuple[str, int], Record] = {}
         places: dict[tuple[str, int], dict[int, Record]] = {}
-        told = set[tuple[str, int]]()
+        reported = set[tuple[str, int]]()
         for record in (*self.sent, *self.polled):
             if record.offset is None:
                 continue
             place = record.key, record.offset
             other = at.setdefault(place, record)
             places.setdefault((record.key, self._number(record)), {}).setdefault(record.offset, record)
-            if self._number(other) != self._number(record) and place not in told:
-                told.add(place)
+            if self._number(other) != self._number(record) and place not in reported:
+                reported.add(place)
                 steps: tuple[str, ...] = (
                     f"{describe(other.op)} has {other.value!r:.80} at offset {record.offset} of {record.key}.",
                     f"{describe(record.op)} has {record.value!r:.80} there.",
@@ -222,7 +222,7 @@ class _Logs:
                 yield Finding(about=0, anomaly="duplicate", operations=operations, steps=steps)
 
     def unsent(self) -> Iterator[Finding]:
-        """Polls of what was not sent, or was by nobody but those that failed."""
+        """Find polled values that nobody sent, or that only failed operations sent."""
         alive, failed = set[tuple[str, int]](), dict[tuple[str, int], Operation]()
         for each in self._moved:
             for record in each.sent:
@@ -231,12 +231,12 @@ class _Logs:
                     failed.setdefault(what, each.op)
                 else:
                     alive.add(what)
-        told = set[tuple[str, int]]()
+        reported = set[tuple[str, int]]()
         for record in self.polled:
             what = record.key, self._number(record)
-            if what in alive or what in told:
+            if what in alive or what in reported:
                 continue
-            told.add(what)
+            reported.add(what)
             maker = failed.get(what)
             shows = f"{describe(record.op)} shows {record.value!r:.80} at offset {record.offset} of {record.key}."
             if maker is None:
@@ -248,7 +248,7 @@ class _Logs:
                 yield Finding(about=0, anomaly="aborted-read", operations=(record.op, maker), steps=steps)
 
     def lost(self) -> tuple[list[Finding], list[Record]]:
-        """Acknowledged sends that polls went past and none showed; and those that an unanswered poll may have shown."""
+        """Find acknowledged sends that polls skipped and none showed, and those that an unanswered poll may show."""
         flaws, untold = [], []
         for record in self.sent:
             low, high = self._span.get(record.key, (0, -1))
@@ -269,7 +269,7 @@ class _Logs:
         return any(key == other and low < offset < high for other, low, high in self.skips)
 
     def passed(self) -> list[Record]:
-        """Acknowledged sends that a poll showed, or went past."""
+        """List the acknowledged sends that a poll showed or skipped."""
         return [
             record
             for record in self.sent
@@ -283,7 +283,7 @@ def _polls(op: Operation) -> bool:
 
 
 def _within(moved: Sequence[Moved], logs: _Logs) -> Iterator[Finding]:
-    """Order within one operation."""
+    """Find values out of order within one operation."""
     numbers = Numbers()
     for each in moved:
         if not is_ok(each.op):
@@ -303,14 +303,14 @@ def _within(moved: Sequence[Moved], logs: _Logs) -> Iterator[Finding]:
 
 
 def _between(operations: Sequence[Operation], moved: Sequence[Moved], logs: _Logs) -> Iterator[Finding]:
-    """Order from one operation of a process to its next."""
+    """Find values out of order between one operation of a process and its next."""
     of = {id(each.op): each for each in moved}
     position: dict[int, dict[str, Record]] = {}
     produced: dict[int, dict[str, Record]] = {}
     for op in operations:
         each = of.get(id(op))
         if each is None or (_polls(op) and not is_ok(op)):
-            # Assigned again, or perhaps set back, or moved on.
+            # A new assignment, which may start from an earlier or a later offset.
             position.pop(op.process, None)
         if each is None or not is_ok(op):
             continue
@@ -327,15 +327,15 @@ def _between(operations: Sequence[Operation], moved: Sequence[Moved], logs: _Log
 
 
 def _first_of_keys(records: Sequence[Record]) -> Iterator[Record]:
-    found: dict[str, Record] = {}
+    first: dict[str, Record] = {}
     for record in records:
         if record.offset is not None:
-            found.setdefault(record.key, record)
-    return iter(found.values())
+            first.setdefault(record.key, record)
+    return iter(first.values())
 
 
 def _step(record: Record, last: int | None, before: Operation | None, logs: _Logs, prefix: str) -> Iterator[Finding]:
-    """From offset `last` of a key to the next that was polled."""
+    """Judge one step of a consumer, from offset `last` of a key to the next one that it polled."""
     if last is None or record.offset is None:
         return
     shown = (record.op,) if before is None else (record.op, before)
@@ -353,7 +353,7 @@ def _step(record: Record, last: int | None, before: Operation | None, logs: _Log
 
 
 def _sends(sent: Sequence[Record], last: dict[str, Record], prefix: str) -> Iterator[Finding]:
-    """Offsets of one producer's sends to a key grow, since each was sent after the one before."""
+    """Find sends of one process to a key whose offsets do not grow, though each was sent after the one before."""
     last = dict(last)
     for record in sent:
         before = last.get(record.key)

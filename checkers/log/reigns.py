@@ -1,7 +1,7 @@
-"""Who led a topic partition when, by its polls: each asks one node alone, and only a leader answers, with its epoch.
+"""Who led a topic partition and when, by its polls: each poll asks one node, and only a leader answers, with its epoch.
 
-So a poll is a sample of who leads, as good as any observer's; beliefs about the partition, where nodes were asked,
-count as samples too. Epochs are leader epochs; an epoch has begun when a reply or a record first shows it.
+So a poll is a sample of who leads. Beliefs about the partition, where nodes were asked, are samples too. Epochs are
+leader epochs; an epoch has begun when a reply or a record first shows it.
 """
 
 from bisect import bisect_right
@@ -47,7 +47,7 @@ class NodeFacts:
 
 
 def reigns_of_partition(view: PartitionView, nodes: NodeFacts) -> Reigns:
-    """Who led the partition when, by its polls and by beliefs about it."""
+    """Return who led the partition and when, by its polls and by beliefs about it."""
     samples: list[Sample] = []
     impossible: list[int] = []
     for claim in (*_claims_of_polls(view, nodes), *_claims_of_beliefs(nodes.beliefs.get(view.key, []))):
@@ -77,13 +77,13 @@ def reigns_of_partition(view: PartitionView, nodes: NodeFacts) -> Reigns:
 
 
 def _claims_of_polls(view: PartitionView, nodes: NodeFacts) -> list[Sample]:
-    found: list[Sample] = []
+    samples: list[Sample] = []
     for poll in view.attempts:
         leads = poll.type is Outcome.OK
         if poll.ended_ns is None or not (leads or poll.error in NOT_LEADER):
             continue
         asked_ns = max(0, poll.invoked_ns - (0 if leads else _WORD_KEPT_NS.get(poll.error or "", 0)))
-        found.append(
+        samples.append(
             Sample(
                 index=row(poll),
                 node=poll.node,
@@ -97,7 +97,7 @@ def _claims_of_polls(view: PartitionView, nodes: NodeFacts) -> list[Sample]:
                 epoch_low=poll.epoch,
             )
         )
-    return found
+    return samples
 
 
 def _claims_of_beliefs(beliefs: list[BeliefEvent]) -> list[Sample]:

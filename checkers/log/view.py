@@ -1,4 +1,4 @@
-"""One topic partition as a history shows it: who appended what, which record was read where, what stands at the end.
+"""One topic partition in a history: who appended what, which record was read where, and what stands at the end.
 
 All reads are believed. Offsets may have gaps (control records, compaction), so "next to each other" means next in the
 final content, never one higher. The final content is what the scans read after healing, joined from offset 0 on as far
@@ -18,7 +18,7 @@ _SCAN: Final = "scan"
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """A record as a reply showed it."""
+    """One record in a reply."""
 
     offset: int
     value: int
@@ -26,7 +26,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
-    """By `at_ns` the partition's `epoch` had certainly begun, as `proof` shows."""
+    """By `at_ns` the partition's `epoch` had certainly begun; `proof` shows it."""
 
     epoch: int
     at_ns: int
@@ -34,7 +34,7 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionView:
-    """Everything about one partition; cost O(records read)."""
+    """All appends, polls and scans of one partition. Cost of making it: O(records read)."""
 
     def __init__(self, history: History, key: str, operations: list[Operation]) -> None:
         healed = history.healed_ns
@@ -62,13 +62,13 @@ class PartitionView:
         self.begun: Final = self._begun()
 
     def epoch_of(self, append: Operation) -> int | None:
-        """The epoch in which an acknowledged append was made: as its record says, else as the reply does."""
+        """Return the epoch in which an acknowledged append was made: the record's own, else that of the reply."""
         if append.position is not None and (append.position, append.value) in self.epochs:
             return self.epochs[append.position, append.value]
         return append.epoch
 
     def scan_over(self, offset: int) -> Operation | None:
-        """The scan that passed over `offset`, or ended before it at the end of the log."""
+        """Return the scan that passed over `offset`, or that ended before it at the end of the log."""
         best: Operation | None = None
         for scan in self.scans:
             if scan.value <= offset:
@@ -97,7 +97,7 @@ class PartitionView:
         self.complete = bool(self.scans) and self.covered_to >= end
 
     def _begun(self) -> list[Begun]:
-        """The earliest proof of each epoch, in the order of time; only where it is higher than every one before."""
+        """Return the earliest proof of each epoch that is higher than all before it, in the order of time."""
         proofs: list[tuple[int, int, Operation]] = []
         seen: set[int] = set()
         answered = [o for o in (*self.reads, *self.acknowledged) if o.completed_ns is not None]
@@ -123,7 +123,7 @@ class PartitionView:
 
 
 def rows_of(read: Operation) -> list[Row]:
-    """The records of a reply; a row without an epoch has that of the row before it."""
+    """Return the records of a reply; a row without an epoch has the epoch of the row before it."""
     rows: list[Row] = []
     epoch: int | None = None
     for offset, value, *stamped in read.result or ():
@@ -133,7 +133,7 @@ def rows_of(read: Operation) -> list[Row]:
 
 
 def partitions(history: History) -> list[PartitionView]:
-    """Every partition that was appended to or read, in order of its number."""
+    """List every partition that was appended to or read, by number."""
     own: dict[str, list[Operation]] = {}
     for operation in history.operations:
         if operation.key is not None and (operation.f == _APPEND or operation.f in LOG_READS):

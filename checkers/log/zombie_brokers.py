@@ -1,16 +1,15 @@
-"""Zombie brokers: a topic partition's leader that was superseded and went on, and what became of what it took and gave.
+"""Zombie brokers: superseded leaders of topic partitions that went on, and what became of their answers.
 
-The subject is the topic partition ("p0"), the epochs are its leader epochs, who led when is told by polls (see
-`checkers.log.reigns`), and reigns, claims and supersession are those of `checkers.leadership`. Told apart, per run (so
-by the run's `acks`):
+The subject is the topic partition ("p0"), and its epochs are leader epochs. Polls show who led and when
+(`checkers.log.reigns`); `checkers.facts.reigns` defines reigns, claims and supersession. Requests are sorted into:
 
-  acknowledged   an append that a superseded leader took, and whether it survived in the final content
+  acknowledged   an append that a superseded leader acknowledged, and whether it survived in the final content
   fenced         an append that it refused
-  read           a poll that it answered, stale when a record acknowledged under a newer leader was missing from it, and
-                 whether what it showed vanished
+  read           a poll that it answered; stale if it lacks a record acknowledged under a newer leader; and whether the
+                 records in it vanished
 
-It *acted* when what it acknowledged, or showed as committed, is gone. Reads of a superseded leader may be stale on
-every Kafka; that is a figure. For brokers cut off from every majority of voters: how long they went on.
+A superseded leader *acted* if what it acknowledged, or showed as committed, is gone. Its reads may be stale on every
+Kafka: that is a figure. Brokers that were cut off from every majority of voters have figures on how long they went on.
 """
 
 from bisect import bisect_left, bisect_right
@@ -34,7 +33,8 @@ from fencepost.checkers.log.standing import ZOMBIE, judged_as
 from fencepost.checkers.log.view import PartitionView, partitions
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict, in_words
-from fencepost.harness.verdict.figures import BrokerDeeds, CutBroker, PartitionReign, plain
+from fencepost.harness.verdict.figure_rows import BrokerDeeds, ClaimedSpan, PartitionReign
+from fencepost.harness.verdict.figures import ClaimFigures, ZombieBrokerFigures
 
 CHECKER: Final = "zombie-brokers"
 EXPOSURE_OF: Final = "operations asked of a superseded partition leader"
@@ -53,11 +53,11 @@ class Stale(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deeds(msgspec.Struct, kw_only=True):
-    """What one superseded leader of a partition did from then on."""
+    """The requests that one superseded leader of a partition got, and what it did with them."""
 
     key: str
     reign: Reign
-    asked: list[Operation] = []
+    requests: list[Operation] = []
     acknowledged: list[Operation] = []
     survived: list[Operation] = []
     fenced: list[Operation] = []
@@ -66,29 +66,35 @@ class Deeds(msgspec.Struct, kw_only=True):
     stale: list[Stale] = []
     findings: list[Finding] = []
 
-    def found(self, anomaly: str) -> list[Operation]:
-        """The operations that a finding of this name is about."""
+    def shown_by(self, anomaly: str) -> list[Operation]:
+        """List the operations that the findings of this name are about."""
         return [finding.operations[0] for finding in self.findings if finding.anomaly == anomaly]
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """One verdict over all partitions. Cost: O(n log n)."""
+    """Judge the superseded leaders of all partitions.
+
+    Returns:
+        One verdict. Each operation that was sent to a superseded leader of a partition tested the guarantee.
+
+    Cost: O(n log n) for n operations.
+    """
     node_facts = NodeFacts(history)
     marks = Landmarks(history)
     views = partitions(history)
     reigns = {view.key: reigns_of_partition(view, node_facts) for view in views}
     deeds = [one for view in views for one in find_deeds(history, view, reigns[view.key])]
-    found = [finding for one in deeds for finding in one.findings]
-    asked = [operation for one in deeds for operation in one.asked]
+    findings = [finding for one in deeds for finding in one.findings]
+    requests = [operation for one in deeds for operation in one.requests]
     return [
         Findings(
             checker=CHECKER,
             guarantee=judged_as(ZOMBIE, facts),
-            found=found,
-            broken=f"a superseded partition leader acted: {in_words(Counter(f.anomaly for f in found))}",
-            exposed=rows(asked),
+            findings=findings,
+            broken=f"a superseded partition leader acted: {in_words(Counter(f.anomaly for f in findings))}",
+            exposed=rows(requests),
             exposure_of=EXPOSURE_OF,
-            kept=f"of {len(asked)} {EXPOSURE_OF} none had an effect that was lost",
+            kept=f"of {len(requests)} {EXPOSURE_OF} none had an effect that was lost",
             rules=(
                 rule(
                     "lost-acknowledgement",
@@ -101,16 +107,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
                     "no superseded partition leader answered a poll",
                 ),
             ),
-            shown=found[:_WITNESSES_MAX],
-            figures={
-                "acks": str(facts.options.get("acks", "all")),
-                **_claims(reigns, marks),
-                **{name: len(own) for name, own in _counted(deeds).items()},
-                "reads_stale_ns_max": max((s.age_ns for one in deeds for s in one.stale), default=0),
-                BrokerDeeds.figure: plain([_deed(one, marks) for one in deeds if one.asked][:_SHOWN_MAX]),
-                CutBroker.figure: plain(cut_brokers(history, facts, views, reigns, marks)[:_SHOWN_MAX]),
-                **_who_led(views, reigns, marks),
-            },
+            shown=findings[:_WITNESSES_MAX],
+            figures=_figures(history, facts, views, reigns, deeds, marks),
             evidence={**_evidence(reigns, deeds, marks), **_partition_rows(views, reigns)},
         ).verdict(facts)
     ]
@@ -124,7 +122,7 @@ def find_deeds(history: History, view: PartitionView, reigns: Reigns) -> list[De
     for operation in sorted((*view.appends, *view.attempts), key=lambda o: o.invoked_ns):
         of_node.setdefault(operation.node, []).append(operation)
     newer = _NewerAppends(view)
-    found = []
+    of_reigns = []
     for reign in reigns.reigns:
         begin, own = reign.superseded, of_node.get(reign.node, [])
         if begin is None:
@@ -135,21 +133,21 @@ def find_deeds(history: History, view: PartitionView, reigns: Reigns) -> list[De
         last = bisect_right(own, max(end_ns, reign.last_ns), key=lambda o: o.invoked_ns)
         for operation in own[first:last]:
             _judge(deeds, view, operation, newer)
-        found.append(deeds)
-    return found
+        of_reigns.append(deeds)
+    return of_reigns
 
 
 def _judge(deeds: Deeds, view: PartitionView, op: Operation, newer: "_NewerAppends") -> None:
     reign = deeds.reign
-    asked = op.invoked_ns <= reign.last_ns
+    in_reign = op.invoked_ns <= reign.last_ns
     epoch = view.epoch_of(op) if op.f == "append" else op.epoch
     done_ns = op.completed_ns
     served = op.type is Outcome.OK and done_ns is not None
     # A stamp says it exactly; without one, a later claim of the same epoch does.
     served = served and (epoch == reign.epoch or (epoch is None and done_ns is not None and done_ns < reign.last_ns))
-    if not (asked or served) or (op.type is Outcome.OK and not served):
+    if not (in_reign or served) or (op.type is Outcome.OK and not served):
         return
-    deeds.asked.append(op)
+    deeds.requests.append(op)
     if op.f == "append":
         _judge_append(deeds, view, op, served=served)
     elif served:
@@ -200,14 +198,14 @@ def _acted(view: PartitionView, reign: Reign, op: Operation, anomaly: str, *, go
 
 
 class _NewerAppends:
-    """Acknowledged appends of epochs above a given one, by offset, with the earliest to be completed from there on."""
+    """The acknowledged appends above an epoch, by offset, with the earliest completion from each offset on."""
 
     def __init__(self, view: PartitionView) -> None:
         self._view = view
         self._tables: dict[int, tuple[list[int], list[Operation]]] = {}
 
     def missed(self, epoch: int, read: Operation) -> Operation | None:
-        """Of the records behind `read`'s high watermark that were acknowledged before it was sent, the first one."""
+        """Return the first record behind `read`'s high watermark that was acknowledged before `read` was sent."""
         if read.position is None:
             return None
         if epoch not in self._tables:
@@ -235,7 +233,7 @@ class _NewerAppends:
 
 
 def _counted(deeds: list[Deeds]) -> dict[str, list[Operation]]:
-    """What is counted over all partitions, by the name of its figure."""
+    """Map the names of figures to what they count over all partitions."""
 
     def every(chosen: Callable[[Deeds], Iterable[Operation]]) -> list[Operation]:
         return [operation for one in deeds for operation in chosen(one)]
@@ -243,24 +241,43 @@ def _counted(deeds: list[Deeds]) -> dict[str, list[Operation]]:
     return {
         "appends_acknowledged": every(lambda d: d.acknowledged),
         "appends_survived": every(lambda d: d.survived),
-        "appends_lost": every(lambda d: d.found("lost-acknowledgement")),
+        "appends_lost": every(lambda d: d.shown_by("lost-acknowledgement")),
         "appends_fenced": every(lambda d: d.fenced),
         "appends_unknown": every(lambda d: d.unknown),
         "reads_answered": every(lambda d: d.reads),
         "reads_stale": every(lambda d: (s.read for s in d.stale)),
-        "reads_vanished": every(lambda d: d.found("vanished-read")),
+        "reads_vanished": every(lambda d: d.shown_by("vanished-read")),
     }
 
 
-def _claims(reigns: dict[str, Reigns], marks: Landmarks) -> dict[str, Any]:
+def _figures(
+    history: History,
+    facts: Facts,
+    views: list[PartitionView],
+    reigns: dict[str, Reigns],
+    deeds: list[Deeds],
+    marks: Landmarks,
+) -> ZombieBrokerFigures:
     claims = {key: claim_figures(own, marks) for key, own in reigns.items()}
-    spans = [{"partition": key, **span} for key, own in claims.items() for span in own["claimed"]]
-    return {
-        "superseded_leaders": sum(own["claimed_count"] for own in claims.values()),
-        "superseded_for_ns_max": max((own["claimed_ns_max"] for own in claims.values()), default=0),
-        "two_leaders_ns": sum(own["two_leaders_ns"] for own in claims.values()),
-        "claimed": sorted(spans, key=lambda span: -span["length_ns"])[:_SHOWN_MAX],
-    }
+    counted = {**_counted(deeds), **_partition_rows(views, reigns)}
+    counts: dict[str, Any] = {name: len(own) for name, own in counted.items()}
+    return ZombieBrokerFigures(
+        acks=str(facts.options.get("acks", "all")),
+        superseded_leaders=sum(own.claimed_count for own in claims.values()),
+        superseded_for_ns_max=max((own.claimed_ns_max for own in claims.values()), default=0),
+        two_leaders_ns=sum(own.two_leaders_ns for own in claims.values()),
+        claimed=_longest_claims(claims),
+        **counts,
+        reads_stale_ns_max=max((s.age_ns for one in deeds for s in one.stale), default=0),
+        deeds=tuple([_deed(one, marks) for one in deeds if one.requests][:_SHOWN_MAX]),
+        cut_brokers=tuple(cut_brokers(history, facts, views, reigns, marks)[:_SHOWN_MAX]),
+        reigns=_changed_reigns(views, reigns, marks),
+    )
+
+
+def _longest_claims(claims: dict[str, ClaimFigures]) -> tuple[ClaimedSpan, ...]:
+    spans = [msgspec.structs.replace(span, partition=key) for key, own in claims.items() for span in own.claimed]
+    return tuple(sorted(spans, key=lambda span: -span.length_ns)[:_SHOWN_MAX])
 
 
 def _evidence(reigns: dict[str, Reigns], deeds: list[Deeds], marks: Landmarks) -> dict[str, Rows]:
@@ -279,21 +296,20 @@ def _evidence(reigns: dict[str, Reigns], deeds: list[Deeds], marks: Landmarks) -
 
 
 def _deed(deeds: Deeds, marks: Landmarks) -> BrokerDeeds:
-    """One superseded leader's, as a row."""
+    """Lay out the deeds of one superseded leader as a row."""
     reign, begin = deeds.reign, deeds.reign.superseded
     assert begin is not None
     last = max(reign.samples, key=lambda s: s.lo_ns)
     stalest = max(deeds.stale, key=lambda s: s.age_ns, default=None)
     counted = {
-        "asked": deeds.asked,
         "acknowledged": deeds.acknowledged,
         "survived": deeds.survived,
-        "lost": deeds.found("lost-acknowledgement"),
+        "lost": deeds.shown_by("lost-acknowledgement"),
         "fenced": deeds.fenced,
         "unknown": deeds.unknown,
         "reads": deeds.reads,
         "stale_reads": [s.read for s in deeds.stale],
-        "vanished_reads": deeds.found("vanished-read"),
+        "vanished_reads": deeds.shown_by("vanished-read"),
     }
     return BrokerDeeds(
         partition=deeds.key,
@@ -303,6 +319,7 @@ def _deed(deeds: Deeds, marks: Landmarks) -> BrokerDeeds:
         superseded_by=begin.epoch,
         superseded_ns=begin.at_ns,
         claimed_for_ns=max(0, reign.last_ns - begin.at_ns),
+        requests=len(deeds.requests),
         **{name: len(own) for name, own in counted.items()},
         stale_ns_max=0 if stalest is None else stalest.age_ns,
         events={
@@ -310,26 +327,23 @@ def _deed(deeds: Deeds, marks: Landmarks) -> BrokerDeeds:
             "superseded_by": (begin.event,),
             "superseded_ns": (begin.event,),
             "claimed_for_ns": (begin.event, *marks.since(last)) if reign.claimed else (),
+            "asked": rows(deeds.requests),
             **{name: rows(own) for name, own in counted.items()},
             "stale_ns_max": () if stalest is None else (row(stalest.missed), stalest.read.invoke_index),
         },
     )
 
 
-def _who_led(views: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks) -> dict[str, Any]:
-    """Every reign of the partitions that had more than one leader or epoch; the quiet ones are only counted."""
-    counted = _partition_rows(views, reigns)
+def _changed_reigns(
+    views: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks
+) -> tuple[PartitionReign, ...]:
+    """Return every reign of the partitions with more than one leader or epoch; other partitions are only counted."""
     changed = [view.key for view in views if len(reigns[view.key].reigns) > 1]
-    return {
-        **{name: len(own) for name, own in counted.items()},
-        PartitionReign.figure: plain(
-            _reign(key, own, marks) for key in changed[:_PARTITIONS_MAX] for own in reigns[key].reigns
-        ),
-    }
+    return tuple(_reign(key, own, marks) for key in changed[:_PARTITIONS_MAX] for own in reigns[key].reigns)
 
 
 def _partition_rows(views: list[PartitionView], reigns: dict[str, Reigns]) -> dict[str, Rows]:
-    """For each partition that is counted, the first row that names it."""
+    """Return, for each partition that is counted, the first row that names it."""
     changed = [view for view in views if len(reigns[view.key].reigns) > 1]
     quiet = [view for view in views if len(reigns[view.key].reigns) <= 1]
     return {

@@ -1,9 +1,9 @@
 """How long a node without a vote stayed with a superseded controller, and how old its answers were meanwhile.
 
-A broker that is asked who leads the quorum hands the question on, so its answer names whom it is attached to. While the
-controller that it is attached to can commit nothing, it may not answer at all. So two figures are given for every
-epoch that began: how long after that it certainly still named an older one, and when it first named the new one (or a
-later one), silence included.
+A broker passes on the question who leads the quorum, so its answer names the controller that it is attached to. While
+that controller can commit nothing, the broker may not answer at all. So there are two figures for every epoch that
+began: how long after that the broker certainly still named an older one, and when it first named the new or a later
+one; the second includes silence.
 """
 
 from typing import Final
@@ -14,14 +14,14 @@ from fencepost.checkers.findings.words import duration
 from fencepost.checkers.metadata.staleness import Staleness
 from fencepost.harness.history import BeliefEvent, Claim, History
 from fencepost.harness.verdict import Facts
-from fencepost.harness.verdict.figures import Attachment
+from fencepost.harness.verdict.figure_rows import Attachment
 
-#: Shorter than this a broker is told to follow at once: questions come 10 times a second, and answers take their time.
+#: A broker that follows within this time follows at once: it is asked 10 times a second, and answers take time.
 AT_ONCE_NS: Final = 500_000_000
 
 
 def attached_words(attachment: Attachment) -> str:
-    """One sentence for the report."""
+    """Return one sentence about an attachment for the report."""
     broker, leader, epoch = attachment.broker, attachment.leader, attachment.epoch
     if attachment.followed_ns is None:
         how = f"broker {broker} never followed in this run"
@@ -40,19 +40,19 @@ def attached_words(attachment: Attachment) -> str:
 
 
 def epoch_subject(history: History) -> str | None:
-    """The subject whose claims name their epochs; None when none does."""
-    told = {e.subject for e in history.events if type(e) is BeliefEvent and e.epoch is not None}
-    return next((subject for subject in subjects(history) if subject in told), None)
+    """Return the subject whose claims name their epochs; None if no claim does."""
+    named = {e.subject for e in history.events if type(e) is BeliefEvent and e.epoch is not None}
+    return next((subject for subject in subjects(history) if subject in named), None)
 
 
 def attachments(history: History, facts: Facts, reigns: Reigns, subject: str, stale: Staleness) -> list[Attachment]:
-    """One for each node without a vote and each epoch that began while it was asked; in the order of time."""
-    asked: dict[str, list[BeliefEvent]] = {}
+    """Return one attachment for each node without a vote and each epoch that began while it was asked, by time."""
+    answers: dict[str, list[BeliefEvent]] = {}
     for event in history.events:
         if type(event) is BeliefEvent and event.subject == subject and event.node not in facts.voters:
-            asked.setdefault(event.node, []).append(event)
-    found = []
-    for broker, beliefs in asked.items():
+            answers.setdefault(event.node, []).append(event)
+    attached = []
+    for broker, beliefs in answers.items():
         of_broker = Staleness(
             stale=[s for s in stale.stale if s.read.node == broker],
             undecided=[read for read in stale.undecided if read.node == broker],
@@ -60,12 +60,12 @@ def attachments(history: History, facts: Facts, reigns: Reigns, subject: str, st
         for begin in reigns.begins:
             one = _attachment(broker, beliefs, begin, of_broker)
             if one is not None:
-                found.append(one)
-    return sorted(found, key=lambda a: (a.from_ns, a.broker))
+                attached.append(one)
+    return sorted(attached, key=lambda a: (a.from_ns, a.broker))
 
 
 def _attachment(broker: str, beliefs: list[BeliefEvent], begin: Begin, stale: Staleness) -> Attachment | None:
-    """None when the broker named no older epoch before: there was nothing to be attached to."""
+    """Return how long one broker stayed with an older epoch; None if it named no older epoch before."""
     epoch, from_ns = begin.epoch, begin.at_ns
     answers = sorted(
         (b for b in beliefs if b.claims is not Claim.SILENT and b.epoch is not None), key=lambda b: b.answered_ns

@@ -62,7 +62,7 @@ class Changes:
             self._by_key.setdefault(change.operation.key, []).append(change)
 
     def shown(self, read: Operation) -> Change | None:
-        """The change that an answer shows; None for what was there before the run."""
+        """Return the change that an answer shows; None if its state is from before the run."""
         return self._by_value.get((read.key, read.result))
 
     def last_by(self, read: Operation) -> int | None:
@@ -93,7 +93,7 @@ def _change(alter: Operation, seen: Operation | None, direct: frozenset[str]) ->
 
 
 def completed(operation: Operation) -> int:
-    """When an answered operation was answered."""
+    """Return the time of the answer to an operation that was answered."""
     assert operation.completed_ns is not None
     return operation.completed_ns
 
@@ -108,7 +108,7 @@ class Incarnations:
                 self._times.setdefault(event.node, []).append(event.time_ns)
 
     def of(self, operation: Operation) -> int | None:
-        """A number that is the same within one run of the server; None when it was restarted in between."""
+        """Return a number that is the same within one run of the server; None if it was restarted in between."""
         times = self._times.get(operation.node, [])
         before = sum(at_ns <= operation.invoked_ns for at_ns in times)
         after = sum(at_ns <= completed(operation) for at_ns in times)

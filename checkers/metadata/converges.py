@@ -25,24 +25,30 @@ _Answers = dict[tuple[str, str | None], dict[str, Operation]]
 
 
 def judge(history: History, changes: Changes, facts: Facts, *, checker: str) -> Verdict:
-    """Cost: O(n)."""
+    """Judge whether all nodes gave the same answers in the final phase.
+
+    Returns:
+        `invalid` if two answers at one offset of the log differ; `unknown` if a node still lags or gave no answer.
+
+    Cost: O(n) for n operations.
+    """
     final = history.phases.get(PhaseName.FINAL)
-    asked = [o for o in history.operations if final and o.f in ("describe", "exists") and o.invoked_ns >= final[0]]
+    questions = [o for o in history.operations if final and o.f in ("describe", "exists") and o.invoked_ns >= final[0]]
     answers: _Answers = {}
-    for read in sorted((o for o in asked if o.type is Outcome.OK), key=completed):
+    for read in sorted((o for o in questions if o.type is Outcome.OK), key=completed):
         answers.setdefault((read.f, read.key), {})[read.node] = read
     compared = {question: last for question, last in answers.items() if len(last) > 1}
     differing = {
         question: last for question, last in compared.items() if len({repr(read.result) for read in last.values()}) > 1
     }
-    silent = _silent(asked)
+    silent = _silent(questions)
     seen = _propagation(changes)
-    found = _contradictions(changes)
+    findings = _contradictions(changes)
     return Findings(
         checker=checker,
         guarantee=GUARANTEE,
-        found=found,
-        broken=f"{len(found)} answers at one offset differ",
+        findings=findings,
+        broken=f"{len(findings)} answers at one offset differ",
         doubt=_doubt(compared, differing, silent),
         exposed=tuple(max(rows(last.values())) for last in compared.values()),
         exposure_of=EXPOSURE_OF,
@@ -70,10 +76,10 @@ def _doubt(compared: _Answers, differing: _Answers, silent: list[str]) -> Doubt 
     return Doubt(Cause.UNDECIDED, _slow(differing, silent)) if differing or silent else None
 
 
-def _silent(asked: list[Operation]) -> list[str]:
-    """Nodes that were asked for their view and gave none, though they have one."""
+def _silent(questions: list[Operation]) -> list[str]:
+    """List the nodes that have a view, were asked for it and gave no answer."""
     nodes: dict[str, bool] = {}
-    for read in asked:
+    for read in questions:
         if read.f == "describe" and not (read.type is Outcome.FAIL and read.error in _NO_VIEW):
             nodes[read.node] = nodes.get(read.node, False) or read.type is Outcome.OK
     return [node for node, answered in nodes.items() if not answered]
@@ -83,8 +89,8 @@ def _slow(differing: _Answers, silent: list[str]) -> str:
     parts = []
     if differing:
         (f, key), last = next(iter(differing.items()))
-        said = ", ".join(f"{node}: {read.result!r}" for node, read in sorted(last.items()))
-        parts.append(f"{len(differing)} answers differ between nodes at the end, the first {f} of {key} ({said})")
+        answers = ", ".join(f"{node}: {read.result!r}" for node, read in sorted(last.items()))
+        parts.append(f"{len(differing)} answers differ between nodes at the end, the first {f} of {key} ({answers})")
     if silent:
         parts.append(f"{', '.join(silent)} answered no more")
     return "; ".join(parts)
@@ -101,23 +107,23 @@ def _row(question: tuple[str, str | None], last: dict[str, Operation]) -> dict[s
 
 def _contradictions(changes: Changes) -> list[Finding]:
     first: dict[tuple[str | None, int], Operation] = {}
-    found: dict[tuple[str | None, int], Finding] = {}
+    findings: dict[tuple[str | None, int], Finding] = {}
     for read in changes.reads:
         if read.position is None:
             continue
         place = read.key, read.position
         other = first.setdefault(place, read)
-        if _name(other.result) != _name(read.result) and place not in found:
+        if _name(other.result) != _name(read.result) and place not in findings:
             steps = (
                 f"{other.node} answered that {read.key} is {other.result!r}, as of offset {read.position}.",
                 f"{read.node} answered that it is {read.result!r}, as of the same offset.",
             )
-            found[place] = Finding(anomaly="two-views-of-one-offset", operations=(other, read), steps=steps)
-    return list(found.values())
+            findings[place] = Finding(anomaly="two-views-of-one-offset", operations=(other, read), steps=steps)
+    return list(findings.values())
 
 
 def _at_one_offset(changes: Changes) -> int:
-    """Answers about a setting at an offset that an earlier answer about it names, too."""
+    """Count the answers about a setting at an offset that an earlier answer about the setting also names."""
     placed = [(read.key, read.position) for read in changes.reads if read.position is not None]
     return len(placed) - len(set(placed))
 
@@ -127,7 +133,7 @@ def _name(value: Value) -> str:
 
 
 def _propagation(changes: Changes) -> dict[str, tuple[int, Rows]]:
-    """For the newest acknowledged change that was read: how long after its acknowledgement each node showed it."""
+    """Return how many ns after its acknowledgement each node showed the newest acknowledged change that was read."""
     acknowledged = [c for key in changes.keys for c in changes.of(key) if c.acknowledged and c.seen_by is not None]
     if not acknowledged:
         return {}

@@ -1,12 +1,14 @@
 """Is every acknowledged change in every final view, unless a later change overwrote it?
 
-A view may lag for as long as it likes, so an answer proves a loss only where it cannot be old: when the same server had
-shown, `PUBLISHED_NS` before and in the final phase, a change Y that was invoked after X had taken effect. One log
-orders all changes, so X stands before Y in it, and a view that holds Y holds X or something later. The margin is for
-nodes that publish what they learn piece by piece, one setting after the other.
+A view may lag for any time, so an answer proves that change X was lost only if the answer cannot be old. That is so if
+the same server had shown, in the final phase and at least `PUBLISHED_NS` before, a change Y that was invoked after X
+had taken effect. One log orders all changes, so X stands before Y, and a view that holds Y holds X or something later.
+The margin of time allows for nodes that publish what they learn one setting after the other.
 
-Names are asked of the controller in charge, whoever the question was sent to: a name is lost when the last answer of
-every node denies it, and one of these nodes is a controller, and no broker, that had so shown a later name.
+Questions about names are passed on to the controller in charge. So a name is lost if the last answer of every node
+denies it, and one of these nodes is a controller, and no broker, that had shown a later name in this way.
+
+Only changes that something could have taken away count as tests (`metadata.risk`).
 """
 
 from bisect import bisect_left
@@ -20,12 +22,16 @@ from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.checkers.metadata.changes import Change, Changes, Incarnations, completed, direct_nodes
+from fencepost.checkers.metadata.risk import LACKS, Risk
 from fencepost.harness.history import History, Operation, Outcome, PhaseName
 from fencepost.harness.verdict import Cause, Facts, Verdict
 
 GUARANTEE: Final = "metadata-durable"
-EXPOSURE_OF: Final = "acknowledged changes that a final view, proven to be later, had to show"
+EXPOSURE_OF: Final = "acknowledged changes that something disturbed, and that a later final view had to show"
 PUBLISHED_NS: Final = 1_000_000_000
+
+#: The operation by which a change was put to the test, and the change.
+_Due = tuple[Operation, Operation]
 
 
 class _Evidence(msgspec.Struct, frozen=True):
@@ -36,27 +42,43 @@ class _Evidence(msgspec.Struct, frozen=True):
 
 
 def judge(history: History, changes: Changes, incarnations: Incarnations, facts: Facts, *, checker: str) -> Verdict:
-    """Cost: O(n log n)."""
+    """Judge "metadata-durable" by the answers of the final phase.
+
+    Args:
+        history: one run with a final phase.
+        changes: its changes of settings, with when each had certainly taken effect.
+        incarnations: which run of a server answered.
+        facts: voters, and the faults that the plan asks for.
+        checker: the name that stands in the verdict.
+
+    Returns:
+        A verdict that is `unknown` if nothing was read in the final phase, or if nothing disturbed a change.
+
+    Cost: O(n log n) for n operations.
+    """
     final = _final(history, history.operations)
     findings = [*_refused_but_shown(changes)]
-    lost, exposed = _settings(final, changes, incarnations)
-    lost_names, exposed_names = _names(history, final, incarnations, facts)
+    lost, due = _settings(final, changes, incarnations)
+    lost_names, due_names = _names(history, final, incarnations, facts)
     findings += [*lost, *lost_names]
-    exposed += exposed_names
+    due += due_names
+    risk = Risk(history, facts)
+    exposed = [answer for answer, change in due if risk.runs(change)]
+    lacks = LACKS if due else "no final view was proven to be late enough"
     acknowledged = sum(o.type is Outcome.OK for o in history.operations if o.f in ("alter", "create"))
     return Findings(
         checker=checker,
         guarantee=GUARANTEE,
-        found=findings,
+        findings=findings,
         broken=f"{len(findings)} acknowledged changes are missing, or refused ones took effect",
         doubt=None if final else Doubt(Cause.NO_EXPOSURE, "nothing was read in the final phase"),
         exposed=rows(exposed),
         exposure_of=EXPOSURE_OF,
-        untested="no final view was proven to be late enough to miss anything",
+        untested=lacks,
         kept=f"{acknowledged} acknowledged changes: none is missing from a final view",
         rules=(
-            rule("lost-acknowledged-change", len(exposed), "no final view was proven to be late enough"),
-            rule("views-contradict", len(exposed), "no final view was proven to be late enough"),
+            rule("lost-acknowledged-change", len(exposed), lacks),
+            rule("views-contradict", len(exposed), lacks),
             rule(
                 "refused-change-took-effect",
                 sum(o.f == "alter" and o.type is Outcome.FAIL for o in history.operations),
@@ -68,16 +90,16 @@ def judge(history: History, changes: Changes, incarnations: Incarnations, facts:
 
 
 def _final(history: History, operations: list[Operation]) -> list[Operation]:
-    """Answered reads of the final phase, in the order of invocation."""
+    """List the answered reads of the final phase, in the order of invocation."""
     phase = history.phases.get(PhaseName.FINAL)
     if phase is None:
         return []
-    asked = (o for o in operations if o.f in ("describe", "exists") and o.type is Outcome.OK)
-    return [o for o in asked if phase[0] <= o.invoked_ns < phase[1]]
+    reads = (o for o in operations if o.f in ("describe", "exists") and o.type is Outcome.OK)
+    return [o for o in reads if phase[0] <= o.invoked_ns < phase[1]]
 
 
 def _counted(history: History, changes: Changes) -> dict[str, Rows]:
-    """How changes ended, and how many of those without an answer were seen: the rows of each."""
+    """Return the rows of changes by how they ended, and of the unanswered ones that were seen."""
     counted: dict[str, Rows] = {}
     for f in ("alter", "create"):
         for outcome in (Outcome.OK, Outcome.FAIL, Outcome.INFO):
@@ -91,7 +113,7 @@ def _counted(history: History, changes: Changes) -> dict[str, Rows]:
 
 
 def _refused_but_shown(changes: Changes) -> list[Finding]:
-    found = []
+    findings = []
     for key in changes.keys:
         for change in changes.of(key):
             alter, read = change.operation, change.seen_by
@@ -101,14 +123,12 @@ def _refused_but_shown(changes: Changes) -> list[Finding]:
                 f"{alter.node} refused to set {key} to {alter.value!r} ({alter.error}).",
                 f"{read.node} shows it nevertheless.",
             )
-            found.append(Finding(anomaly="refused-change-took-effect", operations=(alter, read), steps=steps))
-    return found
+            findings.append(Finding(anomaly="refused-change-took-effect", operations=(alter, read), steps=steps))
+    return findings
 
 
-def _settings(
-    final: list[Operation], changes: Changes, incarnations: Incarnations
-) -> tuple[list[Finding], list[Operation]]:
-    """What was lost, and the answers that had to show an acknowledged change."""
+def _settings(final: list[Operation], changes: Changes, incarnations: Incarnations) -> tuple[list[Finding], list[_Due]]:
+    """Return what was lost, and the answers that had to show a change."""
     required = {key: _Required(changes.of(key)) for key in changes.keys}
     servers: dict[tuple[str, int], list[Operation]] = {}
     for read in final:
@@ -116,7 +136,7 @@ def _settings(
         if incarnation is not None:
             servers.setdefault((read.node, incarnation), []).append(read)
     findings: list[Finding] = []
-    exposed: list[Operation] = []
+    answered: list[_Due] = []
     newest_elsewhere = {(read.key, read.result): read for read in final if read.f == "describe"}
     for reads in servers.values():
         evidence = _evidence(reads, {r.invoke_index: c for r in reads if (c := changes.shown(r)) is not None})
@@ -126,15 +146,15 @@ def _settings(
             due = required[read.key].by(proof.change.invoked_ns) if proof and read.key in required else None
             if proof is None or due is None:
                 continue
-            exposed.append(read)
+            answered.append((read, due.operation))
             last_by_ns = changes.last_by(read)
             if last_by_ns is not None and last_by_ns < due.invoked_ns:
                 findings.append(_lost(read, due, proof, newest_elsewhere.get((read.key, due.operation.value))))
-    return findings, exposed
+    return findings, answered
 
 
 class _Required:
-    """Of one setting: the change with the latest invocation among those that had taken effect by some time."""
+    """The newest change of one setting among those that had taken effect by some time; newest by invocation."""
 
     def __init__(self, changes: list[Change]) -> None:
         effective = sorted((c for c in changes if c.first_by_ns is not None), key=lambda c: c.first_by_ns or 0)
@@ -145,35 +165,35 @@ class _Required:
             self._newest.append(change if change.invoked_ns >= best.invoked_ns else best)
 
     def by(self, at_ns: int) -> Change | None:
-        """What a view that holds everything of before `at_ns` must show, or something later."""
+        """Return what a view that holds everything from before `at_ns` must show, if it shows nothing later."""
         count = bisect_left(self._times, at_ns)
         return self._newest[count - 1] if count else None
 
 
 def _evidence(reads: list[Operation], shown: dict[int, Change]) -> list[_Evidence]:
-    """One server's answers by completion, each with the latest change shown up to then."""
-    found: list[_Evidence] = []
+    """List one server's answers by completion, each with the latest change that it had shown by then."""
+    evidence: list[_Evidence] = []
     for read in sorted(reads, key=completed):
         change = shown.get(read.invoke_index)
         if change is None:
             continue
-        if found and found[-1].change.invoked_ns >= change.invoked_ns:
+        if evidence and evidence[-1].change.invoked_ns >= change.invoked_ns:
             continue
-        found.append(_Evidence(read, change.operation))
-    return found
+        evidence.append(_Evidence(read, change.operation))
+    return evidence
 
 
 def _proof(evidence: list[_Evidence], read: Operation) -> _Evidence | None:
-    """The best evidence of what the server held when `read` was asked of it."""
+    """Return the latest evidence of what the server held when it was asked for `read`; None without any."""
     before = [e for e in evidence if completed(e.read) + PUBLISHED_NS <= read.invoked_ns]
     return before[-1] if before else None
 
 
 def _lost(read: Operation, due: Change, proof: _Evidence, elsewhere: Operation | None) -> Finding:
     change = due.operation
-    had = "acknowledged" if due.acknowledged else "unanswered, but seen"
+    standing = "acknowledged" if due.acknowledged else "unanswered, but seen"
     steps = [
-        f"Process {change.process} set {read.key} to {change.value!r} through {change.node}: {had}.",
+        f"Process {change.process} set {read.key} to {change.value!r} through {change.node}: {standing}.",
         f"After that process {proof.change.process} set {proof.change.key} to {proof.change.value!r}, and {read.node} "
         f"showed it: so its view held everything up to there.",
         f"{duration(read.invoked_ns - completed(proof.read))} later {read.node} answered that {read.key} is "
@@ -192,27 +212,27 @@ def _lost(read: Operation, due: Change, proof: _Evidence, elsewhere: Operation |
 
 def _names(
     history: History, final: list[Operation], incarnations: Incarnations, facts: Facts
-) -> tuple[list[Finding], list[Operation]]:
-    """What was lost, and the acknowledged creations that a final answer had to show."""
-    taken: dict[str | None, Operation] = {}
-    first_asked: dict[str | None, Operation] = {}
+) -> tuple[list[Finding], list[_Due]]:
+    """Return what was lost, and the acknowledged creations that a final answer had to show."""
+    acknowledged: dict[str | None, Operation] = {}
+    first_request: dict[str | None, Operation] = {}
     for create in (o for o in history.operations if o.f == "create" and o.type is not Outcome.FAIL):
-        first_asked.setdefault(create.key, create)
+        first_request.setdefault(create.key, create)
         if create.type is Outcome.OK:
-            taken.setdefault(create.key, create)
+            acknowledged.setdefault(create.key, create)
     direct = direct_nodes(facts)
     answers: dict[str | None, dict[str, Operation]] = {}
     evidence: dict[tuple[str, int], list[_Evidence]] = {}
     for read in sorted((o for o in final if o.f == "exists"), key=completed):
         answers.setdefault(read.key, {})[read.node] = read
-        asked, incarnation = first_asked.get(read.key), incarnations.of(read)
-        if read.result is not None and asked is not None and incarnation is not None and read.node in direct:
+        request, incarnation = first_request.get(read.key), incarnations.of(read)
+        if read.result is not None and request is not None and incarnation is not None and read.node in direct:
             own = evidence.setdefault((read.node, incarnation), [])
-            if not own or own[-1].change.invoked_ns < asked.invoked_ns:
-                own.append(_Evidence(read, asked))
+            if not own or own[-1].change.invoked_ns < request.invoked_ns:
+                own.append(_Evidence(read, request))
     findings: list[Finding] = []
-    exposed: list[Operation] = []
-    for name, create in taken.items():
+    answered: list[_Due] = []
+    for name, create in acknowledged.items():
         last = answers.get(name, {})
         proofs = []
         for read in last.values():
@@ -220,10 +240,10 @@ def _names(
             proof = None if incarnation is None else _proof(evidence.get((read.node, incarnation), []), read)
             if proof is not None and completed(create) < proof.change.invoked_ns:
                 proofs.append((proof, read))
-        exposed += [create] if proofs else []
+        answered += [(create, create)] if proofs else []
         if proofs and all(read.result is None for read in last.values()):
             findings.append(_lost_name(create, *proofs[0], denied_by=tuple(last)))
-    return findings, exposed
+    return findings, answered
 
 
 def _lost_name(create: Operation, proof: _Evidence, read: Operation, *, denied_by: tuple[str, ...]) -> Finding:

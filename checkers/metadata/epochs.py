@@ -19,24 +19,33 @@ ANOMALY: Final = "epoch-went-back"
 
 
 def judge(history: History, facts: Facts, *, checker: str) -> Verdict:
-    """Cost: O(n log n)."""
+    """Judge whether the epochs in one server's claims only grow.
+
+    Returns:
+        `invalid` if a server claimed a lower epoch than it had claimed before; `unknown` if no server claimed twice.
+
+    Source: a server never returns to a lower term (Ongaro, 2014, chapter 3: `currentTerm` increases monotonically);
+    likewise the epochs that a follower has promised in Zab (Junqueira, Reed, Serafini, 2011).
+
+    Cost: O(n log n) for n claims.
+    """
     claims: dict[tuple[str, str, int], list[BeliefEvent]] = {}
     for event in history.events:
         if type(event) is BeliefEvent and event.claims is Claim.YES and event.epoch is not None and event.epoch_exact:
             claims.setdefault((event.subject, event.node, event.incarnation), []).append(event)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     again: list[int] = []
     led: dict[int, int] = {}
     for own in claims.values():
         for claim in own:
             led.setdefault(claim.epoch or 0, claim.index)
         again += [claim.index for claim in own[1:]]
-        found += [_finding(before, after) for before, after in _steps_back(own)]
+        findings += [_finding(before, after) for before, after in _steps_back(own)]
     return Findings(
         checker=checker,
         guarantee=GUARANTEE,
-        found=found,
-        broken=f"{len(found)} claims are of a lower epoch than the server's claim before",
+        findings=findings,
+        broken=f"{len(findings)} claims are of a lower epoch than the server's claim before",
         exposed=tuple(again),
         exposure_of=EXPOSURE_OF,
         untested="no server claimed twice to lead in an epoch that is exactly known",
@@ -49,8 +58,8 @@ def judge(history: History, facts: Facts, *, checker: str) -> Verdict:
 
 
 def _steps_back(claims: list[BeliefEvent]) -> list[tuple[BeliefEvent, BeliefEvent]]:
-    """Pairs (earlier, later) of one server's claims whose epoch fell; `claims` in the order of answers."""
-    found = []
+    """Return the pairs (earlier, later) of one server's claims whose epoch fell; `claims` are ordered by answer."""
+    steps = []
     highest: BeliefEvent | None = None
     at = 0
     for claim in sorted(claims, key=lambda c: c.asked_ns):
@@ -59,8 +68,8 @@ def _steps_back(claims: list[BeliefEvent]) -> list[tuple[BeliefEvent, BeliefEven
                 highest = claims[at]
             at += 1
         if highest is not None and (claim.epoch or 0) < (highest.epoch or 0):
-            found.append((highest, claim))
-    return found
+            steps.append((highest, claim))
+    return steps
 
 
 def _finding(before: BeliefEvent, after: BeliefEvent) -> Finding:

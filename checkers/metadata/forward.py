@@ -22,14 +22,21 @@ EXPOSURE_OF: Final = "answered reads of a setting through a node that had shown 
 
 
 class _Seen(msgspec.Struct, frozen=True):
-    """The change with the latest invocation that one server had shown of one setting, and where."""
+    """The newest change of one setting that one server had shown, by invocation, and the read that showed it."""
 
     change: Change
     read: Operation
 
 
 def judge(changes: Changes, incarnations: Incarnations, facts: Facts, *, checker: str) -> Verdict:
-    """Cost: O(n log n)."""
+    """Judge whether each server's view only moved forward.
+
+    Returns:
+        `invalid` if a server's answer lacks a change that the same run of the server had shown; `unknown` if no server
+        was read again after it had shown a change.
+
+    Cost: O(n log n) for n operations.
+    """
     views: dict[tuple[str, int, str | None], list[Operation]] = {}
     straddling: list[Operation] = []
     for read in changes.reads:
@@ -42,15 +49,15 @@ def judge(changes: Changes, incarnations: Incarnations, facts: Facts, *, checker
     exposed: list[Operation] = []
     unprovable: list[Operation] = []
     for reads in views.values():
-        found, again, doubtful = _view(changes, reads)
-        findings += found
+        steps_back, again, doubtful = _view(changes, reads)
+        findings += steps_back
         exposed += again
         unprovable += doubtful
     findings.sort(key=lambda f: f.operations[-1].invoked_ns)
     return Findings(
         checker=checker,
         guarantee=GUARANTEE,
-        found=findings,
+        findings=findings,
         broken=f"{len(findings)} answers went back behind a change that the same server had shown",
         exposed=rows(exposed),
         exposure_of=EXPOSURE_OF,
@@ -66,7 +73,7 @@ def judge(changes: Changes, incarnations: Incarnations, facts: Facts, *, checker
 
 
 def _view(changes: Changes, reads: list[Operation]) -> tuple[list[Finding], list[Operation], list[Operation]]:
-    """One server's answers about one setting, in the order of invocation: steps back, exposure, doubtful steps."""
+    """Return the steps back, the exposure and the doubtful steps of one server's answers about one setting."""
     findings: list[Finding] = []
     exposed: list[Operation] = []
     doubtful: list[Operation] = []

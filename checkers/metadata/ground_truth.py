@@ -32,6 +32,7 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.metadata.placed_changes import Log, Placed
+from fencepost.checkers.metadata.risk import LACKS, Risk
 from fencepost.harness.history import History, LogEntry, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict, in_words
 
@@ -41,7 +42,17 @@ DURABLE: Final = "metadata-durable"
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Cost: O(n log n) in entries and operations, for each pair of logs."""
+    """Compare the voters' logs with the history and with each other.
+
+    Returns:
+        A verdict on "metadata-log-agrees", and one on "metadata-durable" if an acknowledged change stands in a log or
+        was lost.
+
+    Source: the log matching property (Ongaro & Ousterhout, 2014): logs with an equal entry at one offset, of one epoch,
+    are equal up to it.
+
+    Cost: O(n log n) in entries and operations, for each pair of logs.
+    """
     if not history.logs:
         nothing = Doubt(Cause.NO_EXPOSURE, "no metadata log was kept")
         return [Findings(checker=CHECKER, guarantee=AGREES, doubt=nothing, exposure_of="").verdict(facts)]
@@ -56,12 +67,15 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     below = _common_entries(logs)
     lost = [*_lost(placed, logs, facts), *_refused(placed)]
     counted = _counted(placed, logs)
-    found = rows(counted["acknowledged_found"])
+    risk = Risk(history, facts)
+    on_disk = counted["acknowledged_found"]
+    at_risk = rows(change for change in on_disk if risk.runs(change))
+    losable = _losable(placed, logs, facts)
     # What stands on disk only is no row of the history: `nodes/<name>/metadata-log.jsonl` holds it.
     agrees = Findings(
         checker=CHECKER,
         guarantee=AGREES,
-        found=_drawn(agreement, history),
+        findings=_drawn(agreement, history),
         broken=_broken(agreement),
         exposure=below,
         exposure_of="entries that several logs hold at one offset",
@@ -83,16 +97,16 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     durable = Findings(
         checker=CHECKER,
         guarantee=DURABLE,
-        found=_drawn(lost, history),
+        findings=_drawn(lost, history),
         broken=_broken(lost),
-        exposed=found,
-        exposure_of="acknowledged changes found on disk",
-        untested="no acknowledged changes found on disk",
+        exposed=at_risk,
+        exposure_of="acknowledged changes that something disturbed, and that stand on disk",
+        untested=LACKS if on_disk else "no acknowledged changes found on disk",
         rules=(
             rule(
                 "lost-acknowledged-change",
-                _losable(placed, logs, facts),
-                "too few logs of voters were kept whole for no majority to hold a change",
+                sum(map(risk.runs, losable)),
+                LACKS if losable else "too few logs of voters were kept whole for no majority to hold a change",
             ),
             rule(
                 "refused-change-took-effect",
@@ -100,19 +114,19 @@ def check(history: History, facts: Facts) -> list[Verdict]:
                 "no change of a setting was refused",
             ),
         ),
-        kept=f"{len(found)} acknowledged changes found on disk",
+        kept=f"{len(on_disk)} acknowledged changes found on disk",
     )
-    return [agrees.verdict(facts), *([durable.verdict(facts)] if found or lost else [])]
+    return [agrees.verdict(facts), *([durable.verdict(facts)] if on_disk or lost else [])]
 
 
-def _broken(found: list[Finding]) -> str:
-    return f"by the logs on disk: {in_words(Counter(finding.anomaly for finding in found))}"
+def _broken(findings: list[Finding]) -> str:
+    return f"by the logs on disk: {in_words(Counter(finding.anomaly for finding in findings))}"
 
 
-def _drawn(found: list[Finding], history: History) -> list[Finding]:
-    """Counted by the first of their operations; where only disks tell of one, it is drawn at the end of the run."""
+def _drawn(findings: list[Finding], history: History) -> list[Finding]:
+    """Let the first operation stand for each finding; a finding without operations is drawn at the end of the run."""
     at_the_end = {"from_ns": history.end_ns, "to_ns": history.end_ns}
-    return [msgspec.structs.replace(f, about=0, **({} if f.operations else at_the_end)) for f in found]
+    return [msgspec.structs.replace(f, about=0, **({} if f.operations else at_the_end)) for f in findings]
 
 
 # -- logs against each other --------------------------------------------------------------------------------------
@@ -134,7 +148,7 @@ def _epochs_back(logs: Mapping[str, Log]) -> Iterator[Finding]:
 
 
 def _differences(a: Log, b: Log) -> Iterator[Finding]:
-    """The first offset at which two logs differ though they may not."""
+    """Find the first offset at which two logs must be equal and differ."""
     shared = [offset for offset in a.at if offset in b.at]
     agreed = max((offset for offset in shared if a.at[offset] == b.at[offset]), default=-1)
     for offset in sorted(shared):
@@ -169,7 +183,7 @@ def _overwritten(placed: Placed, logs: Mapping[str, Log]) -> Iterator[Finding]:
                     operations=(change,),
                     key=change.key,
                     steps=(
-                        f"{_told(change)} was acknowledged.",
+                        f"{_request(change)} was acknowledged.",
                         f"It stands at offset {entry.offset} (epoch {entry.epoch}) in the log of {node}.",
                         f"{other.node} holds {_shown(there)} there: a later leader that lacked it.",
                     ),
@@ -189,7 +203,7 @@ def _common_entries(logs: Mapping[str, Log]) -> int:
 
 
 def _replaceable(placed: Placed, logs: Mapping[str, Log]) -> int:
-    """Acknowledged changes of one entry whose offset another log holds as well."""
+    """Count the acknowledged changes with a single entry whose offset another log also holds."""
     entries = [
         own[0]
         for change, places in placed.items
@@ -202,31 +216,31 @@ def _replaceable(placed: Placed, logs: Mapping[str, Log]) -> int:
 
 
 def _out_of_order(placed: Placed, logs: Mapping[str, Log]) -> Iterator[Finding]:
-    """By first offsets in one log: what was acknowledged before another was asked for stands before it.
+    """Compare first offsets in one log: a change that was acknowledged before another was sent must come first.
 
     Not across logs: the tail of a superseded leader takes offsets that others give again.
     """
-    told: set[int] = set()
+    reported: set[int] = set()
     for node in logs:
         firsts = [(o, places[node][0]) for o, places in placed.items if node in places]
         for before, change in _contradictions(firsts):
-            if change[0].invoke_index in told:
+            if change[0].invoke_index in reported:
                 continue
-            told.add(change[0].invoke_index)
+            reported.add(change[0].invoke_index)
             yield Finding(
                 anomaly="order-contradicts-time",
                 nodes=(node,),
                 operations=(before[0], change[0]),
                 key=change[0].key,
                 steps=(
-                    f"{_told(before[0])} was acknowledged; it stands at offset {before[1]} in the log of {node}.",
-                    f"{_told(change[0])} was asked for only then, but stands at offset {change[1]}.",
+                    f"{_request(before[0])} was acknowledged; it stands at offset {before[1]} in the log of {node}.",
+                    f"{_request(change[0])} was asked for only then, but stands at offset {change[1]}.",
                 ),
             )
 
 
 def _ordered_by_time(placed: Placed) -> int:
-    """Changes in some log that were asked for after another one there had been acknowledged."""
+    """Count the changes in a log that were asked for after another change in the same log had been acknowledged."""
     held = [o for o, places in placed.items if places]
     first_ns = min((o.completed_ns or 0 for o in held if o.type is Outcome.OK), default=None)
     return 0 if first_ns is None else sum(o.invoked_ns > first_ns for o in held)
@@ -236,7 +250,7 @@ _At = tuple[Operation, int]
 
 
 def _contradictions(firsts: list[_At]) -> Iterator[tuple[_At, _At]]:
-    """Pairs of (acknowledged, asked for later) that stand the other way round."""
+    """Find pairs (acknowledged, asked for later) that stand in the opposite order in the log."""
     acknowledged = sorted(
         ((o, at) for o, at in firsts if o.type is Outcome.OK), key=lambda pair: pair[0].completed_ns or 0
     )
@@ -252,7 +266,7 @@ def _contradictions(firsts: list[_At]) -> Iterator[tuple[_At, _At]]:
 
 
 def _lost(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> Iterator[Finding]:
-    """Acknowledged changes that no majority of voters can hold; a voter whose log is not known counts as a holder."""
+    """Find acknowledged changes that no majority of voters can hold; a voter without a known log counts as a holder."""
     known = [logs[node] for node in facts.voters if node in logs]
     majority = len(facts.voters) // 2 + 1
     for change, places in placed.items:
@@ -273,21 +287,21 @@ def _lost(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> Iterator[Fin
                 operations=(change,),
                 key=change.key,
                 steps=(
-                    f"{_told(change)} was acknowledged.",
+                    f"{_request(change)} was acknowledged.",
                     f"The logs of {', '.join(lack)} do not hold it: no majority of {len(facts.voters)} voters can.",
                 ),
             )
 
 
-def _losable(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> int:
-    """Acknowledged changes of which the logs that were kept whole could show that no majority holds them."""
+def _losable(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> list[Operation]:
+    """List the acknowledged changes of which the logs that were kept whole could show that no majority holds them."""
     whole = sum(node in logs and logs[node].log.start_offset == 0 for node in facts.voters)
     enough = len(facts.voters) - whole <= len(facts.voters) // 2
-    return sum(o.type is Outcome.OK for o, _ in placed.items) if enough else 0
+    return [o for o, _ in placed.items if o.type is Outcome.OK] if enough else []
 
 
 def _refused(placed: Placed) -> Iterator[Finding]:
-    """Refused settings whose entry is committed: it stands below an acknowledged change in the same log."""
+    """Find refused settings whose entry is committed: it stands below an acknowledged change in the same log."""
     for change, places in placed.items:
         if change.type is not Outcome.FAIL or change.f != "alter":
             continue
@@ -299,7 +313,7 @@ def _refused(placed: Placed) -> Iterator[Finding]:
                 operations=(change,),
                 key=change.key,
                 steps=(
-                    f"{_told(change)} was refused ({change.error}).",
+                    f"{_request(change)} was refused ({change.error}).",
                     f"It stands at offset {places[below[0]][0]} in the log of {below[0]}, below acknowledged changes.",
                 ),
             )
@@ -309,7 +323,7 @@ def _refused(placed: Placed) -> Iterator[Finding]:
 
 
 def _counted(placed: Placed, logs: Mapping[str, Log]) -> dict[str, list[Operation]]:
-    """The changes of each fate, by the names of their figures."""
+    """Map the names of figures to the changes with that outcome."""
     whole = all(log.log.start_offset == 0 for log in logs.values())
     settled: dict[str, list[Operation]] = {"info_took_effect": [], "info_took_no_effect": [], "info_undecided": []}
     for change, places in placed.items:
@@ -348,7 +362,7 @@ def _by_type(logs: Mapping[str, Log]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _told(change: Operation) -> str:
+def _request(change: Operation) -> str:
     value = f" to {change.value!r}" if change.f == "alter" else ""
     return f"{change.f} of {change.key}{value} by process {change.process} through {change.node}"
 

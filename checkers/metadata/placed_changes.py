@@ -1,4 +1,4 @@
-"""Where each change stands in the voters' logs, and what of it is certainly committed.
+"""The offsets of each change in the voters' logs, and which changes are certainly committed.
 
 An entry names its change by its content, since every change has a value of its own. But a request may be handed over
 twice, so the tail of a superseded leader and the log of the next one may both hold it: a change is committed in one
@@ -35,7 +35,7 @@ class Log:
 
 
 class Placed:
-    """Where each change stands: its offsets in each node's log."""
+    """The offsets of each change in each node's log."""
 
     def __init__(self, history: History, logs: Mapping[str, Log], facts: Facts) -> None:
         self._logs: Final = logs
@@ -63,7 +63,7 @@ class Placed:
                     self._acknowledged[node] = max(self._acknowledged.get(node, -1), offset)
 
     def committed_in(self, places: Mapping[str, list[int]]) -> list[str]:
-        """The nodes in whose logs an entry stands below an acknowledged change, so that it is committed itself."""
+        """Return the nodes in whose logs an entry lies below an acknowledged change, and so is committed itself."""
         return [node for node, offsets in places.items() if offsets[0] <= self._acknowledged.get(node, -1)]
 
     def entries(self, places: Mapping[str, list[int]]) -> list[LogEntry]:
@@ -95,7 +95,7 @@ class Placed:
         )
 
     def _committed_places(self, places: Mapping[str, list[int]]) -> Iterator[tuple[str, int]]:
-        """Where an acknowledged change is certainly committed: its only entry, or one that a majority holds."""
+        """Yield the entries at which a change is certainly committed: its only one, or those that a majority holds."""
         entries = self.entries(places)
         for node, offsets in places.items():
             for offset in offsets:
@@ -111,7 +111,7 @@ class Placed:
 
 
 def _makers(changes: Iterable[Operation]) -> dict[_Name, Operation]:
-    """Of each name, the one request among several that took it: the acknowledged one, else the first that may have."""
+    """Choose for each name the request that took it: the acknowledged one, else the first that may have taken it."""
     makers: dict[_Name, Operation] = {}
     for change in changes:
         if change.f != "create" or change.type is Outcome.FAIL:
@@ -123,7 +123,7 @@ def _makers(changes: Iterable[Operation]) -> dict[_Name, Operation]:
 
 
 def _name(change: Operation) -> _Name:
-    """What the entry of a change says. A setting's value is unique in the run; its key names what it belongs to."""
+    """Return what identifies a change's entry: a topic's name, or a setting's owner and value, which is unique."""
     if change.f == "alter":
         return "config", str(change.key), str(change.value)
     return "topic", str(change.key)

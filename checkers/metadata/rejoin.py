@@ -26,7 +26,8 @@ from fencepost.checkers.metadata.changes import Changes
 from fencepost.checkers.metadata.staleness import staleness
 from fencepost.harness.history import BeliefEvent, FaultSpan, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
-from fencepost.harness.verdict.figures import Attachment, FaultCost, plain
+from fencepost.harness.verdict.figure_rows import Attachment, FaultCost
+from fencepost.harness.verdict.figures import RejoinFigures
 
 CHECKER: Final = "rejoin"
 GUARANTEE: Final = "no-disruptive-rejoin"
@@ -44,7 +45,17 @@ _SHOWN_MAX: Final = 50
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Figures for every fault that held, and one verdict on rejoins. Cost: O(faults x n)."""
+    """Measure what each fault that held cost, and judge whether returning voters deposed a healthy leader.
+
+    Returns:
+        One verdict with figures for every such fault. It is `unknown` if no voter came back while another one led, or
+        if the machine stalled when a leader was deposed.
+
+    Source: a server that was cut off has raised its term and can depose a healthy leader (Ongaro, 2014, section 9.6,
+    which prevents this by a pre-vote).
+
+    Cost: O(faults x n) for n events.
+    """
     subject = epoch_subject(history)
     if subject is None:
         return [_verdict([], [], [], "no node named the epoch of a leader", facts)]
@@ -54,20 +65,20 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     stale = staleness(history, facts, Changes(history, facts))
     attached = attachments(history, facts, reigns, subject, stale)
     disruptive = [c for c in costs if c.deposed_after_ns is not None and not _doubtful(c)]
-    found = [_finding(history, reigns, cost) for cost in disruptive]
-    return [_verdict(costs, attached, found, "no voter came back while another one led", facts)]
+    findings = [_finding(history, reigns, cost) for cost in disruptive]
+    return [_verdict(costs, attached, findings, "no voter came back while another one led", facts)]
 
 
 def _held(history: History) -> list[tuple[FaultSpan, int]]:
-    """Faults that certainly held, each with when the next one after it may have begun."""
-    found = []
+    """List the faults that certainly held, each with the time at which the next fault may have begun."""
+    spans = []
     for fault in history.faults:
         if fault.certain_from_ns is None:
             continue
         over_ns = fault.began_ns if fault.certain_to_ns is None else fault.certain_to_ns
         later = [f.began_ns for f in history.faults if f.began_ns > over_ns and f.fault_id != fault.fault_id]
-        found.append((fault, min(later, default=history.end_ns)))
-    return found
+        spans.append((fault, min(later, default=history.end_ns)))
+    return spans
 
 
 def _cost(
@@ -78,7 +89,7 @@ def _cost(
     to_ns = fault.certain_to_ns if fault.certain_to_ns is not None else history.end_ns
     away = _away(history, facts, fault)
     led = _leader_at(reigns, from_ns, ())
-    taken = led is not None and (led.node in away or led.node in fault.nodes)
+    leader_away = led is not None and (led.node in away or led.node in fault.nodes)
     replaced = _next_begin(reigns, led.epoch, from_ns) if led is not None else None
     healthy = _leader_at(reigns, to_ns, (*away, *_touched(history, fault, to_ns))) if away else None
     deposed = _next_begin(reigns, healthy.epoch, to_ns) if healthy is not None else None
@@ -89,7 +100,7 @@ def _cost(
         *machine_stalls(history, facts.thresholds.stall_ns_max),
     ]
     resumed = _resumed(history, from_ns)
-    leaderless = replaced if taken else None
+    leaderless = replaced if leader_away else None
     cost = FaultCost(
         fault_id=fault.fault_id,
         fault=fault.fault,
@@ -143,7 +154,7 @@ def _doubtful(cost: FaultCost) -> bool:
 
 
 def _away(history: History, facts: Facts, fault: FaultSpan) -> tuple[str, ...]:
-    """The voters that were cut off from every majority by this fault until its end, or paused by it."""
+    """Return the voters that this fault paused, or cut off from every majority until its end."""
     paused = tuple(node for node in fault.nodes if node in facts.voters and history.paused(fault, node))
     if paused:
         return paused
@@ -153,13 +164,13 @@ def _away(history: History, facts: Facts, fault: FaultSpan) -> tuple[str, ...]:
 
 
 def _touched(history: History, fault: FaultSpan, to_ns: int) -> list[str]:
-    """Nodes that another fault may have been acting on when `fault` was healed."""
+    """Return the nodes that another fault may have affected when `fault` was healed."""
     others = (f for f in history.faults if f.fault_id != fault.fault_id and f.began_ns <= to_ns)
     return [node for f in others if f.ended_ns is None or f.ended_ns >= to_ns for node in f.nodes]
 
 
 def _leader_at(reigns: Reigns, at_ns: int, but: Sequence[str]) -> Reign | None:
-    """Who led the newest epoch known at `at_ns` and claimed it shortly before; None when it is one of `but`."""
+    """Return the leader of the newest epoch known at `at_ns`, if it claimed that shortly before and is not in `but`."""
     epoch = _epoch_at(reigns, at_ns)
     for reign in reigns.reigns:
         if reign.epoch != epoch or reign.node in but:
@@ -170,7 +181,7 @@ def _leader_at(reigns: Reigns, at_ns: int, but: Sequence[str]) -> Reign | None:
 
 
 def _claim_at(reign: Reign, at_ns: int) -> Sample:
-    """The last claim of `reign` by `at_ns`."""
+    """Return the last claim of `reign` up to `at_ns`."""
     return max((s for s in reign.samples if s.hi_ns <= at_ns), key=lambda s: s.hi_ns)
 
 
@@ -180,39 +191,39 @@ def _epoch_at(reigns: Reigns, at_ns: int) -> int | None:
 
 
 def _begin_at(reigns: Reigns, at_ns: int) -> Begin | None:
-    """The proof of the highest epoch that had certainly begun by `at_ns`."""
+    """Return the proof of the highest epoch that had certainly begun by `at_ns`."""
     return max((b for b in reigns.begins if b.at_ns <= at_ns), key=lambda b: b.epoch, default=None)
 
 
 def _next_begin(reigns: Reigns, epoch: int, after_ns: int) -> Begin | None:
-    """The first proof after `after_ns` that a higher epoch had begun."""
+    """Return the first proof after `after_ns` that a higher epoch had begun."""
     later = [begin for begin in reigns.begins if begin.epoch > epoch and begin.at_ns > after_ns]
     return min(later, key=lambda begin: begin.at_ns, default=None)
 
 
 def _gap(reign: Reign | None, begin: Begin | None) -> int | None:
-    """From the last moment at which `reign` certainly held to the proof of the next epoch."""
+    """Return the time from the last moment at which `reign` certainly held to the proof of the next epoch."""
     if reign is None or begin is None:
         return None
     return max(0, begin.at_ns - _last_before(reign, begin).lo_ns)
 
 
 def _last_before(reign: Reign, begin: Begin) -> Sample:
-    """The last claim of `reign` that was answered before `begin`."""
+    """Return the last claim of `reign` that was answered before `begin`."""
     return max((s for s in reign.samples if s.hi_ns <= begin.at_ns), key=lambda s: s.lo_ns)
 
 
 def _over(history: History, marks: Landmarks, reign: Reign, begin: Begin, to_ns: int) -> Rows:
-    """The row by which `reign` was over, as `_deposed_after` counts."""
+    """Return the row that shows that `reign` was over, by the rule of `_deposed_after`."""
     if reign.over_ns is None or not to_ns < reign.over_ns < begin.at_ns:
         return (begin.event,)
     denials = (e.index for e in history.events if type(e) is BeliefEvent and e.node == reign.node)
-    said = (i for i in denials if history.events[i].time_ns == reign.over_ns)
-    return marks.at(reign.over_ns) or (next(said, begin.event),)
+    at_the_end = (i for i in denials if history.events[i].time_ns == reign.over_ns)
+    return marks.at(reign.over_ns) or (next(at_the_end, begin.event),)
 
 
 def _deposed_after(reign: Reign | None, begin: Begin | None, to_ns: int) -> int | None:
-    """When `reign` was over, by its own node's word if that came first, else by the proof of the next epoch."""
+    """Return when `reign` was over: by its own node's answer, or by the proof of the next epoch if that is earlier."""
     if reign is None or begin is None:
         return None
     said_ns = reign.over_ns if reign.over_ns is not None and reign.over_ns > to_ns else begin.at_ns
@@ -220,13 +231,13 @@ def _deposed_after(reign: Reign | None, begin: Begin | None, to_ns: int) -> int 
 
 
 def _resumed(history: History, from_ns: int) -> Operation | None:
-    """The first acknowledged change among those that were asked for after `from_ns`."""
+    """Return the first acknowledged change among those that were sent after `from_ns`."""
     done = [o for o in history.operations if o.f in _CHANGES and o.type is Outcome.OK and o.invoked_ns >= from_ns]
     return min((o for o in done if o.completed_ns is not None), key=lambda o: o.completed_ns or 0, default=None)
 
 
 def _verdict(
-    costs: list[FaultCost], attached: list[Attachment], found: list[Finding], vacuous: str, facts: Facts
+    costs: list[FaultCost], attached: list[Attachment], findings: list[Finding], vacuous: str, facts: Facts
 ) -> Verdict:
     exposed = [c for c in costs if c.healthy_leader is not None and c.came_back]
     stalled = Doubt(Cause.STALLED, "a leader was deposed as a voter came back, but the machine stalled")
@@ -235,22 +246,22 @@ def _verdict(
     return Findings(
         checker=CHECKER,
         guarantee=GUARANTEE,
-        found=found,
-        broken=f"{len(found)} of {len(exposed)} returning voters deposed a healthy leader",
+        findings=findings,
+        broken=f"{len(findings)} of {len(exposed)} returning voters deposed a healthy leader",
         doubt=stalled if any(map(_doubtful, exposed)) else None,
         exposure=len(exposed),
         exposure_of=EXPOSURE_OF,
         untested="" if exposed else vacuous,
         rules=(rule(ANOMALY, len(exposed), vacuous),),
         kept=f"{len(exposed)} voters came back, and the leader stayed",
-        figures={
-            FaultCost.figure: plain(costs[:_SHOWN_MAX]),
-            "leaderless_ns_max": max((c.leaderless_ns or 0 for c in costs), default=0),
-            "epochs_used_max": max((_used(c) for c in costs), default=0),
-            Attachment.figure: plain(shown),
-            "attached_ns_max": max((a.length_ns for a in attached), default=0),
-            "told": [attached_words(a) for a in slow[:_SHOWN_MAX]],
-        },
+        figures=RejoinFigures(
+            faults=tuple(costs[:_SHOWN_MAX]),
+            leaderless_ns_max=max((c.leaderless_ns or 0 for c in costs), default=0),
+            epochs_used_max=max((_used(c) for c in costs), default=0),
+            attachments=tuple(shown),
+            attached_ns_max=max((a.length_ns for a in attached), default=0),
+            sentences=tuple(attached_words(a) for a in slow[:_SHOWN_MAX]),
+        ),
         evidence=_evidence(costs, attached, exposed),
     ).verdict(facts)
 

@@ -22,7 +22,7 @@ from fencepost.harness.verdict import Facts
 
 
 class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
-    """`read` shows something older than `missed`, the first acknowledged change that it lacks; `age_ns` since then."""
+    """`read` lacks `missed`, the first such acknowledged change, which had been acknowledged `age_ns` before."""
 
     read: Operation
     missed: Operation
@@ -30,7 +30,7 @@ class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Staleness(msgspec.Struct, frozen=True, kw_only=True):
-    """The stale reads, and those of which nobody can say; both in the order of invocation."""
+    """The stale reads, and those that may be stale; both in the order of invocation."""
 
     stale: list[StaleRead]
     undecided: list[Operation]
@@ -44,7 +44,10 @@ class _Offsets(msgspec.Struct, frozen=True):
 
 
 def staleness(history: History, facts: Facts, changes: Changes) -> Staleness:
-    """Cost: O(n log n) and the changes that a stale answer lacks."""
+    """Find the answers that lack a change acknowledged before they were asked for; these are figures only.
+
+    Cost: O(n log n) for n operations, and the changes that stale answers lack.
+    """
     offsets = _offsets(history, facts)
     acknowledged = {
         key: sorted((c for c in changes.of(key) if c.acknowledged), key=lambda c: completed(c.operation))
@@ -71,7 +74,7 @@ def staleness(history: History, facts: Facts, changes: Changes) -> Staleness:
 def _first_missed(
     acknowledged: list[Change], shown: Change | None, last_by_ns: int | None, offsets: Mapping[int, _Offsets]
 ) -> Change | bool:
-    """The first of these, by completion, that was made after the shown one; True: none; False: nobody knows."""
+    """Return the first change, by completion, that was made after the shown one; True: none; False: unknown."""
     # What had been acknowledged before the shown change was asked for is older.
     first = 0 if shown is None else bisect_left(acknowledged, shown.invoked_ns, key=lambda c: completed(c.operation))
     certain = True
@@ -86,7 +89,7 @@ def _first_missed(
 def _is_later(
     change: Change, shown: Change | None, last_by_ns: int | None, offsets: Mapping[int, _Offsets]
 ) -> bool | None:
-    """Whether this acknowledged change was made after the one that is shown; None where nobody knows."""
+    """Whether this acknowledged change was made after the one that is shown; None if that is unknown."""
     if change is shown:
         return False
     if last_by_ns is not None and change.invoked_ns > last_by_ns:
@@ -102,14 +105,14 @@ def _is_later(
 
 
 def _offsets(history: History, facts: Facts) -> dict[int, _Offsets]:
-    """Where changes are committed in the metadata log that was kept of the run, by their invocation."""
+    """Map changes, by their invocation, to the offsets at which the run's stored metadata log has them committed."""
     placed = placed_changes(history, facts)
     committed = ((change, placed.committed_offsets(places)) for change, places in placed.items)
     return {change.invoke_index: _Offsets(own[0], own[-1]) for change, own in committed if own}
 
 
 def staleness_figures(judged: Staleness, reads: int) -> dict[str, Any]:
-    """What the report shows: how many, where, and the oldest; of each number by how much it may be too low."""
+    """Return the report's figures: how many, where, how old; and by how much each number may be too low."""
     by_node: dict[str, Staleness] = {}
     for s in judged.stale:
         by_node.setdefault(s.read.node, Staleness(stale=[], undecided=[])).stale.append(s)

@@ -15,7 +15,7 @@ that such answers are current, so this is measured, and decides only where the p
 import sys
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -33,7 +33,8 @@ from fencepost.checkers.storage.register_proofs import proof_of
 from fencepost.checkers.storage.registers import search
 from fencepost.harness.history import BeliefEvent, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
-from fencepost.harness.verdict.figures import Denied, plain
+from fencepost.harness.verdict.figure_rows import Denied
+from fencepost.harness.verdict.figures import TopicNameFigures
 
 CHECKER: Final = "topic-names"
 GUARANTEE: Final = "topic-names-linearizable"
@@ -42,13 +43,21 @@ EXPOSURE_OF: Final = "answers about a name that another process had certainly ta
 _TAKEN: Final = frozenset({"exists", "topic-already-exists"})
 _NEVER: Final = sys.maxsize
 #: So many false answers are looked at closely enough to say who gave them.
-_TOLD_MAX: Final = 200
+_EXPLAINED_MAX: Final = 200
 #: Of so many names the proof is kept.
 _PROOFS_MAX: Final = 100
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Cost: that of the search, O(n) for histories like these."""
+    """Judge the answers about names, each name as a register that is set once.
+
+    Returns:
+        One verdict: `invalid` with each false answer, `unknown` if the budget ended before all names were decided.
+
+    Source: linearizability is local, so names are judged one by one (Herlihy & Wing, "Linearizability", 1990).
+
+    Cost: that of the search; O(n) for n operations in histories like these.
+    """
     rows = names_of(history.operations)
     columns = encode(rows)
     results = search(columns, facts.budget) if rows else []
@@ -62,16 +71,16 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     findings += [_unexplained(names[name]) for name in sorted(unexplained, key=str)]
     denials = [f.operations[-1] for f in findings if f.anomaly == "denied-taken-name"]
     findings.sort(key=lambda f: f.operations[-1].invoked_ns)
-    told = _Teller(history).told(findings)
-    denied = _denied_rows(denials, _proofs(told))
+    ranked = _Explainer(history).explained(findings)
+    denied = _denied_rows(denials, _proofs(ranked))
     proven = [(r.minimal, columns.keys[r.key]) for r in results if r.minimal is not None]
     undecided = Doubt(Cause.OUT_OF_BUDGET, f"{len(unfinished)} of {len(results)} names were not decided")
     return [
         Findings(
             checker=CHECKER,
             guarantee=GUARANTEE,
-            found=told,
-            broken=f"{len(told)} false answers about names",
+            findings=ranked,
+            broken=f"{len(ranked)} false answers about names",
             doubt=undecided if unfinished else None,
             exposed=tuple(row(o) for own in names.values() for o in _exposed(own)),
             exposure_of=EXPOSURE_OF,
@@ -94,8 +103,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
                 ),
             ),
             kept=f"{len(results)} names: every answer is explained",
-            proofs=tuple(proof_of(found, columns.operations, name) for found, name in proven[:_PROOFS_MAX]),
-            figures={"names": len(results), "answers": sum(o.f == "read" for o in rows), **_figures(denials, told)},
+            proofs=tuple(proof_of(minimal, columns.operations, name) for minimal, name in proven[:_PROOFS_MAX]),
+            figures=_figures(len(results), sum(o.f == "read" for o in rows), denials, ranked),
             evidence={
                 "names": tuple(row(own[0]) for own in names.values()),
                 "answers": tuple(row(o) for o in rows if o.f == "read"),
@@ -109,12 +118,12 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 
 
 def names_of(operations: Sequence[Operation]) -> list[Operation]:
-    """What the operations are to the registers of the names."""
+    """Translate the operations into operations on a register for each name."""
     return [own for operation in operations if (own := _row(operation)) is not None]
 
 
 def _row(operation: Operation) -> Operation | None:
-    """What an operation is to the register of its name; None for what says nothing of it."""
+    """Translate an operation into one on the register of its name; None if it says nothing about the name."""
     change = msgspec.structs.replace
     if operation.f == "exists":
         return change(operation, f="read") if operation.type is Outcome.OK else None
@@ -122,32 +131,34 @@ def _row(operation: Operation) -> Operation | None:
         return None
     if operation.type is Outcome.FAIL:
         # A refusal is an answer: completed at its end, though it took no effect.
-        taken = operation.error in _TAKEN and operation.ended_ns is not None
+        is_denial = operation.error in _TAKEN and operation.ended_ns is not None
         return (
-            change(operation, f="read", type=Outcome.OK, result=1, completed_ns=operation.ended_ns) if taken else None
+            change(operation, f="read", type=Outcome.OK, result=1, completed_ns=operation.ended_ns)
+            if is_denial
+            else None
         )
     return change(operation, f="cas", value=[None, 1])
 
 
 def _false_answers(rows: Sequence[Operation]) -> list[Finding]:
-    """Every answer about one name that contradicts another, with the earliest one that it contradicts."""
+    """Find every answer about one name that contradicts another, with the earliest one that it contradicts."""
     takes = [r for r in rows if r.f == "cas"]
-    taken = sorted((r for r in rows if r.type is Outcome.OK and (r.f == "cas" or r.result is not None)), key=completed)
+    proofs = sorted((r for r in rows if r.type is Outcome.OK and (r.f == "cas" or r.result is not None)), key=completed)
     asked_ns = min((r.invoked_ns for r in takes), default=_NEVER)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for own in rows:
         if own.type is not Outcome.OK:
             continue
-        proof = taken[0] if taken and completed(taken[0]) < own.invoked_ns else None
+        proof = proofs[0] if proofs and completed(proofs[0]) < own.invoked_ns else None
         if own.f == "cas":
             other = proof or next((t for t in takes if t is not own and t.type is Outcome.OK), None)
             if other is not None and (proof is not None or other.invoke_index < own.invoke_index):
-                found.append(_finding("name-taken-twice", other, own))
+                findings.append(_finding("name-taken-twice", other, own))
         elif own.result is None and proof is not None:
-            found.append(_finding("denied-taken-name", proof, own))
+            findings.append(_finding("denied-taken-name", proof, own))
         elif own.result is not None and completed(own) < asked_ns:
-            found.append(_finding("invented-name", takes[0] if takes else None, own))
-    return found
+            findings.append(_finding("invented-name", takes[0] if takes else None, own))
+    return findings
 
 
 def _finding(anomaly: str, proof: Operation | None, row: Operation) -> Finding:
@@ -158,11 +169,11 @@ def _finding(anomaly: str, proof: Operation | None, row: Operation) -> Finding:
     else:
         how = f"took the name {proof.key}" if proof.f == "cas" else f"was told that the name {proof.key} is taken,"
         late_ns = row.invoked_ns - completed(proof)
-        asked = f"Process {row.process} asked {row.node} {duration(max(0, late_ns))} later"
-        said = {"name-taken-twice": "was given the name once more", "denied-taken-name": "was told that it is free"}
+        question = f"Process {row.process} asked {row.node} {duration(max(0, late_ns))} later"
+        answers = {"name-taken-twice": "was given the name once more", "denied-taken-name": "was told that it is free"}
         steps = (
             f"Process {proof.process} {how} through {proof.node}.",
-            f"{asked}, and {said[anomaly]}; nothing frees names.",
+            f"{question}, and {answers[anomaly]}; nothing frees names.",
         )
     return Finding(anomaly=anomaly, operations=(row,) if proof is None else (proof, row), steps=steps)
 
@@ -173,8 +184,8 @@ def _unexplained(rows: Sequence[Operation]) -> Finding:
     return Finding(anomaly="non-linearizable", operations=tuple(answered[:8]), steps=steps)
 
 
-class _Teller:
-    """Says of denials who gave them: a superseded leader, a broker that stayed with one, a node that was cut off."""
+class _Explainer:
+    """Says who gave each denial: a superseded leader, a broker that stayed with one, or a node that was cut off."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -185,40 +196,40 @@ class _Teller:
             if type(event) is BeliefEvent and event.subject == subject and event.leader and event.epoch is not None:
                 self._named.setdefault(event.node, []).append(event)
 
-    def told(self, findings: Sequence[Finding]) -> list[Finding]:
-        """The findings, those of superseded leaders first, the first ones with a sentence more."""
+    def explained(self, findings: Sequence[Finding]) -> list[Finding]:
+        """Return the findings, those of superseded leaders first; the first ones get a sentence about their node."""
         if self._reigns is None:
             return list(findings)
-        shown = [self._tell(finding, self._reigns) for finding in findings[:_TOLD_MAX]]
+        shown = [self._tell(finding, self._reigns) for finding in findings[:_EXPLAINED_MAX]]
         shown.sort(key=lambda pair: pair[0])
-        return [finding for _, finding in shown] + list(findings[_TOLD_MAX:])
+        return [finding for _, finding in shown] + list(findings[_EXPLAINED_MAX:])
 
     def _tell(self, finding: Finding, reigns: Reigns) -> tuple[int, Finding]:
         answer = finding.operations[-1]
         if finding.anomaly != "denied-taken-name":
             return 2, finding
         reign = leader_of(reigns, answer)
-        words = answered_words(self._history, answer, reign)
+        sentence = answered_words(self._history, answer, reign)
         rank = 0 if reign is not None and reign.superseded is not None else 2
         named = self._whom(answer)
         begin = None if named is None or named.epoch is None else reigns.superseded(named.epoch)
         if reign is None and named is not None and begin is not None and begin.at_ns <= completed(answer):
             rank = 1
             late = duration(completed(answer) - begin.at_ns)
-            words += (
+            sentence += (
                 f"; it was attached to {named.leader} (epoch {named.epoch}), {late} after epoch {begin.epoch} began"
             )
-        return rank, msgspec.structs.replace(finding, steps=(*finding.steps, f"{words}."))
+        return rank, msgspec.structs.replace(finding, steps=(*finding.steps, f"{sentence}."))
 
     def _whom(self, answer: Operation) -> BeliefEvent | None:
-        """Whom the node named as leader at last before it answered."""
+        """Return the last answer before this one in which the node named a leader."""
         named = self._named.get(answer.node, [])
         at = bisect_right(named, completed(answer), key=lambda belief: belief.answered_ns)
         return named[at - 1] if at else None
 
 
 def _exposed(rows: Sequence[Operation]) -> list[Operation]:
-    """The answers about one name that another process had certainly taken before they were asked for."""
+    """List the answers about one name that another process had certainly taken before they were asked for."""
     proofs = sorted((r for r in rows if r.type is Outcome.OK and (r.f == "cas" or r.result is not None)), key=completed)
     if not proofs:
         return []
@@ -226,23 +237,25 @@ def _exposed(rows: Sequence[Operation]) -> list[Operation]:
     return [r for r in rows if r.f == "read" and r.invoked_ns > completed(first) and r.process != first.process]
 
 
-def _proofs(told: Sequence[Finding]) -> dict[int, Operation]:
-    """For each denial, by its invocation, how it is known that the name was taken."""
-    return {f.operations[-1].invoke_index: f.operations[0] for f in told if f.anomaly == "denied-taken-name"}
+def _proofs(findings: Sequence[Finding]) -> dict[int, Operation]:
+    """Map each denial, by its invocation, to the operation that proves that the name was taken."""
+    return {f.operations[-1].invoke_index: f.operations[0] for f in findings if f.anomaly == "denied-taken-name"}
 
 
-def _figures(denials: list[Operation], told: Sequence[Finding]) -> dict[str, Any]:
-    proofs = _proofs(told)
+def _figures(names: int, answers: int, denials: list[Operation], findings: Sequence[Finding]) -> TopicNameFigures:
+    proofs = _proofs(findings)
     by_node: dict[str, list[Operation]] = {}
     for denial in denials:
         by_node.setdefault(denial.node, []).append(denial)
-    return {
-        "denials": len(denials),
-        "denial_late_ns_max": max((_late_ns(o, proofs) for o in denials), default=0),
-        "denials_from_ns": min((o.invoked_ns for o in denials), default=None),
-        "denials_to_ns": max((completed(o) for o in denials), default=None),
-        Denied.figure: plain(_denied(node, own, proofs) for node, own in by_node.items()),
-    }
+    return TopicNameFigures(
+        names=names,
+        answers=answers,
+        denials=len(denials),
+        denial_late_ns_max=max((_late_ns(o, proofs) for o in denials), default=0),
+        denials_from_ns=min((o.invoked_ns for o in denials), default=None),
+        denials_to_ns=max((completed(o) for o in denials), default=None),
+        by_node=tuple(_denied(node, own, proofs) for node, own in by_node.items()),
+    )
 
 
 def _denied(node: str, denials: list[Operation], proofs: dict[int, Operation]) -> Denied:
@@ -270,5 +283,5 @@ def _denied_rows(denials: list[Operation], proofs: dict[int, Operation]) -> dict
 
 
 def _late_ns(denial: Operation, proofs: dict[int, Operation]) -> int:
-    """How long before the denial was asked for its name was certainly taken."""
+    """Return how long before the denial was asked for its name was certainly taken, in ns."""
     return denial.invoked_ns - completed(proofs[denial.invoke_index])

@@ -20,7 +20,7 @@ controller.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -31,7 +31,8 @@ from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.harness.history import AttemptEvent, EpochEvent, History, LogEntry, Operation, OpEvent, Outcome
 from fencepost.harness.verdict import Facts, Verdict
-from fencepost.harness.verdict.figures import ControllerAttempt, ControllerElection, plain
+from fencepost.harness.verdict.figure_rows import ControllerAttempt, ControllerElection
+from fencepost.harness.verdict.figures import ClientChangeFigures, ControllerFigures
 
 CHECKER: Final = "zombie-controllers"
 GUARANTEE: Final = "superseded-leader-does-not-act"
@@ -59,7 +60,7 @@ class Reign(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deeds(msgspec.Struct, kw_only=True):
-    """What superseded controllers tried: as controllers (`fenced`, `stamped`), or for clients (the other two)."""
+    """What superseded controllers tried: as controllers (`fenced`, `stamped`), or for clients (the other lists)."""
 
     reigns: list[Reign]
     fenced: list[ControllerAttempt] = []
@@ -69,7 +70,16 @@ class Deeds(msgspec.Struct, kw_only=True):
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge what the kept logs hold; nothing where they hold no election of a controller. Cost: O(n log n)."""
+    """Judge what superseded controllers tried, by the logs that were kept.
+
+    Returns:
+        Two verdicts, on what they tried as controllers and for clients; none if the logs show no election of one.
+
+    Source: Zab orders all transactions, so an election separates what a controller wrote before and after it was
+    superseded (Junqueira, Reed, Serafini, 2011).
+
+    Cost: O(n log n) for n entries and lines.
+    """
     entries = _committed(history, facts)
     reigns = [_reign(e) for e in entries if e.type == "election"]
     if not reigns:
@@ -86,7 +96,7 @@ def _reign(entry: LogEntry) -> Reign:
 
 
 def _committed(history: History, facts: Facts) -> list[LogEntry]:
-    """What a majority of the voters' disks hold, in ZooKeeper's order.
+    """List the transactions that a majority of the voters' disks hold, in ZooKeeper's order.
 
     Servers that diverged hold different entries at one zxid: each has holders of its own.
     """
@@ -101,7 +111,7 @@ def _committed(history: History, facts: Facts) -> list[LogEntry]:
 
 
 def _by_disk(deeds: Deeds, entries: Sequence[LogEntry], operations: Sequence[Operation]) -> None:
-    """Go through the transactions in order, with who is the controller and who was it before."""
+    """Go through the transactions in order, and sort what earlier controllers wrote after they were superseded."""
     owners = {e.fields["session"]: e.fields["node"] for e in entries if e.type in ("registration", "election")}
     by_version = {reign.version: reign for reign in deeds.reigns}
     by_epoch = {reign.epoch: reign for reign in deeds.reigns}
@@ -118,7 +128,7 @@ def _by_disk(deeds: Deeds, entries: Sequence[LogEntry], operations: Sequence[Ope
             continue
         stamp = _stamp(entry, node, by_version, by_epoch)
         if stamp is not None and stamp.epoch < current.epoch:
-            deeds.stamped.append(_deed(entry, stamp.node, stamp, current, _told(entry)))
+            deeds.stamped.append(_deed(entry, stamp.node, stamp, current, _summary(entry)))
             continue
         own = led.get(node)
         if own is None or own is current:
@@ -126,12 +136,12 @@ def _by_disk(deeds: Deeds, entries: Sequence[LogEntry], operations: Sequence[Ope
         if entry.type == "refused" and entry.fields["multi"] and entry.fields["errors"][0] == _BAD_VERSION:
             deeds.fenced.append(_deed(entry, node, own, current, "write metadata", BY_EPOCH))
         elif entry.type in _CLIENTS:
-            unfenced = _deed(entry, node, own, current, _told(entry))
+            unfenced = _deed(entry, node, own, current, _summary(entry))
             deeds.unfenced.append(msgspec.structs.replace(unfenced, indexes=_client(operations, entry, node)))
 
 
 def _stamp(entry: LogEntry, node: str, by_version: Mapping[int, Reign], by_epoch: Mapping[int, Reign]) -> Reign | None:
-    """The reign under which a committed write was made, where it is stamped with one."""
+    """Return the reign of a committed write, if the write is stamped with one."""
     if entry.type == "refused":
         return None
     if "checked_version" in entry.fields:
@@ -143,7 +153,7 @@ def _stamp(entry: LogEntry, node: str, by_version: Mapping[int, Reign], by_epoch
 
 
 def _client(operations: Iterable[Operation], entry: LogEntry, node: str) -> tuple[int, ...]:
-    """The rows of the request that made this topic; none where several clients asked this node for it."""
+    """Return the rows of the request that made this topic; none if several clients asked this node for it."""
     wanted = ("create", entry.fields["name"], node)
     requests = [o for o in operations if (o.f, o.key, o.node) == wanted and o.type is not Outcome.FAIL]
     return events_of(requests[0]) if entry.type == "topic" and len(requests) == 1 else ()
@@ -159,10 +169,11 @@ def _deed(
         what=what,
         refused_by=refused_by,
         zxid=f"{entry.offset:#x}",
+        indexes=(),
     )
 
 
-def _told(entry: LogEntry) -> str:
+def _summary(entry: LogEntry) -> str:
     fields = entry.fields
     if entry.type == "partition-state":
         return f"set the state of {fields['topic']}-{fields['partition']}"
@@ -172,7 +183,7 @@ def _told(entry: LogEntry) -> str:
 
 
 def _by_logs(deeds: Deeds, history: History, entries: list[LogEntry]) -> None:
-    """Give each deed on disk the lines that tell of it; what only lines tell of comes beside."""
+    """Add the log lines to each attempt that stands on disk, and the attempts that only log lines show."""
     attempts = [e for e in history.events if type(e) is AttemptEvent]
     if not attempts:
         return
@@ -200,11 +211,11 @@ def _by_logs(deeds: Deeds, history: History, entries: list[LogEntry]) -> None:
         elif event.error == BY_BROKER:
             deeds.fenced.append(deed)
         elif event.error == BY_SESSION and lines.had_begun(later, event.time_ns):
-            asked = _asked(history.operations, event)
+            request = _request_behind(history.operations, event)
             # A look at the same topic fails alike: of several lines one is the change's.
-            if asked is not None and asked.invoke_index not in changes and not _made(entries, event):
-                changes.add(asked.invoke_index)
-                rows = (asked.invoke_index, event.index)
+            if request is not None and request.invoke_index not in changes and not _made(entries, event):
+                changes.add(request.invoke_index)
+                rows = (request.invoke_index, event.index)
                 deeds.expired.append(msgspec.structs.replace(deed, indexes=rows))
     deeds.fenced = [
         msgspec.structs.replace(deed, indexes=tuple(of_reign.get((deed.node, deed.epoch), ())))
@@ -223,7 +234,7 @@ class _Elections:
         self._delay_ns = LOG_DELAY_NS + max((s.loop_lag_ns_max for s in history.samples), default=0)
 
     def own_epoch(self, event: AttemptEvent) -> int | None:
-        """The last epoch that the node's own log had named by then."""
+        """Return the last epoch that the node's own log had named by then."""
         own = [line.epoch for line in self._lines if line.node == event.node and line.index < event.index]
         return own[-1] if own else None
 
@@ -235,20 +246,20 @@ class _Elections:
         return any(line.epoch >= epoch and line.time_ns <= read_ns - self._delay_ns for line in self._lines)
 
 
-def _asked(operations: Iterable[Operation], event: AttemptEvent) -> Operation | None:
-    """The client's request that the line is about: one that this node has not answered well."""
-    found = [
+def _request_behind(operations: Iterable[Operation], event: AttemptEvent) -> Operation | None:
+    """Return the client's request behind a log line: the last one that this node did not answer with ok."""
+    unanswered = [
         o
         for o in operations
         if (o.f, o.key, o.node) == (event.f, event.key, event.node)
         and o.invoked_ns <= event.time_ns
         and o.type is not Outcome.OK
     ]
-    return found[-1] if found else None
+    return unanswered[-1] if unanswered else None
 
 
 def _made(entries: list[LogEntry], event: AttemptEvent) -> bool:
-    """Whether this broker made the topic, in whichever session."""
+    """Whether this broker made the topic, in any session."""
     own = {e.fields["session"] for e in entries if e.type == "registration" and e.fields["node"] == event.node}
     return any(e.type == "topic" and e.fields["name"] == event.key and e.fields["session"] in own for e in entries)
 
@@ -258,7 +269,7 @@ def _as_controllers(history: History, facts: Facts, deeds: Deeds) -> Verdict:
     verdict = Findings(
         checker=CHECKER,
         guarantee=GUARANTEE,
-        found=[_stamped_finding(history, deeds, deed) for deed in deeds.stamped],
+        findings=[_stamped_finding(history, deeds, deed) for deed in deeds.stamped],
         broken=f"{len(deeds.stamped)} writes of superseded controllers took effect under an earlier controller epoch",
         exposure=len(deeds.fenced) + len(deeds.stamped),
         exposure_of="attempts of superseded controllers to act as controllers",
@@ -272,49 +283,44 @@ def _as_controllers(history: History, facts: Facts, deeds: Deeds) -> Verdict:
         ),
         kept=f"superseded controllers tried to act {len(deeds.fenced)} times and were refused each time "
         f"({_counts(by)})",
-        figures={
-            "subject": SUBJECT,
-            "controllers": len(deeds.reigns),
-            ControllerElection.figure: plain(
+        figures=ControllerFigures(
+            controllers=len(deeds.reigns),
+            elections=tuple(
                 ControllerElection(node=r.node, epoch=r.epoch, zxid=f"{r.at:#x}", indexes=_lines(history, r))
                 for r in deeds.reigns[:_SHOWN_MAX]
             ),
-            "attempted_but_fenced": len(deeds.fenced),
-            "fenced_by": {name: number for name, number in by.items() if number},
-            "acted": len(deeds.stamped),
-            ControllerAttempt.figure: _rows((*deeds.stamped, *deeds.fenced)),
-        },
+            attempted_but_fenced=len(deeds.fenced),
+            fenced_by={name: number for name, number in by.items() if number},
+            acted=len(deeds.stamped),
+            attempts=(*deeds.stamped, *deeds.fenced)[:_SHOWN_MAX],
+        ),
         evidence={"attempted_but_fenced": _indexes(deeds.fenced)},
     ).verdict(facts)
     # The clients' view of the same guarantee is judged by another checker.
-    return msgspec.structs.replace(verdict, weighs=verdict.cause is None)
+    return msgspec.structs.replace(verdict, weighs=verdict.cause is None, subject=SUBJECT)
 
 
 def _for_clients(history: History, facts: Facts, deeds: Deeds) -> Verdict:
     unfenced, expired = len(deeds.unfenced), len(deeds.expired)
     refused = f"; {expired} failed since its session had expired" if expired else ""
-    return Findings(
+    verdict = Findings(
         checker=CHECKER,
         guarantee=CLIENT_CHANGES,
-        found=[_unfenced_finding(history, deeds, deed) for deed in deeds.unfenced],
+        findings=[_unfenced_finding(history, deeds, deed) for deed in deeds.unfenced],
         broken=f"{unfenced} {'change' if unfenced == 1 else 'changes'} that superseded controllers made for clients "
         f"took effect: nothing fences them{refused}",
         exposure=unfenced,
         exposure_of="changes that superseded controllers made for clients",
         untested=f"no change that a superseded controller made for a client took effect{refused}",
         rules=(rule(UNFENCED, unfenced, "no superseded controller made a change for a client"),),
-        figures={
-            "subject": SUBJECT,
-            "attempted_but_fenced": expired,
-            "unfenced_changes_for_clients": unfenced,
-            ControllerAttempt.figure: _rows((*deeds.unfenced, *deeds.expired)),
-        },
+        figures=ClientChangeFigures(
+            attempted_but_fenced=expired,
+            unfenced_changes_for_clients=unfenced,
+            attempts=(*deeds.unfenced, *deeds.expired)[:_SHOWN_MAX],
+        ),
         evidence={"attempted_but_fenced": _indexes(deeds.expired)},
     ).verdict(facts)
-
-
-def _rows(deeds: tuple[ControllerAttempt, ...]) -> list[dict[str, Any]]:
-    return [{"indexes": [], **row} for row in plain(deeds[:_SHOWN_MAX])]
+    return msgspec.structs.replace(verdict, subject=SUBJECT)
 
 
 def _indexes(deeds: Iterable[ControllerAttempt]) -> tuple[int, ...]:
@@ -322,7 +328,7 @@ def _indexes(deeds: Iterable[ControllerAttempt]) -> tuple[int, ...]:
 
 
 def _lines(history: History, reign: Reign) -> tuple[int, ...]:
-    """The line of the node's own log that tells of its election."""
+    """Return the line of the node's own log that reports its election."""
     lines = (e for e in history.events if type(e) is EpochEvent)
     return tuple(line.index for line in lines if (line.node, line.epoch) == (reign.node, reign.epoch))
 
@@ -355,7 +361,7 @@ def _unfenced_finding(history: History, deeds: Deeds, deed: ControllerAttempt) -
 
 
 def _finding(history: History, deeds: Deeds, deed: ControllerAttempt, anomaly: str, steps: tuple[str, ...]) -> Finding:
-    """What stands on disk behind the election that superseded its controller."""
+    """Make the finding about one deed, with the elections of its controller and of the successor."""
     old, new = (next(r for r in deeds.reigns if r.epoch == epoch) for epoch in (deed.epoch, deed.superseded_by))
     indexes = (*_lines(history, old), *_lines(history, new), *deed.indexes)
     return Finding(

@@ -13,6 +13,7 @@ from fencepost.checkers.findings.numbers import Numbers
 from fencepost.checkers.findings.words import describe
 from fencepost.checkers.objects.calls import Calls, integer, something, wrong
 from fencepost.checkers.objects.judging import Kind, Refused, judge
+from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
 
@@ -45,18 +46,18 @@ def placed(operations: Sequence[Operation]) -> list[tuple[Operation, int]]:
     """
     numbers = Numbers()
     known = [(op, record(op)[0]) for op in operations if op.f == "append" and is_ok(op)]
-    taken = {(numbers.number(op.value), offset) for op, offset in known}
-    found: dict[int, set[int]] = {}
+    acknowledged = {(numbers.number(op.value), offset) for op, offset in known}
+    offsets_read: dict[int, set[int]] = {}
     for op in operations:
         if op.f == "read" and is_ok(op):
             offset, value = record(op)
-            if value is not None and (numbers.number(value), offset) not in taken:
-                found.setdefault(numbers.number(value), set()).add(offset)
+            if value is not None and (numbers.number(value), offset) not in acknowledged:
+                offsets_read.setdefault(numbers.number(value), set()).add(offset)
     unknown: dict[int, list[Operation]] = {}
     for op in not_failed(operations):
         if op.f == "append" and not is_ok(op):
             unknown.setdefault(numbers.number(op.value), []).append(op)
-    for number, offsets in found.items():
+    for number, offsets in offsets_read.items():
         known += zip(unknown.get(number, ()), sorted(offsets), strict=False)
     return known
 
@@ -75,16 +76,16 @@ def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) ->
 
 
 def _flaws(operations: Sequence[Operation]) -> list[Finding]:
-    return list(_found(operations))
+    return list(_each_flaw(operations))
 
 
-def _found(operations: Sequence[Operation]) -> Iterator[Finding]:
+def _each_flaw(operations: Sequence[Operation]) -> Iterator[Finding]:
     """Offsets with two values, offsets given out twice, values in more places than were appended."""
     numbers = Numbers()
     at: dict[int, Operation] = {}
     given: dict[int, Operation] = {}
     places: dict[int, dict[int, Operation]] = {}
-    told = set[int]()
+    reported = set[int]()
     for op in operations:
         if op.f == "append":
             something(op, op.value, "the value of an append")
@@ -95,15 +96,15 @@ def _found(operations: Sequence[Operation]) -> Iterator[Finding]:
             continue
         places.setdefault(numbers.number(value), {}).setdefault(offset, op)
         other = at.setdefault(offset, op)
-        if numbers.number(record(other)[1]) != numbers.number(value) and offset not in told:
-            told.add(offset)
+        if numbers.number(record(other)[1]) != numbers.number(value) and offset not in reported:
+            reported.add(offset)
             steps: tuple[str, ...] = (
                 f"{describe(op)} says that {value!r:.80} stands at offset {offset}.",
                 f"{describe(other)} says that {record(other)[1]!r:.80} does.",
             )
             yield Finding(about=0, anomaly="inconsistent-offsets", operations=(op, other), steps=steps)
-        elif op.f == "append" and given.setdefault(offset, op) is not op and offset not in told:
-            told.add(offset)
+        elif op.f == "append" and given.setdefault(offset, op) is not op and offset not in reported:
+            reported.add(offset)
             steps = (f"{describe(op)} and {describe(given[offset])} were both given offset {offset}.",)
             yield Finding(about=0, anomaly="duplicate-offset", operations=(op, given[offset]), steps=steps)
     appended = Counter(numbers.number(op.value) for op in not_failed(operations) if op.f == "append")
@@ -142,4 +143,14 @@ APPEND_LOG: Final = Kind(
     flaws=_flaws,
     explain=_explain,
     holds=_holds,
+    chances=(
+        Chance("inconsistent-offsets", frozenset({"append", "read"}), frozenset({"append", "read"})),
+        Chance("duplicate-offset", frozenset({"append"}), frozenset({"append"})),
+        Chance("duplicate-element", frozenset({"append", "read"}), frozenset({"append", "read"})),
+        Chance("invented-element", frozenset({"read"})),
+        Chance("offset-order", frozenset({"append"}), frozenset({"append"})),
+        Chance("phantom-read", frozenset({"read"}), frozenset({"append"})),
+        Chance("stale-read", frozenset({"read"}), frozenset({"append"})),
+        Chance("lost-append", frozenset({"read"}), frozenset({"append"})),
+    ),
 )

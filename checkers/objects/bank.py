@@ -14,6 +14,7 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.words import describe
 from fencepost.checkers.objects.calls import Calls, integer, same_again, wrong
 from fencepost.checkers.objects.judging import Kind, Refused, judge
+from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
 
@@ -62,15 +63,18 @@ def _reads(operations: Sequence[Operation]) -> Iterator[tuple[Operation, dict[st
 
 def accounts_of(operations: Sequence[Operation]) -> list[str]:
     """All accounts, in order; raises MalformedHistory where a read tells others than the first, or a transfer does."""
-    told = next((set(balances) for _, balances in _reads(operations)), None)
+    expected = next((set(balances) for _, balances in _reads(operations)), None)
     for op, balances in _reads(operations):
-        if set(balances) != told:
-            wrong(op, f"a read of the accounts {', '.join(sorted(balances))}; expected {', '.join(sorted(told or ()))}")
+        if set(balances) != expected:
+            wrong(
+                op,
+                f"a read of the accounts {', '.join(sorted(balances))}; expected {', '.join(sorted(expected or ()))}",
+            )
     named = {name: op for op in not_failed(operations) if op.f == "transfer" for name in _sides(op)}
     for name, op in named.items():
-        if told is not None and name not in told:
-            wrong(op, f"a transfer with account {name}; expected one of {', '.join(sorted(told))}")
-    return sorted(told if told is not None else named)
+        if expected is not None and name not in expected:
+            wrong(op, f"a transfer with account {name}; expected one of {', '.join(sorted(expected))}")
+    return sorted(expected if expected is not None else named)
 
 
 def _sides(op: Operation) -> tuple[str, str]:
@@ -91,10 +95,10 @@ def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) ->
 
 
 def _flaws(operations: Sequence[Operation]) -> list[Finding]:
-    return list(_found(operations))
+    return list(_each_flaw(operations))
 
 
-def _found(operations: Sequence[Operation]) -> Iterator[Finding]:
+def _each_flaw(operations: Sequence[Operation]) -> Iterator[Finding]:
     """Balances below 0, and totals that are not that of the first read: transfers move, they make nothing."""
     first: tuple[Operation, int] | None = None
     accounts_of(operations)
@@ -133,4 +137,10 @@ BANK: Final = Kind(
     flaws=_flaws,
     explain=_explain,
     holds=_holds,
+    chances=(
+        Chance("negative-balance", frozenset({"read"})),
+        Chance("wrong-total", frozenset({"read"}), frozenset({"read"})),
+        Chance("overdraft", frozenset({"transfer"})),
+        Chance("impossible-balances", frozenset({"read"}), frozenset({"read", "transfer"})),
+    ),
 )

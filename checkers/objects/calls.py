@@ -33,7 +33,7 @@ class Calls:
         self._arguments: list[int] = []
 
     def add(self, op: Operation, subject: Hashable, f: int, *arguments: int) -> None:
-        """One row; `op` did not fail."""
+        """Add one row; `op` did not fail."""
         if subject not in self._subjects:
             self._subjects[subject] = len(self.subjects)
             self.subjects.append(subject)
@@ -92,5 +92,5 @@ def same_again(op: Operation) -> None:
 def wrong(op: Operation, message: str) -> NoReturn:
     raise MalformedHistory(
         f"event {op.invoke_index}: {message}",
-        hint="nothing of this history was judged; docs/models.md says what each model understands",
+        hint="nothing of this history was judged; docs/reference/models.md says what each model understands",
     )

@@ -9,6 +9,7 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.words import describe
 from fencepost.checkers.objects.calls import Calls, integer, same_again, something
 from fencepost.checkers.objects.judging import Kind, Refused, judge
+from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
 
@@ -98,4 +99,5 @@ COUNTER: Final = Kind(
     flaws=_flaws,
     explain=_explain,
     holds=_holds,
+    chances=(Chance("impossible-value", frozenset({"read"})),),
 )

@@ -18,6 +18,7 @@ from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
 from fencepost.checkers.findings.words import describe, seconds
 from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.minimal import minimal_proof
+from fencepost.checkers.objects.rules import Chance, rules_of
 from fencepost.checkers.objects.specification import text
 from fencepost.checkers.objects.sub_history import Rows, objection
 from fencepost.harness.history import History, Operation, Outcome, Value
@@ -48,9 +49,9 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of object.
 
-    `encode` lays one key's operations out, `flaws` finds what is plainly wrong, `explain` names what the search
-    refused and says why, `holds` says a state in words. An ok `tells` that what is ordered
-    with it could contradict is an exposure (`checkers.facts.answers`).
+    `encode` lays out one key's operations, `flaws` finds what is plainly wrong, `explain` names what the search
+    refused and says why, `holds` describes a state. An ok answer of `tells` that an ordered operation could contradict
+    is an exposure (`checkers.facts.answers`).
     """
 
     name: str
@@ -64,10 +65,17 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     #: flaw that was proven.
     settle: Callable[[Sequence[Operation]], list[int] | Finding | None] = lambda operations: None
     holds: Callable[[Sequence[int], Sequence[Value]], str]
+    #: What can show each anomaly but the one that has no better name.
+    chances: tuple[Chance, ...]
 
     @property
     def functions(self) -> frozenset[str]:
         return self.changes | self.tells
+
+    @property
+    def rules(self) -> tuple[Chance, ...]:
+        """What can show each anomaly."""
+        return (*self.chances, Chance(NON_LINEARIZABLE, self.functions, self.functions))
 
     @property
     def exposure_of(self) -> str:
@@ -76,24 +84,40 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> list[Verdict]:
-    """One verdict on all operations of this kind, key by key."""
+    """Judge all operations of one kind of object for linearizability, key by key.
+
+    Args:
+        kind: the object; other operations of the history are not read.
+        permits: of a semaphore.
+
+    Returns:
+        One verdict: `invalid` with a proof for each witness; else `unknown` where the budget was spent on an object or
+        nothing was exposed; else `valid`, with an order for each object of a short history.
+
+    Raises:
+        MalformedHistory: an operation that means nothing for this kind; names the event.
+        RuntimeError: a defect: an order or a proof that does not hold.
+
+    Cost: that of the native search, exponential in the number of concurrent operations at worst.
+    Source: Herlihy & Wing (1990); Wing & Gong (1993); Lowe (2017).
+    """
     groups: dict[str | None, list[Operation]] = {}
     for op in history.operations:
         if op.f in kind.functions:
             groups.setdefault(op.key, []).append(op)
     name = f"{kind.name}:{permits}" if kind.native == "semaphore" else kind.name
     keeps_orders = sum(map(len, groups.values())) <= ORDERED_MAX
-    calls, found, orders = Calls(), list[Finding](), dict[Hashable, Sequence[int]]()
+    calls, findings, orders = Calls(), list[Finding](), dict[Hashable, Sequence[int]]()
     for key, operations in groups.items():
         flaws = kind.flaws(operations)
-        found += flaws
+        findings += flaws
         if flaws:
             continue
         match kind.settle(operations):
             case None:
                 kind.encode(calls, (key,), operations)
             case Finding() as flaw:
-                found.append(flaw)
+                findings.append(flaw)
             case order:
                 orders[(key,)] = order
     results = calls.judged(kind.native, facts.budget, permits=permits, orders=keeps_orders) if calls.operations else []
@@ -102,8 +126,8 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
             orders[subject] = [calls.operations[call].invoke_index for call in result.order]
     refused = [result for result in results if result.verdict == "invalid"]
     unfinished = [result for result in results if result.verdict == "unknown"]
-    found += [_explained(kind, calls, result, groups) for result in refused]
-    proven = [_proven(flaw, name, groups[flaw.operations[0].key]) for flaw in found[:WITNESSES_MAX]]
+    findings += [_explained(kind, calls, result, groups) for result in refused]
+    proven = [_proven(flaw, name, groups[flaw.operations[0].key]) for flaw in findings[:WITNESSES_MAX]]
     seen = [
         op
         for operations in groups.values()
@@ -115,13 +139,14 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
         Findings(
             checker=kind.name,
             guarantee=GUARANTEE,
-            found=found,
-            broken=f"{len(found)} violations{more}",
+            findings=findings,
+            broken=f"{len(findings)} violations{more}",
             doubt=_doubt(kind, unfinished, counted),
             exposed=rows(seen),
             exposure_of=kind.exposure_of,
+            rules=rules_of(kind.rules, groups),
             shown=proven,
-            proofs=_orders(name, groups, orders, calls) if keeps_orders and not found and not unfinished else (),
+            proofs=_orders(name, groups, orders, calls) if keeps_orders and not findings and not unfinished else (),
             figures={
                 "keys": len(groups),
                 "operations": len(counted),
@@ -142,8 +167,8 @@ def _doubt(kind: Kind, unfinished: Sequence[_core.ObjectResult], operations: Seq
     if not operations:
         return Doubt(Cause.NO_EXPOSURE, f"no {' or '.join(sorted(kind.functions))} in this history")
     why = ", ".join(sorted({result.reason for result in unfinished}))
-    told = f"{len(unfinished)} objects were not finished, none is invalid; {why}"
-    return Doubt(Cause.OUT_OF_BUDGET, told) if unfinished else None
+    reason = f"{len(unfinished)} objects were not finished, none is invalid; {why}"
+    return Doubt(Cause.OUT_OF_BUDGET, reason) if unfinished else None
 
 
 def _explained(
@@ -169,7 +194,7 @@ def _orders(
     name: str, groups: dict[str | None, list[Operation]], orders: dict[Hashable, Sequence[int]], calls: Calls
 ) -> tuple[Proof, ...]:
     """The order of each object, carried out by its plain specification; a set's elements may have their own each."""
-    found = []
+    proofs = []
     for key, operations in groups.items():
         subjects = [subject for subject in orders if isinstance(subject, tuple) and subject[0] in (key, (key,))]
         for subject in subjects or [(key,)]:
@@ -179,8 +204,8 @@ def _orders(
             order = tuple(rows.completed(orders.get(subject, ())))
             if (wrong := rows.explained(order)) is not None:
                 raise RuntimeError(f"an order of {name} that was found does not replay: {wrong}")
-            found.append(Proof(kind="order", name=name, key=key, rows=order, about=about))
-    return tuple(found)
+            proofs.append(Proof(kind="order", name=name, key=key, rows=order, about=about))
+    return tuple(proofs)
 
 
 def _proven(flaw: Finding, name: str, operations: Sequence[Operation]) -> Finding:
@@ -196,25 +221,25 @@ def _proven(flaw: Finding, name: str, operations: Sequence[Operation]) -> Findin
     at = {op.invoke_index: op for op in operations}
     must, may = [at[row] for row in proof.rows], [at[row] for row in proof.may]
     since = [] if proof.since is None else [at[proof.since]]
-    told = (*flaw.steps, *_proof_words(since, must, may))
+    steps = (*flaw.steps, *_proof_words(since, must, may))
     drawn = () if len(must) > _DRAWN_MAX else (*since, *must)
-    return msgspec.structs.replace(flaw, steps=told, proof=proof, operations=(*flaw.operations, *drawn))
+    return msgspec.structs.replace(flaw, steps=steps, proof=proof, operations=(*flaw.operations, *drawn))
 
 
 def _proof_words(since: Sequence[Operation], must: Sequence[Operation], may: Sequence[Operation]) -> list[str]:
     """The few operations that prove it by themselves."""
-    behind = f", after {_told(since)}" if since else ""
+    behind = f", after {_listed(since)}" if since else ""
     if len(must) == 1:
-        told = f"This alone proves it{behind}: {_told(must)}"
+        sentence = f"This alone proves it{behind}: {_listed(must)}"
     else:
-        told = f"No order explains even these {len(must)} operations{behind}: {_told(must)}"
+        sentence = f"No order explains even these {len(must)} operations{behind}: {_listed(must)}"
     if not may:
-        return [f"{told}."]
+        return [f"{sentence}."]
     others = "one" if len(may) == 1 else str(len(may))
-    return [f"{told}; with or without {others} that may have taken effect: {_told(may)}."]
+    return [f"{sentence}; with or without {others} that may have taken effect: {_listed(may)}."]
 
 
-def _told(operations: Sequence[Operation]) -> str:
+def _listed(operations: Sequence[Operation]) -> str:
     more = len(operations) - _TOLD_MAX
     names = "; ".join(_brief(op) for op in operations[:_TOLD_MAX])
     return f"{names}{f'; and {more} more' if more > 0 else ''}"
@@ -222,31 +247,31 @@ def _told(operations: Sequence[Operation]) -> str:
 
 def _brief(op: Operation) -> str:
     what = "" if op.value is None else f" of {op.value!r:.60}"
-    said = op.result is not None and op.result != op.value
-    returned = f" that returned {op.result!r:.60}" if is_ok(op) and said else ""
+    has_result = op.result is not None and op.result != op.value
+    returned = f" that returned {op.result!r:.60}" if is_ok(op) and has_result else ""
     empty = " that returned nothing" if is_ok(op) and op.f == "dequeue" and op.result is None else ""
     return f"{op.f}{what}{returned}{empty} by process {op.process} (event {op.invoke_index})"
 
 
 def _search_words(kind: Kind, refused: Refused) -> list[str]:
-    words = [
+    sentences = [
         f"Up to its answer {refused.explained} operations are explained by one order; in no order may it come next."
     ]
     if refused.states:
         held = list(dict.fromkeys(kind.holds(state, refused.names) for state in refused.states))
         more = "" if len(held) <= _NAMED_MAX and not refused.more_states else ", or others"
-        words.append(f"There can be only {' or '.join(held[:_NAMED_MAX])}{more}.")
+        sentences.append(f"There can be only {' or '.join(held[:_NAMED_MAX])}{more}.")
     if refused.open:
         names = "; ".join(describe(op) for op in refused.open[:_NAMED_MAX])
         more_open = len(refused.open) - _NAMED_MAX
-        words.append(f"Open at that moment: {names}{f'; and {more_open} more' if more_open > 0 else ''}.")
-    return words
+        sentences.append(f"Open at that moment: {names}{f'; and {more_open} more' if more_open > 0 else ''}.")
+    return sentences
 
 
 def times(op: Operation) -> str:
-    said = "" if op.result is None or op.result == op.value else f"returned {op.result!r:.200} "
+    result = "" if op.result is None or op.result == op.value else f"returned {op.result!r:.200} "
     completed = op.completed_ns if op.completed_ns is not None else op.invoked_ns
-    return f"{said}(invoked at {seconds(op.invoked_ns)}, answered at {seconds(completed)})"
+    return f"{result}(invoked at {seconds(op.invoked_ns)}, answered at {seconds(completed)})"
 
 
 def no_flaws(operations: Sequence[Operation]) -> list[Finding]:

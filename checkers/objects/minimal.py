@@ -48,7 +48,7 @@ class Minimal:
         self._spent = 0
         self._steps = _FINDING_STEPS
 
-    def found(self) -> Proof | None:
+    def proof(self) -> Proof | None:
         """The smallest proof that was found; None where no sub-history could be refuted within the budget."""
         first = next((tried for tried in self._candidates() if self._refutes(tried, _TRIED_STEPS)), None)
         if first is None:
@@ -75,9 +75,9 @@ class Minimal:
         self._attempts += 1
         before = tried.rows.spent
         may = tried.rows.may(tried.must, tried.since)
-        found = tried.rows.refuted(tried.must, may, tried.since, min(steps, self._steps - self._spent))
+        objection = tried.rows.refuted(tried.must, may, tried.since, min(steps, self._steps - self._spent))
         self._spent += tried.rows.spent - before
-        return found is None
+        return objection is None
 
     def _tried(self, about: tuple[str, ...] | None, since: int | None, until: int, rows: Rows | None = None) -> _Tried:
         """All that must be explained between the operation `since` and the event `until`."""
@@ -140,7 +140,7 @@ class Minimal:
             yield everything
 
     def _grown(self, whole: Rows, parts: Collection[str], until: int) -> Iterator[_Tried]:
-        """With more and more of the object's parts: those of the operations nearest to the one at fault."""
+        """Try more and more of the object's parts: those of the operations nearest to the one at fault."""
         near = sorted((op for op in whole.operations if is_known(op) and _until(op) <= until), key=_until, reverse=True)
         about = dict.fromkeys(sorted(parts))
         known, more = len(about), 1
@@ -214,4 +214,4 @@ def _until(op: Operation) -> int:
 
 def minimal_proof(name: str, operations: Sequence[Operation], shown: Sequence[Operation]) -> Proof | None:
     """The smallest proof found that no order explains the object's `operations` (one key's, `shown` among them)."""
-    return Minimal(name, operations, shown).found()
+    return Minimal(name, operations, shown).proof()

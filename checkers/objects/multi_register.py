@@ -12,6 +12,7 @@ from fencepost.checkers.findings.numbers import Numbers
 from fencepost.checkers.findings.words import describe
 from fencepost.checkers.objects.calls import Calls, something, wrong
 from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Kind, Refused, judge
+from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
 
@@ -33,15 +34,15 @@ def micros(op: Operation) -> list[tuple[bool, Value, Value]]:
     given: Any = op.result if is_ok(op) and op.result is not None else op.value
     if not isinstance(given, list) or not all(isinstance(micro, list) and len(micro) == 3 for micro in given):
         wrong(op, f"a transaction is {given!r:.80}; expected a list of [f register value]")
-    found = []
+    parts = []
     for f, register, value in given:
         writes = _WRITES.get(str(f).removeprefix(":"))
         if writes is None:
             wrong(op, f"a transaction has {f!r:.80}; expected r or w")
-        found.append(
+        parts.append(
             (writes, something(op, register, "a register"), something(op, value, "a value") if writes else value)
         )
-    return found
+    return parts
 
 
 def _kind() -> Kind:
@@ -92,14 +93,20 @@ def _kind() -> Kind:
         flaws=_flaws,
         explain=explain,
         holds=holds,
+        chances=(
+            Chance("internal", FUNCTIONS),
+            Chance("phantom-read", FUNCTIONS),
+            Chance("stale-read", FUNCTIONS),
+            Chance("fractured-read", FUNCTIONS),
+        ),
     )
 
 
 def _flaws(operations: Sequence[Operation]) -> list[Finding]:
-    return list(_found(operations))
+    return list(_each_flaw(operations))
 
 
-def _found(operations: Sequence[Operation]) -> Iterator[Finding]:
+def _each_flaw(operations: Sequence[Operation]) -> Iterator[Finding]:
     """Reads that disagree with their own transaction, and of values that nobody ever wrote."""
     numbers = Numbers()
     written = {
@@ -108,7 +115,7 @@ def _found(operations: Sequence[Operation]) -> Iterator[Finding]:
         for writes, register, value in micros(op)
         if writes
     }
-    told = set[tuple[int, int]]()
+    reported = set[tuple[int, int]]()
     for op in operations:
         held: dict[int, int] = {}
         for writes, register, value in micros(op) if is_ok(op) else ():
@@ -121,7 +128,7 @@ def _found(operations: Sequence[Operation]) -> Iterator[Finding]:
                 yield Finding(about=0, anomaly="internal", operations=(op,), steps=steps)
                 break
             held[place] = number
-            if not writes and value is not None and (place, number) not in written | told:
-                told.add((place, number))
+            if not writes and value is not None and (place, number) not in written | reported:
+                reported.add((place, number))
                 steps = (f"{describe(op)} read {value!r:.80} of {register}.", "Nobody ever wrote that.")
                 yield Finding(about=0, anomaly="phantom-read", operations=(op,), steps=steps)

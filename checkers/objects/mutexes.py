@@ -14,6 +14,7 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.words import describe
 from fencepost.checkers.objects.calls import Calls, integer, wrong
 from fencepost.checkers.objects.judging import Kind, Refused, judge, no_flaws
+from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
@@ -158,6 +159,10 @@ MUTEX: Final = Kind(
     flaws=no_flaws,
     explain=_explain,
     holds=_held,
+    chances=(
+        Chance("two-holders", _ACQUIRES, _ACQUIRES),
+        Chance("released-while-free", frozenset({"release"})),
+    ),
 )
 OWNER_MUTEX: Final = Kind(
     name="owner-mutex",
@@ -168,6 +173,10 @@ OWNER_MUTEX: Final = Kind(
     flaws=no_flaws,
     explain=_explain_owned,
     holds=_owner,
+    chances=(
+        Chance("two-holders", _ACQUIRES, _ACQUIRES),
+        Chance("released-by-another", frozenset({"release"})),
+    ),
 )
 FENCED_MUTEX: Final = Kind(
     name="fenced-mutex",
@@ -178,6 +187,12 @@ FENCED_MUTEX: Final = Kind(
     flaws=_token_flaws,
     explain=_explain_owned,
     holds=_fence,
+    chances=(
+        Chance("two-holders", _ACQUIRES, _ACQUIRES),
+        Chance("released-by-another", frozenset({"release"})),
+        Chance("token-order", _ACQUIRES, _ACQUIRES),
+        Chance("duplicate-token", _ACQUIRES, _ACQUIRES),
+    ),
 )
 SEMAPHORE: Final = Kind(
     name="semaphore",
@@ -188,4 +203,8 @@ SEMAPHORE: Final = Kind(
     flaws=no_flaws,
     explain=_explain_semaphore,
     holds=_permits,
+    chances=(
+        Chance("too-many-holders", _ACQUIRES),
+        Chance("released-while-free", frozenset({"release"})),
+    ),
 )

@@ -17,13 +17,13 @@ class QueueObject(Specification):
     def __init__(self, operations: Sequence[Operation], about: Collection[str] | None) -> None:
         super().__init__(operations, about)
         self._into = Counter(text(op.value) for op in operations if op.f == "enqueue")
-        self._out = Counter(part for op in operations if is_known(op) for part in self._taken(op))
+        self._out = Counter(part for op in operations if is_known(op) for part in self._outputs(op))
         self._drains = any(op.f == "drain" and is_known(op) for op in operations)
         unknown = {op.invoke_index for op in operations if op.f != "enqueue" and not is_known(op)}
         is_used_up = all(count <= self._out[part] for part, count in self._into.items() if self.concerns(part))
         self._spare = unknown if is_used_up else set[int]()
 
-    def _taken(self, op: Operation) -> list[str]:
+    def _outputs(self, op: Operation) -> list[str]:
         if op.f == "drain":
             return [text(value) for value in op.result] if isinstance(op.result, list) else []
         return [text(op.result)] if op.f == "dequeue" and op.result is not None else []
@@ -36,10 +36,10 @@ class QueueObject(Specification):
             return (("take",),) * (1 if op.f == "dequeue" else every)
         if op.f == "dequeue" and op.result is None:
             return (("empty",),)
-        taken = [part for part in self._taken(op) if self.concerns(part)]
+        outputs = [part for part in self._outputs(op) if self.concerns(part)]
         if op.f == "dequeue":
-            return [("out", part) for part in taken]
-        return [("out", part, op.invoke_index, place) for place, part in enumerate(taken)]
+            return [("out", part) for part in outputs]
+        return [("out", part, op.invoke_index, place) for place, part in enumerate(outputs)]
 
     def step(self, state: Any, move: Move) -> Any:
         held, drains = state
@@ -50,10 +50,10 @@ class QueueObject(Specification):
         if not held or (move[0] == "out" and held[0] != move[1]):
             return None
         if len(move) == 4:
-            taken = dict(drains)
-            if taken.get(move[2], 0) != move[3]:
+            counts = dict(drains)
+            if counts.get(move[2], 0) != move[3]:
                 return None
-            drains = tuple(sorted((taken | {move[2]: taken.get(move[2], 0) + 1}).items()))
+            drains = tuple(sorted((counts | {move[2]: counts.get(move[2], 0) + 1}).items()))
         return (held[1:], drains)
 
     def changes(self, op: Operation) -> bool:
@@ -67,10 +67,10 @@ class QueueObject(Specification):
         return self._spare - set(named)
 
     def parts(self, op: Operation) -> Iterable[str]:
-        return [text(op.value)] if op.f == "enqueue" else self._taken(op) if is_known(op) else ()
+        return [text(op.value)] if op.f == "enqueue" else self._outputs(op) if is_known(op) else ()
 
     def refutes(self, start: Any, must: Sequence[Operation], may: Sequence[Operation]) -> bool:
-        """By counting: found empty though more was in than can be out, or taken more often than put in."""
+        """Refute by counting: a queue found empty holds more than can be out, or more came out than went in."""
         held = Counter(start[0])
         certain = sorted(ended(op) for op in must if op.f == "enqueue")
         into: dict[str, list[int]] = {}
@@ -159,9 +159,9 @@ class LogObject(Specification):
                     self._places.setdefault(value, set()).add(offset)
 
     def _entry(self, op: Operation) -> tuple[int, str | None]:
-        told: Any = op.result
-        value = op.value if op.f == "append" else told[1]
-        return int(told[0]), None if value is None else text(value)
+        result: Any = op.result
+        value = op.value if op.f == "append" else result[1]
+        return int(result[0]), None if value is None else text(value)
 
     def moves(self, op: Operation) -> Sequence[Move]:
         if not is_known(op):

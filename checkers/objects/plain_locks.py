@@ -79,8 +79,8 @@ class FencedMutex(OwnerMutex):
     def token(self, op: Operation) -> int | None:
         if op.f == "release":
             return None
-        told: Any = op.result
-        return next(told[name] for name in _TOKENS if name in told) if isinstance(told, dict) else int(told)
+        result: Any = op.result
+        return next(result[name] for name in _TOKENS if name in result) if isinstance(result, dict) else int(result)
 
     def after(self, op: Operation) -> Any:
         return (op.process, self.token(op)) if op.f == "acquire" else None

@@ -22,12 +22,12 @@ class MultiRegisterObject(Specification):
     def _micros(self, op: Operation) -> list[tuple[bool, str, str | None]]:
         """Whether it writes, the register, the value; reads of unknown result are left out."""
         given: Any = op.result if is_known(op) and op.result is not None else op.value
-        found = []
+        parts = []
         for f, register, value in given:
             writes = str(f).removeprefix(":") in ("w", "write")
             if self.concerns(text(register)) and (writes or is_known(op)):
-                found.append((writes, text(register), None if value is None else text(value)))
-        return found
+                parts.append((writes, text(register), None if value is None else text(value)))
+        return parts
 
     def moves(self, op: Operation) -> Sequence[Move]:
         micros = self._micros(op)

@@ -61,9 +61,10 @@ class BankObject(Specification):
         return _account(plain["from"]), _account(plain["to"]), int(plain["amount"])
 
     def _balances(self, op: Operation) -> dict[str, int]:
-        told: Any = op.result
+        result: Any = op.result
         return {
-            _account(name): balance for name, balance in (told.items() if isinstance(told, dict) else enumerate(told))
+            _account(name): balance
+            for name, balance in (result.items() if isinstance(result, dict) else enumerate(result))
         }
 
     def moves(self, op: Operation) -> Sequence[Move]:
@@ -82,8 +83,8 @@ class BankObject(Specification):
     def step(self, state: Any, move: Move) -> Any:
         kind, *numbers = state
         if move[0] == "total":
-            told = ("total", move[2])
-            return told if int(str(move[1])) >= 0 and state in (self.start, told) else None
+            after = ("total", move[2])
+            return after if int(str(move[1])) >= 0 and state in (self.start, after) else None
         if move[0] == "read":
             read = move[1:]
             if kind == "known":

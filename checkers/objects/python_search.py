@@ -32,10 +32,10 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """`order` explains everything, or is a longest up to `failed`, which passes in none.
+    """What a search decided: `order` explains all calls, or is a longest one up to `failed`, which passes in none.
 
-    `open` are the calls that had not returned then, `states` all that the object may be in. Where neither was
-    found out, `stop` says what ended the search.
+    `open` are the calls that had not returned then, `states` all that the object may be in. `stop` is set where the
+    search ended before it decided.
     """
 
     order: tuple[int, ...] = ()
@@ -48,23 +48,36 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Stopped(Exception):
     def __init__(self, stop: Stop) -> None:
-        super().__init__(stop.words)
+        super().__init__(stop.sentence)
         self.stop = stop
 
 
 def search(calls: Sequence[Call], step: Step, *, steps: int, wall_s: float) -> Found:
-    """Judge `calls` on an object that begins in state 0. A `step` tried, allowed or not, is one step of the budget."""
+    """Decide whether some order of `calls` is allowed by an object that begins in state 0.
+
+    Args:
+        calls: by invocation or not; times in one order.
+        step: the object; each try, allowed or not, spends one step of the budget.
+        steps: how many tries are allowed.
+        wall_s: seconds; a backstop.
+
+    Returns:
+        An order; or the call that passes in no order; or what ended the search.
+
+    Cost: linear in calls for a few configurations, exponential in concurrent calls at worst.
+    Source: Lowe, "Testing for Linearizability" (2017).
+    """
     deadline = time.monotonic() + wall_s
     spent = 0
     for width in (_WIDTH, None):
         walk = _Walk(calls, step, width, steps - spent, deadline)
         try:
-            found = walk.run()
+            result = walk.run()
         except _Stopped as stopped:
             return Found(stop=stopped.stop, steps=spent + walk.steps)
         spent += walk.steps
-        if found is not None:
-            return msgspec.structs.replace(found, steps=spent)
+        if result is not None:
+            return msgspec.structs.replace(result, steps=spent)
     raise AssertionError("the exact walk always decides")
 
 
@@ -172,11 +185,11 @@ def _refuted(tried: _Configurations, failed: int, pending: Sequence[int]) -> Fou
 
 
 def _order(trace: _Trace) -> tuple[int, ...]:
-    found = []
+    calls = []
     while trace is not None:
         call, trace = trace
-        found.append(call)
-    return tuple(reversed(found))
+        calls.append(call)
+    return tuple(reversed(calls))
 
 
 def fault_in(calls: Sequence[Call], step: Step, order: Sequence[int]) -> str:

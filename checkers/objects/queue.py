@@ -20,6 +20,7 @@ from fencepost.checkers.objects.calls import Calls, same_again, something, wrong
 from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Kind, Refused, judge
 from fencepost.checkers.objects.minimal import minimal_proof
 from fencepost.checkers.objects.queue_order import walked
+from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
 
@@ -35,16 +36,16 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     return judge(QUEUE, history, facts)
 
 
-def taken(op: Operation) -> list[Value]:
+def outputs_of(op: Operation) -> list[Value]:
     """The elements that an ok operation took out of the queue, in order."""
     if op.f == "dequeue":
         return [] if op.result is None else [op.result]
     if op.f != "drain":
         return []
-    found = [] if op.result is None else op.result
-    if not isinstance(found, list):
-        wrong(op, f"a drain returned {found!r:.80}; expected its elements, in order")
-    return [something(op, element, "an element of a drain") for element in found]
+    elements = [] if op.result is None else op.result
+    if not isinstance(elements, list):
+        wrong(op, f"a drain returned {elements!r:.80}; expected its elements, in order")
+    return [something(op, element, "an element of a drain") for element in elements]
 
 
 def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) -> None:
@@ -54,10 +55,10 @@ def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) ->
         if op.f == "enqueue":
             calls.add(op, subject, _ENQUEUE, number(element_of(op)))
         elif is_ok(op) and op.f == "drain":
-            for at, element in enumerate(taken(op)):
+            for at, element in enumerate(outputs_of(op)):
                 calls.add(op, subject, _DRAIN, number(element), place, at)
         elif is_ok(op):
-            for element in taken(op):
+            for element in outputs_of(op):
                 calls.add(op, subject, _DEQUEUE, number(element))
             if op.result is None:
                 calls.add(op, subject, _EMPTY)
@@ -75,7 +76,7 @@ def element_of(op: Operation) -> Value:
 def _never_seen(operations: Sequence[Operation]) -> int:
     """How many elements a dequeue of unknown result can have taken: those enqueued that no known one returned."""
     numbers = Numbers()
-    out = Counter(numbers.number(element) for _, element in _taken(operations))
+    out = Counter(numbers.number(element) for _, element in _outputs(operations))
     into = Counter[int]()
     for op in not_failed(operations):
         # An enqueue of unknown outcome matters only where its element was seen, and then it is none too many.
@@ -84,10 +85,10 @@ def _never_seen(operations: Sequence[Operation]) -> int:
     return (into - out).total()
 
 
-def _taken(operations: Sequence[Operation]) -> Iterator[tuple[Operation, Value]]:
+def _outputs(operations: Sequence[Operation]) -> Iterator[tuple[Operation, Value]]:
     for op in operations:
         if is_ok(op):
-            for element in taken(op):
+            for element in outputs_of(op):
                 yield op, element
 
 
@@ -113,10 +114,10 @@ def _flaws(operations: Sequence[Operation]) -> list[Finding]:
     for op in not_failed(operations):
         if op.f == "enqueue":
             of(element_of(op)).into.append(op)
-    for op, value in _taken(operations):
+    for op, value in _outputs(operations):
         of(value).out.append(op)
-    found = [flaw for element in elements for flaw in _flaw_of(element)]
-    return found or list(_out_of_order(operations, elements)) or list(_too_few_takers(operations, elements))
+    flaws = [flaw for element in elements for flaw in _flaw_of(element)]
+    return flaws or list(_out_of_order(operations, elements)) or list(_too_few_takers(operations, elements))
 
 
 def _out_of_order(operations: Sequence[Operation], elements: Sequence[_Element]) -> Iterator[Finding]:
@@ -153,13 +154,13 @@ def _out_of_order(operations: Sequence[Operation], elements: Sequence[_Element])
 def _found_later(operations: Sequence[Operation], once: Sequence[_Element]) -> list[tuple[int, int, Operation, str]]:
     """What shows that all that was certainly enqueued before was gone: dequeues of elements enqueued later, with the
     invocation of that enqueue, and dequeues that found nothing. Each with its answer, in order of the first."""
-    found = [(e.into[0].invoke_index, answered(e.out[0]), e.out[0], repr(e.value)[:80]) for e in once if e.out]
-    found += [
+    evidence = [(e.into[0].invoke_index, answered(e.out[0]), e.out[0], repr(e.value)[:80]) for e in once if e.out]
+    evidence += [
         (op.invoke_index, answered(op), op, "that the queue was empty")
         for op in operations
         if op.f == "dequeue" and is_ok(op) and op.result is None
     ]
-    return sorted(found, key=lambda entry: entry[:2])
+    return sorted(evidence, key=lambda entry: entry[:2])
 
 
 def _too_few_takers(operations: Sequence[Operation], elements: Sequence[_Element]) -> Iterator[Finding]:
@@ -229,14 +230,14 @@ def _flaw_of(element: _Element) -> Iterator[Finding]:
 
 def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:
     names, states = refused.names, refused.states
-    seen = [element for _, element in _taken(refused.operations)]
+    seen = [element for _, element in _outputs(refused.operations)]
     heads = [names[state[0]] for state in states if state]
     lost = [head for head in heads if head not in seen]
     known = bool(heads) and len(heads) == len(states) and not refused.more_states
     if known and len(lost) == len(heads):
         why = f"It was enqueued before and stands first: {lost[0]!r:.80}; no dequeue ever returned it."
         return "lost-element", (why,)
-    wanted = taken(refused.failed)
+    wanted = outputs_of(refused.failed)
     if known and not wanted:
         return "lost-element", (f"It was not empty: {heads[0]!r:.80} stands first in it.",)
     if known and all(any(names[number] in wanted for number in state) for state in states):
@@ -250,14 +251,14 @@ def _settled(operations: Sequence[Operation]) -> list[int] | Finding | None:
     Where no order was found to pass an operation, a few elements and what came shortly before it may suffice to prove
     that none does.
     """
-    found = walked(not_failed(operations))
-    if found.order is not None:
-        return [step.op.invoke_index for step in found.order]
-    stuck = found.stuck
+    walk = walked(not_failed(operations))
+    if walk.order is not None:
+        return [step.op.invoke_index for step in walk.order]
+    stuck = walk.stuck
     proof = None if stuck is None else minimal_proof("queue", operations, [stuck])
     if stuck is None or proof is None:
         return None
-    if not taken(stuck):
+    if not outputs_of(stuck):
         return Finding(
             anomaly="lost-element",
             operations=(stuck,),
@@ -286,4 +287,10 @@ QUEUE: Final = Kind(
     explain=_explain,
     settle=_settled,
     holds=_holds,
+    chances=(
+        Chance("lost-element", frozenset({"dequeue", "drain"}), frozenset({"enqueue"})),
+        Chance("reordered-element", frozenset({"dequeue", "drain"}), frozenset({"enqueue"})),
+        Chance("invented-element", frozenset({"dequeue", "drain"})),
+        Chance("duplicate-element", frozenset({"dequeue", "drain"})),
+    ),
 )

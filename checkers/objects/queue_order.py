@@ -65,16 +65,16 @@ class _Element(msgspec.Struct, eq=False):
 def steps_of(operations: Sequence[Operation]) -> list[Step]:
     """Everything that must be explained, and enqueues of unknown outcome."""
     numbers = Numbers()
-    found = []
+    steps = []
     for op in operations:
         if op.f == "enqueue":
-            found.append(Step(_ENQUEUE, op, numbers.number(op.value)))
+            steps.append(Step(_ENQUEUE, op, numbers.number(op.value)))
         elif is_ok(op) and op.f == "dequeue" and op.result is None:
-            found.append(Step(_EMPTY, op))
+            steps.append(Step(_EMPTY, op))
         elif is_ok(op):
-            taken = op.result if op.f == "drain" else [op.result]
-            found += [Step(_DEQUEUE, op, numbers.number(value), place) for place, value in enumerate(taken or ())]
-    return found
+            elements = op.result if op.f == "drain" else [op.result]
+            steps += [Step(_DEQUEUE, op, numbers.number(value), place) for place, value in enumerate(elements or ())]
+    return steps
 
 
 class Walked(msgspec.Struct, frozen=True):
@@ -219,7 +219,7 @@ class _Walk:
         return first != (self.choices - 1 in self.changed)
 
     def _soonest(self) -> tuple[float, _Element | None]:
-        """Of the elements that are left for certain, the one whose enqueue ends first: nothing has to precede it."""
+        """Return the certain element whose enqueue ends first: nothing has to precede it."""
         while self._first and id(self._elements[self._first[0][1]]) in self._out:
             heapq.heappop(self._first)
         return (self._first[0][0], self._elements[self._first[0][1]]) if self._first else (math.inf, None)
@@ -238,7 +238,7 @@ class _Walk:
             self._found_empty.clear()
 
     def _first_of(self, number: int, *, certain: bool) -> _Element | None:
-        """Of the elements of this value that nothing has to precede, the one whose enqueue ends first."""
+        """Return, of the elements of this value that nothing has to precede, the one whose enqueue ends first."""
         soonest, _ = self._soonest()
         chosen: _Element | None = None
         for element in self._invoked.get(number, ()):
@@ -249,7 +249,7 @@ class _Walk:
         return chosen
 
     def _last_of(self, number: int) -> _Element | None:
-        """As `_first_of`, of those that are certain, but the one whose enqueue ends last."""
+        """Like `_first_of`, over certain elements; picks the one whose enqueue ends last."""
         soonest, _ = self._soonest()
         free = [e for e in self._invoked.get(number, ()) if e.is_certain and e.into.op.invoke_index <= soonest]
         return max(free, key=lambda element: element.into.until, default=None)
@@ -379,7 +379,7 @@ def replays(steps: Sequence[Step], order: Sequence[Step]) -> bool:
         if step.until < latest or (step.kind != _TAKE and id(step) not in known):
             return False
         latest = max(latest, step.op.invoke_index)
-        taken = parts.setdefault(id(step.op), 0)
+        count = parts.setdefault(id(step.op), 0)
         if step.kind == _ENQUEUE:
             held.append(step.element)
         elif step.kind == _EMPTY:
@@ -387,12 +387,12 @@ def replays(steps: Sequence[Step], order: Sequence[Step]) -> bool:
                 return False
         elif step.kind == _TAKE:
             # One that is not known to have returned anything: a dequeue takes once, a drain as often as it likes.
-            if is_ok(step.op) or step.op.f == "enqueue" or (step.op.f == "dequeue" and taken) or not held:
+            if is_ok(step.op) or step.op.f == "enqueue" or (step.op.f == "dequeue" and count) or not held:
                 return False
             held.popleft()
             parts[id(step.op)] += 1
         else:
-            if taken != step.place or not held or held.popleft() != step.element:
+            if count != step.place or not held or held.popleft() != step.element:
                 return False
             parts[id(step.op)] += 1
     return True

@@ -12,6 +12,7 @@ from fencepost.checkers.findings.numbers import Numbers
 from fencepost.checkers.findings.words import describe
 from fencepost.checkers.objects.calls import Calls, same_again, something, wrong
 from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Kind, Refused, judge
+from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
 
@@ -70,17 +71,17 @@ def _seen(op: Operation) -> Sequence[Value]:
 
 
 def _flaws(operations: Sequence[Operation]) -> list[Finding]:
-    return list(_found(operations))
+    return list(_each_flaw(operations))
 
 
-def _found(operations: Sequence[Operation]) -> Iterator[Finding]:
+def _each_flaw(operations: Sequence[Operation]) -> Iterator[Finding]:
     """Elements that nobody had added yet, each where it was first seen; and elements that one read shows twice."""
     numbers = Numbers()
     added: dict[int, Operation] = {}
     for op in not_failed(operations):
         if op.f == "add":
             added.setdefault(numbers.number(element_of(op)), op)
-    told = set[int]()
+    reported = set[int]()
     for op in operations:
         in_this = set[int]()
         for element in _seen(op):
@@ -91,8 +92,8 @@ def _found(operations: Sequence[Operation]) -> Iterator[Finding]:
                 yield Finding(about=0, anomaly="duplicate-element", operations=(op,), steps=steps)
                 return
             in_this.add(number)
-            if number not in told and (maker is None or answered(op) < maker.invoke_index):
-                told.add(number)
+            if number not in reported and (maker is None or answered(op) < maker.invoke_index):
+                reported.add(number)
                 later = f"; {describe(maker)} came after" if maker else ""
                 steps = (f"{describe(op)} showed {element!r:.80}.", f"Nobody had added that{later}.")
                 yield Finding(
@@ -138,4 +139,11 @@ SET: Final = Kind(
     flaws=_flaws,
     explain=_explain,
     holds=_holds,
+    chances=(
+        Chance("duplicate-element", frozenset({"members"})),
+        Chance("invented-element", frozenset({"contains", "members"})),
+        Chance("stale-read", frozenset({"contains", "members"}), frozenset({"add"})),
+        Chance("lost-element", frozenset({"contains", "members"}), frozenset({"add"})),
+        Chance("resurrected-element", frozenset({"contains", "members"}), frozenset({"add"})),
+    ),
 )

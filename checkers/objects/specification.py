@@ -1,4 +1,4 @@
-"""What a plain sequential object is asked, by which proofs are checked.
+"""Plain sequential objects, by which proofs are checked.
 
 Nothing is shared with the native objects or with the rows that they are given. A specification is made for some of what
 an object holds (`about`: elements, registers, accounts, offsets, as JSON text; None: all). What an operation does to
@@ -19,7 +19,7 @@ Move = tuple[Hashable, ...]
 
 
 def text(value: Value) -> str:
-    """A value so that equal ones are equal."""
+    """Return the JSON text of a value; equal values have equal texts."""
     return msgspec.json.encode(value, order="deterministic").decode()
 
 
@@ -69,5 +69,5 @@ class Specification:
 
 
 def ended(op: Operation) -> float:
-    """When it had taken effect for certain."""
+    """Return the event by which `op` had certainly taken effect."""
     return op.complete_index if is_known(op) and op.complete_index is not None else float("inf")

@@ -47,10 +47,10 @@ class Rows:
 
     def __init__(self, operations: Sequence[Operation], name: str, about: Collection[str] | None) -> None:
         self.operations = [op for op in operations if op.type is not Outcome.FAIL]
-        found = specification(name, self.operations, about)
-        if found is None:
+        thing = specification(name, self.operations, about)
+        if thing is None:
             raise ValueError(f"no object is called {name!r}")
-        self.object: Specification = found
+        self.object: Specification = thing
         self.at = {op.invoke_index: op for op in self.operations}
         self._changing = [
             (op.invoke_index, ended(op)) for op in self.operations if self.object.changes(op) and self.object.moves(op)
@@ -101,15 +101,15 @@ class Rows:
     def _ordered(self, must: Sequence[Operation], may: Sequence[Operation], start: Any, steps: int) -> Objection | None:
         if self.object.refutes(start, must, may):
             return None
-        asked = [(move, op, op.complete_index) for op in must for move in self.object.moves(op)]
-        asked += [(move, op, None) for op in may for move in self.object.moves(op)]
-        calls, step = _numbered(self.object, [(move, op.invoke_index, until) for move, op, until in asked], start)
-        found = search(calls, step, steps=steps, wall_s=_WALL_S)
-        self.spent += found.steps
-        if found.stop is not None:
-            return Objection(reason=f"that there is no order was not found out: {found.stop.words}", stop=found.stop)
-        if found.failed is None:
-            return Objection(reason=f"there is an order: {[asked[call][1].invoke_index for call in found.order]}")
+        moves = [(move, op, op.complete_index) for op in must for move in self.object.moves(op)]
+        moves += [(move, op, None) for op in may for move in self.object.moves(op)]
+        calls, step = _numbered(self.object, [(move, op.invoke_index, until) for move, op, until in moves], start)
+        result = search(calls, step, steps=steps, wall_s=_WALL_S)
+        self.spent += result.steps
+        if result.stop is not None:
+            return Objection(reason=f"the search for an order ended early: {result.stop.sentence}", stop=result.stop)
+        if result.failed is None:
+            return Objection(reason=f"there is an order: {[moves[call][1].invoke_index for call in result.order]}")
         return None
 
     def explained(self, order: Sequence[int]) -> str | None:
@@ -150,20 +150,20 @@ class Rows:
         soonest.reverse()
         last = {op.invoke_index: bisect_left(soonest, op.invoke_index) - 1 for op in lacking}
         waiting = sorted(last, key=lambda row: (last[row], row), reverse=True)
-        found: list[int] = []
+        whole: list[int] = []
         for place in range(-1, len(order)):
-            found += [order[place]] if place >= 0 else []
+            whole += [order[place]] if place >= 0 else []
             while waiting and last[waiting[-1]] == place:
-                found.append(waiting.pop())
-        return found
+                whole.append(waiting.pop())
+        return whole
 
 
 def _numbered(
-    thing: Specification, asked: Sequence[tuple[Move, int, int | None]], start: Any
+    thing: Specification, given: Sequence[tuple[Move, int, int | None]], start: Any
 ) -> tuple[list[Call], Step]:
     """The calls and the step of `checkers.objects.python_search`: moves and states by numbers."""
-    kinds = kinds_of([move for move, _, _ in asked])
-    moves = {kind: move for kind, (move, _, _) in zip(kinds, asked, strict=True)}
+    kinds = kinds_of([move for move, _, _ in given])
+    moves = {kind: move for kind, (move, _, _) in zip(kinds, given, strict=True)}
     states, numbers = [start], {start: 0}
 
     def step(state: int, kind: int) -> int | None:
@@ -175,7 +175,7 @@ def _numbered(
             states.append(after)
         return numbers[after]
 
-    return [Call(kind, at, until) for kind, (_, at, until) in zip(kinds, asked, strict=True)], step
+    return [Call(kind, at, until) for kind, (_, at, until) in zip(kinds, given, strict=True)], step
 
 
 def objection(operations: Sequence[Operation], proof: Proof) -> Objection | None:

@@ -1,4 +1,6 @@
-"""What a model that users write is: a sequential object in Python, judged like the built-in ones (docs/models.md).
+"""A model that a user writes: a sequential object in Python, judged like the built-in ones.
+
+docs/reference/models.md has an example.
 
 class Stack(Model):
     def init(self):

@@ -17,6 +17,7 @@ from fencepost.checkers.facts.answers import exposed, is_ok, not_failed
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import describe
 from fencepost.checkers.objects.judging import GUARANTEE, NON_LINEARIZABLE, times
 from fencepost.checkers.objects.python_search import Call, Found, fault_in, kinds_of, search
@@ -35,7 +36,7 @@ T = TypeVar("T")
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """One verdict by the model that `facts.options["parameter"]` names."""
+    """Judge by the model that `facts.options["parameter"]` names; see `judge`."""
     name = str(facts.options.get("parameter", ""))
     return judge(name, load(name), history, facts)
 
@@ -48,10 +49,10 @@ def load(name: str) -> Any:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
         for part in attribute.split("."):
-            found = getattr(found, part)
-        model = found() if isinstance(found, type) else found
+            target = getattr(target, part)
+        model = target() if isinstance(target, type) else target
     except (Exception, SystemExit) as error:
         raise UsageError(
             f"the model {name} cannot be imported: {type(error).__name__}: {error}",
@@ -68,7 +69,16 @@ def load(name: str) -> Any:
 
 
 def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict]:
-    """One verdict on all operations, key by key; raises UsageError for what the model must not do."""
+    """Judge all operations by a model that a user wrote, key by key.
+
+    Returns:
+        One verdict, as for the built-in objects, without proofs.
+
+    Raises:
+        UsageError: the model raised, returned or changed what it must not; names the model and the operation.
+
+    Cost: at most `STEPS_MAX` calls of the model's `step`.
+    """
     budget = Spending(facts.budget)
     groups: dict[str | None, list[Operation]] = {}
     for op in history.operations:
@@ -76,26 +86,27 @@ def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict
     flaws, stops, seen = list[Finding](), list[Stop](), list[Operation]()
     for operations in groups.values():
         key = _Object(name, model, operations)
-        found = key.judged(budget)
+        result = key.judged(budget)
         seen += exposed(operations, lambda op: True, lambda op: True)
-        if found.stop is not None:
-            stops.append(found.stop)
-        elif found.failed is not None:
-            flaws.append(key.flaw(found))
+        if result.stop is not None:
+            stops.append(result.stop)
+        elif result.failed is not None:
+            flaws.append(key.flaw(result))
     operations = [op for group in groups.values() for op in group]
     unknown = [op for op in operations if op.type is Outcome.INFO]
     more = f"; {len(stops)} more were not finished" if stops else ""
-    ended = stops[0].words if stops else ""
+    ended = stops[0].sentence if stops else ""
     unfinished = f"{len(stops)} of {len(groups)} keys were not finished, none is invalid; {ended}"
     return [
         Findings(
             checker=CHECKER,
             guarantee=GUARANTEE,
-            found=flaws,
+            findings=flaws,
             broken=f"no order explains {len(flaws)} of {len(groups)} keys{more}",
             doubt=Doubt(Cause.OUT_OF_BUDGET, unfinished) if stops else None,
             exposed=rows(seen),
             exposure_of=EXPOSURE_OF,
+            rules=(rule(NON_LINEARIZABLE, sum(is_ok(op) for op in operations), "no operation was answered"),),
             counted={"operations": rows(operations), "info_operations": rows(unknown)},
             figures={"model": name, "keys": len(groups), "steps": budget.spent},
         ).verdict(facts)
@@ -126,9 +137,9 @@ class _Object:
         self._name = name
         self._model = model
         self._operations = not_failed(operations)
-        said = [(op.f, op.value, op.result if is_ok(op) else UNKNOWN) for op in self._operations]
-        kinds = kinds_of([_text(f, value, result) for f, value, result in said])
-        self._asked = {kind: (*what, op) for kind, what, op in zip(kinds, said, self._operations, strict=True)}
+        contents = [(op.f, op.value, op.result if is_ok(op) else UNKNOWN) for op in self._operations]
+        kinds = kinds_of([_text(f, value, result) for f, value, result in contents])
+        self._asked = {kind: (*what, op) for kind, what, op in zip(kinds, contents, self._operations, strict=True)}
         self._calls = [
             Call(kind, op.invoke_index, op.complete_index if is_ok(op) else None)
             for kind, op in zip(kinds, self._operations, strict=True)
@@ -143,24 +154,24 @@ class _Object:
 
     def judged(self, budget: Spending) -> Found:
         """The search's word, with an order confirmed by asking the model again."""
-        found = search(self._calls, self._remembered, steps=budget.steps, wall_s=budget.wall_s)
-        budget.spent += found.steps
-        if found.stop is None and found.failed is None and (fault := fault_in(self._calls, self._step, found.order)):
+        result = search(self._calls, self._remembered, steps=budget.steps, wall_s=budget.wall_s)
+        budget.spent += result.steps
+        if result.stop is None and result.failed is None and (fault := fault_in(self._calls, self._step, result.order)):
             raise self._wrong(f"step() answered otherwise when it was asked again: {fault}")
-        return found
+        return result
 
-    def flaw(self, found: Found) -> Finding:
+    def flaw(self, result: Found) -> Finding:
         """What the search refused, in words."""
-        assert found.failed is not None
-        failed = self._operations[found.failed]
-        open_then = [self._operations[call] for call in found.open]
+        assert result.failed is not None
+        failed = self._operations[result.failed]
+        open_then = [self._operations[call] for call in result.open]
         states = self._guarded(
-            lambda: [repr(self._states[state])[:80] for state in found.states], "the repr of a state"
+            lambda: [repr(self._states[state])[:80] for state in result.states], "the repr of a state"
         )
         held = " or ".join(dict.fromkeys(states[:_SHOWN_MAX])) + (", or others" if len(states) > _SHOWN_MAX else "")
         steps = [
             f"{describe(failed)} {times(failed)}.",
-            f"Up to its answer {len(found.order)} operations are explained by one order; in no order may it come next.",
+            f"Up to its answer one order explains {len(result.order)} operations; in no order may it come next.",
             f"The state can be only {held}.",
         ]
         if open_then:

@@ -1,1 +1,1 @@
-"""Everything that is a table: pairing, staleness, leadership intervals, availability around faults."""
+"""Checks through Spark: registers and transactions in tables that are too large for one machine."""

@@ -1,11 +1,11 @@
-"""A stored history of registers becomes a table of operations, and is judged as one: pairing, numbering, the search.
+"""Turns a stored history of registers into a table of operations and judges that: pairing, numbering, the search.
 
     EVENTS -> PAIRED               one window per process, as in `harness.warehouse.operations`; never a join
     PAIRED -> OPERATIONS_TABLE     partitions of whole keys; `checkers.storage.models.encode` numbers keys and values
-                                   in the executors' Python, so that equal here is what is equal on one machine
+                                   in the executors' Python, so two values are equal here if they are on one machine
 
-Of the rules of a history (`harness.history.validate`) those that concern one process are looked at on the way:
-it has one open operation, it does not act after `info`, its times do not go back.
+Of the rules of a history (`harness.history.validate`), pairing checks those that concern one process: it has one open
+operation, it does not act after `info`, and its times do not go back.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,9 +32,9 @@ _KEYS_MAX: Final = 1 << 40
 
 
 def check(spark: SparkSession, uri: str, facts: Facts) -> Verdict:
-    """The verdict on the reads, writes and compare-and-sets of the history at `uri`.
+    """Judge the reads, writes and compare-and-sets of the history at `uri`.
 
-    Raises UsageError where there are other operations, MalformedHistory where a rule is broken.
+    Raises UsageError for other operations, MalformedHistory for a broken rule.
     """
     own = tuned(spark)
     pairs = own.read.schema(EVENTS).parquet(uri).transform(paired).cache()
@@ -42,13 +42,13 @@ def check(spark: SparkSession, uri: str, facts: Facts) -> Verdict:
         operations = _look_over(pairs, uri)
         table = pairs.transform(numbered, operations).cache()
         try:
-            found = judge_table(table.select(*COLUMNS).transform(conforms, OPERATIONS_TABLE), facts.budget, uri)
+            tally = judge_table(table.select(*COLUMNS).transform(conforms, OPERATIONS_TABLE), facts.budget, uri)
 
             def explained(keys: list[int]) -> list[Witness]:
                 named = table.where(F.col("key").isin(keys)).select("key", "name").distinct().collect()
                 return explain(_operations(pairs, [row["name"] for row in named]), facts.budget)
 
-            return verdict(found, explained, facts, {"engine": "spark", "partitions": partitions(found.operations)})
+            return verdict(tally, explained, facts, engine="spark", partitions=partitions(tally.operations))
         finally:
             table.unpersist()
     finally:
@@ -65,13 +65,13 @@ def write_table(spark: SparkSession, history_uri: str, table_uri: str) -> None:
 
 
 def paired(history: DataFrame) -> DataFrame:
-    """Invocations with their completions (EVENTS -> PAIRED); `broken` says which rule an event breaks."""
+    """Pair invocations with their completions (EVENTS -> PAIRED); `broken` says which rule an event breaks."""
     of_process = Window.partitionBy("process").orderBy("index")
-    said = F.struct("index", "type", "f", "key", "node", "time_ns", "value")
+    event = F.struct("index", "type", "f", "key", "node", "time_ns", "value")
     events = (
         history.where(F.col("kind") == "op")
-        .withColumn("before", F.lag(said).over(of_process))
-        .withColumn("after", F.lead(said).over(of_process))
+        .withColumn("before", F.lag(event).over(of_process))
+        .withColumn("after", F.lead(event).over(of_process))
     )
     invoked = F.col("type") == "invoke"
     same = F.lit(True)
@@ -108,7 +108,7 @@ def paired(history: DataFrame) -> DataFrame:
 
 
 def numbered(pairs: DataFrame, operations: int) -> DataFrame:
-    """The table of operations of paired ones (PAIRED -> NAMED_OPERATIONS)."""
+    """Make the table of operations (PAIRED -> NAMED_OPERATIONS)."""
     known = (F.col("type") == "ok") | ((F.col("type") == "info") & (F.col("f") != "read"))
     return (
         pairs.where(known)
@@ -120,7 +120,7 @@ def numbered(pairs: DataFrame, operations: int) -> DataFrame:
 
 
 def number_batches(batches: Iterable[Any]) -> Iterator[Any]:
-    """One partition in an executor's Python; its keys are numbered on from a number that is its own."""
+    """Number the keys of one partition, in an executor's Python; each partition has a range of numbers."""
     context = TaskContext.get()
     first = _KEYS_MAX * (context.partitionId() if context else 0)
     schema = to_arrow_schema(NAMED_OPERATIONS)
@@ -142,7 +142,7 @@ def number_batches(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _whole_keys(batches: Iterable[Any]) -> Iterator[list[dict[str, Any]]]:
-    """Rows in lists that cut no key in two."""
+    """Yield the rows in lists, none of which splits a key."""
     held: list[dict[str, Any]] = []
     for batch in batches:
         rows = batch.to_pylist()
@@ -163,25 +163,25 @@ def _whole_keys(batches: Iterable[Any]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _look_over(pairs: DataFrame, source: str) -> int:
-    """How many operations there are; raises for what cannot be judged."""
-    told = pairs.agg(
+    """Count the operations; raises MalformedHistory or UsageError if they cannot be judged."""
+    totals = pairs.agg(
         F.min(F.when(F.col("broken").isNotNull(), F.struct("index", "broken"))).alias("broken"),
         F.collect_set("f").alias("functions"),
         F.count("*").alias("operations"),
     ).collect()[0]
-    if told["broken"] is not None:
-        raise MalformedHistory(f"{source}: event {told['broken']['index']}: {told['broken']['broken']}")
-    strange = sorted(set(told["functions"]) - set(CAS_REGISTER.functions))
+    if totals["broken"] is not None:
+        raise MalformedHistory(f"{source}: event {totals['broken']['index']}: {totals['broken']['broken']}")
+    strange = sorted(set(totals["functions"]) - set(CAS_REGISTER.functions))
     if strange:
         raise UsageError(
             f"{source}: operations {', '.join(strange)}: only registers (read, write, cas) are judged through Spark",
             hint="without --spark the history is judged on this machine",
         )
-    return int(told["operations"])
+    return int(totals["operations"])
 
 
 def _operations(pairs: DataFrame, names: Sequence[str | None]) -> list[Operation]:
-    """All operations of these keys, those that failed too, in the order of invocation."""
+    """Return all operations of these keys, failed ones included, in the order of invocation."""
     chosen = F.col("key").isin([name for name in names if name is not None])
     if None in names:
         chosen = chosen | F.col("key").isNull()

@@ -12,7 +12,7 @@ _BYTE: Final = T.ByteType()
 _TEXT: Final = T.StringType()
 _LONGS: Final = T.ArrayType(T.LongType())
 
-#: What pairing reads of a history's events; the other columns are left out.
+#: The columns of a history's events that pairing reads.
 EVENTS: Final = _table(
     kind=_TEXT,
     index=_LONG,
@@ -36,10 +36,10 @@ OPERATIONS_TABLE: Final = _table(
     returned=_LONG,
 )
 
-#: The same with the key's name beside its number.
+#: The same columns, and the key's name.
 NAMED_OPERATIONS: Final = T.StructType([*OPERATIONS_TABLE.fields, *_table(name=_TEXT).fields])
 
-#: Operations of a history with what they carried, as JSON text; `broken` is the rule that their event breaks.
+#: Operations of a history with their values as JSON text; `broken` is the rule that their event breaks.
 PAIRED: Final = _table(
     index=_LONG,
     complete_index=_LONG,
@@ -55,7 +55,7 @@ PAIRED: Final = _table(
     broken=_TEXT,
 )
 
-#: What the native search found, as `checkers.tables.operations.Found`: keys that are not valid, and sums of the others.
+#: Results of the native search, as `checkers.tables.operations.Found`: keys that are not valid, and sums of the others.
 FOUND: Final = _table(
     key=_LONG,
     verdict=_TEXT,
@@ -79,6 +79,7 @@ MICRO_OPERATIONS: Final = _table(
     invoked=_LONG,
     completed=_LONG,
     place=_INT,
+    elsewhere=_BYTE,
     f=_INT,
     value=_LONG,
     list=_LONGS,

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -37,6 +38,7 @@ from fencepost.checkers.spark.schemas import MICRO_OPERATIONS, PIECES, UNEXPLAIN
 from fencepost.checkers.tables import transactions_windows as transaction_windows
 from fencepost.checkers.tables.transactions import (
     TIME_MAX,
+    Judgement,
     Rows,
     malformed,
     model_of,
@@ -50,6 +52,7 @@ from fencepost.checkers.tables.transactions import (
 from fencepost.checkers.tables.transactions_by_key import (
     ANOMALY,
     BROKEN,
+    CHANCES,
     CIRCLE,
     COUNTED,
     EDGE,
@@ -58,7 +61,6 @@ from fencepost.checkers.tables.transactions_by_key import (
     OBSERVED,
     TWICE,
     VIRTUAL_MAX,
-    Assumed,
     explained,
     pieces,
     whole_keys,
@@ -68,13 +70,16 @@ from fencepost.checkers.tables.transactions_core import judged as judged_core
 from fencepost.checkers.tables.transactions_file import judge, judged, rows_of
 from fencepost.checkers.tables.transactions_windows import UNRAISED, Column, Edges, Points, Windows
 from fencepost.checkers.transactions.anomalies import NOTHING_TESTED
-from fencepost.checkers.transactions.columns import INFO, NEVER, OK
+from fencepost.checkers.transactions.columns import FAIL, INFO, NEVER, OK, READ, WRITE
+from fencepost.checkers.transactions.native import Assumed
+from fencepost.checkers.transactions.rules import READS_ELSEWHERE, WRITES_ELSEWHERE, Chances, rules_of
 from fencepost.checkers.transactions.weak_isolation import CommitCircle
 from fencepost.checkers.transactions.words import TransactionFinding
 from fencepost.harness.base.errors import HarnessError, MalformedHistory, unknown_choice
 from fencepost.harness.base.spark_tables import conforms
 from fencepost.harness.verdict import Cause, Facts, Stop, Validity, Verdict
 from fencepost.harness.verdict.consistency_models import NAMES, implied, ruled_out, ruled_out_of_registers
+from fencepost.harness.verdict.figures import TransactionTableFigures
 from fencepost.harness.verdict.tables import LIST_APPEND
 
 if TYPE_CHECKING:
@@ -94,24 +99,24 @@ _BY_KEY: Final = ("ww", "wr", "rw")
 
 
 def check(spark: SparkSession, uri: str, facts: Facts, model: str | None = None) -> Verdict:
-    """The verdict on the table of transactions at `uri`, which executors must reach too; raises MalformedHistory."""
+    """Judge the table of transactions at `uri`, which executors must reach too; raises MalformedHistory."""
     own = tuned(spark)
-    found = own.read.parquet(uri)
-    model = model_of(_arrow(found), uri, model)
-    return Judging(own, found.select(*schema(lists=True).names), uri, facts, model).verdict()
+    table = own.read.parquet(uri)
+    model = model_of(_arrow(table), uri, model)
+    return Judging(own, table.select(*schema(lists=True).names), uri, facts, model).verdict()
 
 
 @dataclass
 class _Searched:
-    """What the keys show under one set of assumptions; `keys`: two for each kind of finding, and those of cycles."""
+    """What the keys show under one set of assumptions; `keys` has two for each kind of finding, and those of cycles."""
 
     anomalies: dict[str, int] = field(default_factory=dict)
     keys: set[int] = field(default_factory=set)
     circles: int = 0
     cycles: tuple[str, ...] = ()
     points: Points | None = None
-    figures: dict[str, int] = field(default_factory=dict)
-    #: Why there is no answer, and what of the budget ended the search.
+    counts: dict[str, int] = field(default_factory=dict)
+    #: Why there is no answer, and which part of the budget ended the search.
     ended: str = ""
     stop: Stop | None = None
 
@@ -121,7 +126,7 @@ class _Searched:
 
 
 class Judging:
-    """One table on its way to the verdict.
+    """The steps from one table to its verdict.
 
     Size: one class carries the table through its steps, in their order.
     """
@@ -135,11 +140,14 @@ class Judging:
         self._lists = model == LIST_APPEND
         self._held = facts.required[0]
         self._counts: dict[str, int] = {}
+        #: How many transactions did not fail, and how often each rule could have fired.
+        self._happened = 0
+        self._chances = Chances()
         #: Transactions of unknown outcome that happened.
         self._seen: Column = np.zeros(0, np.int64)
 
     def verdict(self) -> Verdict:
-        """Judge all of it; raises MalformedHistory."""
+        """Judge the whole table; raises MalformedHistory."""
         if self._held not in NAMES:
             raise unknown_choice("consistency model", self._held, NAMES)
         self._counts = self._look_over()
@@ -153,7 +161,7 @@ class Judging:
         if searched.is_clean and not self._counts["reads"]:
             return self._say(conclude(broken="", doubt=Doubt(Cause.NO_EXPOSURE, NOTHING_TESTED)), searched)
         if not searched.is_clean:
-            return self._found(searched, assumed)
+            return self._confirmed(searched, assumed)
         if searched.ended:
             return self._say(conclude(broken="", doubt=Doubt(Cause.OUT_OF_BUDGET, searched.ended)), searched)
         if searched.points is not None and self._is_order(searched.points):
@@ -163,23 +171,24 @@ class Judging:
     # What concerns transactions apart from their micro-operations; the rules of these are looked at where they are.
 
     def _look_over(self) -> dict[str, int]:
-        """How many transactions there are; raises MalformedHistory."""
+        """Check the rows and return the number of transactions; raises MalformedHistory."""
         invoked, completed, outcome = F.col("invoked"), F.col("completed"), F.col("outcome")
         late = (completed <= invoked) | (completed > TIME_MAX)
         broken = (F.col("transaction") < 0) | ~outcome.between(OK, INFO) | ~invoked.between(0, TIME_MAX)
         top = self._table.select(*_TOP, F.col("ops").isNull().alias("without"))
-        told = top.agg(
+        totals = top.agg(
             *(F.count(F.when(F.col(name).isNull(), 1)).alias(name) for name in _TOP),
             F.count(F.when(F.col("without"), 1)).alias("ops"),
             F.count("*").alias("transactions"),
             F.count(F.when(outcome == INFO, 1)).alias("info_transactions"),
+            F.count(F.when(outcome != FAIL, 1)).alias("happened"),
             F.min(F.when(broken | ((outcome == OK) & late), F.struct("invoked", *_TOP))).alias("broken"),
         ).collect()[0]
         for name in (*_TOP, "ops"):
-            if told[name]:
-                raise null_in(self._source, f"column {name!r}", told[name])
-        if told["broken"] is not None:
-            raise self._malformed(dict(zip(_TOP, told["broken"][1:], strict=True)))
+            if totals[name]:
+                raise null_in(self._source, f"column {name!r}", totals[name])
+        if totals["broken"] is not None:
+            raise self._malformed(dict(zip(_TOP, totals["broken"][1:], strict=True)))
         again = top.groupBy("transaction").count().where(F.col("count") > 1).orderBy("transaction").first()
         if again is not None:
             raise same_number(self._source, again["transaction"], again["count"])
@@ -193,26 +202,28 @@ class Judging:
         )
         if opened is not None:
             raise two_open(self._source, opened["process"], opened["transaction"], opened["before"]["transaction"])
-        return {name: int(told[name]) for name in ("transactions", "info_transactions")}
+        self._happened = int(totals["happened"])
+        return {name: int(totals[name]) for name in ("transactions", "info_transactions")}
 
     def _malformed(self, row: dict[str, int]) -> MalformedHistory:
-        """What one machine says of a row that breaks a rule whatever its micro-operations."""
+        """Return the error that the check on one machine raises for a row that breaks a rule of whole transactions."""
         one = pa.Table.from_pylist([{**row, "ops": []}], schema=schema(lists=self._lists))
-        found = Rows(one, lists=self._lists).broken()
-        if found is None:
+        breach = Rows(one, lists=self._lists).broken()
+        if breach is None:
             raise HarnessError(f"{self._source}: transaction {row['transaction']} was refused, and breaks no rule")
-        return malformed(self._source, *found[1:])
+        return malformed(self._source, *breach[1:])
 
     # By key.
 
     def _micro(self) -> DataFrame:
-        """All micro-operations of a key in one partition, side by side (-> MICRO_OPERATIONS)."""
+        """Bring all micro-operations of a key together in one partition (-> MICRO_OPERATIONS)."""
         op = F.col("op")
         lacking = (op, op["f"], op["key"])
+        ok, not_failed = F.col("outcome") == OK, F.col("outcome") != FAIL
         f = op["f"].cast("int")
         for null, field_ in reversed(list(zip(NULLS, lacking, strict=True))):
             f = F.when(field_.isNull(), null).otherwise(f)
-        dealt = self._table.select(*_TOP, F.posexplode("ops").alias("place", "op")).select(
+        dealt = self._table.select(*_TOP, "ops", F.posexplode("ops").alias("place", "op")).select(
             F.coalesce(op["key"], F.lit(0)).alias("key"),
             "transaction",
             "process",
@@ -220,6 +231,9 @@ class Judging:
             "invoked",
             F.when(F.col("outcome") == OK, F.col("completed")).otherwise(NEVER).alias("completed"),
             "place",
+            (WRITES_ELSEWHERE * _elsewhere(WRITE, not_failed) + READS_ELSEWHERE * _elsewhere(READ, ok))
+            .cast("byte")
+            .alias("elsewhere"),
             f.alias("f"),
             op["value"].alias("value"),
             (op["list"] if self._lists else F.lit(None).cast("array<bigint>")).alias("list"),
@@ -232,7 +246,7 @@ class Judging:
         return max(PARTITIONS_MIN, -(-self._counts["transactions"] // PARTITION_TRANSACTIONS))
 
     def _search(self, assumed: Assumed) -> _Searched:
-        """Look for whatever is wrong; raises MalformedHistory."""
+        """Search for all anomalies; raises MalformedHistory."""
         shown = self._micro().mapInArrow(partial(_show, self._lists, assumed), PIECES).transform(conforms, PIECES)
         shown = shown.persist()
         try:
@@ -241,32 +255,33 @@ class Judging:
             shown.unpersist()
 
     def _searched(self, shown: DataFrame) -> _Searched:
-        found = _Searched()
-        told = self._sums(shown)
-        of = {row["what"]: row for row in told if row["anomaly"] is None}
+        searched = _Searched()
+        sums = self._sums(shown)
+        of = {row["what"]: row for row in sums if row["anomaly"] is None}
         if BROKEN in of:
-            _, number, said, whose = of[BROKEN]["least"]
+            _, number, rule, whose = of[BROKEN]["least"]
             named = whose != NO_TRANSACTION
-            raise malformed(self._source, number, said) if named else MalformedHistory(f"{self._source}: {said}")
+            raise malformed(self._source, number, rule) if named else MalformedHistory(f"{self._source}: {rule}")
         if TWICE in of:
             raise two_writes(self._source, *of[TWICE]["write"])
         for counted, column in _COUNTED.items():
             self._counts[counted] = int(of[COUNTED][column]) if COUNTED in of else 0
-        found.figures = {"edges": int(of[EDGE]["count"]) if EDGE in of else 0}
-        found.circles = int(of[CIRCLE]["count"]) if CIRCLE in of else 0
-        found.anomalies = {row["anomaly"]: int(row["count"]) for row in told if row["what"] == ANOMALY}
-        for row in told:
+        searched.counts = {"edges": int(of[EDGE]["count"]) if EDGE in of else 0}
+        searched.circles = int(of[CIRCLE]["count"]) if CIRCLE in of else 0
+        searched.anomalies = {row["anomaly"]: int(row["count"]) for row in sums if row["what"] == ANOMALY}
+        self._chances = Chances(**{row["anomaly"]: int(row["source"]) for row in sums if row["what"] == CHANCES})
+        for row in sums:
             if row["what"] in (ANOMALY, CIRCLE):
-                found.keys |= {row["first_key"], row["last_key"]}
+                searched.keys |= {row["first_key"], row["last_key"]}
         if OBSERVED in of:
             seen = shown.where(F.col("what") == OBSERVED).select("source").distinct().toArrow()
             self._seen = np.sort(_numbers(seen, "source"))
-        self._judge_core(shown, found)
-        return found
+        self._judge_core(shown, searched)
+        return searched
 
     def _sums(self, shown: DataFrame) -> list[Any]:
-        """Per kind of piece, and anomaly: how many, sums, two keys, the first broken rule or value written twice."""
-        anomaly = F.when(F.col("what") == ANOMALY, F.col("name")).alias("anomaly")
+        """Count pieces by kind, anomaly and chance, with sums, two keys, and the first broken rule or repeat."""
+        anomaly = F.when(F.col("what").isin(ANOMALY, CHANCES), F.col("name")).alias("anomaly")
         sums = shown.groupBy("what", anomaly).agg(
             F.count("*").alias("count"),
             *(F.sum(name).alias(name) for name in _COUNTED.values()),
@@ -277,59 +292,61 @@ class Judging:
         )
         return sums.orderBy("what", "anomaly").collect()
 
-    def _judge_core(self, shown: DataFrame, found: _Searched) -> None:
-        """Look for cycles; the points of an order without any, or why neither was found."""
+    def _judge_core(self, shown: DataFrame, searched: _Searched) -> None:
+        """Search for cycles; without any, find the points of an order, or say why there is no answer."""
         edges = shown.where(F.col("what") == EDGE).select(*Edges._fields)
         limit = self._facts.budget.memory_bytes // _EDGE_BYTES
         core = collected(
-            lambda points, spanned: self._scan(edges, points, spanned, limit), found.figures["edges"], limit
+            lambda points, spanned: self._scan(edges, points, spanned, limit), searched.counts["edges"], limit
         )
-        found.figures["rounds"] = core.rounds
+        searched.counts["rounds"] = core.rounds
         if core.edges is None:
-            found.ended = f"more than {limit} dependencies may lie on a cycle: the budget's memory does not hold them"
-            found.stop = Stop.MEMORY
+            searched.ended = (
+                f"more than {limit} dependencies may lie on a cycle: the budget's memory does not hold them"
+            )
+            searched.stop = Stop.MEMORY
             return
-        found.figures["core_edges"] = len(core.edges)
+        searched.counts["core_edges"] = len(core.edges)
         if not len(core.edges):
-            found.points = core.points
+            searched.points = core.points
             return
         nodes = np.unique(np.concatenate([core.edges.source, core.edges.target]))
         result = judged_core(core.edges, core.points, self._transactions(nodes[nodes >= 0]))
-        found.figures |= result.figures
-        found.points = result.points
-        found.cycles = tuple(name for name, _ in result.cycles)
-        found.keys |= self._keys_of(shown, [step for _, steps in result.cycles for step in steps])
-        if found.points is None and not found.cycles:
-            found.ended = "there are cycles; the budget ended before any of them was found"
-            found.stop = result.stop
+        searched.counts |= result.figures
+        searched.points = result.points
+        searched.cycles = tuple(name for name, _ in result.cycles)
+        searched.keys |= self._keys_of(shown, [step for _, steps in result.cycles for step in steps])
+        if searched.points is None and not searched.cycles:
+            searched.ended = "there are cycles; the budget ended before any of them was found"
+            searched.stop = result.stop
 
     def _scan(self, edges: DataFrame, points: Points, spanned: Windows | None, limit: int) -> Edges:
-        """The edges that are not forward, or those within windows; one more than `limit` at most."""
+        """Return the edges that are not forward, or those within windows; at most one more than `limit`."""
         if spanned is None and points is UNRAISED:
             chosen = edges.where(F.col("source_time") >= F.col("target_time"))
         else:
             given = self._spark.sparkContext.broadcast((points, spanned))
             chosen = edges.mapInArrow(partial(_choose, given), edges.schema)
-        told = chosen.limit(limit + 1).toArrow()
-        return Edges(*(_numbers(told, name) for name in Edges._fields))
+        edges_chosen = chosen.limit(limit + 1).toArrow()
+        return Edges(*(_numbers(edges_chosen, name) for name in Edges._fields))
 
     def _transactions(self, numbers: Column) -> Transactions:
-        """These, without their micro-operations."""
+        """Return these transactions without their micro-operations."""
         chosen = self._spark.createDataFrame(pa.table({"transaction": numbers}))
-        told = self._table.select(*_TOP).join(F.broadcast(chosen), "transaction").toArrow()
-        columns = [_numbers(told, name) for name in _TOP]
+        chosen_rows = self._table.select(*_TOP).join(F.broadcast(chosen), "transaction").toArrow()
+        columns = [_numbers(chosen_rows, name) for name in _TOP]
         order = np.lexsort((columns[0], columns[_TOP.index("invoked")]))
         return Transactions(*(np.ascontiguousarray(column[order]) for column in columns))
 
     def _keys_of(self, shown: DataFrame, steps: Sequence[tuple[int, int, str]]) -> set[int]:
-        """The keys by which steps of cycles depend on each other, and those where unknown outcomes were seen."""
+        """Return the keys that cause the steps of cycles, and those that show transactions of unknown outcome."""
         pairs = {(before, after) for before, after, kind in steps if kind in _BY_KEY}
         if not pairs:
             return set()
         involved = sorted({number for pair in pairs for number in pair})
         rows = self._table.where(F.col("transaction").isin(involved))
-        told = rows.select("transaction", F.array_distinct(F.col("ops.key")).alias("keys")).collect()
-        keys = {row["transaction"]: set(row["keys"]) for row in told}
+        key_rows = rows.select("transaction", F.array_distinct(F.col("ops.key")).alias("keys")).collect()
+        keys = {row["transaction"]: set(row["keys"]) for row in key_rows}
         seen = shown.where((F.col("what") == OBSERVED) & F.col("source").isin(involved)).select("key").distinct()
         return {key for before, after in pairs for key in keys[before] & keys[after]} | {
             row["key"] for row in seen.collect()
@@ -338,39 +355,39 @@ class Judging:
     # What is said.
 
     def _is_order(self, points: Points) -> bool:
-        """Whether the order of points returns what all keys returned."""
+        """Whether the order of points explains every key."""
         given = self._spark.sparkContext.broadcast((points, self._seen))
         wrong = self._micro().mapInArrow(partial(_unexplained, self._lists, given), UNEXPLAINED).limit(1).collect()
         if wrong and self._lists:
             raise HarnessError(f"{self._source}: an order without anomaly does not explain key {wrong[0]['key']}")
         return not wrong
 
-    def _found(self, searched: _Searched, assumed: Assumed) -> Verdict:
-        """Findings, told and confirmed as on one machine from the keys that they are about."""
+    def _confirmed(self, searched: _Searched, assumed: Assumed) -> Verdict:
+        """Read the keys of the findings again, and explain and confirm the findings as on one machine."""
         keys, circles = searched.keys, searched.circles
         if assumed != Assumed() and (searched.cycles or circles):
             vouched = self._search(Assumed())
             keys, circles = keys | vouched.keys, vouched.circles
         concerned = self._table.withColumn("ops", F.filter("ops", lambda op: op["key"].isin(sorted(keys))))
         rows = rows_of(concerned.where(F.size("ops") > 0).toArrow(), lists=self._lists, source=self._source)
-        told = judge(rows, self._held, self._source)
-        lost = set(searched.anomalies) - set(told.anomalies)
-        lost |= set(searched.cycles) - set(told.anomalies) if self._lists else set()
+        judgement = judge(rows, self._held, self._source)
+        lost = set(searched.anomalies) - set(judgement.anomalies)
+        lost |= set(searched.cycles) - set(judgement.anomalies) if self._lists else set()
         if lost:
             raise HarnessError(
                 f"{self._source}: {', '.join(sorted(lost))} were not found again among keys {sorted(keys)}"
             )
-        anomalies = told.anomalies | searched.anomalies
+        anomalies = judgement.anomalies | searched.anomalies
         if "cyclic-versions" in anomalies:
             anomalies["cyclic-versions"] = max(circles, 1)
         # Which circle of commits is found depends on what else there is: it is looked for in all, if that fits.
-        by_circle = any(isinstance(finding.proof, CommitCircle) for finding in told.findings)
-        if told.validity is not Validity.INVALID or (by_circle and self._fits()):
+        by_circle = any(isinstance(finding.proof, CommitCircle) for finding in judgement.findings)
+        if judgement.validity is not Validity.INVALID or (by_circle and self._fits()):
             names = ", ".join(anomalies)
-            return self._whole(searched, f"{names} do not rule out {self._held}", anomalies, told.findings, rows)
-        figures = {"ruled_out": list(told.ruled_out), "weakest_ruled_out": list(told.weakest)}
-        said = Conclusion(told.validity, told.reason, told.cause)
-        return self._say(said, searched, anomalies, told.findings, rows, **figures)
+            return self._whole(searched, f"{names} do not rule out {self._held}", anomalies, judgement.findings, rows)
+        figures = {"ruled_out": judgement.ruled_out, "weakest_ruled_out": judgement.weakest}
+        conclusion = Conclusion(judgement.validity, judgement.reason, judgement.cause)
+        return self._say(conclusion, searched, anomalies, judgement.findings, rows, **figures)
 
     def _whole(
         self,
@@ -380,10 +397,10 @@ class Judging:
         findings: Sequence[TransactionFinding] = (),
         rows: Rows | None = None,
     ) -> Verdict:
-        """What one machine says of the whole table, if it fits into memory."""
+        """Judge the whole table on one machine, if it fits into memory."""
         if self._fits():
             whole = rows_of(self._table.toArrow(), lists=self._lists, source=self._source)
-            return judged(whole, self._facts, self._model, self._source, self._figures(searched))
+            return judged(whole, self._facts, self._model, self._source, engine="spark", others=self._others(searched))
         beyond = f"an order that proves it is looked for on one machine, and takes {self._needed():,} bytes"
         limit = f"the budget has {self._facts.budget.memory_bytes:,}"
         doubt = Doubt(Cause.OUT_OF_BUDGET, f"{reason}; {beyond}: {limit}")
@@ -393,13 +410,13 @@ class Judging:
         return self._needed() <= self._facts.budget.memory_bytes
 
     def _needed(self) -> int:
-        """Bytes that the whole table takes while it is judged on one machine."""
+        """Return the bytes that the whole table needs while it is judged on one machine."""
         numbers = 6 * self._counts["transactions"] + 5 * self._counts["micro_operations"] + self._counts["elements"]
         return 8 * _OVERHEAD * numbers
 
     def _say(
         self,
-        said: Conclusion,
+        conclusion: Conclusion,
         searched: _Searched,
         anomalies: dict[str, int] | None = None,
         findings: Sequence[TransactionFinding] = (),
@@ -408,30 +425,42 @@ class Judging:
     ) -> Verdict:
         rule = ruled_out if self._lists else ruled_out_of_registers
         allowed = [name for name in anomalies or {} if self._held not in rule([name])]
-        return verdict(
-            self._facts,
-            model=self._model,
-            said=said,
+        judgement = Judgement(
+            conclusion=conclusion,
             reads=self._counts["reads"],
+            rules=rules_of(self._held, self._chances, lists=self._lists, transactions=self._happened),
             anomalies=anomalies or {},
             findings=findings,
             rows=rows,
-            figures={"ruled_out": [], "weakest_ruled_out": [], **self._figures(searched), **figures}
-            | ({"allowed": allowed} if allowed else {}),
+            figures=self._figures(searched, **figures),
+            allowed=tuple(allowed),
         )
+        return verdict(self._facts, self._model, judgement)
 
-    def _figures(self, searched: _Searched) -> dict[str, Any]:
-        return {"engine": "spark", "partitions": self._partitions(), **self._counts, **searched.figures}
+    def _figures(self, searched: _Searched, **more: Any) -> TransactionTableFigures:
+        figures = {**self._counts, **searched.counts}
+        own: dict[str, Any] = {n: figures[n] for n in TransactionTableFigures.__struct_fields__ if n in figures}
+        return TransactionTableFigures(engine="spark", others=self._others(searched), **own, **more)
+
+    def _others(self, searched: _Searched) -> dict[str, Any]:
+        figures = {"partitions": self._partitions(), **self._counts, **searched.counts}
+        return {name: value for name, value in figures.items() if name not in TransactionTableFigures.__struct_fields__}
+
+
+def _elsewhere(f: int, counts: SparkColumn) -> SparkColumn:
+    """Return 1 if `counts` holds and the transaction of `op` has a micro-operation `f` on another key; else 0."""
+    there = F.exists("ops", lambda other: (other["f"] == f) & (other["key"] != F.col("op.key")))
+    return F.when(counts & F.coalesce(there, F.lit(False)), 1).otherwise(0)
 
 
 def _show(lists: bool, assumed: Assumed, batches: Iterable[Any]) -> Iterator[Any]:
-    """In an executor's Python, as what follows: batches of MICRO_OPERATIONS in, of PIECES out."""
+    """Find the pieces of one partition, in an executor's Python: batches of MICRO_OPERATIONS in, of PIECES out."""
     context = TaskContext.get()
     virtual = -VIRTUAL_MAX * (context.partitionId() if context else 0)
     for part in whole_keys(batches):
-        found = pieces(part, lists=lists, assumed=assumed, virtual=virtual)
-        virtual = min(virtual, int(np.min(_numbers(found, "target"), initial=0)))
-        yield found
+        shown = pieces(part, lists=lists, assumed=assumed, virtual=virtual)
+        virtual = min(virtual, int(np.min(_numbers(shown, "target"), initial=0)))
+        yield shown
 
 
 def _choose(given: "Broadcast[tuple[Points, Windows | None]]", batches: Iterable[Any]) -> Iterator[Any]:
@@ -455,7 +484,7 @@ def _numbers(table: Any, name: str) -> Column:
     return np.ascontiguousarray(table.column(name).to_numpy(), dtype=np.int64)
 
 
-def _arrow(found: DataFrame) -> Any:
-    """The columns that a table of transactions has, as Arrow names their types."""
-    fields = [column for column in found.schema.fields if column.name in schema(lists=True).names]
+def _arrow(table: DataFrame) -> Any:
+    """Return the Arrow schema of those columns that a table of transactions has."""
+    fields = [column for column in table.schema.fields if column.name in schema(lists=True).names]
     return to_arrow_schema(T.StructType(fields))

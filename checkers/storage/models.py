@@ -48,11 +48,12 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode(operations: Iterable[Operation], model: Model = CAS_REGISTER) -> Columns:
-    """Number keys and values and lay the operations out in columns.
+    """Number keys and values, and lay out the operations in columns.
 
-    Left out is what constrains nothing: operations that failed, reads of unknown outcome, other functions.
+    Operations that constrain nothing are left out: those that failed, reads of unknown outcome, other functions.
 
-    Raises MalformedHistory for a cas whose value is not [old, new].
+    Raises:
+        MalformedHistory: a cas whose value is not [old, new]; names the event.
     """
     functions = model.functions
     keys: dict[str | None, int] = {}
@@ -103,11 +104,11 @@ class _Numbers:
 
     def number(self, value: Value) -> int:
         try:
-            found = self._numbers.get(value)
+            number = self._numbers.get(value)
         except TypeError:  # a list or dict: numbered by its canonical text, which no plain value can be
             plain = ("json", msgspec.json.encode(value, order="deterministic"))
             return self._add(plain, value) if plain not in self._numbers else self._numbers[plain]
-        return self._add(value, value) if found is None else found
+        return self._add(value, value) if number is None else number
 
     def _add(self, key: Value, value: Value) -> int:
         self._numbers[key] = len(self.named)

@@ -58,7 +58,7 @@ class Views:
         self.by_time: Final = bool(self.renumbered) or any(order_contradictions(history))
 
     def rank(self, write: Operation) -> int | None:
-        """Where an acknowledged write stands; None where that is not known."""
+        """Return where an acknowledged write stands; None: unknown."""
         return write.invoked_ns if self.by_time else write_position(write)
 
     def view(self, read: Operation) -> int | None:
@@ -71,7 +71,7 @@ class Views:
         return view if view is None or write is None else max(view, write_position(write) or 0)
 
     def last_maker(self, read: Operation) -> Operation | None:
-        """Of the writes that may have made the value that was read, the last to end; None where one never ended."""
+        """Return the last to end of the writes that may have made the value of a read; None: one never ended."""
         makers = self._makers.get(_value(read.key, read.result), [])
         if not makers or any(o.type is not Outcome.OK or o.completed_ns is None for o in makers):
             return None

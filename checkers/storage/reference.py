@@ -1,8 +1,8 @@
 """Linearizability of one register in plain Python: slow, obvious, the oracle that the native search is tested by.
 
-Wing & Gong's question asked head-on: which operation may come first? One that was invoked before any other that is
-still to be placed returned, and that the register's value allows. The answers are remembered per (operations placed,
-value). No shortcut of the native search is shared: unknown outcomes simply need not be placed.
+Wing & Gong's question, asked head-on: which operation may come first? Any operation that was invoked before another one
+without a place returned, and that the register's value allows. Dead ends are remembered by (operations placed, value).
+It shares no shortcut with the native search: operations of unknown outcome simply need no place.
 """
 
 from collections.abc import Collection, Sequence
@@ -37,9 +37,18 @@ def step(state: int, row: Row) -> int | None:
 
 
 def linearize(rows: Sequence[Row], initial: int = 0, optional: Collection[int] = ()) -> list[int] | None:
-    """One order (row numbers) that explains `rows`, or None when there is none.
+    """Find an order that explains all rows, by trying every one.
 
-    Those that are `optional` need not be placed; placed they are in real time.
+    Args:
+        rows: the operations of one register; one whose `returned` is NEVER need not take effect.
+        initial: the value that the register holds at first.
+        optional: row numbers that need not take effect either; where they do, real time is kept.
+
+    Returns:
+        Row numbers in such an order; None: there is none.
+
+    Cost: exponential in the number of concurrent rows, at worst.
+    Source: Wing & Gong (1993).
     """
     required = frozenset(i for i, row in enumerate(rows) if row.returned != NEVER) - frozenset(optional)
     dead: set[tuple[frozenset[int], int]] = set()
@@ -63,7 +72,7 @@ def linearize(rows: Sequence[Row], initial: int = 0, optional: Collection[int] =
 
 
 def explains(rows: Sequence[Row], order: Sequence[int], initial: int = 0) -> bool:
-    """Whether `order` is a legal one: each row at most once, all that returned, real time kept, every step allowed."""
+    """Whether `order` explains `rows`: each row at most once, all that returned, in real time, every step allowed."""
     placed = set(order)
     if len(placed) != len(order):
         return False

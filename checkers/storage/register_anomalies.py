@@ -39,15 +39,15 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 def explain(refusal: Refusal, proof: Proof | None = None) -> Finding:
     """The most telling reason why `refusal.failed` passes in no order; `proof` goes with it."""
-    found = _Subhistory(refusal.subhistory).reason(refusal.failed)
-    anomaly, operations, steps = found or ("non-linearizable", (), ())
+    reason = _Subhistory(refusal.subhistory).reason(refusal.failed)
+    anomaly, operations, steps = reason or ("non-linearizable", (), ())
     lead = f"{describe(refusal.failed)} {_outcome(refusal.failed)}"
     shown = (refusal.failed, *operations)
-    if not found:
+    if not reason:
         others = [op for op in (*refusal.must, *refusal.may) if op is not refusal.failed]
         shown = (refusal.failed, *(others or refusal.open)[:_SHOWN_MAX])
-    words = (f"{lead}.", *steps, *_search_words(refusal), *_proof_words(refusal))
-    return Finding(anomaly=anomaly, operations=shown, steps=words, about=0, proof=proof)
+    sentences = (f"{lead}.", *steps, *_search_words(refusal), *_proof_words(refusal))
+    return Finding(anomaly=anomaly, operations=shown, steps=sentences, about=0, proof=proof)
 
 
 def describe(op: Operation) -> str:
@@ -76,7 +76,7 @@ def _named(value: Value) -> str:
 
 
 def _search_words(refusal: Refusal) -> list[str]:
-    words = [
+    sentences = [
         f"Up to its answer {refusal.explained} operations on {refusal.failed.key} are explained by one order; "
         f"in no order may the register then hold {_named(sees(refusal.failed))}."
         if refusal.failed.f in ("read", "cas")
@@ -85,12 +85,12 @@ def _search_words(refusal: Refusal) -> list[str]:
     if refusal.states:
         held = [_named(value) for value in refusal.states[:_NAMED_VALUES_MAX]]
         more = len(refusal.states) - len(held)
-        words.append(f"It can hold only {' or '.join(held)}{f', or one of {more} more' if more else ''}.")
+        sentences.append(f"It can hold only {' or '.join(held)}{f', or one of {more} more' if more else ''}.")
     if refusal.open:
         names = "; ".join(describe(op) for op in refusal.open[:_NAMED_VALUES_MAX])
         more = len(refusal.open) - _NAMED_VALUES_MAX
-        words.append(f"Open at that moment: {names}{f'; and {more} more' if more > 0 else ''}.")
-    return words
+        sentences.append(f"Open at that moment: {names}{f'; and {more} more' if more > 0 else ''}.")
+    return sentences
 
 
 def _proof_words(refusal: Refusal) -> list[str]:
@@ -99,16 +99,16 @@ def _proof_words(refusal: Refusal) -> list[str]:
         return []
     whatever = "" if refusal.since is None else f", whatever {refusal.failed.key} held at event {refusal.since}"
     if len(refusal.must) == 1:
-        told = f"This alone proves it{whatever}: {_told(refusal.must)}"
+        sentence = f"This alone proves it{whatever}: {_listed(refusal.must)}"
     else:
-        told = f"No order explains even these {len(refusal.must)} operations{whatever}: {_told(refusal.must)}"
+        sentence = f"No order explains even these {len(refusal.must)} operations{whatever}: {_listed(refusal.must)}"
     if not refusal.may:
-        return [f"{told}."]
+        return [f"{sentence}."]
     others = "one" if len(refusal.may) == 1 else str(len(refusal.may))
-    return [f"{told}; with or without {others} that may have taken effect: {_told(refusal.may)}."]
+    return [f"{sentence}; with or without {others} that may have taken effect: {_listed(refusal.may)}."]
 
 
-def _told(operations: Sequence[Operation]) -> str:
+def _listed(operations: Sequence[Operation]) -> str:
     more = len(operations) - _SHOWN_MAX
     names = "; ".join(_brief(op) for op in operations[:_SHOWN_MAX])
     return f"{names}{f'; and {more} more' if more > 0 else ''}"
@@ -243,7 +243,7 @@ class _Subhistory:
             if other.invoke_index > since or (once and other.f == "cas" and sees(other) == value):
                 certain.append((seen_by is None, other.invoke_index, other, seen_by))
         # An acknowledged write tells more than one that was only seen; then the latest.
-        _, _, overwriter, seen_by = max(certain, key=lambda found: found[:2], default=(False, 0, None, None))
+        _, _, overwriter, seen_by = max(certain, key=lambda candidate: candidate[:2], default=(False, 0, None, None))
         return None if overwriter is None else (overwriter, seen_by)
 
     def _certain(self, write: Operation) -> tuple[int | None, Operation | None]:

@@ -47,9 +47,16 @@ def seen(row: Row) -> int | None:
 
 
 def refuted(rows: Sequence[Row], window: Window) -> str | None:
-    """What is wrong with a proof that `rows` have no order; None: it holds.
+    """Check a proof that the operations of one key have no order.
 
-    `rows` are all operations of one key, less those that failed and reads of unknown outcome.
+    Args:
+        rows: all operations of the key but those that failed, and reads of unknown outcome.
+        window: the proof, by row numbers.
+
+    Returns:
+        What is wrong with the proof; None: it holds.
+
+    Cost: that of `linearize` for the operations that the proof names, once for each value that may be there at first.
     """
     since = -NEVER if window.since is None else window.since
     named = {*window.must, *window.may}
@@ -74,14 +81,14 @@ def refuted(rows: Sequence[Row], window: Window) -> str | None:
         could = other.f != READ and other.invoked <= window.until and until[i] >= since
         if could and made(other) in wanted and i not in named:
             return f"operation {i} is left out, and made a value that was seen"
-    asked = [Row(rows[i].f, rows[i].a, rows[i].b, rows[i].invoked, until[i]) for i in window.must]
+    calls = [Row(rows[i].f, rows[i].a, rows[i].b, rows[i].invoked, until[i]) for i in window.must]
     for i in window.may:
         may = rows[i]
         early = may.invoked < since and until[i] <= window.until
-        asked.append(Row(may.f, may.a, may.b, may.invoked, until[i] if early else NEVER))
-    optional = range(len(window.must), len(asked))
+        calls.append(Row(may.f, may.a, may.b, may.invoked, until[i] if early else NEVER))
+    optional = range(len(window.must), len(calls))
     for start in sorted(_starts(rows, since, wanted)):
-        order = linearize(asked, start, optional)
+        order = linearize(calls, start, optional)
         if order is not None:
             return f"there is an order from {start}: {[(*window.must, *window.may)[i] for i in order]}"
     return None
@@ -101,20 +108,20 @@ def _starts(rows: Sequence[Row], since: float, wanted: set[int | None]) -> set[i
     return {*(held & wanted), *sorted(held - wanted)[:1]}
 
 
-def proof_of(found: _core.Proof, operations: Sequence[Operation], key: str | None) -> Proof:
+def proof_of(native: _core.Proof, operations: Sequence[Operation], key: str | None) -> Proof:
     """A proof of the native core as a verdict keeps it; `operations` are those that its rows number."""
 
     def named(rows: Sequence[int]) -> tuple[int, ...]:
         return tuple(sorted(operations[row].invoke_index for row in rows))
 
     return Proof(
-        kind=found.kind,
+        kind=native.kind,
         key=key,
-        rows=named(found.must),
-        may=named(found.may),
-        since=found.since,
-        until=found.until,
-        shown=tuple((operations[row].invoke_index, operations[by].invoke_index) for row, by in found.shown),
+        rows=named(native.must),
+        may=named(native.may),
+        since=native.since,
+        until=native.until,
+        shown=tuple((operations[row].invoke_index, operations[by].invoke_index) for row, by in native.shown),
     )
 
 

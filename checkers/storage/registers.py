@@ -36,7 +36,22 @@ _OF_SWAPS: Final = ("stale-read", "lost-update")
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """One verdict on all reads, writes and compare-and-sets of the history, key by key."""
+    """Judge all reads, writes and compare-and-sets of a history, key by key.
+
+    Args:
+        history: each key's n operations, of which at most c are concurrent.
+        facts: the budget of the search and the plan's threshold of exposure.
+
+    Returns:
+        One verdict: `invalid` with a witness for each key that no order explains; else `unknown` where the budget was
+        spent on a key or nothing was exposed; else `valid`, with an order for each key of a short history.
+
+    Raises:
+        MalformedHistory: a cas whose value is not [old, new].
+
+    Cost: near-linear for values that were written once; exponential in c at worst.
+    Source: Herlihy & Wing (1990) for locality; Wing & Gong (1993); Lowe (2017); Gibbons & Korach (1997).
+    """
     columns = encode(history.operations, CAS_REGISTER)
     if not columns.operations:
         nothing = Doubt(Cause.NO_EXPOSURE, "no read, write or cas in this history")
@@ -51,7 +66,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     invalid = [result for result in results if result.verdict == "invalid"]
     unfinished = [result for result in results if result.verdict == "unknown"]
     subhistories = _subhistories(history.operations, {columns.keys[result.key] for result in invalid})
-    found = [finding(result, columns, subhistories[columns.keys[result.key]]) for result in invalid]
+    findings = [finding(result, columns, subhistories[columns.keys[result.key]]) for result in invalid]
     ended = _rows(columns)
     places = exposed(columns)
     first_of_key = ended[np.unique(columns.key, return_index=True)[1]].tolist()
@@ -73,7 +88,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         Findings(
             checker=CHECKER,
             guarantee=GUARANTEE,
-            found=found,
+            findings=findings,
             broken=refuted(len(invalid), len(unfinished), len(results)),
             doubt=out_of_budget([result.reason for result in unfinished], len(results)),
             exposed=tuple(ended[places].tolist()),
@@ -157,12 +172,12 @@ def out_of_budget(reasons: Sequence[str], of: int) -> Doubt | None:
 
 def _subhistories(operations: Sequence[Operation], keys: set[str | None]) -> dict[str | None, list[Operation]]:
     """All register operations of these keys, those that failed too."""
-    found: dict[str | None, list[Operation]] = {key: [] for key in keys}
-    if found:
+    subhistories: dict[str | None, list[Operation]] = {key: [] for key in keys}
+    if subhistories:
         for op in operations:
-            if op.key in found and op.f in CAS_REGISTER.functions:
-                found[op.key].append(op)
-    return found
+            if op.key in subhistories and op.f in CAS_REGISTER.functions:
+                subhistories[op.key].append(op)
+    return subhistories
 
 
 def _unique(columns: Columns) -> bool:

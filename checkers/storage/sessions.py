@@ -47,25 +47,32 @@ _REGISTER_WRITES: Final = frozenset({"write", "cas", "create"})
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge sessions, values and writes by position. Cost: O(n log n)."""
+    """Judge sessions, values and writes by the positions that replies tell.
+
+    Returns:
+        One verdict: `invalid` where a session went back, a position has two values, or writes contradict real time;
+        `unknown` where no session read a key after another process's acknowledged write to it.
+
+    Cost: O(n log n) in operations.
+    """
     judged = [
         o for o in history.operations if o.position is not None and o.type is Outcome.OK and o.f in READS | WRITES
     ]
     views = views_of(history)
     parts = [session_breaches(judged, views), value_breaches(history, views), write_order_breaches(history)]
     parts += [renumbered(history, views)] if views.by_time else [skipped_writes(history), cas_breaches(history, views)]
-    found = [breach for part in parts for breach in part]
+    findings = [breach for part in parts for breach in part]
     return [
         Findings(
             checker=CHECKER,
             guarantee=GUARANTEE,
-            found=found,
+            findings=findings,
             exposed=rows(_exposed(history)),
             exposure_of="answered reads of a key after another process's acknowledged write to it",
             untested="no session read a key after another process's acknowledged write to it",
             rules=_rules(history, judged, views),
             kept=f"{len(judged)} replies stand in the order of their sessions",
-            shown=few_of_each(found, _WITNESSES_OF_EACH),
+            shown=few_of_each(findings, _WITNESSES_OF_EACH),
             counted={"replies_judged": rows(judged), "sessions": rows(_first_replies(judged))},
         ).verdict(facts)
     ]
@@ -218,12 +225,12 @@ class _Sources:
 
 
 def _two_values(key: str | None, at: int, other: Operation, read: Operation) -> Finding:
-    said = "wrote" if other.f in WRITES else "read"
+    verb = "wrote" if other.f in WRITES else "read"
     return Finding(
         anomaly="two-values",
         operations=(other, read),
         steps=(
-            f"Process {other.process} {said} {_value(other)!r} in {key} at position {shown(at)}.",
+            f"Process {other.process} {verb} {_value(other)!r} in {key} at position {shown(at)}.",
             f"Process {read.process} read {read.result!r} there through {read.node}, as of the same position.",
         ),
     )
@@ -303,7 +310,7 @@ def _exposed(history: History) -> list[Operation]:
 
 
 def _first_replies(judged: list[Operation]) -> list[Operation]:
-    """Of each session the first reply."""
+    """Return the first reply of each session."""
     first: dict[tuple[str, int], Operation] = {}
     for operation in judged:
         first.setdefault(_session(operation), operation)

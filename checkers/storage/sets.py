@@ -3,9 +3,12 @@
 As Jepsen's `set-full`, but for strong reads only. Lost is an element whose add was acknowledged before a final strong
 read was invoked and that this read lacks; an element that some strong read had shown and a later one lacks is lost
 too, whatever became of its add, since nothing is ever removed. An add of unknown outcome may or may not be there.
+
+Only elements at risk count as tested: those after whose add the leader changed, or a fault touched a voting node.
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -15,32 +18,40 @@ from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import by, seconds
 from fencepost.checkers.storage.register_anomalies import describe
+from fencepost.checkers.storage.risk import LACKS, Risk
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
 
 CHECKER: Final = "set"
 GUARANTEE: Final = "no-lost-acknowledged-writes"
-EXPOSURE_OF: Final = "acknowledged elements that a strong read invoked after healing had to show"
+EXPOSURE_OF: Final = "acknowledged elements that something disturbed, and that a strong read after healing had to show"
 READS: Final = frozenset({"members", "read-all"})
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """One verdict on all adds and strong reads of the history; every key is a set of its own."""
+    """Return one verdict on all adds and strong reads of the history; every key is a set of its own.
+
+    Cost: O(n log n) for n elements read and added.
+    """
     keys = sorted({o.key or "" for o in history.operations if o.f in READS or o.f == "add"})
     sets = [SetHistory(history, key=key, adds="add") for key in keys]
     counted = {name: rows(own) for name, own in counted_in(sets).items()}
     weak = weak_reads(facts)
-    found = [] if weak else [finding for one in sets for finding in one.findings()]
+    findings = [] if weak else [finding for one in sets for finding in one.findings()]
+    risk = Risk(history, facts)
+    due = [add for one in sets for add in one.exposed()]
+    at_risk = [add for add in due if risk.runs(add)]
     return [
         Findings(
             checker=CHECKER,
             guarantee=GUARANTEE,
-            found=found,
-            broken=f"{len(found)} elements are lost or were never added",
+            findings=findings,
+            broken=f"{len(findings)} elements are lost or were never added",
             doubt=_doubt(weak, sets, history.healed_ns),
-            exposed=rows(add for one in sets for add in one.exposed()),
+            exposed=rows(at_risk),
             exposure_of=EXPOSURE_OF,
-            rules=rules_of(sets, weak),
+            untested=f"0 of {len(due)} acknowledged elements were at risk: {LACKS}" if due and not at_risk else "",
+            rules=_rules(sets, risk, weak, len(at_risk), findings),
             counted=counted,
         ).verdict(facts)
     ]
@@ -65,16 +76,22 @@ def weak_reads(facts: Facts) -> str:
     )
 
 
-def rules_of(sets: Sequence["SetHistory"], weak: str, lost: str = "lost-write") -> tuple[Rule, ...]:
-    """The rules about elements, and how often each could have fired."""
+def _rules(
+    sets: Sequence["SetHistory"], risk: Risk, weak: str, at_risk: int, findings: Sequence[Finding]
+) -> tuple[Rule, ...]:
+    """The rules about elements, and how often each could have fired; what is lost was at risk, whatever is known."""
+    lost = Counter(finding.anomaly for finding in findings)
+    due = any(one.exposed() for one in sets)
+    seen = sum(one.seen_before_the_last(risk) for one in sets)
+    seen_at_all = any(one.seen_before_the_last() for one in sets)
     chances = {
-        lost: (
-            sum(len(one.exposed()) for one in sets),
-            "no acknowledged element was due in a strong read after healing",
+        "lost-write": (
+            max(at_risk, lost["lost-write"]),
+            LACKS if due else "no acknowledged element was due in a strong read after healing",
         ),
         "lost-after-seen": (
-            sum(one.seen_before_the_last() for one in sets),
-            "no strong read came after one with elements",
+            max(seen, lost["lost-after-seen"]),
+            LACKS if seen_at_all else "no strong read came after one with elements",
         ),
         "phantom-element": (sum(one.seen() for one in sets), "no strong read shows an element"),
     }
@@ -83,11 +100,11 @@ def rules_of(sets: Sequence["SetHistory"], weak: str, lost: str = "lost-write") 
 
 def counted_in(sets: Sequence["SetHistory"]) -> dict[str, list[Operation]]:
     """What is counted in all sets together, by the names of the figures."""
-    found: dict[str, list[Operation]] = {}
+    counted: dict[str, list[Operation]] = {}
     for one in sets:
         for name, own in one.counted().items():
-            found.setdefault(name, []).extend(own)
-    return found
+            counted.setdefault(name, []).extend(own)
+    return counted
 
 
 class SetHistory:
@@ -112,28 +129,28 @@ class SetHistory:
         """The adds of acknowledged elements that the last of the final reads had to show."""
         if not self.final_reads:
             return []
-        asked = self.final_reads[-1].invoke_index
-        return [o for o in self.adds if o.type is Outcome.OK and (o.complete_index or 0) < asked]
+        last = self.final_reads[-1].invoke_index
+        return [o for o in self.adds if o.type is Outcome.OK and (o.complete_index or 0) < last]
 
     def seen(self) -> int:
         """How many elements strong reads show."""
         return len(frozenset[Value]().union(*self._members.values()))
 
-    def seen_before_the_last(self) -> int:
-        """How many of them had been shown before the last strong read was asked for."""
-        asked = self.reads[-1].invoke_index if self.reads else -1
-        earlier = (self._members[o.invoke_index] for o in self.reads if (o.complete_index or 0) < asked)
-        return len(frozenset[Value]().union(*earlier))
+    def seen_before_the_last(self, risk: Risk | None = None) -> int:
+        """How many elements had been shown before the last strong read was invoked, and then were at `risk`."""
+        last = self.reads[-1].invoke_index if self.reads else -1
+        earlier = [o for o in self.reads if (o.complete_index or 0) < last and (risk is None or risk.runs(o))]
+        return len(frozenset[Value]().union(*(self._members[o.invoke_index] for o in earlier)))
 
     def findings(self, *, lost: str = "lost-write") -> list[Finding]:
         """Every element that is lost, vanished or was never added, once each."""
-        found: dict[Value, Finding] = {}
+        missing: dict[Value, Finding] = {}
         for read in self.final_reads:
             for add in self._missing(read):
-                found.setdefault(_name(add.value), self._lost(add, read, lost))
+                missing.setdefault(_name(add.value), self._lost(add, read, lost))
         for element, (before, after) in self._vanished().items():
-            found.setdefault(element, self._vanish(element, before, after))
-        return [*found.values(), *self._phantoms()]
+            missing.setdefault(element, self._vanish(element, before, after))
+        return [*missing.values(), *self._phantoms()]
 
     def counted(self) -> dict[str, list[Operation]]:
         """What the report counts, by name; a read stands once for each element that it shows again."""
@@ -164,12 +181,12 @@ class SetHistory:
 
     def _lost(self, add: Operation, read: Operation, anomaly: str) -> Finding:
         """An acknowledged element, and the last strong read that still had it if one did."""
-        had = [
+        earlier = [
             o
             for o in self.reads
             if _name(add.value) in self._members[o.invoke_index] and o.invoke_index < read.invoke_index
         ]
-        last = had[-1] if had else None
+        last = earlier[-1] if earlier else None
         seen = "No strong read ever showed it." if last is None else f"It was last seen by the {describe(last)}."
         steps = (
             f"{_adding(add)} was acknowledged at {seconds(add.completed_ns or add.invoked_ns)}.",
@@ -213,14 +230,14 @@ class SetHistory:
         """Elements in a strong read that nobody can have added by then."""
         added = {_name(o.value): o for o in self.adds}
         possible = {name: o for name, o in added.items() if o.type is not Outcome.FAIL}
-        found: dict[Value, Finding] = {}
+        phantoms: dict[Value, Finding] = {}
         for read in self.reads:
-            for element in sorted(self._members[read.invoke_index] - found.keys(), key=repr):
+            for element in sorted(self._members[read.invoke_index] - phantoms.keys(), key=repr):
                 add = possible.get(element)
                 if add is not None and add.invoke_index < (read.complete_index or 0):
                     continue
-                found[element] = _phantom(element, read, add or added.get(element))
-        return list(found.values())
+                phantoms[element] = _phantom(element, read, add or added.get(element))
+        return list(phantoms.values())
 
 
 def _phantom(element: Value, read: Operation, add: Operation | None) -> Finding:

@@ -131,10 +131,10 @@ def witnesses_in(history: History, verdict: Verdict, facts: Facts) -> tuple[Witn
     Those of keys that the history lacks, or whose search does not end there, stay as they are. Raises RuntimeError
     where all of its keys are valid: a defect of one of the two searches.
     """
-    (found,) = linearizable.check(history, facts)
-    if found.validity is Validity.VALID and history.operations:
+    (judged,) = linearizable.check(history, facts)
+    if judged.validity is Validity.VALID and history.operations:
         raise RuntimeError("keys of the table were found invalid, and valid as a history")
-    shown = {witness.key: witness for witness in found.witnesses}
+    shown = {witness.key: witness for witness in judged.witnesses}
     return tuple(shown.get(witness.key, witness) for witness in verdict.witnesses)
 
 
@@ -144,8 +144,8 @@ def transaction_witnesses_in(history: History, verdict: Verdict) -> tuple[Witnes
 
 
 def _events_in(history: History, witness: Witness) -> tuple[int, ...]:
-    found = [history.transactions.get(number) for number in witness.transactions]
-    if None in found:
+    operations = [history.transactions.get(number) for number in witness.transactions]
+    if None in operations:
         return ()
-    indexes = {index for op in found if op for index in (op.invoke_index, op.complete_index)}
+    indexes = {index for op in operations if op for index in (op.invoke_index, op.complete_index)}
     return tuple(sorted(index for index in indexes if index is not None))

@@ -52,7 +52,7 @@ class Operations(operations_file.TableFile):
         return witnesses_in(history, verdict, facts)
 
     def size(self) -> int:
-        return int(self.asked(lambda files: files.count_rows())) * len(self.schema)
+        return int(self.query(lambda files: files.count_rows())) * len(self.schema)
 
     def events(self) -> list[Event]:
         return ended(events_of(self.read()))

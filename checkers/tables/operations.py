@@ -1,8 +1,9 @@
 """Registers judged from a table of operations in integer columns: for histories too large to be events in memory.
 
-A row is one operation (`COLUMNS`, described in docs/operations-table.md). Rows come sorted by key, in batches that may
-cut a key in two: the key that is still open is carried over, and every call of the native search sees whole keys. So
-memory is bounded by the batch and the largest key, whether the batches come from a file or from a partition of Spark's.
+A row is one operation (`COLUMNS`, described in docs/reference/operations-table.md). Rows come sorted by key, in batches
+that may cut a key in two: the key that is still open is carried over, and every call of the native search sees whole
+keys. So memory is bounded by the batch and the largest key, whether the batches come from a file or from a partition of
+Spark's.
 
 What is found is added up: the keys that are valid by number, each other key by name. A key that no order explains is
 read again by itself, searched again and explained; an answer that is not repeated then is a defect, and no verdict.
@@ -28,6 +29,7 @@ from fencepost.checkers.storage.registers import CHECKER, EXPOSURE_OF, GUARANTEE
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Operation, Outcome, Value
 from fencepost.harness.verdict import Budget, Cause, Facts, Stop, Verdict, Witness
+from fencepost.harness.verdict.figures import OperationTableFigures
 
 #: Name and type of every column; others may stand beside them and are not read.
 COLUMNS: Final[dict[str, Any]] = {
@@ -55,7 +57,7 @@ _AGAIN_MAX: Final = 10_000
 _VALUES: Final = 1 << 32
 _NEVER: Final = np.iinfo(np.int64).max
 _FUNCTIONS: Final = {READ: "read", WRITE: "write", CAS: "cas"}
-_HINT: Final = "docs/operations-table.md says what each column means"
+_HINT: Final = "docs/reference/operations-table.md says what each column means"
 _NODE: Final = "an unnamed node"
 
 Column = NDArray[np.int64]
@@ -116,22 +118,22 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[Found, ...]
 
     def of(self, verdict: str) -> list[Found]:
-        return [found for found in self.others if found.verdict == verdict]
+        return [one for one in self.others if one.verdict == verdict]
 
 
-def check_types(found: dict[str, str], source: str) -> None:
-    """Raise MalformedHistory unless `found` (types as Arrow names them) has every column with its type."""
+def check_types(types: dict[str, str], source: str) -> None:
+    """Check that every column is there with its type, as Arrow names it; raise MalformedHistory if not."""
     for name, kind in COLUMNS.items():
-        if name not in found:
-            there = ", ".join(sorted(found)) or "none"
+        if name not in types:
+            there = ", ".join(sorted(types)) or "none"
             expected = ", ".join(f"{column} {type_}" for column, type_ in COLUMNS.items())
             raise MalformedHistory(
                 f"{source}: column {name!r} is missing; a table of operations has {expected}; this file has {there}",
                 hint=_HINT,
             )
-        if found[name] != str(kind):
+        if types[name] != str(kind):
             raise MalformedHistory(
-                f"{source}: column {name!r} has type {found[name]}, expected {kind}", hint=_HINT + "; cast it"
+                f"{source}: column {name!r} has type {types[name]}, expected {kind}", hint=_HINT + "; cast it"
             )
 
 
@@ -197,7 +199,7 @@ def whole_keys(batches: Iterable[Rows]) -> Iterator[Rows]:
 
 
 def judge(rows: Rows, deal: Deal, *, threads: int = 1) -> list[Found]:
-    """Judge whole keys, sorted by key, in one call of the native search; or the one row that means nothing."""
+    """Judge whole keys, sorted by key, in one call of the native search; a row that means nothing ends it."""
     wrong = _malformed(rows)
     if wrong is not None:
         return [wrong]
@@ -220,12 +222,12 @@ def judge(rows: Rows, deal: Deal, *, threads: int = 1) -> list[Found]:
         wall_s=deal.wall_s,
         threads=threads,
     )
-    others = [_found(result, rows) for result in results if result.verdict != "valid"]
+    others = [_result_of(result, rows) for result in results if result.verdict != "valid"]
     valid = Found(
         key=None,
         verdict="valid",
         keys=len(results) - len(others),
-        operations=n - sum(found.operations for found in others),
+        operations=n - sum(other.operations for other in others),
         info_operations=int((rows.returned < 0).sum()),
         exposure=int(
             exposed_places(
@@ -236,14 +238,14 @@ def judge(rows: Rows, deal: Deal, *, threads: int = 1) -> list[Found]:
                 returned=rows.returned,
             ).sum()
         ),
-        steps=sum(result.steps for result in results) - sum(found.steps for found in others),
+        steps=sum(result.steps for result in results) - sum(other.steps for other in others),
     )
     return [valid, *others]
 
 
-def tally(found: Iterable[Found], source: str) -> Tally:
+def tally(results: Iterable[Found], source: str) -> Tally:
     """Add up what the calls found; raises MalformedHistory for the first row, by key, that means nothing."""
-    everything = list(found)
+    everything = list(results)
     wrong = [one for one in everything if one.verdict == "malformed"]
     if wrong:
         first = min(wrong, key=lambda one: (one.key or 0, one.failed_invoked or 0, one.reason))
@@ -260,35 +262,46 @@ def tally(found: Iterable[Found], source: str) -> Tally:
 
 
 def search(run: Callable[[Deal, list[int] | None], Tally], operations: int, budget: Budget) -> Tally:
-    """All keys in rounds: keys that run out of steps are tried again while what is left doubles their part.
+    """Judge all keys in rounds: keys that run out of steps are tried again while what is left doubles their share.
 
-    `run(deal, keys)` judges these keys, or all. Which key ends how depends on counts only.
+    Args:
+        run: judges these keys, or all, with a share of the budget.
+        operations: how many the table has.
+        budget: of the whole table.
+
+    Returns:
+        The sums, and the keys that are not valid; they depend on counts alone, not on timing.
     """
     steps = max(budget.steps, STEPS_PER_OPERATION * operations) if budget == Budget() else budget.steps
     deal = Deal(steps=steps, operations=operations, memory_bytes=budget.memory_bytes, wall_s=budget.wall_s)
-    found = run(deal, None)
-    left = steps - found.steps
+    total = run(deal, None)
+    left = steps - total.steps
     while True:
-        again = {one.key: one for one in found.of("unknown") if one.stop is Stop.STEPS}
+        again = {one.key: one for one in total.of("unknown") if one.stop is Stop.STEPS}
         waiting = sum(one.operations for one in again.values())
         if not 0 < len(again) <= _AGAIN_MAX or left * deal.operations < 2 * deal.steps * waiting:
-            return found
+            return total
         deal = msgspec.structs.replace(deal, steps=left, operations=waiting)
         renewed = run(deal, [key for key in again if key is not None])
         left -= renewed.steps
-        others = [one for one in found.others if one.key not in again]
-        found = msgspec.structs.replace(
-            found,
-            steps=found.steps + renewed.steps,
+        others = [one for one in total.others if one.key not in again]
+        total = msgspec.structs.replace(
+            total,
+            steps=total.steps + renewed.steps,
             others=tuple(sorted([*others, *renewed.others], key=lambda one: one.key or 0)),
         )
 
 
 def verdict(
-    found: Tally, explain: Callable[[list[int]], list[Witness]], facts: Facts, figures: dict[str, Any]
+    total: Tally,
+    explain: Callable[[list[int]], list[Witness]],
+    facts: Facts,
+    *,
+    engine: str,
+    **figures: Any,
 ) -> Verdict:
     """The verdict on a table; `explain(keys)` shows why no order explains these keys, in their order."""
-    invalid, unfinished = found.of("invalid"), found.of("unknown")
+    invalid, unfinished = total.of("invalid"), total.of("unknown")
     shown = [one.key for one in invalid[:EXPLAINED_MAX] if one.key is not None]
     witnesses = explain(shown) if shown else []
     anomalies = Counter(witness.anomaly for witness in witnesses)
@@ -296,9 +309,9 @@ def verdict(
         anomalies["non-linearizable"] += len(invalid) - len(witnesses)
     nothing = Doubt(Cause.NO_EXPOSURE, "no read, write or cas in this table")
     validity, reason, cause = conclude(
-        broken=refuted(len(invalid), len(unfinished), found.keys),
-        doubt=out_of_budget([one.reason for one in unfinished], found.keys) if found.keys else nothing,
-        untested=too_few(found.exposure, EXPOSURE_OF, facts),
+        broken=refuted(len(invalid), len(unfinished), total.keys),
+        doubt=out_of_budget([one.reason for one in unfinished], total.keys) if total.keys else nothing,
+        untested=too_few(total.exposure, EXPOSURE_OF, facts),
     )
     return Verdict(
         checker=CHECKER,
@@ -306,18 +319,18 @@ def verdict(
         validity=validity,
         reason=reason,
         cause=cause,
-        exposure=found.exposure,
+        exposure=total.exposure,
         exposure_of=EXPOSURE_OF,
         anomalies=dict(anomalies),
         witnesses=tuple(witnesses[:_WITNESSES_MAX]),
-        figures={
-            "keys": found.keys,
-            "operations": found.operations,
-            "info_operations": found.info_operations,
-            "steps": found.steps,
-            **figures,
-            **{f"core_{name}": value for name, value in _core.build_info().items()},
-        },
+        figures=OperationTableFigures(
+            keys=total.keys,
+            operations=total.operations,
+            info_operations=total.info_operations,
+            steps=total.steps,
+            engine=engine,
+            others={**figures, **{f"core_{name}": value for name, value in _core.build_info().items()}},
+        ),
     )
 
 
@@ -352,8 +365,8 @@ def explain(operations: Sequence[Operation], budget: Budget) -> list[Witness]:
         if result.verdict == "valid":
             raise RuntimeError(f"key {key} was found invalid, and valid when it was searched again")
         own = subhistories[key]
-        told = result.verdict == "invalid"
-        witnesses.append(linearizable.finding(result, columns, own).witness() if told else _unshown(own))
+        is_invalid = result.verdict == "invalid"
+        witnesses.append(linearizable.finding(result, columns, own).witness() if is_invalid else _unshown(own))
     return witnesses
 
 
@@ -399,18 +412,18 @@ def _malformed(rows: Rows) -> Found | None:
     places = np.flatnonzero(np.logical_or.reduce([mask for mask, _ in broken]))
     order = np.lexsort((rows.process[places], rows.invoked[places], rows.key[places]))
     place = int(places[order[0]])
-    said = next(tell(place) for mask, tell in broken if mask[place])
+    why = next(tell(place) for mask, tell in broken if mask[place])
     key, process, invoked = (int(column[place]) for column in (rows.key, rows.process, rows.invoked))
     return Found(
         key=key,
         verdict="malformed",
-        reason=f"key {key}, process {process}, invoked at {invoked}: {said}",
+        reason=f"key {key}, process {process}, invoked at {invoked}: {why}",
         failed_process=process,
         failed_invoked=invoked,
     )
 
 
-def _found(result: _core.KeyResult, rows: Rows) -> Found:
+def _result_of(result: _core.KeyResult, rows: Rows) -> Found:
     failed = result.failed
     return Found(
         key=result.key,

@@ -43,8 +43,8 @@ SHARE_ROWS: Final = 20_000_000
 def check(path: Path, facts: Facts) -> Verdict:
     """The verdict on the table in `path`, a file or a folder of files; raises MalformedHistory."""
     table = TableFile(path)
-    found = table.search(facts.budget)
-    return verdict(found, lambda keys: explain_rows(table.read(keys), facts.budget), facts, {"engine": "native"})
+    total = table.search(facts.budget)
+    return verdict(total, lambda keys: explain_rows(table.read(keys), facts.budget), facts, engine="native")
 
 
 class TableFile(ParquetFiles):
@@ -60,11 +60,11 @@ class TableFile(ParquetFiles):
 
     def count(self, key: int) -> int:
         """How many rows a key has."""
-        return int(self.asked(lambda files: files.count_rows(filter=ds.field("key") == key)))
+        return int(self.query(lambda files: files.count_rows(filter=ds.field("key") == key)))
 
     def search(self, budget: Budget, threads: int = 0, *, share_rows: int = SHARE_ROWS) -> Tally:
         """Judge all keys, by so many threads at once (0: as many as there are processors)."""
-        operations = self.asked(lambda files: files.count_rows())
+        operations = self.query(lambda files: files.count_rows())
         whole = in_order(self.read()) if operations <= share_rows else None
 
         def rows_in_order(keys: list[int] | None) -> Iterator[Rows]:
@@ -76,13 +76,13 @@ class TableFile(ParquetFiles):
                 yield from (in_order(self._where(share)) for share in self._shares(share_rows))
 
         def run(deal: Deal, keys: list[int] | None) -> Tally:
-            found = (
+            results = (
                 one
                 for rows in rows_in_order(keys)
                 for part in whole_keys(_parts(rows))
                 for one in judge(part, deal, threads=threads)
             )
-            return tally(found, self.source)
+            return tally(results, self.source)
 
         return search(run, operations, budget)
 
@@ -93,7 +93,7 @@ class TableFile(ParquetFiles):
         """
         # Told of the whole table, as without shares; and of a key that is null no condition is true.
         null = reduce(or_, (ds.field(name).is_null() for name in COLUMNS))
-        if self.asked(lambda files: files.count_rows(filter=null)):
+        if self.query(lambda files: files.count_rows(filter=null)):
             for name in COLUMNS:
                 self._column(name)
         keys = self._column("key")
@@ -105,11 +105,11 @@ class TableFile(ParquetFiles):
         return [key < bounds[0], *between, key >= bounds[-1]]
 
     def _where(self, condition: Any) -> Rows:
-        return self.asked(lambda files: rows_of(files.to_table(columns=list(COLUMNS), filter=condition)))
+        return self.query(lambda files: rows_of(files.to_table(columns=list(COLUMNS), filter=condition)))
 
     def _column(self, name: str) -> Column:
         # Of its own, since it will be sorted and Arrow's memory is not to be written to.
-        return self.asked(lambda files: column_of(files.to_table(columns=[name]), name).copy())
+        return self.query(lambda files: column_of(files.to_table(columns=[name]), name).copy())
 
 
 def _parts(rows: Rows) -> Iterator[Rows]:

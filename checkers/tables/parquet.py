@@ -22,7 +22,7 @@ class ParquetFiles:
         self._files = self._read(lambda: ds.dataset(path, format="parquet"))
         self.schema = self._files.schema
 
-    def asked(self, ask: Callable[[Any], _T]) -> _T:
+    def query(self, ask: Callable[[Any], _T]) -> _T:
         """What the files, an Arrow dataset, answer; raises MalformedHistory with their name."""
         return self._read(lambda: ask(self._files))
 
@@ -30,7 +30,7 @@ class ParquetFiles:
         try:
             return read()
         except (pa.ArrowException, OSError) as error:
-            said = next(iter(str(error).splitlines()), "")
-            raise MalformedHistory(f"{self.source}: not a whole Parquet file: {said}", hint=_HINT) from None
+            first_line = next(iter(str(error).splitlines()), "")
+            raise MalformedHistory(f"{self.source}: not a whole Parquet file: {first_line}", hint=_HINT) from None
         except MalformedHistory as error:
             raise MalformedHistory(f"{self.source}: {error.message}", hint=error.hint) from None

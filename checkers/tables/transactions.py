@@ -1,8 +1,8 @@
 """A table of transactions: for histories too large to be events in memory, on one machine or through Spark.
 
-A row is one transaction with the list of its micro-operations (`schema`; docs/transactions-table.md says what each
-column means). Whether the micro-operations have the field `list` decides what is judged: lists to which transactions
-append, or registers. Here are the columns, their rules, and what is said of a verdict;
+A row is one transaction with the list of its micro-operations (`schema`; docs/reference/transactions-table.md says what
+each column means). Whether the micro-operations have the field `list` decides what is judged: lists to which
+transactions append, or registers. Here are the columns, their rules, and what is said of a verdict;
 `checkers.tables.transactions_file` judges a table on one machine, `checkers.spark.transactions` through Spark.
 """
 
@@ -21,12 +21,13 @@ from fencepost.checkers.transactions.columns import INFO, NEVER, NIL, OK, READ, 
 from fencepost.checkers.transactions.history import EXPOSURE_OF, most_telling
 from fencepost.checkers.transactions.words import TransactionFinding
 from fencepost.harness.base.errors import MalformedHistory
-from fencepost.harness.verdict import Edge, Facts, Verdict, Witness
+from fencepost.harness.verdict import Edge, Facts, Rule, Verdict, Witness
+from fencepost.harness.verdict.figures import TransactionFigures
 from fencepost.harness.verdict.tables import LIST_APPEND, RW_REGISTER
 
 #: Times are doubled where transactions are ordered.
 TIME_MAX: Final = (1 << 62) - 1
-_HINT: Final = "docs/transactions-table.md says what each column means"
+_HINT: Final = "docs/reference/transactions-table.md says what each column means"
 
 Column = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -49,19 +50,20 @@ def schema(*, lists: bool) -> Any:
     )
 
 
-def model_of(found: Any, source: str, asked: str | None = None) -> str:
-    """What a table of this Arrow schema is judged as; raises MalformedHistory where it is no table of transactions.
+def model_of(columns: Any, source: str, model: str | None = None) -> str:
+    """Return what a table of the Arrow schema `columns` is judged as: lists or registers.
 
-    `asked`: the model that the caller asked for, which must be the table's.
+    Raises:
+        MalformedHistory: no table of transactions, or not one for `model`, the one that the caller asks for.
     """
-    ops = found.field("ops").type if "ops" in found.names else None
+    ops = columns.field("ops").type if "ops" in columns.names else None
     inner = ops.value_type if ops is not None and pa.types.is_list(ops) else None
     micro = inner if inner is not None and pa.types.is_struct(inner) else None
     lists = micro is not None and micro.get_field_index("list") >= 0
     for field in schema(lists=lists):
-        if field.name not in found.names:
+        if field.name not in columns.names:
             raise MalformedHistory(f"{source}: column {field.name!r} is missing", hint=_HINT)
-        given = found.field(field.name).type
+        given = columns.field(field.name).type
         wanted: Any = field.type
         if field.name == "ops" and micro is not None:
             _check_fields(micro, wanted.value_type, source)
@@ -69,21 +71,21 @@ def model_of(found: Any, source: str, asked: str | None = None) -> str:
             raise MalformedHistory(
                 f"{source}: column {field.name!r} has type {given}, expected {wanted}", hint=_HINT + "; cast it"
             )
-    model = LIST_APPEND if lists else RW_REGISTER
-    if asked not in (None, model):
+    own = LIST_APPEND if lists else RW_REGISTER
+    if model not in (None, own):
         has = "a field" if lists else "no field"
-        raise MalformedHistory(f"{source}: its micro-operations have {has} `list`, so it is {model}, not {asked}")
-    return model
+        raise MalformedHistory(f"{source}: its micro-operations have {has} `list`, so it is {own}, not {model}")
+    return own
 
 
 def _check_fields(given: Any, wanted: Any, source: str) -> None:
     for field in wanted:
         place = given.get_field_index(field.name)
-        found: Any = given.field(place).type if place >= 0 else pa.null()
-        listed = pa.types.is_list(found) and pa.types.is_list(field.type)
-        same = found == field.type or (listed and found.value_type == field.type.value_type)
+        actual: Any = given.field(place).type if place >= 0 else pa.null()
+        listed = pa.types.is_list(actual) and pa.types.is_list(field.type)
+        same = actual == field.type or (listed and actual.value_type == field.type.value_type)
         if not same:
-            has = f"has type {found}" if place >= 0 else "is missing"
+            has = f"has type {actual}" if place >= 0 else "is missing"
             raise MalformedHistory(f"{source}: field {field.name!r} of `ops` {has}, expected {field.type}", hint=_HINT)
 
 
@@ -139,7 +141,7 @@ class Rows:
         return len(self.numbers)
 
     def broken(self) -> tuple[int, int, str] | None:
-        """The first row that breaks a rule which concern it alone: its invocation, its number and what is wrong."""
+        """Return the first row that breaks a rule by itself: its invocation, its number and what is wrong."""
         c = self.columns
         owner = np.repeat(np.arange(len(self)), np.diff(c.first))
         ok = c.outcome == OK
@@ -160,41 +162,41 @@ class Rows:
         ]
         of_micro = micro_rules(c.kind, c.value, ok[owner], named=self.named, listed=self.listed, lists=self.lists)
         rules += [(mask, owner, tell) for mask, tell in of_micro]
-        found: list[tuple[int, int, int, str]] = []
+        violations: list[tuple[int, int, int, str]] = []
         for order, (mask, owners, tell) in enumerate(rules):
             places = np.flatnonzero(mask)
             if len(places):
                 rows = places if owners is None else owners[places]
                 at = int(np.lexsort((self.numbers[rows], c.invoked[rows]))[0])
                 row, place = int(rows[at]), int(places[at])
-                said = tell(place) if owners is None else f"micro-operation {place - int(c.first[row])}: {tell(place)}"
-                found.append((int(c.invoked[row]), int(self.numbers[row]), order, said))
-        if not found:
+                why = tell(place) if owners is None else f"micro-operation {place - int(c.first[row])}: {tell(place)}"
+                violations.append((int(c.invoked[row]), int(self.numbers[row]), order, why))
+        if not violations:
             return None
-        invoked, number, _, said = min(found)
-        return invoked, number, said
+        invoked, number, _, why = min(violations)
+        return invoked, number, why
 
     def written_twice(self) -> tuple[int, int, int, int] | None:
-        """The least key and value that two transactions write, or one twice, and the numbers of the two."""
+        """Return the least key and value that are written twice, and the numbers of the two transactions."""
         c = self.columns
         return written_twice(c.kind, c.key, c.value, np.repeat(self.numbers, np.diff(c.first)))
 
     def open_twice(self) -> tuple[int, int, int] | None:
-        """A process, its transaction that was invoked too early, and the one that it had not completed."""
+        """Return a process, its transaction that was invoked too early, and the one that was not completed then."""
         c = self.columns
         order = np.lexsort((np.arange(len(self)), c.process))
         previous: dict[int, int] = {}
-        found: list[tuple[int, int, int]] = []
+        violations: list[tuple[int, int, int]] = []
         for t in order.tolist():
             process = int(c.process[t])
             before = previous.get(process)
             if before is not None and c.completed[before] > c.invoked[t]:
-                found.append((t, process, before))
+                violations.append((t, process, before))
             if c.outcome[t] == OK:
                 previous[process] = t
-        if not found:
+        if not violations:
             return None
-        t, process, before = min(found)
+        t, process, before = min(violations)
         return process, int(self.numbers[t]), int(self.numbers[before])
 
     def numbered(self) -> TransactionColumns:
@@ -273,9 +275,9 @@ def null_in(source: str, what: str, count: int) -> MalformedHistory:
     return MalformedHistory(f"{source}: {what} is null in {count} rows", hint=_HINT)
 
 
-def malformed(source: str, transaction: int, said: str) -> MalformedHistory:
+def malformed(source: str, transaction: int, why: str) -> MalformedHistory:
     """A row that cannot be judged."""
-    return MalformedHistory(f"{source}: transaction {transaction}: {said}", hint=_HINT)
+    return MalformedHistory(f"{source}: transaction {transaction}: {why}", hint=_HINT)
 
 
 def same_number(source: str, transaction: int, rows: int) -> MalformedHistory:
@@ -336,42 +338,48 @@ def named(text: str, numbers: Column) -> str:
 
     Keys and values of a table are integers, so T and digits are nothing else.
     """
-    return re.sub(r"\bT(\d+)\b", lambda found: f"T{numbers[int(found[1])]}", text)
+    return re.sub(r"\bT(\d+)\b", lambda match: f"T{numbers[int(match[1])]}", text)
 
 
 def _numbered(edge: Edge, numbers: Column) -> Edge:
     """The same of an edge; versions keep their names."""
     source, target = (end if isinstance(end, str) else int(numbers[end]) for end in (edge.source, edge.target))
     shown_by = tuple(int(numbers[t]) for t in edge.shown_by)
-    text = named(edge.text, numbers)
-    return msgspec.structs.replace(edge, source=source, target=target, shown_by=shown_by, text=text)
+    return msgspec.structs.replace(
+        edge, source=source, target=target, shown_by=shown_by, text=named(edge.text, numbers)
+    )
 
 
-def verdict(
-    facts: Facts,
-    *,
-    model: str,
-    said: Conclusion,
-    reads: int,
-    anomalies: dict[str, int],
-    findings: Sequence[TransactionFinding],
-    rows: Rows | None,
-    figures: dict[str, Any],
-) -> Verdict:
-    """What is said of a table; `rows` are those that `findings` name."""
-    held = facts.required[0]
-    shown = most_telling(findings, held, lists=model == LIST_APPEND)
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """What a table shows about one model; `reads` could have contradicted it, and `findings` name rows of `rows`."""
+
+    conclusion: Conclusion
+    reads: int
+    rules: tuple[Rule, ...]
+    anomalies: dict[str, int]
+    findings: Sequence[TransactionFinding]
+    rows: Rows | None
+    figures: TransactionFigures
+    allowed: tuple[str, ...] = ()
+
+
+def verdict(facts: Facts, model: str, judgement: Judgement) -> Verdict:
+    """The verdict of the checker `model` on the consistency model that the plan requires first."""
+    required, rows = facts.required[0], judgement.rows
+    shown = most_telling(judgement.findings, required, lists=model == LIST_APPEND)
     return Verdict(
         checker=model,
-        guarantee=held,
-        validity=said.validity,
-        reason=said.reason,
-        cause=said.cause,
-        exposure=reads,
+        guarantee=required,
+        validity=judgement.conclusion.validity,
+        reason=judgement.conclusion.reason,
+        cause=judgement.conclusion.cause,
+        exposure=judgement.reads,
         exposure_of=EXPOSURE_OF,
-        anomalies=anomalies,
+        rules=judgement.rules,
+        anomalies=judgement.anomalies,
         witnesses=tuple(_witness(finding, rows) for finding in shown) if rows is not None else (),
-        figures=figures,
+        figures=judgement.figures,
+        allowed=judgement.allowed,
     )
 
 

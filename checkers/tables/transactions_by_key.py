@@ -11,7 +11,7 @@ the edges.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,11 @@ from fencepost.checkers import _core
 from fencepost.checkers.tables.transactions import micro_rules, written_twice
 from fencepost.checkers.tables.transactions_windows import FOREVER, Column, Points
 from fencepost.checkers.transactions.columns import INFO, NIL, OK, READ, READ_UNKNOWN, WRITE, tested_reads
+from fencepost.checkers.transactions.native import Assumed
+from fencepost.checkers.transactions.rules import Micro, count
 
-#: A row of what was found: an edge, an anomaly, who was seen, a circle of versions, a rule broken, what there was.
+#: What a row of PIECE is: an edge, an anomaly, a transaction that somebody saw, a cycle of versions, a broken rule of
+#: the table, a value written twice, what there was to judge, how often a rule could have fired.
 EDGE: Final = 0
 ANOMALY: Final = 1
 OBSERVED: Final = 2
@@ -30,12 +33,13 @@ CIRCLE: Final = 3
 BROKEN: Final = 4
 TWICE: Final = 5
 COUNTED: Final = 6
+CHANCES: Final = 7
 
 #: As `kind` of what is BROKEN: it is said of all rows, not of one transaction.
 NO_TRANSACTION: Final = -1
 
 #: Micro-operations, each with its transaction, as the table has them. `f` is above 127 where something is null that
-#: may not be; a key that is null is 0 then.
+#: may not be; a key that is null is 0 then. `elsewhere` is as in `checkers.transactions.rules.Micro`.
 MICRO: Final[dict[str, Any]] = {
     "key": pa.int64(),
     "transaction": pa.int64(),
@@ -44,6 +48,7 @@ MICRO: Final[dict[str, Any]] = {
     "invoked": pa.int64(),
     "completed": pa.int64(),
     "place": pa.int32(),
+    "elsewhere": pa.int8(),
     "f": pa.int32(),
     "value": pa.int64(),
     "list": pa.list_(pa.int64()),
@@ -70,14 +75,6 @@ PIECE: Final[dict[str, Any]] = {
 
 #: Virtual nodes that one part may number.
 VIRTUAL_MAX: Final = 1 << 40
-
-
-class Assumed(NamedTuple):
-    """What a register's order of versions is inferred from; see `checkers.transactions.anomalies.check_register`."""
-
-    wfr: bool = True
-    sequential: bool = False
-    linearizable: bool = False
 
 
 def whole_keys(batches: Iterable[Any]) -> Iterator[Any]:
@@ -113,7 +110,7 @@ def pieces(part: Any, *, lists: bool, assumed: Assumed, virtual: int = 0) -> Any
         return broken
     m = _Part(part, lists=lists)
     try:
-        found = _core.transaction_part(*m.columns, lists=lists, **assumed._asdict())
+        shown = _core.transaction_part(*m.columns, lists=lists, **assumed._asdict())
     except ValueError:
         twice = m.written_twice()
         if twice is None:
@@ -122,7 +119,14 @@ def pieces(part: Any, *, lists: bool, assumed: Assumed, virtual: int = 0) -> Any
         return _record(PIECE, 1, what=[TWICE], key=[key], kind=[value], source=[first_], target=[second])
     return (
         pa.Table.from_batches(
-            [m.edges(found, virtual - 1), m.anomalies(found), m.observed(found), m.circles(found), m.counted()]
+            [
+                m.edges(shown, virtual - 1),
+                m.anomalies(shown),
+                m.observed(shown),
+                m.circles(shown),
+                m.counted(),
+                m.chances(),
+            ]
         )
         .combine_chunks()
         .to_batches()[0]
@@ -142,21 +146,21 @@ def _broken(part: Any, *, lists: bool) -> Any | None:
     rules = micro_rules(
         f, _numbers(part, "value"), _numbers(part, "outcome") == OK, named=named, listed=listed, lists=lists
     )
-    found: list[tuple[int, int, int, str]] = []
+    violations: list[tuple[int, int, int, str]] = []
     for mask, tell in rules:
         rows_ = np.flatnonzero(mask)
         if len(rows_):
             row = int(rows_[np.lexsort((place[rows_], transaction[rows_], invoked[rows_]))[0]])
-            told = f"micro-operation {place[row]}: {tell(row)}"
-            found.append((int(invoked[row]), int(transaction[row]), int(place[row]), told))
-    if not found:
+            why = f"micro-operation {place[row]}: {tell(row)}"
+            violations.append((int(invoked[row]), int(transaction[row]), int(place[row]), why))
+    if not violations:
         return None
-    at, number, _, told = min(found)
-    return _record(PIECE, 1, what=[BROKEN], name=[told], source=[number], source_time=[at])
+    at, number, _, why = min(violations)
+    return _record(PIECE, 1, what=[BROKEN], name=[why], source=[number], source_time=[at])
 
 
-def _said_of_all(said: str) -> Any:
-    return _record(PIECE, 1, what=[BROKEN], name=[said], kind=[NO_TRANSACTION])
+def _said_of_all(why: str) -> Any:
+    return _record(PIECE, 1, what=[BROKEN], name=[why], kind=[NO_TRANSACTION])
 
 
 def explained(part: Any, points: Points, seen: Column, *, lists: bool) -> Any:
@@ -227,6 +231,7 @@ class _Part:
             _numbers(part, name)[begins] for name in ("outcome", "invoked", "completed")
         )
         self._kind, self._value = _kinds(part), _numbers(part, "value")
+        self._elsewhere, self._lists = _numbers(part, "elsewhere"), lists
         self._owner = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(transaction))))
         self._elements = len(elements)
         self.columns = (
@@ -242,9 +247,9 @@ class _Part:
             elements,
         )
 
-    def edges(self, found: _core.TransactionPart, virtual: int) -> Any:
-        sources, targets, kinds = found.edges
-        moments, count = found.moments, len(self._numbers)
+    def edges(self, shown: _core.TransactionPart, virtual: int) -> Any:
+        sources, targets, kinds = shown.edges
+        moments, count = shown.moments, len(self._numbers)
         more = len(moments) - count
         names = np.concatenate([self._numbers, virtual - np.arange(more)])
         until = np.concatenate([np.where(self._outcome == OK, 2 * self._completed, FOREVER), np.full(more, FOREVER)])
@@ -260,24 +265,24 @@ class _Part:
             target_until=until[targets],
         )
 
-    def anomalies(self, found: _core.TransactionPart) -> Any:
-        told = found.anomalies
+    def anomalies(self, shown: _core.TransactionPart) -> Any:
+        anomalies = shown.anomalies
         return _record(
             PIECE,
-            len(told),
-            what=np.full(len(told), ANOMALY),
-            name=[row[0] for row in told],
-            key=[int(self._keys[row[5]]) for row in told],
+            len(anomalies),
+            what=np.full(len(anomalies), ANOMALY),
+            name=[row[0] for row in anomalies],
+            key=[int(self._keys[row[5]]) for row in anomalies],
         )
 
-    def observed(self, found: _core.TransactionPart) -> Any:
+    def observed(self, shown: _core.TransactionPart) -> Any:
         """Those that were seen, each with the keys that it writes here."""
-        write = np.flatnonzero((self._kind == WRITE) & np.isin(self._owner, found.observed))
+        write = np.flatnonzero((self._kind == WRITE) & np.isin(self._owner, shown.observed))
         of = self._numbers[self._owner[write]]
         return _record(PIECE, len(write), what=np.full(len(write), OBSERVED), source=of, key=self._key[write])
 
-    def circles(self, found: _core.TransactionPart) -> Any:
-        keys = self._keys[found.circles]
+    def circles(self, shown: _core.TransactionPart) -> Any:
+        keys = self._keys[shown.circles]
         return _record(PIECE, len(keys), what=np.full(len(keys), CIRCLE), key=keys)
 
     def counted(self) -> Any:
@@ -294,6 +299,13 @@ class _Part:
             target=[int(tested.sum())],
             kind=[self._elements],
         )
+
+    def chances(self) -> Any:
+        """How often each rule could have fired in these keys."""
+        outcome = self._outcome[self._owner]
+        chances = count(Micro(self._kind, self._key, self._owner, outcome, self._elsewhere), lists=self._lists)
+        fields = len(chances)
+        return _record(PIECE, fields, what=np.full(fields, CHANCES), name=chances._fields, source=chances)
 
     def written_twice(self) -> tuple[int, int, int, int] | None:
         """The least key and value that are written twice, and the two transactions."""

@@ -53,7 +53,7 @@ class Judged(NamedTuple):
 
 
 def collected(scan: Scan, total: int, limit: int) -> Collected:
-    """The core of `total` edges, of which `scan` returns those asked for; no more than `limit` are held."""
+    """Collect the core of `total` edges round by round; `scan` returns edges, and no more than `limit` are held."""
     points, known, before = UNRAISED, list[Edges](), limit + 1
     for turn in range(ROUNDS + 1):
         behind = scan(points, None)
@@ -71,30 +71,32 @@ def collected(scan: Scan, total: int, limit: int) -> Collected:
     return Collected(points, core if len(core) <= limit else None, turn)
 
 
-def judged(core: Edges, points: Points, told: Transactions) -> Judged:
-    """Judge a core; `told` are its transactions.
+def judged(core: Edges, points: Points, transactions: Transactions) -> Judged:
+    """Judge a core; `transactions` are its nodes.
 
-    One of unknown outcome that nobody saw is on no cycle: nothing depends on it, and it precedes nothing.
+    A transaction of unknown outcome that nobody saw is on no cycle: nothing depends on it, and it precedes nothing.
     """
     virtual = np.unique(np.concatenate([core.source[core.source < 0], core.target[core.target < 0]]))
-    numbers = np.concatenate([told.number, virtual])
+    numbers = np.concatenate([transactions.number, virtual])
     order = np.argsort(numbers)
     source, target = (order[np.searchsorted(numbers[order], column)] for column in (core.source, core.target))
     report = _core.judge_transaction_core(
-        *told[1:],
-        *points.of(told.number, 2 * told.invoked),
+        *transactions[1:],
+        *points.of(transactions.number, 2 * transactions.invoked),
         *(np.ascontiguousarray(column, dtype=np.int64) for column in (source, target, core.kind)),
         nodes=len(numbers),
         steps=STEPS,
     )
     figures = {"components": report.components, "largest_component": report.largest, "steps": report.steps}
     if report.points is None:
-        number = told.number.tolist()
+        number = transactions.number.tolist()
         named = [
             (name, [(number[step[0]], number[step[1]], step[2]) for step in steps]) for name, _, steps in report.cycles
         ]
         return Judged(named, None, None if report.stop is None else Stop(report.stop), figures)
-    kept = ~np.isin(points.node, told.number)
-    merged = [np.concatenate([old[kept], new]) for old, new in zip(points, (told.number, *report.points), strict=True)]
+    kept = ~np.isin(points.node, transactions.number)
+    merged = [
+        np.concatenate([old[kept], new]) for old, new in zip(points, (transactions.number, *report.points), strict=True)
+    ]
     by_node = np.argsort(merged[0])
     return Judged([], Points(*(column[by_node] for column in merged)), None, figures)

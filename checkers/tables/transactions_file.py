@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 from fencepost.checkers.findings.ladder import Conclusion
 from fencepost.checkers.tables.parquet import ParquetFiles
 from fencepost.checkers.tables.transactions import (
+    Judgement,
     Rows,
     arrow_table,
     malformed,
@@ -30,13 +32,14 @@ from fencepost.checkers.transactions.history import encode, transactions_of
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.figures import TransactionTableFigures
 from fencepost.harness.verdict.tables import LIST_APPEND
 
 
 def check(path: Path, facts: Facts, model: str | None = None) -> Verdict:
     """The verdict on the table in `path`, a file or a folder of files; raises MalformedHistory."""
     file = TransactionsFile(path, model)
-    return judged(file.read(), facts, file.model, str(path), {"engine": "native"})
+    return judged(file.read(), facts, file.model, str(path), engine="native")
 
 
 def write(history: History, path: Path, *, lists: bool) -> None:
@@ -59,17 +62,17 @@ class TransactionsFile(ParquetFiles):
         lists = self.model == LIST_APPEND
         columns = schema(lists=lists).names
         if numbers is None:
-            table = self.asked(lambda files: files.to_table(columns=columns))
+            table = self.query(lambda files: files.to_table(columns=columns))
         elif numbers:
             chosen = ds.field("transaction").isin(pa.array(sorted(numbers), pa.int64()))
-            table = self.asked(lambda files: files.to_table(columns=columns, filter=chosen))
+            table = self.query(lambda files: files.to_table(columns=columns, filter=chosen))
         else:
             table = self.schema.empty_table()
         return rows_of(table, lists=lists, source=self.source)
 
     def size(self) -> int:
         """How many numbers its micro-operations hold, those that are null too, by what the files say of themselves."""
-        return self.asked(_size)
+        return self.query(_size)
 
 
 def _size(files: Any) -> int:
@@ -94,29 +97,30 @@ def rows_of(table: Any, *, lists: bool, source: str) -> Rows:
     return rows
 
 
-def judged(rows: Rows, facts: Facts, model: str, source: str, figures: dict[str, Any]) -> Verdict:
-    """The verdict of the native core on all rows of a table."""
-    found = judge(rows, facts.required[0], source)
+def judged(
+    rows: Rows, facts: Facts, model: str, source: str, *, engine: str, others: dict[str, Any] | None = None
+) -> Verdict:
+    """Judge all rows of a table by the native core; `engine` read them, and `others` are figures of its own."""
+    shown = judge(rows, facts.required[0], source)
     c = rows.columns
-    return verdict(
-        facts,
-        model=model,
-        said=Conclusion(found.validity, found.reason, found.cause),
+    judgement = Judgement(
+        conclusion=Conclusion(shown.validity, shown.reason, shown.cause),
         reads=int(c.tested().sum()),
-        anomalies=found.anomalies,
-        findings=found.findings,
+        rules=shown.rules,
+        anomalies=shown.anomalies,
+        findings=shown.findings,
         rows=rows,
-        figures={
-            **figures,
-            **found.figures,
-            "keys": len(np.unique(c.key)),
-            "ruled_out": list(found.ruled_out),
-            "weakest_ruled_out": list(found.weakest),
-            "unfinished": list(found.unfinished),
-            **({"certificate": found.certificate} if found.certificate else {}),
-            **({"allowed": list(found.allowed)} if found.allowed else {}),
-        },
+        figures=TransactionTableFigures(
+            **{
+                **msgspec.structs.asdict(shown.figures),
+                "engine": engine,
+                "keys": len(np.unique(c.key)),
+                "others": others or {},
+            }
+        ),
+        allowed=shown.allowed,
     )
+    return verdict(facts, model, judgement)
 
 
 def judge(rows: Rows, consistency: str, source: str) -> TransactionVerdict:

@@ -22,19 +22,22 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from fencepost.checkers import _core
 from fencepost.checkers.findings.ladder import Conclusion, Doubt, conclude
 from fencepost.checkers.transactions import exhaustion, weak_isolation
-from fencepost.checkers.transactions.columns import INFO, TransactionColumns
+from fencepost.checkers.transactions.columns import FAIL, INFO, TransactionColumns
 from fencepost.checkers.transactions.findings import TransactionFindings
-from fencepost.checkers.transactions.native import found_in, judge_lists, judge_registers
+from fencepost.checkers.transactions.native import Assumed, findings_of, judge_lists, judge_registers
 from fencepost.checkers.transactions.proof import ListProof, RegisterProof
+from fencepost.checkers.transactions.rules import chances_of, rules_of
 from fencepost.checkers.transactions.words import ListWords, RegisterWords, TransactionFinding
 from fencepost.harness.base.errors import unknown_choice
-from fencepost.harness.verdict import Cause, Stop, Validity
+from fencepost.harness.verdict import Cause, Rule, Stop, Validity
 from fencepost.harness.verdict.consistency_models import NAMES, implied, ruled_out, ruled_out_of_registers, weakest
+from fencepost.harness.verdict.figures import TransactionFigures
 
 STRICT: Final = "strict-serializable"
 NOTHING_TESTED: Final = "no ok transaction read what another one writes: there is nothing to judge"
@@ -50,7 +53,8 @@ class TransactionVerdict:
     model that was asked for. `ruled_out` are the consistency models that the history does not keep, weakest first;
     `weakest` are those of them that no other of them is implied by. `order` proves `valid`: rows of transactions.
     `unfinished` are classes of cycles that the budget left unsearched, but for those that rule out no further model.
-    `stop` is set where the answer is unknown because a search ended by its budget.
+    `stop` is set where the answer is unknown because a search ended by its budget. `rules` say how often each could
+    have fired.
     """
 
     validity: Validity
@@ -66,14 +70,15 @@ class TransactionVerdict:
     certificate: str = ""
     unfinished: tuple[str, ...] = ()
     stop: Stop | None = None
-    figures: dict[str, int]
+    rules: tuple[Rule, ...] = ()
+    figures: TransactionFigures
 
 
 class _Certificate(NamedTuple):
     """What shows a model, and with it all that the model implies."""
 
     model: str
-    words: str
+    text: str
     order: NDArray[np.uint32]
 
 
@@ -93,16 +98,25 @@ _SCHEDULES: Final = {
 def check_list_append(columns: TransactionColumns, *, model: str = STRICT, steps: int = STEPS) -> TransactionVerdict:
     """Judge lists to which transactions append values, each value to a key once.
 
+    Args:
+        columns: the transactions (`checkers.transactions.columns`).
+        model: the consistency model to decide.
+        steps: what the search for shortest cycles may spend; whether there is a cycle does not depend on it.
+
+    Returns:
+        `invalid` with confirmed findings that rule out `model`; `valid` with an order that shows it; else `unknown`.
+
     Raises:
         MalformedHistory: columns that mean nothing, a process with two open transactions, a value appended twice.
 
-    Cost: O(n log n) in transactions, linear in micro-operations and elements read; past that, `steps`. For a model that
+    Cost: O(n log n) in transactions, linear in micro-operations and elements read, and `steps`; for models that
     `checkers.transactions.weak_isolation` decides, what that costs besides.
+    Source: Adya (1999); Kingsbury & Alvaro, Elle (2020).
     """
     _known(model)
     report = judge_lists(columns, sessions=False, realtime=True, steps=steps)
     findings = TransactionFindings(columns, ListProof(columns), ListWords(columns), ruled_out)
-    findings.take(*found_in(report))
+    findings.take(*findings_of(report))
     return _verdict(columns, model, report, findings, lambda **kept: judge_lists(columns, steps=0, **kept), lists=True)
 
 
@@ -133,32 +147,34 @@ def check_register(
         MalformedHistory: columns that mean nothing, a process with two open transactions, a value written twice.
     """
     _known(model)
-    vouched = {"wfr": wfr_keys, "sequential": bool(sequential_keys), "linearizable": bool(linearizable_keys)}
-    inferred = dict(vouched)
+    vouched = Assumed(wfr=wfr_keys, sequential=bool(sequential_keys), linearizable=bool(linearizable_keys))
+    inferred = vouched
     if sequential_keys is None:
-        inferred["sequential"] = "strong-session-snapshot-isolation" in implied(model)
+        inferred = inferred._replace(sequential="strong-session-snapshot-isolation" in implied(model))
     if linearizable_keys is None:
-        inferred["linearizable"] = "strong-snapshot-isolation" in implied(model)
+        inferred = inferred._replace(linearizable="strong-snapshot-isolation" in implied(model))
     findings = TransactionFindings(columns, RegisterProof(columns), RegisterWords(columns), ruled_out_of_registers)
     last = inferred == vouched
     # Where real time need not be kept, an order that keeps it is looked for at length only after others.
     thorough = last and "strong-snapshot-isolation" in implied(model)
-    report = judge_registers(columns, sessions=False, realtime=True, steps=steps, thorough=thorough, **vouched)
-    findings.take(*found_in(report))
+    report = judge_registers(columns, vouched, sessions=False, realtime=True, steps=steps, thorough=thorough)
+    findings.take(*findings_of(report))
     if not last and report.order is None:
         # What was inferred from the model itself counts against such models alone.
         base, suffix = (
             ("strong-snapshot-isolation", "-realtime")
-            if inferred["linearizable"]
+            if inferred.linearizable
             else ("strong-session-snapshot-isolation", "-process")
         )
         if base not in findings.ruled_out():
-            report = judge_registers(columns, sessions=False, realtime=True, steps=steps, **inferred)
-            findings.take([], found_in(report)[1], suffix)
+            report = judge_registers(columns, inferred, sessions=False, realtime=True, steps=steps)
+            findings.take([], findings_of(report)[1], suffix)
 
     def ask(*, sessions: bool, realtime: bool) -> _core.TransactionReport:
-        kept = vouched | ({"sequential": True} if sessions else {}) | ({"linearizable": True} if realtime else {})
-        return judge_registers(columns, sessions=sessions, realtime=realtime, steps=0, **kept)
+        assumed = vouched._replace(
+            sequential=vouched.sequential or sessions, linearizable=vouched.linearizable or realtime
+        )
+        return judge_registers(columns, assumed, sessions=sessions, realtime=realtime, steps=0)
 
     return _verdict(columns, model, report, findings, ask, lists=False)
 
@@ -178,19 +194,19 @@ def _verdict(
     *,
     lists: bool,
 ) -> TransactionVerdict:
-    found: _Certificate | None = None
+    certificate: _Certificate | None = None
     stop = None if report.stop is None else Stop(report.stop)
     if report.order is not None:
-        found = _Certificate(STRICT, _SERIAL[STRICT][2], report.order)
+        certificate = _Certificate(STRICT, _SERIAL[STRICT][2], report.order)
     elif model not in findings.ruled_out() and columns.tested().any():
         match _certify(columns, model, findings, ask, lists=lists):
             case Stop() as later:
                 stop = stop or later
-            case certificate:
-                found = certificate
+            case order:
+                certificate = order
     out = findings.ruled_out()
-    validity, reason, cause = _conclude(columns, model, out, findings, found, unfinished=bool(report.unfinished))
-    proven = found if validity is Validity.VALID else None
+    validity, reason, cause = _conclude(columns, model, out, findings, certificate, unfinished=bool(report.unfinished))
+    proven = certificate if validity is Validity.VALID else None
     return TransactionVerdict(
         validity=validity,
         model=model,
@@ -202,18 +218,28 @@ def _verdict(
         ruled_out=out,
         weakest=weakest(out),
         order=proven.order if proven else None,
-        certificate=proven.words if proven else "",
+        certificate=proven.text if proven else "",
         unfinished=tuple(report.unfinished),
         stop=stop if validity is Validity.UNKNOWN and columns.tested().any() else None,
-        figures={
-            "transactions": len(columns),
-            "micro_operations": len(columns.kind),
-            "info_transactions": int(np.count_nonzero(columns.outcome == INFO)),
-            "edges": report.edges,
-            "components": report.components,
-            "largest_component": report.largest,
-            "steps": report.steps,
-        },
+        rules=rules_of(
+            model,
+            chances_of(columns, lists=lists),
+            lists=lists,
+            transactions=int(np.count_nonzero(columns.outcome != FAIL)),
+        ),
+        figures=TransactionFigures(
+            transactions=len(columns),
+            micro_operations=len(columns.kind),
+            info_transactions=int(np.count_nonzero(columns.outcome == INFO)),
+            edges=report.edges,
+            components=report.components,
+            largest_component=report.largest,
+            steps=report.steps,
+            ruled_out=out,
+            weakest_ruled_out=weakest(out),
+            unfinished=tuple(report.unfinished),
+            certificate=proven.text if proven else UNSET,
+        ),
     )
 
 
@@ -240,17 +266,17 @@ def _certify(
     # Only without any finding is there a serial order; that with real time was looked for before.
     name = next(name for name in _SERIAL if model in implied(name))
     if name != STRICT and name not in findings.ruled_out():
-        sessions, realtime, words = _SERIAL[name]
+        sessions, realtime, text = _SERIAL[name]
         report = ask(sessions=sessions, realtime=realtime)
         if report.order is not None:
-            return _Certificate(name, words, report.order)
+            return _Certificate(name, text, report.order)
         stops += [] if report.stop is None else [Stop(report.stop)]
     needed = [name for name in weak_isolation.COMMITS if name in implied(model)]
     if needed:
-        found = _commits(columns, needed[-1], findings, lists=lists, steps=weak_isolation.REFUTING_STEPS)
-        if isinstance(found, _Certificate) and model in implied(found.model):
-            return found
-        stops += [found] if isinstance(found, Stop) else []
+        result = _commits(columns, needed[-1], findings, lists=lists, steps=weak_isolation.REFUTING_STEPS)
+        if isinstance(result, _Certificate) and model in implied(result.model):
+            return result
+        stops += [result] if isinstance(result, Stop) else []
     match exhaustion.tried(columns, model, lists=lists):
         case None:
             return stops[0] if stops else None
@@ -273,16 +299,16 @@ def _commits(
         return None
     if model == "causal-cerone":
         # Processes are the few chains that cover all transactions; without their order it takes many more, and longer.
-        found = weak_isolation.commits(columns, "causal", lists=lists, steps=steps)
-        if isinstance(found, np.ndarray):
-            return _Certificate("causal", _order_of_commits("causal"), found)
-    found = weak_isolation.commits(columns, model, lists=lists, steps=steps)
-    if isinstance(found, weak_isolation.CommitCircle):
-        findings.take_circle(found)
+        result = weak_isolation.commits(columns, "causal", lists=lists, steps=steps)
+        if isinstance(result, np.ndarray):
+            return _Certificate("causal", _order_of_commits("causal"), result)
+    result = weak_isolation.commits(columns, model, lists=lists, steps=steps)
+    if isinstance(result, weak_isolation.CommitCircle):
+        findings.take_circle(result)
         return None
-    if found is None or isinstance(found, Stop):
-        return found
-    return _Certificate(model, _order_of_commits(model), found)
+    if result is None or isinstance(result, Stop):
+        return result
+    return _Certificate(model, _order_of_commits(model), result)
 
 
 def _order_of_commits(model: str) -> str:
@@ -310,7 +336,7 @@ def _conclude(
     if not beside and not columns.tested().any():
         doubt = Doubt(Cause.NO_EXPOSURE, NOTHING_TESTED)
     elif proof is not None and model in implied(proof.model):
-        shows = f"{proof.words} shows it"
+        shows = f"{proof.text} shows it"
         kept = "" if proof.model == STRICT else f"{beside}; {shows}" if beside else shows
     elif beside:
         doubt = Doubt(Cause.UNDECIDED, f"{beside}, and no order of the transactions proves it")

@@ -67,14 +67,14 @@ class TransactionColumns:
         return len(self.process)
 
     def tested(self) -> Mask:
-        """Which micro-operations are reads that another transaction could have contradicted: `tested_reads`."""
+        """Mark the reads that another transaction could have contradicted; see `tested_reads`."""
         counts = np.diff(self.first)
         owner = np.repeat(np.arange(len(self), dtype=np.int64), counts)
         return tested_reads(kind=self.kind, key=self.key, transaction=owner, outcome=np.repeat(self.outcome, counts))
 
 
 def tested_reads(*, kind: Column, key: Column, transaction: Column, outcome: Column) -> Mask:
-    """Reads in ok transactions of keys that another transaction writes, which did not fail; by micro-operation.
+    """Mark the reads of ok transactions whose key another transaction writes, which did not fail.
 
     No edge joins transactions that read only what nobody else writes: whatever they return, they have an order.
     """

@@ -42,9 +42,11 @@ class Exhaustion(NamedTuple):
 
 
 def tried(columns: TransactionColumns, model: str, *, lists: bool) -> NDArray[np.uint32] | Exhaustion | None:
-    """An order that shows `model` (of a schedule starts, twice the row, and commits, one more), or that there is none.
+    """Try every order of a few transactions.
 
-    None for other models, and for histories of more transactions.
+    Returns:
+        An order that shows `model` (a schedule has starts, twice the row, and commits, one more); or that there is
+        none; or None for other models and for histories of more than `TRANSACTIONS_MAX` transactions.
     """
     name = (SERIAL | SCHEDULES).get(model)
     if name is None or int(np.count_nonzero(columns.outcome != FAIL)) > TRANSACTIONS_MAX:
@@ -137,14 +139,14 @@ class _Orders:
                 return None
             dead.add(known)
             for t in self.usable:
-                found = None
+                whole = None
                 if t in open_ and not open_[t] & self._written[t]:
                     others = {o: changed | self._written[t] for o, changed in open_.items() if o != t}
-                    found = extended([*order, 2 * t + 1], others, done | {t}, self._committed(t, state))
+                    whole = extended([*order, 2 * t + 1], others, done | {t}, self._committed(t, state))
                 elif t not in open_ and t not in done and self._before[t] <= done and self._after(t, state) is not None:
-                    found = extended([*order, 2 * t], open_ | {t: frozenset()}, done, state)
-                if found is not None:
-                    return found
+                    whole = extended([*order, 2 * t], open_ | {t: frozenset()}, done, state)
+                if whole is not None:
+                    return whole
             return None
 
         return extended([], {}, frozenset(), ((),) * len(self._keys))

@@ -1,4 +1,4 @@
-"""What was found of transactions: each finding is confirmed by the rows that it names before it counts."""
+"""Findings about transactions: each is confirmed by the rows that it names before it counts."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -18,13 +18,13 @@ SHOWN_MAX: Final = 10
 
 
 class TransactionFindings:
-    """What was found, confirmed as it comes in, and what that rules out."""
+    """The findings about one history, confirmed as they come in, and the models that they rule out."""
 
     def __init__(
         self,
         columns: TransactionColumns,
         proof: ListProof | RegisterProof,
-        words: Words,
+        sentences: Words,
         rules_out: Callable[[Iterable[str]], tuple[str, ...]],
     ) -> None:
         self.told: list[TransactionFinding] = []
@@ -33,27 +33,34 @@ class TransactionFindings:
         self.misses_own = False
         self._columns = columns
         self._proof = proof
-        self._words = words
+        self._words = sentences
         self._rules_out = rules_out
 
     def ruled_out(self) -> tuple[str, ...]:
-        """Models, weakest first."""
+        """Return the models that the findings rule out, weakest first."""
         return self._rules_out(self.counts)
 
     def against(self, model: str) -> list[str]:
-        """The anomalies that rule it out."""
+        """Return the anomalies that rule out a model."""
         return [name for name in self.counts if model in self._rules_out([name])]
 
     def take(self, anomalies: Iterable[Anomaly], cycles: Iterable[Cycle], suffix: str = "") -> None:
-        """Confirm and tell; `suffix`: what the cycles' order of versions rests on, if their names do not say it."""
+        """Confirm findings and describe them.
+
+        Args:
+            suffix: the order that versions were inferred from, where the names of cycles do not say it.
+
+        Raises:
+            HarnessError: a defect: the rows do not confirm a finding.
+        """
         anomalies = list(anomalies)
         self.misses_own |= any(map(self._lacks_own, self._own_written(anomalies)))
-        for found in anomalies:
-            self.counts[found.name] += 1
-            if self.counts[found.name] <= SHOWN_MAX:
-                if not self._proof.anomaly(found):
-                    raise HarnessError(f"a finding of the native checker of transactions is not confirmed: {found}")
-                self.told.append(self._words.anomaly(found))
+        for anomaly in anomalies:
+            self.counts[anomaly.name] += 1
+            if self.counts[anomaly.name] <= SHOWN_MAX:
+                if not self._proof.anomaly(anomaly):
+                    raise HarnessError(f"a finding of the native checker of transactions is not confirmed: {anomaly}")
+                self.told.append(self._words.anomaly(anomaly))
         for cycle in cycles:
             if not self._proof.cycle(cycle):
                 raise HarnessError(f"a cycle of the native checker of transactions is not confirmed: {cycle}")
@@ -67,33 +74,33 @@ class TransactionFindings:
             self.told.append(self._words.cycle(named))
 
     def take_circle(self, circle: weak_isolation.CommitCircle) -> None:
-        """A circle of commits, confirmed where it was found."""
+        """Add a circle of commits, which was confirmed already."""
         self.counts[circle.name] += 1
         self.told.append(self._words.circle(circle))
 
     def take_exhaustion(self, exhaustion: Exhaustion) -> None:
-        """That no order at all explains the history."""
+        """Add that no order explains the history."""
         self.counts[exhaustion.name] += 1
         self.told.append(self._words.exhaustion(exhaustion))
 
     def _own_written(self, anomalies: list[Anomaly]) -> list[Anomaly]:
-        """Reads that contradict their transaction, and come after it had written to their key."""
-        found = [anomaly for anomaly in anomalies if anomaly.name == "internal"]
+        """Return the reads that contradict their transaction after it had written to their key."""
+        internal = [anomaly for anomaly in anomalies if anomaly.name == "internal"]
         c = self._columns
-        op = np.array([anomaly.op for anomaly in found], dtype=np.int64)
-        first = c.first[[anomaly.transaction for anomaly in found]]
-        wrote = np.zeros(len(found), dtype=np.bool_)
+        op = np.array([anomaly.op for anomaly in internal], dtype=np.int64)
+        first = c.first[[anomaly.transaction for anomaly in internal]]
+        wrote = np.zeros(len(internal), dtype=np.bool_)
         for back in range(1, int((op - first).max(initial=0)) + 1):
             earlier = np.maximum(op - back, first)
             wrote |= (earlier < op) & (c.kind[earlier] == WRITE) & (c.key[earlier] == c.key[op])
-        return [found[place] for place in np.flatnonzero(wrote).tolist()]
+        return [internal[place] for place in np.flatnonzero(wrote).tolist()]
 
-    def _lacks_own(self, found: Anomaly) -> bool:
+    def _lacks_own(self, anomaly: Anomaly) -> bool:
         """Whether a read that contradicts its transaction lacks what that had written; a list ends with it."""
         c = self._columns
-        ops = slice(int(c.first[found.transaction]), found.op)
-        own = c.value[ops][(c.kind[ops] == WRITE) & (c.key[ops] == c.key[found.op])].tolist()
+        ops = slice(int(c.first[anomaly.transaction]), anomaly.op)
+        own = c.value[ops][(c.kind[ops] == WRITE) & (c.key[ops] == c.key[anomaly.op])].tolist()
         if not isinstance(self._proof, ListProof):
             return bool(own)
-        seen = c.elements[int(c.start[found.op]) : int(c.start[found.op + 1])].tolist()
+        seen = c.elements[int(c.start[anomaly.op]) : int(c.start[anomaly.op + 1])].tolist()
         return bool(seen[len(seen) - len(own) :] != own)

@@ -46,14 +46,18 @@ _NAMED: Final = -(2**62)
 
 
 def check_lists(history: History, facts: Facts) -> list[Verdict]:
-    """One verdict on transactions that append to lists, about the consistency model that is required."""
+    """Judge transactions that append to lists by the consistency model that the plan requires first.
+
+    Raises:
+        MalformedHistory: a micro-operation that means nothing; names the event.
+    """
     operations = transactions_of(history.operations)
     columns = encode(operations, lists=True)
     return [_verdict("list-append", operations, columns, check_list_append(columns, model=_model(facts)))]
 
 
 def check_registers(history: History, facts: Facts) -> list[Verdict]:
-    """One verdict on transactions that write registers, likewise."""
+    """Judge transactions that write registers, as `check_lists` judges lists."""
     operations = transactions_of(history.operations)
     columns = encode(operations, lists=False)
     return [_verdict("rw-register", operations, columns, check_register(columns, model=_model(facts)))]
@@ -65,7 +69,7 @@ def _model(facts: Facts) -> str:
 
 
 def transactions_of(operations: Sequence[Operation]) -> list[Operation]:
-    """Those that are transactions."""
+    """Return the operations that are transactions."""
     return [op for op in operations if op.f == "txn"]
 
 
@@ -166,20 +170,15 @@ def _verdict(
         cause=judged.cause,
         exposure=int(columns.tested().sum()),
         exposure_of=EXPOSURE_OF,
+        rules=judged.rules,
         anomalies=judged.anomalies,
         witnesses=tuple(_witness(finding, operations) for finding in shown),
-        figures={
-            **judged.figures,
-            "ruled_out": list(judged.ruled_out),
-            "weakest_ruled_out": list(judged.weakest),
-            "unfinished": list(judged.unfinished),
-            **({"certificate": judged.certificate} if judged.certificate else {}),
-            **({"allowed": list(judged.allowed)} if judged.allowed else {}),
-        },
+        figures=judged.figures,
+        allowed=judged.allowed,
         evidence=violations(
-            (found.anomaly, operations[found.transactions[0]])
-            for found in judged.findings
-            if judged.anomalies[found.anomaly] <= SHOWN_MAX
+            (finding.anomaly, operations[finding.transactions[0]])
+            for finding in judged.findings
+            if judged.anomalies[finding.anomaly] <= SHOWN_MAX
         ),
     )
 
@@ -192,7 +191,7 @@ def most_telling(findings: Sequence[TransactionFinding], model: str, *, lists: b
     for finding in findings:
         ranked.append((before[finding.anomaly], model not in rule([finding.anomaly]), finding))
         before[finding.anomaly] += 1
-    return [finding for _, _, finding in sorted(ranked, key=lambda found: found[:2])][:_WITNESSES_MAX]
+    return [finding for _, _, finding in sorted(ranked, key=lambda entry: entry[:2])][:_WITNESSES_MAX]
 
 
 def _witness(finding: TransactionFinding, operations: Sequence[Operation]) -> Witness:

@@ -1,4 +1,6 @@
-"""The native core's word on transactions: its calls, its errors translated, its answers as values."""
+"""Calls of the native core that judge transactions: its errors translated, its answers as values."""
+
+from typing import NamedTuple
 
 from fencepost.checkers import _core
 from fencepost.checkers.transactions.columns import TransactionColumns
@@ -6,7 +8,21 @@ from fencepost.checkers.transactions.proof import Anomaly, Cycle, Step
 from fencepost.harness.base.errors import HarnessError, MalformedHistory
 
 
+class Assumed(NamedTuple):
+    """What a register's order of versions is inferred from; see `checkers.transactions.anomalies.check_register`."""
+
+    wfr: bool = True
+    sequential: bool = False
+    linearizable: bool = False
+
+
 def judge_lists(columns: TransactionColumns, *, sessions: bool, realtime: bool, steps: int) -> _core.TransactionReport:
+    """Judge lists natively (`_core.check_list_append`).
+
+    Raises:
+        MalformedHistory: columns that mean nothing.
+        HarnessError: a defect of the native core.
+    """
     c = columns
     try:
         return _core.check_list_append(
@@ -32,15 +48,17 @@ def judge_lists(columns: TransactionColumns, *, sessions: bool, realtime: bool, 
 
 def judge_registers(
     columns: TransactionColumns,
+    assumed: Assumed,
     *,
     sessions: bool,
     realtime: bool,
     steps: int,
-    wfr: bool,
-    sequential: bool,
-    linearizable: bool,
     thorough: bool = True,
 ) -> _core.TransactionReport:
+    """Judge registers natively (`_core.check_rw_register`).
+
+    Raises: as `judge_lists`.
+    """
     c = columns
     try:
         return _core.check_rw_register(
@@ -54,11 +72,9 @@ def judge_registers(
             c.value,
             sessions=sessions,
             realtime=realtime,
-            wfr=wfr,
-            sequential=sequential,
-            linearizable=linearizable,
             thorough=thorough,
             steps=steps,
+            **assumed._asdict(),
         )
     except ValueError as error:
         raise MalformedHistory(str(error)) from error
@@ -66,7 +82,8 @@ def judge_registers(
         raise HarnessError(f"the native checker of transactions: {error}") from error
 
 
-def found_in(report: _core.TransactionReport) -> tuple[list[Anomaly], list[Cycle]]:
-    anomalies = [Anomaly(*found) for found in report.anomalies]
+def findings_of(report: _core.TransactionReport) -> tuple[list[Anomaly], list[Cycle]]:
+    """The report's anomalies and cycles as values."""
+    anomalies = [Anomaly(*fields) for fields in report.anomalies]
     cycles = [Cycle(name, shortest, tuple(Step(*step) for step in steps)) for name, shortest, steps in report.cycles]
     return anomalies, cycles

@@ -76,8 +76,8 @@ class Rows:
     def seen(self, op: int) -> list[int]:
         """The list that a micro-operation read."""
         c = self.columns
-        found: list[int] = c.elements[int(c.start[op]) : int(c.start[op + 1])].tolist()
-        return found
+        elements: list[int] = c.elements[int(c.start[op]) : int(c.start[op + 1])].tolist()
+        return elements
 
     def key(self, op: int) -> int:
         return int(self.columns.key[op])
@@ -98,8 +98,8 @@ class Rows:
     def writers(self, key: int, value: int) -> list[int]:
         """All writes of a value to a key."""
         c = self.columns
-        found: list[int] = np.flatnonzero((c.value == value) & (c.key == key) & (c.kind == WRITE)).tolist()
-        return found
+        ops: list[int] = np.flatnonzero((c.value == value) & (c.key == key) & (c.kind == WRITE)).tolist()
+        return ops
 
     def happened(self, t: int, read: Callable[[int, int], bool]) -> bool:
         """Whether a transaction took effect; `read(key, value)`: whether an ok read shows a value."""
@@ -120,7 +120,7 @@ def realtime(rows: Rows, step: Step) -> bool:
 
 
 def process(rows: Rows, step: Step) -> bool:
-    """As `realtime`, and both are of one process."""
+    """Whether `before` was completed before `after` was invoked, both by one process."""
     c = rows.columns
     return int(c.process[step.before]) == int(c.process[step.after]) and realtime(rows, step)
 
@@ -203,7 +203,7 @@ class ListProof:
         return False
 
     def _appended_before(self, step: Step) -> bool:
-        """One read shows the one append, and the other behind it or not at all."""
+        """Whether one read shows the first append, and the second behind it or not at all."""
         rows = self.rows
         if not rows.is_write(step.before_op, step.before) or not rows.is_write(step.after_op, step.after):
             return False
@@ -214,17 +214,17 @@ class ListProof:
         ordered = first in seen and (second not in seen or seen.index(first) < seen.index(second))
         return ordered and self.happened(step.before) and self.happened(step.after)
 
-    def anomaly(self, found: Anomaly) -> bool:
+    def anomaly(self, claim: Anomaly) -> bool:
         """Whether a finding apart from cycles holds."""
         rows = self.rows
-        op, than, t = found.op, found.than, found.transaction
-        if found.name == "dirty-update":
+        op, than, t = claim.op, claim.than, claim.transaction
+        if claim.name == "dirty-update":
             # An append of a failed transaction stands in a list before one that happened.
             return (
                 rows.is_write(op, t)
                 and self.happened(t)
-                and rows.is_write(than, found.other)
-                and int(rows.columns.outcome[found.other]) == FAIL
+                and rows.is_write(than, claim.other)
+                and int(rows.columns.outcome[claim.other]) == FAIL
                 and any(
                     rows.value(op) in seen[seen.index(rows.value(than)) :]
                     for seen in self._lists(rows.key(op), rows.value(than))
@@ -233,33 +233,33 @@ class ListProof:
         if not rows.is_read(op, t):
             return False
         seen = rows.seen(op)
-        match found.name:
+        match claim.name:
             case "garbage-read":
-                return found.value in seen and not rows.writers(found.key, found.value)
+                return claim.value in seen and not rows.writers(claim.key, claim.value)
             case "duplicate-elements":
-                return seen.count(found.value) > 1
+                return seen.count(claim.value) > 1
             case "G1a":
-                failed = rows.is_write(than, found.other) and int(rows.columns.outcome[found.other]) == FAIL
+                failed = rows.is_write(than, claim.other) and int(rows.columns.outcome[claim.other]) == FAIL
                 return failed and rows.key(than) == rows.key(op) and rows.value(than) in seen
             case "G1b":
-                return self._ends_amid(found, seen)
+                return self._ends_amid(claim, seen)
             case "internal":
                 return self._contradicts(op, t)
             case "future-read":
                 later = than > op and rows.is_write(than, t) and rows.key(than) == rows.key(op)
                 return later and rows.value(than) in seen
             case "incompatible-order":
-                if rows.is_write(than, found.other):
-                    return self._against_its_order(found, seen)
-                if not rows.is_read(than, found.other) or rows.key(than) != rows.key(op):
+                if rows.is_write(than, claim.other):
+                    return self._against_its_order(claim, seen)
+                if not rows.is_read(than, claim.other) or rows.key(than) != rows.key(op):
                     return False
                 other = rows.seen(than)
                 shared = min(len(seen), len(other))
                 return seen[:shared] != other[:shared]
             case "lost-update":
-                both = rows.is_read(than, found.other) and rows.key(than) == rows.key(op) and t != found.other
-                same = both and self._external(op, t) == self._external(than, found.other)
-                return same and rows.later_write(op, t) and rows.later_write(than, found.other)
+                both = rows.is_read(than, claim.other) and rows.key(than) == rows.key(op) and t != claim.other
+                same = both and self._external(op, t) == self._external(than, claim.other)
+                return same and rows.later_write(op, t) and rows.later_write(than, claim.other)
         return False
 
     def _lists(self, key: int, value: int) -> list[list[int]]:
@@ -278,30 +278,30 @@ class ListProof:
         outside = len(seen) - len(own)
         return seen[:outside] if outside >= 0 and seen[outside:] == own else seen
 
-    def _ends_amid(self, found: Anomaly, seen: list[int]) -> bool:
+    def _ends_amid(self, claim: Anomaly, seen: list[int]) -> bool:
         rows = self.rows
-        outside = self._external(found.op, found.transaction)
+        outside = self._external(claim.op, claim.transaction)
         return (
-            rows.is_write(found.than, found.other)
-            and found.other != found.transaction
-            and rows.key(found.than) == rows.key(found.op)
-            and rows.value(found.than) in (outside[-1:] or seen[-1:])
-            and rows.later_write(found.than, found.other)
-            and self.happened(found.other)
+            rows.is_write(claim.than, claim.other)
+            and claim.other != claim.transaction
+            and rows.key(claim.than) == rows.key(claim.op)
+            and rows.value(claim.than) in (outside[-1:] or seen[-1:])
+            and rows.later_write(claim.than, claim.other)
+            and self.happened(claim.other)
         )
 
-    def _against_its_order(self, found: Anomaly, seen: list[int]) -> bool:
+    def _against_its_order(self, claim: Anomaly, seen: list[int]) -> bool:
         """A list shows an append, and the same transaction's earlier one of that key behind it or not at all."""
-        rows, first = self.rows, found.than
+        rows, first = self.rows, claim.than
         later = [
             op
-            for op in rows.ops(found.other)
-            if op > first and rows.is_write(op, found.other) and rows.value(op) == found.value
+            for op in rows.ops(claim.other)
+            if op > first and rows.is_write(op, claim.other) and rows.value(op) == claim.value
         ]
-        if not later or {rows.key(first), rows.key(later[0])} != {rows.key(found.op)}:
+        if not later or {rows.key(first), rows.key(later[0])} != {rows.key(claim.op)}:
             return False
-        before = seen[: seen.index(found.value)] if found.value in seen else seen
-        return found.value in seen and rows.value(first) not in before and self.happened(found.other)
+        before = seen[: seen.index(claim.value)] if claim.value in seen else seen
+        return claim.value in seen and rows.value(first) not in before and self.happened(claim.other)
 
     def _contradicts(self, op: int, t: int) -> bool:
         """A read differs from what its transaction had read, and appended since, before it."""
@@ -338,8 +338,8 @@ class RegisterProof:
 
     def _read(self, key: int, value: int) -> bool:
         c = self.rows.columns
-        found = np.flatnonzero((c.value == value) & (c.key == key) & (c.kind == READ)).tolist()
-        return any(self.rows.is_read(op, self.rows.owner(op)) for op in found)
+        ops = np.flatnonzero((c.value == value) & (c.key == key) & (c.kind == READ)).tolist()
+        return any(self.rows.is_read(op, self.rows.owner(op)) for op in ops)
 
     def happened(self, t: int) -> bool:
         """Whether a transaction took effect."""
@@ -401,32 +401,32 @@ class RegisterProof:
         c = rows.columns
         return rows.is_ok(s) and self.happened(t) and int(c.completed[s]) < int(c.invoked[t])
 
-    def anomaly(self, found: Anomaly) -> bool:
+    def anomaly(self, claim: Anomaly) -> bool:
         """Whether a finding apart from cycles holds."""
         rows = self.rows
-        op, than, t = found.op, found.than, found.transaction
+        op, than, t = claim.op, claim.than, claim.transaction
         if not rows.is_read(op, t):
             return False
         seen = rows.value(op)
-        match found.name:
+        match claim.name:
             case "garbage-read":
                 return seen != NIL and not rows.writers(rows.key(op), seen)
             case "G1a" | "dirty-update":
-                failed = rows.is_write(than, found.other) and int(rows.columns.outcome[found.other]) == FAIL
+                failed = rows.is_write(than, claim.other) and int(rows.columns.outcome[claim.other]) == FAIL
                 read = failed and rows.key(than) == rows.key(op) and rows.value(than) == seen
-                return read and (found.name == "G1a" or rows.later_write(op, t))
+                return read and (claim.name == "G1a" or rows.later_write(op, t))
             case "G1b":
-                written = rows.is_write(than, found.other) and found.other != t and rows.key(than) == rows.key(op)
-                return written and rows.value(than) == seen and rows.later_write(than, found.other)
+                written = rows.is_write(than, claim.other) and claim.other != t and rows.key(than) == rows.key(op)
+                return written and rows.value(than) == seen and rows.later_write(than, claim.other)
             case "internal":
                 return self._contradicts(op, t)
             case "future-read":
                 later = than > op and rows.is_write(than, t) and rows.key(than) == rows.key(op)
                 return later and rows.value(than) == seen
             case "lost-update":
-                both = rows.is_read(than, found.other) and rows.key(than) == rows.key(op) and t != found.other
+                both = rows.is_read(than, claim.other) and rows.key(than) == rows.key(op) and t != claim.other
                 same = both and rows.value(than) == seen
-                return same and rows.later_write(op, t) and rows.later_write(than, found.other)
+                return same and rows.later_write(op, t) and rows.later_write(than, claim.other)
         return False
 
     def _contradicts(self, op: int, t: int) -> bool:

@@ -1,9 +1,9 @@
 """Models that ask less than serializability: an order of commits, or of starts and commits, shows them; or why none.
 
 Read committed, monotonic atomic view, read atomic and causal consistency, with and without sessions, are decided
-(Biswas & Enea, OOPSLA 2019; Moldrup & Pavlogiannis, PLDI 2025): all that an order of commits must hold is found at
-once, and either it has no circle, or the circle is the finding. Of snapshot isolation a schedule is looked for; not to
-find one says nothing.
+(Biswas & Enea, OOPSLA 2019; Moldrup & Pavlogiannis, PLDI 2025): the search collects every pair of transactions that an
+order of commits must keep. If these pairs close a circle, the circle is the finding; else there is an order. For
+snapshot isolation the search looks for a schedule; that it finds none proves nothing.
 """
 
 from typing import Final, NamedTuple
@@ -65,9 +65,9 @@ class CommitCircle(NamedTuple):
 def commits(
     columns: TransactionColumns, model: str, *, lists: bool, steps: int = STEPS
 ) -> NDArray[np.uint32] | CommitCircle | Stop | None:
-    """An order of commits that shows `model`, the confirmed circle that rules it out, or what ended the search.
+    """Find an order of commits that shows `model`, or the confirmed circle that rules it out, or what ended the search.
 
-    The history shows no anomaly that read committed forbids.
+    The history must show no anomaly that read committed forbids.
     """
     level, sessions = COMMITS[model]
     report = _ask(columns, lists=lists, level=level, sessions=sessions, realtime=False, steps=steps)
@@ -75,10 +75,10 @@ def commits(
         return report.order
     if not report.circle:
         return _stop_of(report)
-    told = tuple(
+    commit_steps = tuple(
         CommitStep(Step(*step), read, tuple(Step(*other) for other in path)) for step, read, path in report.circle
     )
-    circle = CommitCircle(_name(level, told), told)
+    circle = CommitCircle(_name(level, commit_steps), commit_steps)
     if not is_circle(ListProof(columns) if lists else RegisterProof(columns), circle):
         raise HarnessError(f"a circle of commits of the native checker of transactions is not confirmed: {circle}")
     return circle
@@ -133,7 +133,7 @@ def _name(level: str, steps: tuple[CommitStep, ...]) -> str:
 
 
 def is_circle(proof: ListProof | RegisterProof, circle: CommitCircle) -> bool:
-    """Whether every step of a circle holds, and it is of the kind that its name says."""
+    """Whether every step of a circle holds, and the circle is of the kind that its name says."""
     steps = circle.steps
     base = circle.name.removesuffix("-process")
     if not steps or _name(next((level for level, name in _NAMES.items() if name == base), ""), steps) != circle.name:
@@ -144,7 +144,7 @@ def is_circle(proof: ListProof | RegisterProof, circle: CommitCircle) -> bool:
 
 
 def _holds(proof: ListProof | RegisterProof, base: str, weak: CommitStep) -> bool:
-    """A step of its own, or: what leads to a reader was seen by it, and it read another's version instead."""
+    """Whether a step holds: by itself, or since a reader had to see one version and read another one instead."""
     step, rows = weak.step, proof.rows
     if not weak.path:
         return proof.step(step)

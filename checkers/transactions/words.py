@@ -36,10 +36,10 @@ class Words:
     def __init__(self, columns: TransactionColumns) -> None:
         self._columns = columns
 
-    def anomaly(self, found: Anomaly) -> TransactionFinding:
-        rows = dict.fromkeys(t for t in (found.transaction, found.other) if t >= 0)
+    def anomaly(self, anomaly: Anomaly) -> TransactionFinding:
+        rows = dict.fromkeys(t for t in (anomaly.transaction, anomaly.other) if t >= 0)
         return TransactionFinding(
-            anomaly=found.name, transactions=tuple(rows), steps=(self._sentence(found),), proof=found
+            anomaly=anomaly.name, transactions=tuple(rows), steps=(self._sentence(anomaly),), proof=anomaly
         )
 
     def cycle(self, cycle: Cycle) -> TransactionFinding:
@@ -87,14 +87,14 @@ class Words:
             for t in (weak.step.before, *(step.after for step in weak.path), weak.step.after)
             if t >= 0
         )
-        told = [self._commit(weak) for weak in circle.steps]
+        sentences = [self._commit(weak) for weak in circle.steps]
         last = "each would have to commit before the next, and the last before the first"
         if circle.steps[-1].step.after < 0:
             last = "nothing is there before every commit"
         plain = all(not weak.path for weak in circle.steps)
         edges = tuple(self._edge(weak.step) for weak in circle.steps) if plain else ()
         return TransactionFinding(
-            anomaly=circle.name, transactions=tuple(rows), steps=(*told, last), edges=edges, proof=circle
+            anomaly=circle.name, transactions=tuple(rows), steps=(*sentences, last), edges=edges, proof=circle
         )
 
     def _commit(self, weak: weak_isolation.CommitStep) -> str:
@@ -152,7 +152,7 @@ class Words:
     def _dependency(self, step: Step) -> str:
         raise NotImplementedError
 
-    def _sentence(self, found: Anomaly) -> str:
+    def _sentence(self, anomaly: Anomaly) -> str:
         raise NotImplementedError
 
     def _why(self, step: Step) -> str:
@@ -181,31 +181,31 @@ class ListWords(Words):
             f"T{self._owner(step.shown)} shows, which read {seen}"
         )
 
-    def _sentence(self, found: Anomaly) -> str:
-        t, other, key = f"T{found.transaction}", f"T{found.other}", f"key {self._key_name(found.key)}"
-        value = self._name(found.value)
-        match found.name:
+    def _sentence(self, anomaly: Anomaly) -> str:
+        t, other, key = f"T{anomaly.transaction}", f"T{anomaly.other}", f"key {self._key_name(anomaly.key)}"
+        value = self._name(anomaly.value)
+        match anomaly.name:
             case "garbage-read":
                 return f"{t} read {value} from {key}, which no transaction appended"
             case "duplicate-elements":
-                return f"{t} read {value} from {key} more than once: {self._list(found.op)}"
+                return f"{t} read {value} from {key} more than once: {self._list(anomaly.op)}"
             case "G1a":
                 return f"{t} read {value} from {key}, which {other} appended, and {other} failed"
             case "G1b":
                 return f"{t} read {key} up to {value}, amid the appends of {other}, which appended more to it"
             case "dirty-update":
-                return f"{t} appended {self._value(found.op)} to {key} behind {value} of {other}, and {other} failed"
+                return f"{t} appended {self._value(anomaly.op)} to {key} behind {value} of {other}, and {other} failed"
             case "internal":
-                return f"{t} read {self._list(found.op)} from {key}, against what it had read and appended before"
+                return f"{t} read {self._list(anomaly.op)} from {key}, against what it had read and appended before"
             case "future-read":
                 return f"{t} read {value} from {key} before it appended that itself"
-            case "incompatible-order" if int(self._columns.kind[found.than]) == WRITE:
-                order = f"{other} had appended {self._value(found.than)} to it before {value}"
-                return f"{t} read {self._list(found.op)} from {key}, but {order}"
+            case "incompatible-order" if int(self._columns.kind[anomaly.than]) == WRITE:
+                order = f"{other} had appended {self._value(anomaly.than)} to it before {value}"
+                return f"{t} read {self._list(anomaly.op)} from {key}, but {order}"
             case "incompatible-order":
-                lists = f"{self._list(found.op)}, {other} read {self._list(found.than)}"
+                lists = f"{self._list(anomaly.op)}, {other} read {self._list(anomaly.than)}"
                 return f"{t} read from {key} {lists}: neither is the beginning of the other"
-        return f"{t} and {other} both read {self._list(found.op)} from {key}, and both appended to it"
+        return f"{t} and {other} both read {self._list(anomaly.op)} from {key}, and both appended to it"
 
 
 class RegisterWords(Words):
@@ -232,10 +232,10 @@ class RegisterWords(Words):
             return f"T{s} read the one and then wrote the other"
         return f"T{s} met the one, and was completed before T{t} was invoked, which met the other"
 
-    def _sentence(self, found: Anomaly) -> str:
-        t, other, key = f"T{found.transaction}", f"T{found.other}", f"key {self._key_name(found.key)}"
-        value = self._name(found.value)
-        match found.name:
+    def _sentence(self, anomaly: Anomaly) -> str:
+        t, other, key = f"T{anomaly.transaction}", f"T{anomaly.other}", f"key {self._key_name(anomaly.key)}"
+        value = self._name(anomaly.value)
+        match anomaly.name:
             case "garbage-read":
                 return f"{t} read {value} from {key}, which no transaction wrote"
             case "G1a":

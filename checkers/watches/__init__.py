@@ -1,8 +1,8 @@
-"""Data-change listeners: every change is told once, in order, none is lost, and none is told from before the start.
+"""Watches: every change is reported once and in order, none is lost, and none from before the start is reported.
 
-One verdict for each guarantee that the system states of its watches. Lost is what a later event, or where answers are
-ordered among events a newer answer, has passed over; what nothing passed over is late. So that nothing is left late,
-the run ends with a change that every listener must hear of; if one does not by the deadline, the run is `unknown`.
+There is one verdict for each guarantee that the system states about its watches. A change is lost if a later event was
+reported instead; or, where answers are ordered among events, if a newer answer came. Otherwise it is only late. The run
+ends with a change that every listener must report; if one does not by the deadline, the verdict is `unknown`.
 """
 
 from collections import Counter
@@ -34,6 +34,7 @@ from fencepost.checkers.watches.listening import (
 )
 from fencepost.harness.history import History, Operation, Outcome, PhaseName
 from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict.figures import Figures
 
 CHECKER: Final = "watch"
 RELIABLE: Final = "watch-reliable"
@@ -45,7 +46,7 @@ _ONE_SHOT: Final = "one-shot"
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was heard and all that was changed."""
+    """The judged stretches of listening, and the changes that were made."""
 
     heard: list[Heard]
     changes: Changes
@@ -72,12 +73,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     exposure_of: str
 
 
-def _told(case: Case) -> list[Operation]:
+def _operations(case: Case) -> list[Operation]:
     return [event.op for event in case.events]
 
 
 def _followers(case: Case) -> int:
-    """Events that were not the first of their watch."""
+    """List the events that were not the first of their watch."""
     return sum(max(0, len(one.stretch.events) - 1) for one in case.heard)
 
 
@@ -90,18 +91,18 @@ def _missed(case: Case) -> list[Operation]:
 
 
 def _transactions(case: Case) -> list[Operation]:
-    """The first event of each change of several keys, on each watch."""
+    """List the first event of each change of several keys, on each watch."""
     sizes = Counter(known.position for known in case.changes.ordered)
     firsts: dict[tuple[int, int], Operation] = {}
     for one in case.heard:
-        for event, known in one.told:
+        for event, known in one.reports:
             if sizes[known.position] > 1:
                 firsts.setdefault((one.stretch.watch.invoke_index, known.position), event.op)
     return list(firsts.values())
 
 
 def _bookmarks(case: Case) -> list[Operation]:
-    """Those that cover a change."""
+    """List the marks that cover a change."""
     positions = case.changes.positions
     if not positions:
         return []
@@ -113,7 +114,7 @@ def _answers(case: Case) -> list[Operation]:
 
 
 def _covers_any(case: Case, one: Heard, mark: Mark) -> bool:
-    """Whether a change lies between the watch's start and this word."""
+    """Whether a change lies between the watch's start and this mark."""
     first = next((known for known in (*one.due[:1], *one.late[:1])), None)
     return first is not None and first.position <= mark.position
 
@@ -122,13 +123,13 @@ QUESTIONS: Final = (
     Question(
         guarantee="watch-ordered",
         anomalies={REORDERED: _followers, BEFORE_START: lambda case: len(case.events)},
-        exposure=_told,
+        exposure=_operations,
         exposure_of="events that listeners were told",
     ),
     Question(
         guarantee="watch-unique",
         anomalies={DUPLICATE: _followers},
-        exposure=_told,
+        exposure=_operations,
         exposure_of="events that listeners were told",
     ),
     Question(
@@ -175,7 +176,13 @@ QUESTIONS: Final = (
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """One verdict for each of `QUESTIONS` that the system states as a guarantee. Cost: O(n log n)."""
+    """Judge the watches of one history.
+
+    Returns:
+        One verdict for each of `QUESTIONS` that the system states as a guarantee; one of them carries the figures.
+
+    Cost: O(n log n) for n changes and events.
+    """
     rules = Rules(
         atomic=facts.guarantee(ATOMIC) is not None,
         answers_ordered=facts.guarantee(BEFORE_DATA) is not None,
@@ -188,8 +195,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     findings = [*changes.findings, *(finding for one in heard for finding in one.findings)]
     case = Case(heard=heard, changes=changes, findings=findings)
     doubts = _doubts(history, case, blind)
-    asked = [question for question in QUESTIONS if facts.guarantee(question.guarantee) is not None]
-    verdicts = [_verdict(question, case, doubts, facts) for question in asked]
+    questions = [question for question in QUESTIONS if facts.guarantee(question.guarantee) is not None]
+    verdicts = [_verdict(question, case, doubts, facts) for question in questions]
     if not verdicts:
         return []
     at = next((i for i, verdict in enumerate(verdicts) if verdict.guarantee == RELIABLE), 0)
@@ -201,29 +208,31 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         **{name: rows(between) for name, (_, between) in lags.items()},
     }
     first = verdicts[at]
-    verdicts[at] = msgspec.structs.replace(first, figures=figures, evidence={**evidence, **first.evidence})
+    verdicts[at] = msgspec.structs.replace(
+        first, figures=Figures(others=figures), evidence={**evidence, **first.evidence}
+    )
     return verdicts
 
 
 def _of(question: Question, case: Case) -> list[Finding]:
-    """The findings that break this guarantee.
+    """List the findings that break this guarantee.
 
     A change that was made while its listener was away, and lost, is the resumption's; every other loss the sequence's.
     """
-    found = [finding for finding in case.findings if finding.anomaly in question.anomalies]
+    findings = [finding for finding in case.findings if finding.anomaly in question.anomalies]
     if question.guarantee not in (RELIABLE, RESUMABLE):
-        return found
+        return findings
     resumed = {id(finding) for one in case.heard for finding in one.away}
-    return [finding for finding in found if (id(finding) in resumed) == (question.guarantee == RESUMABLE)]
+    return [finding for finding in findings if (id(finding) in resumed) == (question.guarantee == RESUMABLE)]
 
 
 def _verdict(question: Question, case: Case, doubts: list[str], facts: Facts) -> Verdict:
-    found = _of(question, case)
+    findings = _of(question, case)
     exposed = rows(question.exposure(case))
     return Findings(
         checker=CHECKER,
         guarantee=question.guarantee,
-        found=found,
+        findings=findings,
         doubt=Doubt(Cause.UNDECIDED, "; ".join(doubts)) if doubts and question.guarantee == RELIABLE else None,
         exposed=exposed,
         exposure_of=question.exposure_of,
@@ -231,12 +240,12 @@ def _verdict(question: Question, case: Case, doubts: list[str], facts: Facts) ->
         rules=tuple(
             rule(name, count(case), f"no {question.exposure_of}") for name, count in question.anomalies.items()
         ),
-        shown=few_of_each(found, _WITNESSES_OF_EACH),
+        shown=few_of_each(findings, _WITNESSES_OF_EACH),
     ).verdict(facts)
 
 
 def _doubts(history: History, case: Case, blind: list[Event]) -> list[str]:
-    """Why it cannot be said that nothing was lost."""
+    """List the reasons why a loss cannot be ruled out."""
     if blind:
         return [
             f"{len(blind)} events carry no position, as before ZooKeeper 3.9: which changes they tell of is not known"
@@ -259,7 +268,7 @@ def _doubts(history: History, case: Case, blind: list[Event]) -> list[str]:
 
 
 def _ends(history: History, case: Case) -> list[Heard]:
-    """The last stretch of each process that listened in the final phase."""
+    """List the last stretch of each process that listened in the final phase."""
     final = history.phases.get(PhaseName.FINAL)
     if final is None:
         return []
@@ -268,19 +277,19 @@ def _ends(history: History, case: Case) -> list[Heard]:
 
 
 def _counted(history: History, case: Case) -> dict[str, list[Operation]]:
-    """What is counted, by the name of its figure."""
-    asked = [op for op in history.operations if op.f == "watch"]
+    """Map the names of figures to what they count."""
+    watches = [op for op in history.operations if op.f == "watch"]
     writes = [op for op in history.operations if op.f in ("put", "cas", "delete", "put-all")]
     return {
         "watches": [one.stretch.watch for one in case.heard],
         "watches_resumed": [one.stretch.watch for one in case.heard if one.stretch.resumed],
         "watches_compacted": [op for op in history.operations if op.error == "compacted"],
-        "watches_refused": [op for op in asked if op.type is not Outcome.OK and op.error != "compacted"],
+        "watches_refused": [op for op in watches if op.type is not Outcome.OK and op.error != "compacted"],
         "writes_ok": [op for op in writes if op.type is Outcome.OK],
         "writes_info": [op for op in writes if op.type is Outcome.INFO],
         "compactions": [op for op in history.operations if op.f == "compact" and op.type is Outcome.OK],
         "changes": [known.proof for known in case.changes.ordered],
-        "events": _told(case),
+        "events": _operations(case),
         "bookmarks": [mark.op for _, mark in case.marks if mark.key is None],
         "answers": [mark.op for _, mark in case.marks if mark.key is not None],
         "late": [one.stretch.last for one in _ends(history, case) for _ in one.late],
@@ -288,11 +297,11 @@ def _counted(history: History, case: Case) -> dict[str, list[Operation]]:
 
 
 def _lags(case: Case) -> dict[str, tuple[int, tuple[Operation, Operation]]]:
-    """From a change's acknowledgement to the arrival of its event, on watches that were there; with both operations."""
+    """Return quantiles of the time from a change's acknowledgement to its event, each with both operations."""
     lags: list[tuple[int, tuple[Operation, Operation]]] = []
     for one in case.heard:
         away = one.missed[-1].position if one.missed else -1
-        for event, known in one.told:
+        for event, known in one.reports:
             if known.acknowledged_ns is not None and known.position > away:
                 lags.append((max(0, event.at_ns - known.acknowledged_ns), (known.proof, event.op)))
     if not lags:

@@ -1,12 +1,12 @@
 """Which changes were made: what the store acknowledged, what current reads show, and what events themselves prove.
 
-An acknowledged write is a change at the position of its answer. An entry read at the end is one as well. A write of
-unknown outcome is a change once a listener was told of it, or was shown its number: nothing else can have put that
-number there. That nobody was told of it proves nothing.
+An acknowledged write is a change at the position of its answer. So is an entry that was read at the end. A write of
+unknown outcome is a change if an event or a read showed its number: nothing else can have put that number there. If no
+listener reported it, that proves nothing.
 
-So each event is held against what is known: it is *explained* by the acknowledged change at its position, or by a write
-of unknown outcome; else it is a finding. One position is one transaction, so an acknowledged one leaves no room for
-other keys at its position.
+Each event is compared with the known changes. It is *explained* by the acknowledged change at its position, or by a
+write of unknown outcome; otherwise it is a finding. One position is one transaction, so an acknowledged write leaves no
+room for other keys at its position.
 """
 
 from collections.abc import Iterable, Iterator
@@ -83,13 +83,13 @@ class Changes:
                 self.known[position, key] = Known(position, key, value is None, value, op)
 
     def _add_shown(self, position: int, key: str, value: int, proof: Operation) -> None:
-        """A number that stands in the store was put there, at the position that the store gives with it."""
+        """Record that a number in the store was put there, at the position that the store gives with it."""
         put = self._puts.get((key, value))
         if put is not None and put.type is Outcome.INFO and (position, key) not in self.known:
             self._prove(put, position, proof)
 
     def _prove(self, put: Operation, position: int, proof: Operation) -> None:
-        """This write of unknown outcome was made at `position`, the whole of it."""
+        """Record that this write of unknown outcome took effect as a whole at `position`."""
         self._proven.setdefault(put.invoke_index, position)
         for key, value in _written(put):
             self.known.setdefault((position, key), Known(position, key, value is None, value, proof))
@@ -111,7 +111,7 @@ class Changes:
             self.findings.append(finding)
 
     def _explain_by_unknown(self, event: Event, position: int) -> Finding | None:
-        """A write of unknown outcome made this change; if there is none, nobody did.
+        """Assign this change to a write of unknown outcome; without one, nobody made it.
 
         Numbers are unique, so one tells which write it was. An event without a number may be of any that there is.
         """
@@ -138,7 +138,7 @@ def _may_be(op: Operation, event: Event) -> bool:
 
 
 def _written(op: Operation) -> Iterator[tuple[str, int | None]]:
-    """Each key that a write changes, with its number; None where it is deleted."""
+    """Return each key that a write changes, with its number; None if the key is deleted."""
     match op.f:
         case "put-all":
             yield from ((key, value) for key, value in op.value)
@@ -151,20 +151,20 @@ def _written(op: Operation) -> Iterator[tuple[str, int | None]]:
 
 
 def _differs(event: Event, known: Known) -> Finding | None:
-    told = _phrase(event)
+    message = _phrase(event)
     if event.is_delete != known.deleted:
         made = "deleted it" if known.deleted else f"wrote {known.value}"
-        steps = (f"{told}.", f"The {_describe(known.proof)} {made} at that position.")
+        steps = (f"{message}.", f"The {_describe(known.proof)} {made} at that position.")
         return Finding(anomaly="wrong-kind", operations=(known.proof, event.op), steps=steps)
     if event.value is not None and event.value != known.value:
-        steps = (f"{told}.", f"The {_describe(known.proof)} wrote {known.value} at that position.")
+        steps = (f"{message}.", f"The {_describe(known.proof)} wrote {known.value} at that position.")
         return Finding(anomaly="wrong-value", operations=(known.proof, event.op), steps=steps)
     return None
 
 
-def _beside(event: Event, taken: Operation) -> Finding:
-    why = f"That position is the {_describe(taken)}'s, which did not change {event.key}."
-    return _invented(event, taken, why)
+def _beside(event: Event, owner: Operation) -> Finding:
+    why = f"That position is the {_describe(owner)}'s, which did not change {event.key}."
+    return _invented(event, owner, why)
 
 
 def _invented(event: Event, op: Operation | None, why: str) -> Finding:
@@ -190,7 +190,7 @@ def _phrase(event: Event) -> str:
 
 
 def tell(event: Event) -> str:
-    """Which event, and to whom it was told when."""
+    """Describe an event, its listener and its time of arrival."""
     what = f"{event.kind} {event.key}" + ("" if event.value is None else f" = {event.value}")
     return (
         f"event '{what}' at position {shown(event.position)}, told to process {event.op.process} on {event.op.node} "
@@ -204,7 +204,7 @@ def _describe(op: Operation) -> str:
 
 
 def describe(known: Known) -> str:
-    """Which change, and how it is known."""
+    """Describe a change and how it is known."""
     what = f"deletion of {known.key}" if known.deleted else f"{known.key} = {known.value}"
     how = "acknowledged by" if known.proof.f in WRITES else "shown by"
     return f"{what} at position {shown(known.position)}, {how} the {_describe(known.proof)}"

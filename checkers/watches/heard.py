@@ -1,7 +1,7 @@
-"""What listeners heard, as a history shows it: stretches of listening, each on one connection from one `watch` on.
+"""What listeners received: stretches of listening, each on one connection and begun by one `watch`.
 
-A stretch ends with the next `watch` of its process, or with the first of its `next` that failed. What is in it stands
-in the order in which it came; see `workloads.watch` for how it is written down.
+A stretch ends with the next `watch` of its process, or with its first `next` that failed. Its events stand in the order
+in which they came; `workloads.watch` defines how they are recorded.
 """
 
 from collections.abc import Iterator
@@ -69,8 +69,8 @@ class Stretch(msgspec.Struct, kw_only=True):
 
 
 def stretches(history: History) -> list[Stretch]:
-    """All of them, in the order in which they began."""
-    found: list[Stretch] = []
+    """List all stretches, in the order in which they began; raises MalformedHistory for results of another form."""
+    begun: list[Stretch] = []
     current: dict[int, Stretch] = {}
     for op in history.operations:
         if op.f == WATCH:
@@ -82,7 +82,7 @@ def stretches(history: History) -> list[Stretch]:
                     )
                 stretch = Stretch(watch=op, after=op.result, store=op.position, heard=[], last=op)
                 current[op.process] = stretch
-                found.append(stretch)
+                begun.append(stretch)
         elif op.f == NEXT:
             stretch_or_none = current.get(op.process)
             if stretch_or_none is None:
@@ -92,7 +92,7 @@ def stretches(history: History) -> list[Stretch]:
                 continue
             stretch_or_none.last = op
             stretch_or_none.heard.extend(_heard(op, len(stretch_or_none.heard)))
-    return found
+    return begun
 
 
 def _heard(op: Operation, at: int) -> Iterator[Event | Mark]:

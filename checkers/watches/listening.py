@@ -1,4 +1,4 @@
-"""What can be wrong with one stretch of listening, each finding with the few operations that show it.
+"""Find what is wrong with one period of listening; each finding has the few operations that show it.
 
   lost-event                   a change was passed over: a later one was told, or an answer came that is newer
   duplicate-event              one change was told twice, or a one-shot watch fired that was not set
@@ -9,8 +9,8 @@
   data-before-event            a read showed a change before the event did
   reply-before-event           an answer was newer than a change that was told only after it
 
-A persistent watch is held to every change above its start. A one-shot watch is held, for each key, to the first change
-above the answer that set it. What no later event and no newer answer passed over is late, not lost.
+A persistent watch must report every change above its start. A one-shot watch must report, for each key, the first
+change above the answer that set it. A change that no later event and no newer answer passed over is late, not lost.
 
 Source: etcd's own robustness tests judge the same six words (tests/robustness/validate/watch.go).
 """
@@ -38,7 +38,7 @@ REPLY: Final = "reply-before-event"
 
 
 class Heard(msgspec.Struct, kw_only=True):
-    """One stretch, judged. `due` are the known changes that it covers, `late` those that it had not come to."""
+    """One judged stretch. `due` are the known changes that it covers; `late` are those that it had not yet reached."""
 
     stretch: Stretch
     findings: list[Finding]
@@ -47,12 +47,12 @@ class Heard(msgspec.Struct, kw_only=True):
     #: Of a resumed stretch: those of `due` that were made before it began, and the findings of those that were lost.
     missed: list[Known]
     away: list[Finding]
-    #: Of each event that tells of a known change for the first time: the change.
-    told: list[tuple[Event, Known]]
+    #: Each event that reports a known change for the first time, with that change.
+    reports: list[tuple[Event, Known]]
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """What this system's watches are held to: whole transactions at once; answers in order with events; one-shots."""
+    """What this system promises: a transaction's events together, answers in order with events, one-shot watches."""
 
     atomic: bool
     answers_ordered: bool
@@ -65,7 +65,7 @@ def judge(stretch: Stretch, changes: Changes, rules: Rules) -> Heard:
 
 
 def unplaced(stretch: Stretch) -> list[Event]:
-    """Events without a position, of which nothing can be said."""
+    """List the events without a position, which cannot be judged."""
     return [event for event in stretch.events if event.position is None]
 
 
@@ -74,18 +74,18 @@ def unplaced(stretch: Stretch) -> list[Event]:
 
 def _judge_persistent(stretch: Stretch, changes: Changes, rules: Rules) -> Heard:
     findings: list[Finding] = []
-    told: dict[tuple[int, str], Event] = {}
+    events: dict[tuple[int, str], Event] = {}
     last: Event | None = None
     split: set[int] = set()
     for event in stretch.events:
         assert event.position is not None
         place = (event.position, event.key)
-        if place in told:
-            findings.append(_pair(DUPLICATE, told[place], event, "The same change was told twice by one watch."))
+        if place in events:
+            findings.append(_pair(DUPLICATE, events[place], event, "The same change was told twice by one watch."))
             if last is not None and event.position < (last.position or 0):
                 findings.append(_pair(REORDERED, last, event, "The later change was told first, and this one again."))
             continue
-        told[place] = event
+        events[place] = event
         if event.position <= stretch.after:
             findings.append(_before_start(stretch, event))
             continue
@@ -107,18 +107,18 @@ def _judge_persistent(stretch: Stretch, changes: Changes, rules: Rules) -> Heard
     due = changes.ordered[start : bisect_right(changes.positions, covered)]
     store = stretch.store if stretch.resumed and stretch.store is not None else -1
     away: list[Finding] = []
-    places = sorted(told)
-    part_of = {position: event for (position, _), event in told.items()}
+    places = sorted(events)
+    part_of = {position: event for (position, _), event in events.items()}
     for known in due:
-        if (known.position, known.key) in told:
+        if (known.position, known.key) in events:
             continue
         if rules.atomic and known.position in part_of:
             findings.append(_torn(stretch, known, part_of[known.position]))
             continue
-        findings.append(_lost(stretch, known, told, places, newest))
+        findings.append(_lost(stretch, known, events, places, newest))
         if known.position <= store:
             away.append(findings[-1])
-    findings += _overtaken(stretch, changes, told, rules)
+    findings += _overtaken(stretch, changes, events, rules)
     return Heard(
         stretch=stretch,
         findings=findings,
@@ -126,16 +126,16 @@ def _judge_persistent(stretch: Stretch, changes: Changes, rules: Rules) -> Heard
         late=[
             known
             for known in changes.ordered[bisect_right(changes.positions, max(covered, stretch.after)) :]
-            if (known.position, known.key) not in told
+            if (known.position, known.key) not in events
         ],
         missed=[known for known in due if known.position <= store],
         away=away,
-        told=[(e, changes.known[place]) for place, e in told.items() if place in changes.known],
+        reports=[(e, changes.known[place]) for place, e in events.items() if place in changes.known],
     )
 
 
 def _coverage(stretch: Stretch, last: Event | None, rules: Rules) -> tuple[Mark | None, int]:
-    """The newest answer among the events, where those are ordered, and up to where silence is a claim."""
+    """The newest answer among ordered events, and the position up to which silence is a claim."""
     covered = -1 if last is None or last.position is None else last.position if rules.atomic else last.position - 1
     if not rules.answers_ordered:
         return None, covered
@@ -146,13 +146,13 @@ def _coverage(stretch: Stretch, last: Event | None, rules: Rules) -> tuple[Mark 
 def _lost(
     stretch: Stretch,
     known: Known,
-    told: dict[tuple[int, str], Event],
+    events: dict[tuple[int, str], Event],
     places: list[tuple[int, str]],
     mark: Mark | None,
 ) -> Finding:
     at = bisect_left(places, (known.position, known.key))
-    before = told[places[at - 1]] if at else None
-    after = told[places[at]] if at < len(places) else None
+    before = events[places[at - 1]] if at else None
+    after = events[places[at]] if at < len(places) else None
     steps = [f"There was the {describe(known)}.", f"{_began(stretch)}."]
     operations = [known.proof, stretch.watch]
     if before is not None:
@@ -178,10 +178,10 @@ def _torn(stretch: Stretch, known: Known, event: Event) -> Finding:
 
 
 def _overtaken(
-    stretch: Stretch, changes: Changes, told: dict[tuple[int, str], Event], rules: Rules
+    stretch: Stretch, changes: Changes, events: dict[tuple[int, str], Event], rules: Rules
 ) -> Iterator[Finding]:
-    """Changes that a bookmark, or a newer answer, came before."""
-    highest = max((position for position, _ in told), default=-1)
+    """Find changes that came after a bookmark or an answer that covers them."""
+    highest = max((position for position, _ in events), default=-1)
     rising: list[Mark] = []
     for mark in stretch.marks:
         if not rising or mark.position > rising[-1].position:
@@ -192,7 +192,7 @@ def _overtaken(
     start = bisect_right(changes.positions, stretch.after)
     for known in changes.ordered[start : bisect_right(changes.positions, positions[-1])]:
         mark = rising[bisect_left(positions, known.position)]
-        event = told.get((known.position, known.key))
+        event = events.get((known.position, known.key))
         if event is not None and event.at < mark.at:
             continue
         if event is None and (rules.answers_ordered or known.position <= highest):
@@ -207,8 +207,8 @@ def _overtaking(stretch: Stretch, known: Known, mark: Mark, event: Event | None)
         anomaly, what = DATA, f"A read of {known.key} showed it before its event came"
     else:
         anomaly, what = REPLY, f"An answer at position {shown(mark.position)} came before its event"
-    told = "It was not told at all on this watch." if event is None else f"Then the {tell(event)}."
-    steps = (f"There was the {describe(known)}.", f"{_began(stretch)}.", f"{what} ({_marked(mark)}).", told)
+    ending = "It was not told at all on this watch." if event is None else f"Then the {tell(event)}."
+    steps = (f"There was the {describe(known)}.", f"{_began(stretch)}.", f"{what} ({_marked(mark)}).", ending)
     operations = [known.proof, stretch.watch, mark.op, *([] if event is None else [event.op])]
     return Finding(anomaly=anomaly, operations=_once(operations), steps=steps)
 
@@ -217,7 +217,7 @@ def _overtaking(stretch: Stretch, known: Known, mark: Mark, event: Event | None)
 
 
 class _Armed(msgspec.Struct, kw_only=True):
-    """A key's watch: set by the answer `by`; `due` is the first change that it must tell, `overtaken` if too late."""
+    """A key's watch, set by the answer `by`; `due` is the first change that it must report, `overtaken` if too late."""
 
     by: Mark
     due: Known | None
@@ -225,8 +225,8 @@ class _Armed(msgspec.Struct, kw_only=True):
 
 
 def _judge_one_shot(stretch: Stretch, changes: Changes) -> Heard:
-    """Each key's watch is set by an answer, fires at the first change above it, and is set again."""
-    judged = Heard(stretch=stretch, findings=[], due=[], late=[], missed=[], away=[], told=[])
+    """Judge each key's watch: an answer sets it, it fires at the first change after it, and it is set again."""
+    judged = Heard(stretch=stretch, findings=[], due=[], late=[], missed=[], away=[], reports=[])
     by_key: dict[str, list[Known]] = {}
     for known in changes.ordered:
         by_key.setdefault(known.key, []).append(known)
@@ -257,7 +257,7 @@ def _judge_one_shot(stretch: Stretch, changes: Changes) -> Heard:
 
 
 def _covers(one: Event | Mark) -> int:
-    """Up to where all is told; of one transaction's events another one may still come."""
+    """Return the position up to which all events have come; the last transaction may still have another event."""
     if type(one) is Mark:
         return one.position
     return -1 if one.position is None else one.position - 1
@@ -271,7 +271,7 @@ def _first_above(known: list[Known], position: int) -> Known | None:
 def _take_mark(
     stretch: Stretch, judged: Heard, mark: Mark, armed: dict[str, _Armed], by_key: dict[str, list[Known]]
 ) -> None:
-    """No answer may be newer than a change that a watch has yet to tell of."""
+    """Find answers that are newer than a change that a watch had yet to report."""
     for watch in armed.values():
         if watch.due is None or watch.due.position > mark.position or watch.overtaken:
             continue
@@ -288,7 +288,7 @@ def _take_mark(
 
 
 def _later(stretch: Stretch, mark: Mark, due: Known) -> Event | None:
-    """The event that tells of this change after all."""
+    """Return the later event that reports this change; None if there is none."""
     behind = (one for one in stretch.heard[mark.at + 1 :] if type(one) is Event)
     return next((e for e in behind if e.key == due.key and e.position == due.position), None)
 
@@ -327,7 +327,7 @@ def _take_event(
     known = changes.known.get((position, event.key))
     if known is not None:
         judged.due.append(known)
-        judged.told.append((event, known))
+        judged.reports.append((event, known))
 
 
 def _not_fired(stretch: Stretch, due: Known, by: Mark, passed: Event | Mark) -> Finding:

@@ -18,7 +18,7 @@ _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s|m|h|d)")
 
 
 def parse_duration_ns(text: str, *, what: str = "duration") -> int:
-    """Nanoseconds of a text such as `30s`; raises UsageError for anything else, a bare number included."""
+    """Read a text such as `30s` as nanoseconds; raises UsageError for anything else, also for a bare number."""
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise UsageError(

@@ -1,7 +1,7 @@
 """The exceptions that end a command, and the exit code of each.
 
     FencepostError              exit code, message, hint
-    +-- UsageError         254  a flag, plan file or history that a person must mend
+    +-- UsageError         254  a flag, plan file or history that a person must correct
     |   +-- PlanError           a plan file: names file, line and what was expected
     |   +-- MalformedHistory    a history: names the line or event and the rule that it breaks
     +-- MachineError       254  this machine cannot do what the plan asks: which setting, and the remedy
@@ -12,12 +12,14 @@
 A message says what failed, on what, what was expected and what came; the remedy stands in `hint`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What a shell or a CI job sees (DESIGN section 8)."""
+    """What a shell or a CI job sees (docs/explanation/design.md)."""
 
     VALID = 0
     INVALID = 1
@@ -39,7 +41,7 @@ class FencepostError(Exception):
 
 
 class UsageError(FencepostError):
-    """A person gave something that cannot be meant."""
+    """A flag, a file or a value that makes no sense; a person must correct it."""
 
     exit_code = ExitCode.USAGE
 
@@ -73,7 +75,7 @@ class NodeNotReady(HarnessError):
 
 
 def first_failure(error: BaseException) -> FencepostError:
-    """The error that a person can act on: of several tasks that failed together, the first that says what to do."""
+    """Choose the error to show when several tasks failed together: the first that a person can act on."""
     causes = _causes(error)
     first = next((cause for cause in causes if isinstance(cause, FencepostError)), None)
     return first or HarnessError(f"{type(causes[0]).__name__}: {causes[0]}")
@@ -100,6 +102,14 @@ class Refusal:
         return f"{self.reason}; {self.remedy}" if self.remedy else self.reason
 
 
-def unknown_choice(kind: str, given: str, choices: "list[str] | tuple[str, ...]") -> UsageError:
-    """The one message for every wrong choice: what was given and what there is."""
-    return UsageError(f"unknown {kind} {given!r}", hint=f"choose from: {', '.join(sorted(choices))}")
+def unknown_choice(kind: str, given: str, choices: Iterable[str]) -> UsageError:
+    """Make the error of a wrong choice: the value, the nearest right spelling and all choices."""
+    return UsageError(f"unknown {kind} {given!r}", hint=choices_hint(given, sorted(choices)))
+
+
+def choices_hint(given: str, choices: Iterable[str]) -> str:
+    """ "did you mean 'kill'? choose from: kill, pause"; without the question when no choice is spelt similarly."""
+    known = [str(choice) for choice in choices]
+    near = get_close_matches(given.lower(), known, n=1)
+    question = f"did you mean {near[0]!r}? " if near else ""
+    return f"{question}choose from: {', '.join(known)}"

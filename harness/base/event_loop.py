@@ -4,7 +4,7 @@ import asyncio
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """For `asyncio.Runner(loop_factory=new_event_loop)`."""
+    """Make an event loop, for `asyncio.Runner(loop_factory=new_event_loop)`."""
     try:
         import uvloop
     except ImportError:

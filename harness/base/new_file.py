@@ -1,4 +1,4 @@
-"""A file that a person asked for: written whole or not at all, and never over another."""
+"""A file that a person asked for: written completely or not at all, and never over an existing one."""
 
 import os
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from fencepost.harness.base.errors import UsageError
 
 
 def check_new(path: Path, *, what: str, hint: str) -> None:
-    """Raises UsageError when there is such a file already, or no folder for it: before any work is done for it."""
+    """Check before any work that the file can be written; raises UsageError when it exists or its folder does not."""
     if path.exists() or path.is_symlink():
         raise UsageError(f"{path} exists already; {what} is never overwritten", hint=hint)
     if not path.parent.is_dir():
@@ -16,13 +16,13 @@ def check_new(path: Path, *, what: str, hint: str) -> None:
 
 
 def write_new(path: Path, lines: Iterable[str], *, what: str, hint: str) -> None:
-    """Writes `path`; raises UsageError as `check_new` does, or with what the system says."""
+    """Write `path`; raises UsageError as `check_new` does, or when the system refuses."""
     check_new(path, what=what, hint=hint)
     hidden = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with hidden.open("w", encoding="utf-8", errors="backslashreplace") as file:
             file.writelines(lines)
-        os.link(hidden, path)  # unlike rename, this refuses to replace what came in the meantime
+        os.link(hidden, path)  # unlike rename, this never replaces a file that appeared meanwhile
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint=hint) from None
     finally:

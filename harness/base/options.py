@@ -1,4 +1,4 @@
-"""Typed options of workloads, systems and faults: one frozen struct each, parsed once from a plan or a command line.
+"""Typed options of workloads, systems and faults: one frozen struct each, parsed once from a plan or the command line.
 
     class RegisterOptions(Options, frozen=True, kw_only=True):
         keys: Annotated[int, about("how many keys are used", least=1)] = 5
@@ -6,9 +6,9 @@
         seldom_every: Annotated[Duration, about("pause between two reads of a seldom reader")] = seconds(2.5)
 
 A field's type is the option's type, its default the option's default, `about` its line in `list`, `--help` and the
-reference (`describe`). A field that would be a keyword of Python ends in an underscore (`for_`). An option that has no
-value unless one is given is `UNSET`, which nobody can type. A plan keeps options as plain values (`plain`); only
-`parse` makes a struct of them.
+reference (`describe`). A field whose name is a Python keyword ends in an underscore (`for_`). An option without a
+default is `UNSET`, which nobody can type. A plan keeps options as plain values (`plain`); only `parse` makes a struct
+of them.
 """
 
 import enum
@@ -22,29 +22,29 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from fencepost.harness.base.errors import UsageError, unknown_choice
+from fencepost.harness.base.errors import UsageError, choices_hint, unknown_choice
 from fencepost.harness.base.quantities import Duration as Duration
 from fencepost.harness.base.quantities import Quantity
 
-#: How booleans are written where everything is text (`FAULT:key=value`).
+#: Booleans where every value is text (`FAULT:key=value`).
 YES_NO: Final = {"yes": True, "no": False}
-#: As a plan's TOML has them; understood on a command line too.
+#: Booleans in the TOML of a plan; the command line takes them too.
 _TRUE_FALSE: Final = {"true": True, "false": False}
-#: How None is written where a duration may be left out (`Duration | None`).
+#: The text for None where a duration may be left out (`Duration | None`).
 NEVER: Final = "never"
 
 
 def seconds(number: float) -> Duration:
-    """A duration of so many seconds."""
+    """Make a duration from seconds."""
     return Duration(round(number * 1e9))
 
 
 def about(
     text: str, *, least: float | None = None, above: float | None = None, most: float | None = None
 ) -> msgspec.Meta:
-    """The line that `list`, `--help` and the reference show of an option, and the bounds of its value.
+    """Describe an option for `list`, `--help` and the reference, and bound its value.
 
-    Those of a duration are in nanoseconds; one of `least` and `above` is enough.
+    The bounds of a duration are in nanoseconds. `least` allows the bound itself, `above` does not; give one of them.
     """
     if above is not None:
         return msgspec.Meta(description=text, gt=_number(above), le=_number(most))
@@ -52,7 +52,7 @@ def about(
 
 
 def _number(bound: float | None) -> float | None:
-    """As a type of Python's own, which msgspec asks for."""
+    """Convert to int or float, the only types that msgspec takes."""
     return int(bound) if isinstance(bound, int) else None if bound is None else float(bound)
 
 
@@ -65,13 +65,17 @@ O = TypeVar("O", bound=Options)  # noqa: E741
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionRow:
-    """One option as `list`, `--help` and the reference show it; `choices` is empty where any value will do."""
+    """One option as `list`, `--help` and the reference show it; `choices` is empty where any value will do.
+
+    `limits` are the bounds of its value with their units ("at least 1, at most 1000"), empty where there are none.
+    """
 
     name: str
     kind: str
     default: str
     choices: tuple[str, ...]
     about: str
+    limits: str = ""
 
 
 def parse(what: str, given: Mapping[str, object], defaults: O) -> O:
@@ -96,28 +100,31 @@ def parse(what: str, given: Mapping[str, object], defaults: O) -> O:
 
 
 def plain(options: Options) -> dict[str, Any]:
-    """Every option as a plan keeps it: numbers, booleans and texts, durations with their unit."""
+    """Write every option as a plan keeps it: numbers, booleans and texts, durations with their unit."""
     values = {name: (getattr(options, _field(name)), kind) for name, kind in _types_of(type(options)).items()}
     return {name: _plain(value, kind) for name, (value, kind) in values.items() if value is not msgspec.UNSET}
 
 
 def describe(defaults: Options) -> tuple[OptionRow, ...]:
-    """What there is to choose, in the order of the fields."""
+    """List every option with its choices and limits, in the order of the fields."""
     rows = []
     for name, (kind, meta) in _annotations(type(defaults)).items():
         default = _plain(getattr(defaults, _field(name)), kind)
-        left_open = default is None or default is msgspec.UNSET
-        shown = "" if left_open else str(default) if not isinstance(default, bool) else _yes_no(default)
         rows.append(
             OptionRow(
-                name=name, kind=_kind(kind), default=shown, choices=choices_of(kind), about=meta.description or ""
+                name=name,
+                kind=_kind(kind),
+                default=in_words(default),
+                choices=choices_of(kind),
+                about=meta.description or "",
+                limits=_bounds(_without_none(kind)[0], meta),
             )
         )
     return tuple(rows)
 
 
 def choices_of(kind: Any) -> tuple[str, ...]:
-    """The values of a closed set (a StrEnum or a Literal); empty for every other type."""
+    """List the values of a closed set (a StrEnum or a Literal); empty for every other type."""
     kind, _ = _without_none(kind)
     if isinstance(kind, type) and issubclass(kind, enum.StrEnum):
         return tuple(member.value for member in kind)
@@ -130,7 +137,7 @@ def one_of(what: str, value: str, choices: Iterable[str]) -> None:
     """Raise UsageError when `value` is none of `choices`: for a choice that depends on the system."""
     known = list(choices)
     if value not in known:
-        raise UsageError(f"{what}={value!r} is not a choice", hint=f"choose from: {', '.join(known)}")
+        raise UsageError(f"{what}={value!r} is not a choice", hint=choices_hint(value, known))
 
 
 def _value(what: str, value: object, kind: Any) -> object:
@@ -140,7 +147,7 @@ def _value(what: str, value: object, kind: Any) -> object:
     choices = choices_of(bare)
     if choices:
         if str(value) not in choices:
-            raise UsageError(f"{what}: {value!r} is not a choice", hint=f"choose from: {', '.join(choices)}")
+            raise UsageError(f"{what}: {value!r} is not a choice", hint=choices_hint(str(value), choices))
         return bare(value) if isinstance(bare, type) else str(value)
     if isinstance(bare, type) and issubclass(bare, Quantity):
         return value if isinstance(value, bare) else bare.read(str(value), what=what)
@@ -173,11 +180,13 @@ def _refuse_out_of_bounds(what: str, given: object, value: object, meta: msgspec
 def _bounds(kind: Any, meta: msgspec.Meta) -> str:
     """ "at least 1, at most 1000"."""
 
-    def write(bound: float) -> str:
-        return str(kind(bound)) if issubclass(kind, Quantity) else f"{bound:.15g}"
+    has_unit = isinstance(kind, type) and issubclass(kind, Quantity)
 
-    words = {"at least": meta.ge, "more than": meta.gt, "at most": meta.le}
-    return ", ".join(f"{word} {write(bound)}" for word, bound in words.items() if bound is not None)
+    def write(bound: float) -> str:
+        return str(kind(bound)) if has_unit else f"{bound:.15g}"
+
+    bounds = {"at least": meta.ge, "more than": meta.gt, "at most": meta.le}
+    return ", ".join(f"{word} {write(bound)}" for word, bound in bounds.items() if bound is not None)
 
 
 def _plain(value: object, kind: Any) -> object:
@@ -188,8 +197,13 @@ def _plain(value: object, kind: Any) -> object:
     return value.value if isinstance(value, enum.Enum) else value
 
 
-def _yes_no(value: bool) -> str:
-    return next(word for word, meant in YES_NO.items() if meant is value)
+def in_words(value: object) -> str:
+    """A plain value as a person types it; an option that has none is empty."""
+    if isinstance(value, bool):
+        return next(word for word, meant in YES_NO.items() if meant is value)
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    return "" if value is None or value is msgspec.UNSET else str(value)
 
 
 def _kind(kind: Any) -> str:
@@ -219,11 +233,11 @@ def _types_of(struct: type[Options]) -> dict[str, Any]:
 
 def _annotations(struct: type[Options]) -> dict[str, tuple[Any, msgspec.Meta]]:
     """Each field's type without its annotation, and what `about` says of it."""
-    found = {}
+    rows_by_name = {}
     for name, hint in typing.get_type_hints(struct, include_extras=True).items():
         meta = msgspec.Meta()
         if typing.get_origin(hint) is typing.Annotated:
             hint, *rest = typing.get_args(hint)
             meta = next((one for one in rest if isinstance(one, msgspec.Meta)), meta)
-        found[name.removesuffix("_")] = (hint, meta)
-    return found
+        rows_by_name[name.removesuffix("_")] = (hint, meta)
+    return rows_by_name

@@ -1,6 +1,6 @@
-"""Ctrl-C, SIGTERM and SIGHUP as an end at once, by an exception, so that what was begun is taken away on the way out.
+"""Ctrl-C, SIGTERM and SIGHUP: turned into KeyboardInterrupt, so that context managers clean up.
 
-And the stretches in which such an exception may not come out of nowhere: wherever a process is started or waited for.
+`held_back` delays that exception where it must not be raised: while a process is started or waited for.
 """
 
 import signal
@@ -12,31 +12,31 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-#: How long a signal that is held back may wait while a process is waited for.
-_HEEDED_EVERY_S: Final = 0.05
+#: How long a delayed signal may wait while a process is waited for.
+_CHECK_EVERY_S: Final = 0.05
 #: SIGHUP comes when the terminal goes away.
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise KeyboardInterrupt at Ctrl-C and SIGTERM, whatever they did before.
+    """Raise KeyboardInterrupt at Ctrl-C, SIGTERM and SIGHUP while the context lasts.
 
-    A run takes both as a wish to heal and to judge what there is; while a server is built or another tool is asked
-    there is nothing to heal, and it would go on for minutes. SIGTERM by itself would leave what was half done. What
-    ignores a signal goes on ignoring it.
+    A run handles them by healing and judging what was recorded. While an image is built or another tool runs there is
+    nothing to heal, and the work would go on for minutes; the default action of SIGTERM would leave half of it behind.
+    An ignored signal stays ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in _SIGNALS}
-    taken = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    handled = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
     try:
-        for number in taken:
+        for number in handled:
             signal.signal(number, _interrupt)
         yield
     finally:
-        for number, handler in taken.items():
+        for number, handler in handled.items():
             signal.signal(number, handler)
 
 
@@ -46,11 +46,13 @@ def _interrupt(number: int, frame: object) -> None:
 
 @contextmanager
 def held_back() -> Iterator[Callable[[], None]]:
-    """Ctrl-C and SIGTERM are only noted meanwhile; the function that it gives does what they ask for, as does the end.
+    """Only note Ctrl-C, SIGTERM and SIGHUP while the context lasts; act on them at its end.
 
-    An exception out of nowhere is lost in what Python does before and behind a fork (hooks such as those of `logging`
-    print it and go on), leaves a process running where it comes between its start and the `try` that ends it, and where
-    it comes when `Popen.wait` or `poll` has just taken their lock, that stays taken, and the next `wait` never returns.
+    Yields a function that acts on the noted signals at once. An exception at the wrong moment does harm:
+
+    - in Python's hooks around a fork it is lost (those of `logging` print it and go on);
+    - between the start of a process and the `try` that ends it, the process keeps running;
+    - inside `Popen.wait` or `poll` it leaves their lock locked, and the next `wait` never returns.
     """
     noted: list[int] = []
     before: dict[int, Callable[[int, FrameType | None], object]] = {}
@@ -69,19 +71,22 @@ def held_back() -> Iterator[Callable[[], None]]:
     try:
         yield stop_if_asked
     finally:
-        for taken, handler in before.items():
-            signal.signal(taken, handler)
+        for handled, handler in before.items():
+            signal.signal(handled, handler)
         stop_if_asked()
 
 
 def ended_within(process: "subprocess.Popen[bytes]", timeout_s: float, stop_if_asked: Callable[[], None]) -> int | None:
-    """The exit status; None after `timeout_s`. Call it inside `held_back`. Raises what `stop_if_asked` raises."""
+    """Wait for the process; returns its exit status, or None after `timeout_s`.
+
+    Call it inside `held_back`, with the function that it yields; raises what that function raises.
+    """
     end = time.monotonic() + timeout_s
     while True:
         stop_if_asked()
         left = end - time.monotonic()
         try:
-            return process.wait(min(max(left, 0.0), _HEEDED_EVERY_S))
+            return process.wait(min(max(left, 0.0), _CHECK_EVERY_S))
         except subprocess.TimeoutExpired:
             if left <= 0:
                 return None

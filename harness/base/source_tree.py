@@ -1,4 +1,4 @@
-"""Where this very fencepost is imported from: the checkout, or the site-packages that its wheel was installed in."""
+"""The folder that this fencepost is imported from: the checkout, or site-packages for an installed wheel."""
 
 from pathlib import Path
 
@@ -6,5 +6,5 @@ import fencepost
 
 
 def source_tree() -> Path:
-    """Return the folder that holds the package `fencepost`: what a child's PYTHONPATH or working folder must be."""
+    """Return the folder that holds the package `fencepost`: for a child's PYTHONPATH or working folder."""
     return Path(fencepost.__file__).resolve().parent.parent

@@ -1,18 +1,18 @@
-"""A table of Spark's as one `StructType`: names and types are fixed where it is declared, and steps are held to it."""
+"""The schema of a Spark table as one `StructType`, and the check that a DataFrame has it."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 
 def table(**columns: T.DataType) -> T.StructType:
-    """The schema with these columns, in order."""
+    """Make the schema with these columns, in order."""
     return T.StructType([T.StructField(name, kind) for name, kind in columns.items()])
 
 
 def conforms(frame: DataFrame, schema: T.StructType) -> DataFrame:
-    """`frame` itself, once its names and types are those of `schema`, in that order; else a TypeError that says where.
+    """Return `frame` if its names and types are those of `schema`, in that order; else raise a TypeError with both.
 
-    Whether a column may be null is left out: Spark derives that from the steps, and outer joins change it.
+    Nullability is not compared: Spark derives it from the steps, and outer joins change it.
     """
     expected = [(field.name, field.dataType.simpleString()) for field in schema.fields]
     got = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]

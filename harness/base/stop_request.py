@@ -1,7 +1,7 @@
 """Ending early: Ctrl-C, SIGTERM, SIGHUP and the deadline of a command, in one place.
 
-Asked once, a run stops its operations, heals, and is judged by what there is. A person who asks twice gets the prompt
-back at once; everything is healed all the same, since the runner's death takes the whole lab with it.
+After one request a run stops its operations, heals, and is judged by what was recorded. A second request by a person
+ends the command at once; everything is healed all the same, since the lab dies with the runner.
 """
 
 import contextlib
@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from fencepost.harness.base.durations import parse_duration_ns
 
-#: What judging and reporting may take of `--deadline`.
+#: The part of `--deadline` that is reserved for judging and reporting.
 JUDGE_SHARE_S: Final = 5.0
-#: After the wish to end the runner has this long to heal and to finish; then it is ended (which heals too).
+#: After a request the runner has this long to heal and to finish; then it is killed (which heals too).
 STOP_GRACE_S: Final = 7.0
 
 
 class StopRequest:
-    """A wish to end, shared by all runs of a command; by hand twice it is an order."""
+    """A request to end, shared by all runs of a command; a second one by hand ends it at once."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -29,12 +29,12 @@ class StopRequest:
 
     @property
     def by_hand(self) -> bool:
-        """A person asked, not a deadline."""
+        """Whether a person asked, not only a deadline."""
         return self._presses > 0
 
     @property
     def insisted(self) -> bool:
-        """A person asked twice."""
+        """Whether a person asked twice."""
         return self._presses > 1
 
     def check(self) -> None:
@@ -46,19 +46,19 @@ class StopRequest:
         """Handle SIGINT, SIGTERM and SIGHUP from now on, until `uninstall`; main thread only."""
         for number in (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, lambda *_: self.request(by_hand=True))
-        # Under nohup a terminal that goes away is no wish to end; else kernel and shell may both tell of it.
+        # Under nohup a closed terminal is no request; else the kernel and the shell may both send SIGHUP for one.
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             handler = signal.signal(signal.SIGHUP, lambda *_: self.request(by_hand=not self.by_hand))
             self._before[signal.SIGHUP] = handler
 
     def uninstall(self) -> None:
-        """Give the signals back to who had them. Idempotent."""
+        """Restore the earlier signal handlers. Idempotent."""
         while self._before:
             number, handler = self._before.popitem()
             signal.signal(number, handler)
 
     def request(self, *, by_hand: bool = False) -> None:
-        """Ask for the end; what is registered by `on_request` acts at once."""
+        """Request the end; runs every action of `on_request` at once."""
         self.asked = True
         self._presses += by_hand
         for action in list(self._actions):
@@ -75,7 +75,7 @@ class StopRequest:
 
     @contextlib.contextmanager
     def deadline(self, text: str) -> Iterator[None]:
-        """Ask for the end in time for a verdict before `text` (a duration; "" for none) has passed."""
+        """Request the end early enough for a verdict before `text` (a duration; "" for none) has passed."""
         if not text:
             yield
             return
@@ -90,8 +90,8 @@ class StopRequest:
 
 
 class StoppedTwice(BaseException):
-    """The person insisted: everything has been ended, nothing more is judged.
+    """A person asked twice: everything has been ended, nothing more is judged.
 
-    Like KeyboardInterrupt no Exception: what guards the report against a defect of one of its parts may not take a
-    person's order for one.
+    Like KeyboardInterrupt it is no Exception, so that the report, which survives a defect in one of its parts, does not
+    mistake a person's order for a defect.
     """

@@ -1,1 +1,1 @@
-"""Many runs: replay, shrink, failover."""
+"""Many runs: replay, shrink, failover, nights."""

@@ -1,4 +1,4 @@
-"""The command line: `fencepost run|check|report|warehouse|failover|demo|list|doctor`.
+"""The command line: `fencepost run|campaign|check|report|warehouse|failover|demo|list|doctor`.
 
 Exit codes: 0 valid, 1 invalid, 2 unknown, 130 stopped by hand (twice, or before the start), 254 found wrong before the
 cluster starts, 255 the harness or the cluster's start failed. click itself would exit 2 on a typo, which reads as
@@ -39,7 +39,7 @@ def _main(arguments: list[str] | None) -> int:
         return int(error.exit_code)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
-        hint = f"`{context.command_path} --help` lists what there is" if context else None
+        hint = f"`{context.command_path} --help` lists the options, with examples" if context else None
         _complain(error.format_message(), hint)
         return int(ExitCode.USAGE)
     except StoppedTwice:

@@ -1,55 +1,53 @@
-"""The commands, one file each, loaded when they are called: each parses, calls one function, says what came out."""
+"""The commands, one file each, loaded when called: each parses its flags, calls one function, prints the result."""
 
 import importlib
 import sys
+from collections.abc import Mapping
 from typing import Final, cast
 
 import click
 
-from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.errors import UsageError, unknown_choice
 
-_CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+_CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _CLI: Final = "fencepost.harness.cli"
-#: Module and first sentence of each command, so that `--help` loads none of them; "" is not listed.
-COMMANDS: Final = {
-    "check": ("check.command", "Judge a stored history again, offline."),
-    "demo": (
-        "demo",
-        "Two real clusters attacked in the same way: etcd does no harm, ZooKeeper's woken leader answers stale.",
-    ),
-    "doctor": ("doctor", "What this machine can do, and for each thing it cannot: why, and the remedy."),
-    "export": (
-        "export",
-        "Write a history in another form: EDN as Jepsen has it, operations as Porcupine has them, or JSON lines.",
-    ),
-    "failover": (
-        "failover",
-        "How long Kafka is without a controller, by the number of its partitions; both generations side by side.",
-    ),
-    "images": (
-        "images",
-        "The images of the container runtime: built from docker/, with or without an image registry.",
-    ),
-    "list": ("listing", "What there is to choose from."),
-    "prepare": ("prepare", ""),
-    "replay": (
-        "replay",
-        "Carry out the recorded schedule of RUN again, with the same plan, and count how often the same shows.",
-    ),
-    "report": ("report", "Make the report of a stored run again; exits 0 when it was made, whatever the verdict."),
+#: Module and first sentence of each command, so that `--help` loads none of them.
+COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "demo": ("demo", "Attack etcd and ZooKeeper alike and compare them."),
+    "list": ("listing", "Print the systems, faults, workloads, ... to choose from."),
     "run": ("run", "Run a plan against a real cluster and judge it."),
-    "shrink": (
-        "shrink",
-        "Cut time, leave out faults and load, narrow parameters, while RUN's violation still shows; then confirm.",
-    ),
-    "warehouse": (
-        "warehouse",
-        "Judge any number of stored runs again through Spark, and ask all of them together.",
-    ),
+    "campaign": ("campaign", "Run a night of plans in a given time, or merge shards."),
+    "gate": ("gate", "Decide whether a candidate meets a policy."),
+    "replay": ("replay", "Run recorded faults again and count how often it breaks."),
+    "schedule": ("schedule", "Draw a schedule of faults, before or after it was run."),
+    "shrink": ("shrink", "Find a smaller plan that still shows the violation."),
+    "check": ("check.command", "Judge a stored run or a history file again, offline."),
+    "report": ("report", "Write the report of a stored run again."),
+    "export": ("export", "Write a history in the form of another tool."),
+    "warehouse": ("warehouse", "Keep the verdicts of all runs as tables, and query them."),
+    "failover": ("failover", "Measure how long Kafka is without a controller."),
+    "doctor": ("doctor", "Check what this machine can do, and how to mend the rest."),
+    "images": ("images", "Build and list the images of the container runtime."),
+    "prepare": ("prepare", "Make archives from which Java programs start faster."),
+}
+#: What a person wants to do, and the commands for it.
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Try it": ("demo", "list"),
+    "Run": ("run", "replay", "shrink", "schedule"),
+    "Understand": ("check", "report", "export"),
+    "Many runs": ("campaign", "gate", "warehouse", "failover"),
+    "Machine": ("doctor", "images", "prepare"),
 }
 
 
 class _Lazy(click.Group):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise unknown_choice("command", args[0], COMMANDS)
+        return super().resolve_command(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -59,21 +57,22 @@ class _Lazy(click.Group):
         module = importlib.import_module(f"{_CLI}.{COMMANDS[cmd_name][0]}")
         return cast(click.Command, module.command)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        listed = [click.Command(name, help=about) for name, (_, about) in COMMANDS.items() if about]
-        limit = formatter.width - 6 - max(len(command.name or "") for command in listed)
-        rows = [(command.name or "", command.get_short_help_str(limit)) for command in listed]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write one screen of 24 lines: what it is, and the commands by what one wants to do."""
+        formatter.write("Usage: fencepost [--version] [--help] COMMAND [OPTIONS]\n")
+        formatter.write("Test whether a coordination service keeps its promises when the network breaks.\n\n")
+        title_width, width = max(map(len, GROUPS)), max(map(len, COMMANDS))
+        for title, names in GROUPS.items():
+            for name in names:
+                heading = title if name == names[0] else ""
+                formatter.write(f"{heading:<{title_width}}  {name:<{width}}  {COMMANDS[name][1]}\n")
+        formatter.write("\n`fencepost COMMAND --help` shows the options of a command, and examples.\n")
 
 
 @click.group(cls=_Lazy, context_settings=_CONTEXT)
 @click.version_option(package_name="fencepost", message="fencepost %(version)s")
 def app() -> None:
-    """Tests whether a coordination service keeps its promises when the network breaks.
-
-    `fencepost demo` shows it in a minute and a half; `fencepost doctor` says what this machine can do.
-    """
+    """Test whether a coordination service keeps its promises when the network breaks."""
 
 
 if sys.platform != "linux":  # pragma: no cover

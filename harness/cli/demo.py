@@ -1,12 +1,13 @@
 """`fencepost demo`: etcd and ZooKeeper under the same attack, and what each did.
 
-Both clusters have their leader paused until it has been superseded, and woken again. etcd's leader may believe for a
-moment that it still leads, but answers nothing that is not current. ZooKeeper's answers `sync` and read from its
-superseded epoch (ZOOKEEPER-1675), which recipes rely on not to happen and the manual disclaims. Then Spark derives the
-facts of both histories again and makes the index of both runs from them.
+In both clusters the leader is paused until another one leads, and then woken. etcd's old leader may believe for a
+moment that it still leads, but gives only current answers. ZooKeeper's old leader answers `sync` and reads from its
+superseded epoch (ZOOKEEPER-1675): recipes rely on this not happening, and the manual does not promise it. Then Spark
+derives the facts of both histories again and makes an index of both runs.
 """
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +16,30 @@ import msgspec
 
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.cli.flags import seed_or_drawn
+from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.cli.output.outcome import report_path, say_first
 from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.session import Session
-from fencepost.harness.cli.warehouse import episode_line
+from fencepost.harness.cli.output.wrapping import wrapped
+from fencepost.harness.cli.warehouse import episode_lines
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.run.conclude import Result
 from fencepost.harness.verdict import Validity
+from fencepost.harness.verdict.by_guarantee import by_guarantee
+from fencepost.harness.verdict.figures import LeadershipFigures
+from fencepost.harness.verdict.opening import opening, times
+from fencepost.harness.verdict.reading import figures_of
 from fencepost.harness.warehouse.spark_session import SparkHandle
 
 _NEMESIS = "pause:leader"
 _TIME_LIMIT = "24s"
+EXAMPLES = (
+    Example("fencepost demo", "In the lab: network namespaces on this machine, no root"),
+    Example("fencepost demo --runtime containers", "In containers of Docker or Podman"),
+    Example("fencepost demo --seed 7 --results /tmp/results", "With the same random choices every time"),
+)
 FINDING = "fresh-after-sync"
 
 
@@ -49,9 +61,11 @@ def demo_plans(seed: int, runtime: str = "lab") -> tuple[CheckedPlan, CheckedPla
 
 
 def demonstrate(session: Session, spark: SparkHandle, results: Path, seed: int, runtime: str = "lab") -> int:
-    """Both runs, the pipeline over both, then a summary.
+    """Run both, judge both again through Spark, and print a summary.
 
-    0 when etcd was valid and the ZooKeeper finding showed, 2 when it did not, 255 when the pipeline's index lacks it.
+    Returns:
+        0 when etcd was valid and the ZooKeeper finding showed, 1 when etcd was invalid, 2 when the finding did not
+        show, 255 when the index lacks it.
     """
     began = time.monotonic()
     first, last = demo_plans(seed, runtime)
@@ -63,29 +77,44 @@ def demonstrate(session: Session, spark: SparkHandle, results: Path, seed: int, 
     episodes = _pipeline(session, spark, [etcd, zookeeper], index)
     click.echo("")
     for name, result in (("etcd", etcd), ("ZooKeeper", zookeeper)):
-        click.echo(f"{name}: {result.judgement.validity.value} - {result.judgement.headline}")
-        click.echo(f"  {_claims(result)}")
-        for step in _witness(result):
-            click.echo(f"  - {step}")
-        click.echo(f"  report: {report_path(result)}")
-    click.echo("Spark, over both histories: superseded leaders that went on")
-    for row in episodes:
-        click.echo(f"  {episode_line(row)}")
-    click.echo(f"  index: {shorten(str(index.absolute()))}")
+        for line in _summary(name, result):
+            click.echo(wrapped(line, hanging=4))
+    click.echo("Superseded leaders that went on, as Spark derives them from both histories:")
+    for line in (line for row in episodes for line in episode_lines(row)):
+        click.echo(wrapped(f"  {line}", hanging=6))
+    click.echo(f"  index of both runs: {shorten(str(index.absolute()))}")
     again = f"fencepost demo --seed {seed}" + (f" --runtime {runtime}" if runtime != "lab" else "")
-    click.echo(f"{time.monotonic() - began:.0f} s; seed {seed}; again with: {again}")
+    click.echo(f"Done in {time.monotonic() - began:.0f} s. Repeat it with: {again}")
     return int(_outcome(etcd, zookeeper, episodes))
+
+
+def _summary(name: str, result: Result) -> Iterator[str]:
+    """What happened on one cluster, whom it concerns, what shows it, and where to look."""
+    judgement, folder = result.judgement, shorten(str(result.folder))
+    guarantees = by_guarantee(judgement.verdicts, judgement.facts)
+    first = opening(judgement.validity, judgement.headline, guarantees, judgement.facts, folder)
+    yield f"{name}: {judgement.validity.value}. {_sentence(first.headline)}"
+    if first.concerns:
+        yield f"  {first.concerns}"
+    yield f"  {_claims(result)}"
+    for step in _witness(result):
+        yield f"  - {step}"
+    yield f"  Look at: {report_path(result)}"
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _outcome(etcd: Result, zookeeper: Result, episodes: list[dict[str, Any]]) -> ExitCode:
     if etcd.judgement.validity is Validity.INVALID:
-        click.echo("etcd was not expected to be invalid under a pause: this is a finding, look at its report")
+        click.echo("A pause must not make etcd invalid, so this may be a new defect of etcd: read its report first.")
         return ExitCode.INVALID
     if zookeeper.judgement.validity is not Validity.INVALID or etcd.judgement.validity is not Validity.VALID:
-        click.echo("not reproduced in this run")
+        click.echo("This run did not show the difference between the two. Run the demo again, with another seed.")
         return ExitCode.UNKNOWN
     if not any(row["system"] == "zookeeper" and row["acted"] for row in episodes):
-        click.echo("the index lacks ZooKeeper's stale answers, which its run shows: this is a defect of fencepost")
+        click.echo("The index lacks the stale answers that ZooKeeper's run shows. This is a defect of fencepost.")
         return ExitCode.INTERNAL
     return ExitCode.VALID
 
@@ -97,27 +126,30 @@ def _boot_behind(spark: SparkHandle, message: dict[str, Any]) -> None:
 
 
 def _pipeline(session: Session, spark: SparkHandle, runs: list[Result], index: Path) -> list[dict[str, Any]]:
-    """Judge both runs again through Spark and write the index; the episodes that it shows."""
-    from fencepost.harness.warehouse.build import build
+    """Judge both runs again through Spark and write the index; return the episodes that it shows."""
+    from fencepost.harness.warehouse.adding import build
     from fencepost.harness.warehouse.index import write_index
+    from fencepost.harness.warehouse.warehouse import Warehouse
 
     with session.stop.on_request(spark.abandon):
         session.stop.check()
-        warehouse = build(spark.session(), [run.folder for run in runs], index.absolute().with_name("demo-warehouse"))
+        root = str(index.absolute().with_name("demo-warehouse"))
+        build(spark.session(), [run.folder for run in runs], root)
+        warehouse = Warehouse(spark.session(), root)
         write_index(warehouse, index)
         return list(warehouse.episodes())
 
 
 def _claims(result: Result) -> str:
-    figures = next((v.figures for v in result.judgement.verdicts if "claimed_count" in v.figures), {})
-    claimed = figures.get("claimed_count", 0)
+    figures = next(iter(figures_of(result.judgement.verdicts, LeadershipFigures)), LeadershipFigures())
+    claimed = figures.claimed_count
     if not claimed:
-        return "no deposed leader was certainly seen to claim that it still leads"
-    awake_ms = figures.get("claimed_running_ns_max", 0) / 1e6
+        return "No superseded leader was certainly seen to claim that it still leads."
+    awake_ms = figures.claimed_running_ns_max / 1e6
     return (
-        f"deposed leaders claimed to lead {claimed} time{'s' * (claimed != 1)}, for up to {awake_ms:.0f} ms awake; "
-        f"of {figures.get('asked_of_superseded_leader', 0)} operations asked of them "
-        f"{figures.get('stale_answers', 0)} got a stale answer"
+        f"Superseded leaders claimed {times(claimed)} that they still lead, for up to {awake_ms:.0f} ms while they "
+        f"ran. They were sent {figures.asked_of_superseded_leader} operations and gave "
+        f"{figures.stale_answers} stale answers."
     )
 
 
@@ -128,11 +160,17 @@ def _witness(result: Result) -> tuple[str, ...]:
     return ()
 
 
-@click.command("demo")
-@click.option("--results", type=PathValue(), default=Path("results"), help="Where runs are kept.")
-@click.option("--seed", type=int, default=None, help="Drawn when it is not given.")
-@click.option("--runtime", default="lab", help="Where the nodes live: lab, containers.")
+@click.command("demo", cls=Documented, examples=EXAMPLES)
+@click.option("--results", type=PathValue(), default=Path("results"), show_default=True, help="Folder for the runs.")
+@click.option("--seed", type=click.IntRange(0), help="Number that every random choice derives from; drawn if left out.")
+@click.option("--runtime", default="lab", show_default=True, help="Where the nodes live: lab or containers.")
 def command(results: Path, seed: int | None, runtime: str) -> int:
-    """Two real clusters attacked in the same way: etcd does no harm, ZooKeeper's woken leader answers stale."""
+    """Attack etcd and ZooKeeper alike and compare them.
+
+    The leader of each cluster is paused until another one leads, and then woken. etcd's old leader does no harm,
+    ZooKeeper's answers with stale data. It takes about 90 seconds and writes two reports and an index of both.
+
+    Exits 0 when ZooKeeper's stale answers showed and etcd stayed valid, 2 when this run did not show it.
+    """
     with Session() as session, SparkHandle("local[*]") as spark:
         return demonstrate(session, spark, results, seed_or_drawn(seed), runtime)

@@ -1,47 +1,68 @@
-"""`fencepost doctor`: what this machine can do, and for each thing it cannot: why, and the remedy."""
+"""`fencepost doctor`: check what this machine can do; for each thing that it cannot, say why and give the remedy."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 
-from fencepost.harness.base.errors import ExitCode, FencepostError
+from fencepost.harness.base.errors import ExitCode, FencepostError, UsageError, unknown_choice
+from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.disks import availability
 from fencepost.harness.runtime.provider import Check
 
-#: Groups without which the default runs are possible all the same.
+EXAMPLES = (
+    Example("fencepost doctor", "Check this machine"),
+    Example("fencepost doctor containers", "Check the container engine only"),
+    Example("fencepost doctor --sweep", "Remove networks, containers and mounts of runs that were killed"),
+)
+#: Groups without which the default runs are still possible.
 _OPTIONAL = ("containers", "faults", "report")
 
 
-def examine() -> int:
-    """Print one line a check; exit 0 when the default runs can be made, else 254."""
-    groups: list[tuple[str, list[Check]]] = [
-        *((name, registry.runtime(name).checks()) for name in sorted(registry.RUNTIMES, reverse=True)),
-        ("systems", [*(_system(name) for name in registry.SYSTEMS), _kafka_jars()]),
-        ("analysis", [_native_core(), _spark(), *_archives()]),
-        ("faults", [availability.check()]),
-        ("report", [_browser()]),
-    ]
+def examine(chosen: Sequence[str] = ()) -> int:
+    """Print the checks of the chosen groups, one line each; without a choice those of every group.
+
+    Returns:
+        0 when the default runs can be made; with a choice, when every check of it passes. Else 254.
+    """
+    groups = _groups()
+    for name in chosen:
+        if name not in groups:
+            raise unknown_choice("group of checks", name, groups)
     needed = True
-    for title, checks in groups:
+    for title in chosen or groups:
         click.echo(title)
-        for check in checks:
-            click.echo(f"  {'ok ' if check.ok else 'NO '} {check.name}: {check.found}")
+        for check in groups[title]():
+            click.echo(f"  {'ok ' if check.ok else 'NO '} {check.name}: {check.state}")
             if not check.ok:
                 click.echo(f"      why: {check.why}")
             if check.remedy:
                 click.echo(f"      remedy: {check.remedy}")
-            needed = needed and (check.ok or title in _OPTIONAL)
-    click.echo(
-        "this machine can make the default runs" if needed else "something that the default runs need is missing"
-    )
+            needed = needed and (check.ok or (not chosen and title in _OPTIONAL))
+    if chosen:
+        click.echo("nothing is missing" if needed else "something is missing")
+    else:
+        click.echo(
+            "this machine can make the default runs" if needed else "something that the default runs need is missing"
+        )
     return int(ExitCode.VALID if needed else ExitCode.USAGE)
 
 
+def _groups() -> dict[str, Callable[[], list[Check]]]:
+    """The checks by the name of their group, in the order of printing; made when they are printed."""
+    return {
+        **{name: registry.runtime(name).checks for name in sorted(registry.RUNTIMES, reverse=True)},
+        "systems": lambda: [*(_system(name) for name in registry.SYSTEMS), _kafka_jars()],
+        "analysis": lambda: [_native_core(), _spark(), *_archives()],
+        "faults": lambda: [availability.check()],
+        "report": lambda: [_browser()],
+    }
+
+
 def sweep() -> int:
-    """Remove what runs whose processes are gone left behind; exit 0 when nothing stays."""
+    """Remove what killed runs left behind; exit 0 when nothing stays."""
     left = [what for name in registry.RUNTIMES for what in registry.runtime(name).sweep(None)]
     for what in left:
         click.echo(f"still there: {what}")
@@ -75,13 +96,13 @@ def _system(name: str) -> Check:
 
 
 def _kafka_jars() -> Check:
-    """Both generations of Kafka run from the same jars; a start-up archive belongs to a mode and is told there."""
+    """Both modes of Kafka run from the same jars; each mode's own line tells of its start-up archive."""
 
     def look() -> str:
         from fencepost.harness.systems.kafka.server import versions
 
-        found = ", ".join(version for version in versions.known() if versions.are_fetched(version))
-        return f"fetched: {found}" if found else "none fetched yet: each release is when it is first used"
+        fetched = ", ".join(version for version in versions.known() if versions.are_fetched(version))
+        return f"fetched: {fetched}" if fetched else "none fetched yet: each release is when it is first used"
 
     return _guarded("Kafka's jars", look)
 
@@ -116,9 +137,9 @@ def _archives() -> list[Check]:
 
 def _browser() -> Check:
     for name in ("chromium", "chromium-browser", "google-chrome"):
-        found = shutil.which(name)
-        if found:
-            return Check("Chromium, for the report's own test", True, found)
+        path = shutil.which(name)
+        if path:
+            return Check("Chromium, for the report's own test", True, path)
     return Check(
         "Chromium, for the report's own test",
         False,
@@ -128,8 +149,18 @@ def _browser() -> Check:
     )
 
 
-@click.command("doctor")
-@click.option("--sweep", "sweeping", is_flag=True, help="Remove what runs left behind whose processes are gone.")
-def command(sweeping: bool) -> int:
-    """What this machine can do, and for each thing it cannot: why, and the remedy."""
-    return sweep() if sweeping else examine()
+@click.command("doctor", cls=Documented, examples=EXAMPLES)
+@click.argument("groups", metavar="[GROUP]...", nargs=-1)
+@click.option("--sweep", "sweeping", is_flag=True, help="Remove what earlier runs left behind, and check nothing.")
+def command(groups: tuple[str, ...], sweeping: bool) -> int:
+    """Check what this machine can do, and how to mend the rest.
+
+    Each line says ok or NO; a NO says why, and the remedy. The machine is not changed. GROUP is lab, containers,
+    systems, analysis, faults or report; without one, all are checked.
+
+    Exits 0 when runs in the lab are possible, else 254. Containers, faults of disks and the browser are optional unless
+    their group is named.
+    """
+    if sweeping and groups:
+        raise UsageError("--sweep checks nothing", hint=f"leave out --sweep or {' '.join(groups)}")
+    return sweep() if sweeping else examine(groups)

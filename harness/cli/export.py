@@ -5,17 +5,30 @@ from pathlib import Path
 import click
 
 from fencepost.harness.cli.check.foreign import export as write
+from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.cli.output.path_value import PathValue
 
+EXAMPLES = (
+    Example("fencepost export RUN --format edn -o history.edn", "For Jepsen, Knossos and Elle"),
+    Example("fencepost export RUN --format porcupine -o operations.json", "For Porcupine"),
+    Example("fencepost export RUN --format jsonl", "One JSON object a line, on standard output"),
+)
 
-@click.command("export")
+
+@click.command("export", cls=Documented, examples=EXAMPLES)
 @click.argument("run", metavar="RUN|FILE", type=PathValue(allow_dash=True))
-@click.option("--format", "form", type=click.Choice(["edn", "porcupine", "jsonl"]), required=True, help="As what.")
-@click.option("-o", "--output", type=PathValue(), help="A new file. Default standard output.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["edn", "porcupine", "jsonl"]),
+    required=True,
+    help="edn: events as Jepsen has them; porcupine: operations as Porcupine has them; jsonl: JSON lines.",
+)
+@click.option("-o", "--output", type=PathValue(), help="A file that does not exist yet. Default: standard output.")
 def command(run: Path, form: str, output: Path | None) -> int:
-    """Write a history in another form: EDN as Jepsen has it, operations as Porcupine has them, or JSON lines.
+    """Write a history in the form of another tool.
 
-    EDN keeps the numbers by which a report names events, as :history-index, and says at its head what the run was
-    judged for.
+    RUN is the folder of a run, FILE a history that `fencepost check` reads, `-` standard input. EDN keeps the row
+    numbers of the report as :history-index, and its head says which guarantee the run was judged for.
     """
     return write(run, form, output)

@@ -10,6 +10,7 @@ from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.campaigns.failover.curve import DOCUMENT, PAGE, CurveRun, check_choices
 from fencepost.harness.campaigns.failover.document import Curve, document, table
+from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.progress import Progress, shorten
 
@@ -58,16 +59,51 @@ def _number(text: str) -> int:
         raise UsageError(f"--partitions: {text!r} is not a number", hint="such as 10,100,1000,5000") from None
 
 
-@click.command("failover")
-@click.option("--systems", default="kraft,kafka-zk", show_default=True, help="Which, joined by commas.")
-@click.option("--partitions", default="10,100,1000,5000", show_default=True, help="Numbers of topic partitions.")
-@click.option("--times", type=click.IntRange(1), default=5, show_default=True, help="Endings of each kind per cluster.")
-@click.option("--deadline", default="20m", show_default=True, help="For the whole command; what is missing is said.")
-@click.option("--results", type=PathValue(), default=Path("results"), help="Where results are kept.")
-@click.option("--json", "as_json", is_flag=True, help="Print failover.json on stdout instead of a table.")
-def command(systems: str, partitions: str, times: int, deadline: str, results: Path, as_json: bool) -> int:
-    """How long Kafka is without a controller, by the number of its partitions; both generations side by side.
+EXAMPLES = (
+    Example("fencepost failover", "Both generations of Kafka, at 10 to 5,000 partitions, within 20 minutes"),
+    Example("fencepost failover --systems kraft --partitions 10 --times 2", "A quick look at KRaft alone"),
+    Example("fencepost failover --deadline 2h --json", "More time, and the figures as JSON"),
+)
 
-    The clusters live in the lab only: what containers add to an ending and a start would be measured with it.
+
+@click.command("failover", cls=Documented, examples=EXAMPLES)
+@click.option(
+    "--systems",
+    default="kraft,kafka-zk",
+    show_default=True,
+    metavar="NAMES",
+    help="Systems to measure, joined by commas.",
+)
+@click.option(
+    "--partitions",
+    default="10,100,1000,5000",
+    show_default=True,
+    metavar="NUMBERS",
+    help="Numbers of topic partitions, joined by commas; one cluster for each.",
+)
+@click.option(
+    "--times",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    metavar="NUMBER",
+    help="How often each cluster's controller is ended in each way.",
+)
+@click.option(
+    "--deadline",
+    default="20m",
+    show_default=True,
+    metavar="DURATION",
+    help="Limit for the whole command; the table says what was not measured in time.",
+)
+@click.option("--results", type=PathValue(), default=Path("results"), show_default=True, help="Folder for the results.")
+@click.option("--json", "as_json", is_flag=True, help="Print failover.json on standard output instead of a table.")
+def command(systems: str, partitions: str, times: int, deadline: str, results: Path, as_json: bool) -> int:
+    """Measure how long Kafka is without a controller.
+
+    The active controller is killed or asked to end, again and again, with more and more topic partitions; the table
+    has KRaft and ZooKeeper mode side by side. It runs in the lab only: containers would add their own start-up time.
+
+    Exits 0 when every figure was measured, 2 when some are missing.
     """
     return failover(systems, partitions, times, deadline, results, as_json=as_json)

@@ -9,6 +9,7 @@ import click
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.cli.flags import pairs
+from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example
 from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers import images
@@ -17,19 +18,20 @@ if TYPE_CHECKING:
     import docker
 
 
-def build(names: Sequence[str], *, base: Mapping[str, str], versions: Mapping[str, str], anew: bool) -> int:
+def build(names: Sequence[str], *, base: Mapping[str, str], versions: Mapping[str, str], rebuild: bool) -> int:
     """One line per image on stdout; what takes long is said on stderr."""
-    images.build(_connect(), _known(), names, base=base, versions=versions, anew=anew, done=_say_built, progress=_say)
+    request = images.BuildRequest(images=names, bases=base, versions=versions, rebuild=rebuild)
+    images.build(_connect(), _known(), request, done=_say_built, progress=_say)
     return 0
 
 
 def list_images() -> int:
-    found = images.listed(_connect(), _known())
-    width = max(len(line.reference) for line in found)
+    rows = images.listed(_connect(), _known())
+    width = max(len(line.reference) for line in rows)
     head = ("IMAGE", "STATE", "ID", "SIZE", "AGE", "PARTS", "BASE")
     click.echo(_row(width, *head))
     now = datetime.now(UTC)
-    for line in found:
+    for line in rows:
         built = (line.id[:12], _size(line.size_bytes), _age(line.created, now), line.parts[:12], line.base)
         click.echo(_row(width, line.reference, line.state.value, *(built if line.id else ())))
         if line.why:
@@ -89,32 +91,58 @@ def _age(created: str, now: datetime) -> str:
     return f"{int(max(seconds, 0))} s"
 
 
-@click.group("images")
+EXAMPLES = (
+    Example("fencepost images list", "Every image: built or not, up to date or not"),
+    Example("fencepost images build", "Build what is missing or out of date"),
+    Example("fencepost images context etcd ./etcd-image", "Prepare a folder for `docker build`"),
+)
+BUILD_EXAMPLES = (
+    Example("fencepost images build", "Build what is missing or out of date"),
+    Example("fencepost images build etcd --version etcd=3.5.21", "Another release of one image"),
+    Example("fencepost images build --base java=eclipse-temurin:17-jre", "On an official base image"),
+)
+
+
+@click.group("images", cls=DocumentedGroup, examples=EXAMPLES)
 def command() -> None:
-    """The images of the container runtime: built from docker/, with or without an image registry."""
+    """Build and list the images of the container runtime.
+
+    They are made from docker/ and from binaries on this machine: no image registry is needed.
+    """
 
 
-@command.command("build")
+@command.command("build", cls=Documented, examples=BUILD_EXAMPLES)
 @click.argument("names", nargs=-1)
-@click.option("--base", multiple=True, metavar="NAME=IMAGE", help="An official base: java=eclipse-temurin:17-jre.")
-@click.option("--version", "versions", multiple=True, metavar="NAME=VERSION", help="Not the pinned one: etcd=3.5.21.")
-@click.option("--anew", is_flag=True, help="Also what is up to date, on our own bases, without the build cache.")
-def _build(names: tuple[str, ...], base: tuple[str, ...], versions: tuple[str, ...], anew: bool) -> int:
-    """Build the images NAMES (none named: all) that are absent or whose parts have changed."""
-    return build(names, base=pairs(base, "--base"), versions=pairs(versions, "--version"), anew=anew)
+@click.option(
+    "--base",
+    multiple=True,
+    metavar="NAME=IMAGE",
+    help="Use another base image, such as java=eclipse-temurin:17-jre. May be repeated.",
+)
+@click.option(
+    "--version",
+    "versions",
+    multiple=True,
+    metavar="NAME=RELEASE",
+    help="Build another release than the usual one, such as etcd=3.5.21. May be repeated.",
+)
+@click.option("--rebuild", "--anew", "rebuild", is_flag=True, help="Build everything, also what is up to date.")
+def _build(names: tuple[str, ...], base: tuple[str, ...], versions: tuple[str, ...], rebuild: bool) -> int:
+    """Build the images NAMES, or all of them, where they are missing or out of date."""
+    return build(names, base=pairs(base, "--base"), versions=pairs(versions, "--version"), rebuild=rebuild)
 
 
-@command.command("list")
+@command.command("list", cls=Documented, examples=EXAMPLES[:1])
 def _list() -> int:
-    """Every image, built or not: is it up to date, how large, how old, on which base."""
+    """List every image: whether it is built and up to date, its size, age and base."""
     return list_images()
 
 
-@command.command("context")
+@command.command("context", cls=Documented, examples=EXAMPLES[2:])
 @click.argument("name")
 @click.argument("folder", type=PathValue())
-@click.option("--version", default="", help="Not the pinned one.")
-@click.option("--base", default="", metavar="IMAGE", help="An official base.")
+@click.option("--version", default="", metavar="RELEASE", help="Another release than the usual one.")
+@click.option("--base", default="", metavar="IMAGE", help="Another base image.")
 def _context(name: str, folder: Path, version: str, base: str) -> int:
-    """Prepare in FOLDER what image NAME is built from, and say the `docker build` command that does it by hand."""
+    """Fill FOLDER with what image NAME is built from, and print the `docker build` command for it."""
     return context(name, folder, version=version, base=base)

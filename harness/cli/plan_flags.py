@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -14,74 +14,127 @@ from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.plan import Plan, read_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import workload_options
+from fencepost.harness.runtime.provider import Links
 from fencepost.harness.systems.contract import server_settings as settings
+
+#: Flags of `fencepost run` by what they decide.
+RUN_GROUPS: Final = {
+    "What is tested": ("system", "version", "workload", "nodes", "runtime", "image", "links", "limited_data"),
+    "What goes wrong": ("nemesis", "schedule", "quorum", "quiet"),
+    "How long it takes": ("time_limit", "watch", "op_timeout", "deadline"),
+    "Details of workload, system and verdict": (
+        "reads",
+        "fencing",
+        "option",
+        "system_option",
+        "settings",
+        "require",
+    ),
+    "The run and its results": ("seed", "times", "results", "keep_data", "as_json"),
+}
 
 
 def plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The flags of a plan, as a decorator of a command."""
+    """Add the flags of a plan to a command."""
     flags = [
-        click.option("--system", help=f"What is tested: {', '.join(registry.SYSTEMS)}."),
-        click.option("--version", help="A known version, or the path of another binary or folder of jars."),
-        click.option("--workload", help=f"What is asked: {', '.join(registry.WORKLOADS)}."),
+        click.option("--system", metavar="NAME", help=f"The system to test: {', '.join(registry.SYSTEMS)}."),
+        click.option(
+            "--version",
+            metavar="RELEASE|PATH",
+            help="A release (`fencepost list systems NAME` has them), or the path of your own build. Default: the "
+            "system's usual release.",
+        ),
+        click.option("--workload", metavar="NAME", help=f"What clients do: {', '.join(registry.WORKLOADS)}."),
+        click.option("--nodes", type=int, help="Number of nodes; most systems take 3 or 5. Default 3."),
+        click.option(
+            "--runtime", metavar="NAME", help=f"Where the nodes live: {', '.join(registry.RUNTIMES)}. Default lab."
+        ),
+        click.option("--image", metavar="IMAGE", help="With --runtime containers: your own image of the server."),
+        click.option(
+            "--links",
+            metavar="WAY",
+            help=f"With --runtime containers: how links are cut: {', '.join(Links)}. Default auto.",
+        ),
+        click.option(
+            "--limited-data/--no-limited-data",
+            default=None,
+            help="With --runtime containers: limit the size of data directories. Default: no.",
+        ),
         click.option(
             "--nemesis",
-            help="FAULT[:TARGET][:key=value]... By commas they take turns, + joins workers that act at the same time; "
-            "all for a mixture of everything available, none for no faults. There is no default.",
+            metavar="FAULTS",
+            help="FAULT[:TARGET][:OPTION=VALUE]...; `A,B` take turns, `A+B` act at the same time, `all` is a mixture, "
+            "`none` is no fault. `fencepost list faults` explains each. There is no default.",
         ),
         click.option(
             "--schedule",
             type=PathValue(),
-            help="A schedule.jsonl, in place of --nemesis: replay these faults at these times; no random choice.",
+            help="Instead of --nemesis: a run's schedule.jsonl, whose faults are repeated at their times.",
         ),
-        click.option(
-            "--quorum", help="any, or keep: skip faults that would stop the cluster from having a quorum. Default any."
-        ),
-        click.option("--runtime", help="Where the nodes live: lab, containers. Default lab."),
-        click.option("--image", help="containers: a server image of your own, in place of ours."),
-        click.option("--links", help="containers: how links are enforced: auto, rules, sidecar, toxiproxy."),
-        click.option(
-            "--limited-data/--no-limited-data", default=None, help="containers: a hard size limit on data directories."
-        ),
-        click.option(
-            "--nodes", type=int, help="How many nodes; `fencepost list systems` says how many each takes. Default 3."
-        ),
+        click.option("--quorum", metavar="any|keep", help="keep: skip faults that would leave no quorum. Default any."),
+        click.option("--quiet", metavar="DURATION", help="Time without a fault between two faults. Default 4s."),
         click.option(
             "--time-limit",
-            help="Length of the main phase: no new operation starts after it; those in flight may finish. Default 30s.",
+            metavar="DURATION",
+            help="Length of the main phase, at least 100ms; operations in flight may end later. Default 30s.",
         ),
-        click.option("--quiet", help="Time without a fault between two faults. Default 4s."),
         click.option(
-            "--watch", help="How long nodes are observed after the last fault ended. Default: as the system needs."
+            "--watch",
+            metavar="DURATION",
+            help="How long nodes are observed after the last fault ended. Default: what the system needs.",
         ),
-        click.option("--op-timeout", help="Client time-out per operation. Default 12s."),
         click.option(
-            "--seed", type=click.IntRange(0), help="Every random choice derives from it; drawn when it is not given."
+            "--op-timeout", metavar="DURATION", help="How long a client waits for one operation. Default 12s."
         ),
-        click.option("--require", multiple=True, help="A guarantee whose violation makes the run invalid."),
-        click.option("--deadline", help="For the whole command, verdict and report included."),
-        click.option("--keep-data/--no-keep-data", default=None, help="Keep the nodes' data though the run is valid."),
-        click.option("--reads", help="register: how it reads; `fencepost list systems` has the modes of each."),
-        click.option("--fencing", help="lock: on, off."),
+        click.option(
+            "--deadline",
+            metavar="DURATION",
+            help="Limit for the whole command, report included; at least 15s. Default: none.",
+        ),
+        click.option(
+            "--reads",
+            metavar="MODE",
+            help="How clients read, such as strong or sync; `fencepost list systems NAME` has the modes.",
+        ),
+        click.option("--fencing", metavar="on|off", help="Workload lock: whether writes carry a fencing token."),
         click.option(
             "-o",
             "--option",
             multiple=True,
             metavar="NAME=VALUE",
-            help="A workload's option: `fencepost list workloads`.",
+            help="An option of the workload; `fencepost list workloads NAME` has them. May be repeated.",
         ),
         click.option(
             "-O",
             "--system-option",
             multiple=True,
             metavar="NAME=VALUE",
-            help="A system's option: `fencepost list systems`.",
+            help="An option of the system; `fencepost list systems NAME` has them. May be repeated.",
         ),
         click.option(
             "--set",
             "settings",
             multiple=True,
             metavar="SYSTEM.KEY=VALUE",
-            help="A setting of the server itself, by its own name for it: etcd.snapshot-count=100.",
+            help="A setting of the server, by its own name: etcd.snapshot-count=100. May be repeated.",
+        ),
+        click.option(
+            "--require",
+            multiple=True,
+            metavar="GUARANTEE",
+            help="A guarantee that must hold for the run to be valid, beside those that the system promises. May be "
+            "repeated.",
+        ),
+        click.option(
+            "--seed",
+            type=click.IntRange(0),
+            metavar="NUMBER",
+            help="Number that every random choice derives from; drawn if left out.",
+        ),
+        click.option(
+            "--keep-data/--no-keep-data",
+            default=None,
+            help="Keep the nodes' data even if the run is valid. Default: only if it is not.",
         ),
     ]
     for flag in reversed(flags):

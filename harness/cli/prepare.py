@@ -1,22 +1,33 @@
-"""The start-up archives of the Java programs: made once per user, during set-up, or when first missed."""
+"""The start-up archives of the Java programs: made once per user, at set-up or when one is first missing."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import click
 
-from fencepost.harness.base.errors import FencepostError
+from fencepost.harness.base.errors import FencepostError, unknown_choice
+from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.plugins import registry
 from fencepost.harness.systems.contract.servers import StartsFromArchive
 
 
-def prepare_archives() -> int:
-    """Make what is missing; a machine that cannot still works, only slower, so this never fails set-up."""
+def prepare_archives(programs: Sequence[str] = ()) -> int:
+    """Make the missing archives of these programs, of all without a choice; raises UsageError for an unknown one.
+
+    A machine that cannot make one works without it, only slower, so the exit code is 0 all the same.
+    """
+    from fencepost.harness.runtime.artifacts import java
+
     makers = _makers()
+    for program in programs:
+        if program not in makers:
+            raise unknown_choice("program", program, makers)
+    # The machine may have been busy when an earlier attempt failed.
+    java.forget_failures()
     for name, path in archives().items():
-        if path is not None:
+        if path is not None or (programs and name not in programs):
             continue
         sys.stderr.write(f"making the start-up archive of {name}, once\n")
         try:
@@ -26,6 +37,8 @@ def prepare_archives() -> int:
             sys.stderr.write(f"warning: {error.message}\n")
         if made is None:
             sys.stderr.write(f"warning: no start-up archive of {name}; its starts stay slow\n")
+    for reason in java.failures():
+        sys.stderr.write(f"warning: {reason}; it is tried again after an hour, or by the next `fencepost prepare`\n")
     return 0
 
 
@@ -34,7 +47,7 @@ def archives() -> dict[str, Path | None]:
     from fencepost.harness.warehouse import spark_session
 
     systems = {name: system.startup_archive() for name, system in _systems().items()}
-    return {**systems, "Spark": spark_session.prepared_archive()}
+    return {**systems, "spark": spark_session.prepared_archive()}
 
 
 def _makers() -> dict[str, Callable[[], Path | None]]:
@@ -43,7 +56,7 @@ def _makers() -> dict[str, Callable[[], Path | None]]:
 
     return {
         **{name: partial(_made, name) for name in _systems()},
-        "Spark": lambda: spark_session.prepare_archive(exercise),
+        "spark": lambda: spark_session.prepare_archive(exercise),
     }
 
 
@@ -60,7 +73,19 @@ def _made(name: str) -> Path | None:
     return Path(archive) if archive else None
 
 
-@click.command("prepare", hidden=True)
-def command() -> int:
-    """Set-up's last step: make the start-up archives of the two Java programs, once for this user."""
-    return prepare_archives()
+EXAMPLES = (
+    Example("fencepost prepare", "Make every archive that is missing, once for this user"),
+    Example("fencepost prepare spark", "Make that of Spark only"),
+    Example("fencepost prepare zookeeper spark", "Make those of both, named one by one"),
+)
+
+
+@click.command("prepare", cls=Documented, examples=EXAMPLES)
+@click.argument("programs", metavar="[PROGRAM]...", nargs=-1)
+def command(programs: tuple[str, ...]) -> int:
+    """Make archives from which Java programs start faster.
+
+    PROGRAM is zookeeper or spark; without one, both are made. `make setup` calls it last. Without these archives both
+    programs work, but start more slowly; so the command exits 0 even when an archive could not be made.
+    """
+    return prepare_archives(programs)

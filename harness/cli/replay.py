@@ -1,4 +1,4 @@
-"""`fencepost replay`: what is parsed, carried out and said."""
+"""`fencepost replay`: its flags, the runs, and the counts that it prints."""
 
 import json
 import sys
@@ -10,20 +10,27 @@ from typing import TYPE_CHECKING
 import click
 
 from fencepost.harness.base.errors import ExitCode, HarnessError
-from fencepost.harness.campaigns.replay import wilson
 from fencepost.harness.campaigns.replay.recorded import choose, read_recorded
 from fencepost.harness.campaigns.replay.replaying import DOCUMENT, Replay
 from fencepost.harness.campaigns.replay.replaying import replay as carry_out
-from fencepost.harness.campaigns.replay.tries import Carry, Try
+from fencepost.harness.campaigns.replay.tries import Carrier, Carry, Try
+from fencepost.harness.cli.output.help import Documented, Example
+from fencepost.harness.cli.output.outcome import gravest
 from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.session import Session
+from fencepost.harness.findings.rate import Rate
 from fencepost.harness.plan.checked_plan import CheckedPlan
-from fencepost.harness.verdict import Validity, merge
+from fencepost.harness.verdict import Validity
 
 if TYPE_CHECKING:
     from fencepost.harness.run.conclude import Result
 
+EXAMPLES = (
+    Example("fencepost replay RUN", "Ten runs with the faults of RUN"),
+    Example("fencepost replay RUN --times 50 --until-invalid", "Up to 50 runs, until one is invalid"),
+    Example("fencepost replay RUN --times 20 --json", "The counts as JSON, for a script"),
+)
 _CODES = {
     Validity.VALID: ExitCode.VALID,
     Validity.INVALID: ExitCode.INVALID,
@@ -39,17 +46,18 @@ def replay(
     until_invalid: bool,
     fingerprint: str | None,
     as_json: bool,
-    carry: Carry,
-    stopped: Callable[[], bool],
+    carrier: Carrier,
 ) -> int:
-    """As for several runs: a proven violation wins; 255 when the harness failed in every one."""
+    """Replay a run and print the counts.
+
+    Returns:
+        1 with a proven violation, else 255 when checkers contradict each other or no run was judged, else 2 or 0.
+    """
     recorded = read_recorded(run)
     wanted = choose(recorded, fingerprint)
     _err(f"replaying {recorded.name}: {len(recorded.rows)} faults, seed {recorded.plan.seed}")
     _err(f"fingerprint: {wanted}" if wanted else "the run shows no violation: verdicts are counted alone")
-    done = carry_out(
-        recorded, wanted, results, times=times, until_invalid=until_invalid, carry=carry, stopped=stopped, say=_err
-    )
+    done = carry_out(recorded, wanted, results, times=times, until_invalid=until_invalid, carrier=carrier)
     if as_json:
         sys.stdout.write(json.dumps(done.document(), indent=2) + "\n")
     else:
@@ -61,20 +69,32 @@ def replay(
 def _say(done: Replay) -> None:
     counted = done.counted
     if done.fingerprint:
-        click.echo(f"the same fingerprint in {wilson.in_words(done.shows, len(counted))}")
+        click.echo(f"the same fingerprint in {Rate(done.shows, len(counted))}")
     verdicts = [made.validity for made in counted]
-    said = ", ".join(f"{verdicts.count(name)} {name}" for name in dict.fromkeys(verdicts))
+    parts = ", ".join(f"{verdicts.count(name)} {name}" for name in dict.fromkeys(verdicts))
     left_out = len(done.tries) - len(counted)
-    click.echo(f"{len(counted)} runs: {said or 'none'}" + (f"; {left_out} not counted" if left_out else ""))
+    click.echo(f"{len(counted)} runs: {parts or 'none'}" + (f"; {left_out} not counted" if left_out else ""))
+    contradictions = [made.folder for made in done.tries if made.contradiction]
+    if contradictions:
+        click.echo(f"checkers contradict each other, a defect of fencepost, in: {', '.join(contradictions)}")
 
 
 def _exit_code(done: Replay) -> int:
     # A run that was stopped by hand is no try, but what it proved is proven.
-    judged = [Validity(made.validity) for made in done.tries if made.validity]
-    return int(_CODES[merge(judged)] if judged else ExitCode.INTERNAL)
+    codes = [
+        ExitCode.INTERNAL if made.contradiction else _CODES[Validity(made.validity)]
+        for made in done.tries
+        if made.validity
+    ]
+    return int(gravest(codes) if codes else ExitCode.INTERNAL)
 
 
-def carrier(execute: "Callable[[CheckedPlan, Path], Result]", stopped: Callable[[], bool]) -> Carry:
+def carrier_of(session: Session) -> Carrier:
+    """Carry out tries as `fencepost run` does, and tell progress on standard error."""
+    return Carrier(carry=carry_by(session.execute, session.stopped), stopped=session.stopped, say=_err)
+
+
+def carry_by(execute: "Callable[[CheckedPlan, Path], Result]", stopped: Callable[[], bool]) -> Carry:
     """Runs as `fencepost run` makes them, as tries."""
 
     def carry(checked: CheckedPlan, folder: Path) -> Try:
@@ -91,6 +111,7 @@ def carrier(execute: "Callable[[CheckedPlan, Path], Result]", stopped: Callable[
             fingerprints=tuple(dict.fromkeys(prints)),
             seconds=round(seconds, 1),
             why="stopped by hand" if stopped() else None,
+            contradiction=result.judgement.exit_code is ExitCode.INTERNAL,
         )
 
     return carry
@@ -101,17 +122,31 @@ def _err(text: str) -> None:
     sys.stderr.flush()
 
 
-@click.command("replay")
+@click.command("replay", cls=Documented, examples=EXAMPLES)
 @click.argument("run", type=PathValue())
-@click.option("--times", type=click.IntRange(1), default=10, show_default=True, help="So many runs.")
-@click.option("--until-invalid", is_flag=True, help="End with the first run that is invalid.")
-@click.option("--fingerprint", help="Count by this one of the run's fingerprints; default the first that decides.")
-@click.option("--results", type=PathValue(), default=Path("results"), help="Where runs are kept.")
-@click.option("--json", "as_json", is_flag=True, help="Print replay.json on stdout instead of words.")
+@click.option(
+    "--times",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    metavar="NUMBER",
+    help="Number of runs.",
+)
+@click.option("--until-invalid", is_flag=True, help="Stop after the first run that is invalid.")
+@click.option(
+    "--fingerprint",
+    metavar="TEXT",
+    help="Count this violation; verdict.json has the fingerprints. Default: the first that decided the verdict.",
+)
+@click.option("--results", type=PathValue(), default=Path("results"), show_default=True, help="Folder for the runs.")
+@click.option("--json", "as_json", is_flag=True, help="Print replay.json on standard output instead of text.")
 def command(run: Path, times: int, until_invalid: bool, fingerprint: str | None, results: Path, as_json: bool) -> int:
-    """Carry out the recorded schedule of RUN again, with the same plan, and count how often the same shows.
+    """Run recorded faults again and count how often it breaks.
 
-    Targets that are roles are resolved again. Exits as several runs do: 1 when any of them is invalid.
+    RUN is the folder of a run. Its plan runs on new clusters with the same faults at the same times; a target such as
+    `leader` means whoever leads then. Every run is kept.
+
+    Exits 1 when any run is invalid, 255 when checkers contradict each other, 2 when any is unknown, else 0.
     """
     with Session() as session:
         return replay(
@@ -121,6 +156,5 @@ def command(run: Path, times: int, until_invalid: bool, fingerprint: str | None,
             until_invalid=until_invalid,
             fingerprint=fingerprint,
             as_json=as_json,
-            carry=carrier(session.execute, session.stopped),
-            stopped=session.stopped,
+            carrier=carrier_of(session),
         )

@@ -6,16 +6,29 @@ import click
 
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.cli.check.run import judge_again
+from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.report.documents.events import event_lines
 from fencepost.harness.results import run_folder as store
 
+EXAMPLES = (
+    Example("fencepost report RUN", "Write RUN/report.html again"),
+    Example("fencepost report RUN --events 7,9-12", "Print the rows that a figure of the report names"),
+    Example("fencepost report RUN --events all", "Print the whole history as JSON lines"),
+)
 
-@click.command("report")
-@click.argument("folder", type=PathValue())
-@click.option("--events", help="Print these rows of the history as JSON lines, and nothing else: all, or 7,9-12.")
+
+@click.command("report", cls=Documented, examples=EXAMPLES)
+@click.argument("folder", metavar="RUN", type=PathValue())
+@click.option(
+    "--events", metavar="ROWS", help="Only print these rows of the history as JSON lines: all, or such as 7,9-12."
+)
 def command(folder: Path, events: str | None) -> int:
-    """Make the report of a stored run again; exits 0 when it was made, whatever the verdict."""
+    """Write the report of a stored run again.
+
+    RUN is the folder of a run, or a folder of runs: then the newest one. Verdict and JUnit file are written again too.
+    Exits 0 once the report is written, whatever the verdict is.
+    """
     if events is not None:
         for line in event_lines(store.find_run_folder(folder), events):
             click.echo(line)

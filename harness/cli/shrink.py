@@ -1,23 +1,34 @@
-"""`fencepost shrink`: what is parsed, carried out and said."""
+"""`fencepost shrink`: its flags, the search, and the outcome that it prints."""
 
+import math
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import ExitCode, UsageError
-from fencepost.harness.campaigns.replay import wilson
 from fencepost.harness.campaigns.replay.recorded import choose, read_recorded
 from fencepost.harness.campaigns.replay.reductions import dropped
-from fencepost.harness.campaigns.replay.shrinking import CONFIRMATIONS, DOCUMENT, SMALLER, Shrinking, Shrunk
-from fencepost.harness.campaigns.replay.tries import Carry
+from fencepost.harness.campaigns.replay.shrink_state import DOCUMENT, SMALLER, Shrunk
+from fencepost.harness.campaigns.replay.shrinking import CONFIRMATIONS, CONFIRMATIONS_MIN, Shrinking
+from fencepost.harness.campaigns.replay.tries import Carrier
+from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.session import Session
-from fencepost.harness.cli.replay import carrier
+from fencepost.harness.cli.replay import carrier_of
+from fencepost.harness.findings.rate import Rate
+
+EXAMPLES = (
+    Example("fencepost shrink RUN", "Search for half an hour, then confirm by 10 new runs"),
+    Example("fencepost shrink RUN --budget 3m --confirm 3", "A quick answer: less is tried, and confirmed less surely"),
+    Example("fencepost shrink RUN --budget 4h", "Over night; the same command continues an earlier search"),
+)
+
+
+#: A baseline of two tries, and two smaller plans of which one shows at once and the other does not.
+_SHORT_SEARCH_TRIES = 8
 
 
 def shrink(
@@ -27,15 +38,17 @@ def shrink(
     budget: str,
     confirmations: int,
     fingerprint: str | None,
-    carry: Carry,
-    stopped: Callable[[], bool],
+    carrier: Carrier,
 ) -> int:
-    """0 when a smaller plan is confirmed or there is provably nothing to leave out, 2 when that stays open."""
+    """Shrink a run and print what is left: 0 when that is confirmed or nothing can be left out, else 2."""
     budget_s = parse_duration_ns(budget, what="--budget") / 1e9
     if not budget_s:
         raise UsageError(f"--budget {budget} leaves no time for a try", hint="give 30m, or at least some minutes")
-    if confirmations < CONFIRMATIONS:
-        raise UsageError(f"--confirm {confirmations}: at least {CONFIRMATIONS} fresh runs tell something")
+    if confirmations < CONFIRMATIONS_MIN:
+        raise UsageError(
+            f"--confirm {confirmations}: fewer than {CONFIRMATIONS_MIN} new runs confirm nothing",
+            hint=f"give {CONFIRMATIONS_MIN} or more; the default is {CONFIRMATIONS}",
+        )
     recorded = read_recorded(run)
     wanted = choose(recorded, fingerprint)
     if wanted is None:
@@ -50,10 +63,7 @@ def shrink(
         wanted,
         results,
         budget_s=budget_s,
-        carry=carry,
-        clock_s=time.monotonic,
-        stopped=stopped,
-        say=_err,
+        carrier=carrier,
         confirmations=confirmations,
     )
     _err(f"tries are kept in {shorten(str(search.folder))}; stopped and called again this goes on")
@@ -65,7 +75,7 @@ def shrink(
 
 def say_shrunk(shrunk: Shrunk) -> None:
     if shrunk.baseline[1]:
-        click.echo(f"as it was, it shows in {wilson.in_words(*shrunk.baseline)}")
+        click.echo(f"as it was, it shows in {Rate(*shrunk.baseline)}")
     for line in dropped(shrunk.whole, shrunk.best):
         click.echo(f"  {line}")
     if shrunk.stopped:
@@ -77,12 +87,18 @@ def say_shrunk(shrunk: Shrunk) -> None:
     elif not shrunk.smaller:
         click.echo(
             f"the budget was spent before anything smaller showed: a try takes about {shrunk.per_try_s:.0f} s, and "
-            f"time for {shrunk.confirmations} is kept for the confirmation; "
-            "with a longer --budget the same command goes on"
+            f"{shrunk.confirmations} tries are reserved to confirm; run the same command with "
+            f"--budget {_enough_min(shrunk)}m or more"
+            + (f", or with --confirm {CONFIRMATIONS_MIN}" if shrunk.confirmations > CONFIRMATIONS_MIN else "")
         )
     if shrunk.smaller:
         _say_smaller(shrunk)
     click.echo(f"{shrunk.tries} tries, all kept: {shorten(str(shrunk.folder / DOCUMENT))}")
+
+
+def _enough_min(shrunk: Shrunk) -> int:
+    """Minutes for a short search and its confirmation."""
+    return math.ceil(shrunk.per_try_s * (_SHORT_SEARCH_TRIES + shrunk.confirmations) / 60)
 
 
 def _say_smaller(shrunk: Shrunk) -> None:
@@ -93,7 +109,7 @@ def _say_smaller(shrunk: Shrunk) -> None:
         click.echo("not confirmed yet by runs of its own")
     else:
         doubt = "" if shrunk.confirmed else " - NOT confirmed: much less often than as it was"
-        click.echo(f"in fresh runs it shows in {wilson.in_words(*shrunk.confirmation)}{doubt}")
+        click.echo(f"in fresh runs it shows in {Rate(*shrunk.confirmation)}{doubt}")
     click.echo(f"run it: fencepost run {shorten(str(shrunk.folder / SMALLER))}")
 
 
@@ -102,16 +118,38 @@ def _err(text: str) -> None:
     sys.stderr.flush()
 
 
-@click.command("shrink")
+@click.command("shrink", cls=Documented, examples=EXAMPLES)
 @click.argument("run", type=PathValue())
-@click.option("--budget", default="30m", show_default=True, help="For the search and its confirmation together.")
-@click.option("--confirm", "confirmations", default=10, show_default=True, help="Fresh runs of the smaller plan.")
-@click.option("--fingerprint", help="Keep this one of the run's fingerprints; default the first that decides.")
-@click.option("--results", type=PathValue(), default=Path("results"), help="Where tries are kept.")
+@click.option(
+    "--budget",
+    default="30m",
+    show_default=True,
+    metavar="DURATION",
+    help="Time for the search and its confirmation together.",
+)
+@click.option(
+    "--confirm",
+    "confirmations",
+    type=int,
+    default=CONFIRMATIONS,
+    show_default=True,
+    metavar="NUMBER",
+    help=f"New runs that confirm the smaller plan, at least {CONFIRMATIONS_MIN}.",
+)
+@click.option(
+    "--fingerprint",
+    metavar="TEXT",
+    help="Keep this violation; verdict.json has the fingerprints. Default: the first that decided the verdict.",
+)
+@click.option("--results", type=PathValue(), default=Path("results"), show_default=True, help="Folder for the tries.")
 def command(run: Path, budget: str, confirmations: int, fingerprint: str | None, results: Path) -> int:
-    """Cut time, leave out faults and load, narrow parameters, while RUN's violation still shows; then confirm.
+    """Find a smaller plan that still shows the violation.
 
-    If interrupted, run the same command again to continue. Exits 0 with a confirmed plan, else 2.
+    RUN is the folder of an invalid run. Shrinking cuts its time, leaves out faults, lowers the load and narrows the
+    options of faults, while the violation still shows; new runs then confirm the result. It writes smaller.toml, which
+    `fencepost run` takes. If interrupted, run the same command again to continue.
+
+    Exits 0 with a confirmed plan or when nothing can be left out, else 2.
     """
     with Session() as session:
         return shrink(
@@ -120,6 +158,5 @@ def command(run: Path, budget: str, confirmations: int, fingerprint: str | None,
             budget=budget,
             confirmations=confirmations,
             fingerprint=fingerprint,
-            carry=carrier(session.execute, session.stopped),
-            stopped=session.stopped,
+            carrier=carrier_of(session),
         )

@@ -1,105 +1,255 @@
-"""`fencepost warehouse`: many stored runs as one set of tables, judged again through Spark, and asked in SQL."""
+"""`fencepost warehouse`: the facts and verdicts of all runs as tables, kept and queried through Spark."""
 
+import datetime
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.base.errors import ExitCode, unknown_choice
+from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example
 from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.progress import shorten
+from fencepost.harness.cli.output.wrapping import wrapped
+from fencepost.harness.verdict.opening import times
 
 if TYPE_CHECKING:
-    from fencepost.harness.warehouse.build import Warehouse
+    from fencepost.harness.warehouse.adding import Added
+    from fencepost.harness.warehouse.warehouse import Warehouse
 
 _MASTER = click.option(
-    "--spark-master", default="local[*]", show_default=True, help="A Spark master whose executors reach the runs."
+    "--spark-master", default="local[*]", show_default=True, help="A Spark master whose executors can read the runs."
+)
+_ROOT = click.option(
+    "--warehouse",
+    "root",
+    default="results/warehouse",
+    show_default=True,
+    help="Where the tables are: a folder, or a URI that Spark can write (s3:, gs:, hdfs:).",
 )
 
+_ADD: Final = (
+    Example("fencepost warehouse add results", "Add what is new below results/"),
+    Example("fencepost warehouse add results --warehouse s3a://team/fencepost", "Keep the tables for a whole team"),
+    Example("fencepost warehouse add results --spark-master spark://spark:7077", "Let a Spark cluster do the work"),
+)
+_BUILD: Final = (
+    Example("fencepost warehouse build results", "Judge every run below results/ again, by today's checkers"),
+    Example("fencepost warehouse build results --out /tmp/warehouse", "Keep the tables elsewhere"),
+    Example("fencepost warehouse build results --spark-master local[8]", "Use eight threads of this machine"),
+)
+_SHOW: Final = (
+    Example("fencepost warehouse show", "See what the warehouse holds"),
+    Example("fencepost warehouse show run", "See its first 20 runs"),
+    Example("fencepost warehouse show zombie_episodes --rows 100", "See 100 superseded leaders that went on"),
+)
+_QUERY: Final = (
+    Example(
+        'fencepost warehouse query "select system, version, runs, acted from zombie_episodes_by_version"',
+        "In which releases a superseded leader acted",
+    ),
+    Example(
+        "fencepost warehouse query \"select folder, headline from run where outcome = 'invalid'\"", "Every invalid run"
+    ),
+    Example(
+        'fencepost warehouse query "select anomaly, sum(count) from anomalies group by anomaly"',
+        "How often each anomaly showed",
+    ),
+)
+_PAGES: Final = (
+    Example("fencepost warehouse pages", "Make the pages over all nights: open results/pages/index.html"),
+    Example(
+        "fencepost warehouse pages --known docs/how-to/known-issues.toml", "Say which findings somebody has taken on"
+    ),
+    Example("fencepost warehouse pages --nights 30", "Show the last 30 nights as squares"),
+)
+EXAMPLES = (_ADD[0], _QUERY[0], _PAGES[0])
+#: Columns before the second line of a wrapped text.
+_HANGING: Final = 6
+#: Rows of a history that an episode names; of more, the first two and their number.
+_ROWS_SHOWN: Final = 3
+#: Rows that `show TABLE` prints unless asked for more.
+_ROWS: Final = 20
 
-@click.group("warehouse")
+
+@click.group("warehouse", cls=DocumentedGroup, examples=EXAMPLES)
 def command() -> None:
-    """Judge any number of stored runs again through Spark, and ask all of them together.
+    """Keep the verdicts of all runs as tables, and query them.
 
-    \b
-    fencepost warehouse build results
-    fencepost warehouse query "select system, version, runs, acted from zombie_episodes_by_version"
+    `add` brings new runs and nights in, `build` judges all runs again, `show` and `query` answer questions, `pages`
+    makes the pages over all nights.
     """
 
 
-@command.command("build")
-@click.argument("results", type=PathValue(exists=True, file_okay=False))
-@click.option("--out", type=PathValue(), help="Where it is made. Default: RESULTS/warehouse.")
+@command.command("add", cls=Documented, examples=_ADD)
+@click.argument("paths", type=PathValue(exists=True, file_okay=False), nargs=-1, required=True)
+@_ROOT
 @_MASTER
-def build_command(results: Path, out: Path | None, spark_master: str) -> int:
-    """Derive facts and verdicts of every run below RESULTS again, and from them what spans runs.
+def add_command(paths: tuple[Path, ...], root: str, spark_master: str) -> int:
+    """Add the runs and nights below PATHS to the warehouse.
 
-    Prints every episode of a superseded leader that went on, and every verdict that reads otherwise than before, and
-    writes the page RESULTS/index.html.
+    Runs that it holds already are left as they are: adding twice changes nothing. Several may add at the same time.
     """
-    from fencepost.harness.warehouse.build import build, run_folders
+    from fencepost.harness.warehouse.adding import add
+    from fencepost.harness.warehouse.spark_session import SparkHandle
+    from fencepost.harness.warehouse.warehouse import Warehouse
+
+    with SparkHandle(spark_master) as handle:
+        done = add(handle.session(), paths, absolute(root))
+        if done.failed:
+            warehouse = Warehouse(handle.session(), absolute(root))
+            _say_all("runs that could not be judged", (_failure_line(row) for row in warehouse.failures()))
+    click.echo(
+        f"{done.runs} runs and {done.nights} nights added; {done.known} runs were there already; "
+        f"{done.failed} could not be judged; tables in {shorten(absolute(root))}"
+    )
+    return int(ExitCode.VALID)
+
+
+@command.command("build", cls=Documented, examples=_BUILD)
+@click.argument("results", type=PathValue(exists=True, file_okay=False))
+@click.option("--warehouse", "--out", "root", help="Where the tables go. Default: RESULTS/warehouse.")
+@_MASTER
+def build_command(results: Path, root: str | None, spark_master: str) -> int:
+    """Judge every run below RESULTS again, and make a new warehouse of all of them.
+
+    Prints every superseded leader that went on and every verdict that changed, and writes the page RESULTS/index.html.
+    """
+    from fencepost.harness.warehouse.adding import build
     from fencepost.harness.warehouse.index import write_index
     from fencepost.harness.warehouse.spark_session import SparkHandle
+    from fencepost.harness.warehouse.warehouse import Warehouse
 
-    folders = run_folders(results)
+    target = absolute(root or str(results / "warehouse"))
     with SparkHandle(spark_master) as handle:
-        target = (out or results / "warehouse").absolute()
-        warehouse = build(handle.session(), folders, target)
+        done = build(handle.session(), [results], target)
+        warehouse = Warehouse(handle.session(), target)
         write_index(warehouse, results / "index.html")
-        say_warehouse(warehouse, len(folders))
+        say_warehouse(warehouse, done)
         click.echo(f"index: {shorten(str((results / 'index.html').absolute()))}")
     return int(ExitCode.VALID)
 
 
-@command.command("query")
-@click.argument("sql")
-@click.option(
-    "--warehouse",
-    "path",
-    type=PathValue(),
-    default=Path("results/warehouse"),
-    show_default=True,
-    help="What `warehouse build` made.",
-)
+@command.command("show", cls=Documented, examples=_SHOW)
+@click.argument("table", required=False)
+@click.option("--rows", type=click.IntRange(1), default=_ROWS, show_default=True, help="Rows to print of TABLE.")
+@_ROOT
 @_MASTER
-def query_command(sql: str, path: Path, spark_master: str) -> int:
-    """Print the answer to a query over the tables of a warehouse (docs/facts-tables.md names them)."""
+def show_command(table: str | None, rows: int, root: str, spark_master: str) -> int:
+    """Print what the warehouse holds, or the first rows of TABLE."""
+    from fencepost.harness.warehouse.store import open_store
+    from fencepost.harness.warehouse.warehouse import NAMES, STORED
+
+    if table is not None:
+        if table not in NAMES:
+            raise unknown_choice("table", table, NAMES)
+        return _print(f"select * from {table} limit {rows}", root, spark_master)
+    adds = open_store(absolute(root)).adds()
+    runs = {run for one in adds for run in one.runs}
+    nights = {part.night for one in adds for part in one.parts} | {part.night for one in adds for part in one.nights}
+    click.echo(f"{len(runs)} runs of {len(nights)} nights in {len(adds)} adds: {shorten(absolute(root))}")
+    width = max(map(len, NAMES))
+    for name in NAMES:
+        about = f"one row: {STORED[name].row}" if name in STORED else "computed from the others"
+        click.echo(f"  {name:<{width}}  {about}")
+    return int(ExitCode.VALID)
+
+
+@command.command("query", cls=Documented, examples=_QUERY)
+@click.argument("sql")
+@_ROOT
+@_MASTER
+def query_command(sql: str, root: str, spark_master: str) -> int:
+    """Print the answer to a query over the tables of a warehouse (docs/reference/facts-tables.md names them)."""
+    return _print(sql, root, spark_master)
+
+
+@command.command("pages", cls=Documented, examples=_PAGES)
+@_ROOT
+@click.option("--out", type=PathValue(), default=Path("results/pages"), show_default=True, help="Folder for the pages.")
+@click.option(
+    "--known", type=PathValue(dir_okay=False), help="A file of known issues, such as docs/how-to/known-issues.toml."
+)
+@click.option("--nights", type=click.IntRange(1), default=14, show_default=True, help="Nights that stand as squares.")
+@_MASTER
+def pages_command(root: str, out: Path, known: Path | None, nights: int, spark_master: str) -> int:
+    """Make the pages over all nights: Tonight, the matrix, every finding, and trends.
+
+    They are files that need no server and no network. A finding that an issue of --known covers is `known`.
+    """
+    from fencepost.harness.campaigns.night.known_issues import read_known_issues
+    from fencepost.harness.pages.collect import overview
+    from fencepost.harness.pages.site import write_pages
+    from fencepost.harness.warehouse.spark_session import SparkHandle
+    from fencepost.harness.warehouse.store import open_store
+    from fencepost.harness.warehouse.warehouse import Warehouse
+
+    issues = () if known is None else read_known_issues(known)
+    open_store(absolute(root))
+    today = datetime.datetime.now(datetime.UTC).date()
+    with SparkHandle(spark_master) as handle:
+        warehouse = Warehouse(handle.session(), absolute(root))
+        written = write_pages(overview(warehouse, out, issues, shown=nights, today=today), out)
+    click.echo(f"{len(written)} pages: {shorten(str(written[0].absolute()))}")
+    return int(ExitCode.VALID)
+
+
+def _print(sql: str, root: str, spark_master: str) -> int:
     from fencepost.harness.warehouse.query import query
 
-    frame = query(path.absolute(), sql, spark_master=spark_master)
+    frame = query(absolute(root), sql, spark_master=spark_master)
     click.echo(frame.to_string(index=False) if len(frame) else "no rows")
     return int(ExitCode.VALID)
 
 
-def say_warehouse(warehouse: "Warehouse", runs: int) -> None:
-    """What was found: episodes, changed verdicts, runs that could not be judged."""
-    _say_all("superseded leaders that went on", (episode_line(row) for row in warehouse.episodes()))
+def absolute(root: str) -> str:
+    """The place of a warehouse as executors must name it: an absolute path, or the URI that it is."""
+    return root if "://" in root else str(Path(root).absolute())
+
+
+def say_warehouse(warehouse: "Warehouse", done: "Added") -> None:
+    """Print episodes, changed verdicts, and runs that could not be judged."""
+    _say_all("superseded leaders that went on", (line for row in warehouse.episodes() for line in episode_lines(row)))
     _say_all("verdicts that changed", (_change_line(row) for row in warehouse.changes()))
-    failures = [f"{shorten(row['folder'])}: {row['error']}" for row in warehouse.failures()]
-    if failures:
-        _say_all("runs that could not be judged", iter(failures))
-    click.echo(f"{runs - len(failures)} of {runs} runs judged again; tables in {shorten(str(warehouse.path))}")
+    if done.failed:
+        _say_all("runs that could not be judged", (_failure_line(row) for row in warehouse.failures()))
+    click.echo(f"{done.runs} of {done.runs + done.failed} runs judged again; tables in {shorten(warehouse.root)}")
 
 
-def episode_line(row: dict[str, Any]) -> str:
-    """One episode in a line: run, node, epoch, what it did, evidence."""
-    awake_ms = row["running_ns"] / 1e6
-    acts = f"acted {row['acted']} times ({', '.join(row['anomalies'])})" if row["acted"] else "did not act"
-    # What it answered when it may have followed its successor already, or refused for another reason.
-    rest = row["asked"] - row["served"] - row["fenced"] - row["unknown"]
-    claims = f"claimed it {row['claims']} times for {awake_ms:.0f} ms awake" if row["claims"] else "did not claim it"
-    return (
-        f"{row['system']} {row['version']}: {row['node']}, {row['subject']} of epoch {row['epoch']}, {claims} "
-        f"after epoch {row['superseded_by']} had begun; of {row['asked']} operations asked "
-        f"{row['served']} were served, {row['fenced']} fenced, {row['unknown']} left unknown, {rest} ended otherwise; "
-        f"{acts}; rows {_rows(row['evidence'])} of {shorten(row['folder'])} (run {row['run_id']})"
+def _failure_line(row: dict[str, Any]) -> str:
+    return f"{shorten(row['folder'])}: {row['error']}"
+
+
+def episode_lines(row: dict[str, Any]) -> Iterator[str]:
+    """One episode in two lines: who did what after which epoch, then the figures and the rows that show it."""
+    yield (
+        f"{row['system']} {row['version']}: {row['node']}, {row['subject']} of epoch {row['epoch']}, {_deed(row)} "
+        f"after epoch {row['superseded_by']} had begun"
     )
+    awake_ms = row["running_ns"] / 1e6
+    claims = f"claimed to lead {times(row['claims'])} ({awake_ms:.0f} ms awake); " if row["claims"] else ""
+    yield f"  {claims}{_operations(row)}; rows {_rows(row['evidence'])} of {shorten(row['folder'])}"
+
+
+def _deed(row: dict[str, Any]) -> str:
+    return f"acted {times(row['acted'])} ({', '.join(row['anomalies'])})" if row["acted"] else "did not act"
+
+
+def _operations(row: dict[str, Any]) -> str:
+    """How the operations ended that the superseded leader was sent; a zero is left out."""
+    if not row["asked"]:
+        return "sent no operation"
+    # It may have followed its successor already when it answered, or refused for another reason.
+    others = row["asked"] - row["served"] - row["fenced"] - row["unknown"]
+    ends = {"served": row["served"], "fenced": row["fenced"], "unknown": row["unknown"], "ended otherwise": others}
+    return f"{row['asked']} operations: {', '.join(f'{count} {name}' for name, count in ends.items() if count)}"
 
 
 def _rows(indexes: list[int]) -> str:
-    shown = ",".join(str(index) for index in indexes[:8])
-    return shown if len(indexes) <= 8 else f"{shown},... ({len(indexes)})"
+    if len(indexes) <= _ROWS_SHOWN:
+        return ", ".join(map(str, indexes))
+    return f"{indexes[0]}, {indexes[1]}, ... ({len(indexes)})"
 
 
 def _change_line(row: dict[str, Any]) -> str:
@@ -115,6 +265,6 @@ def _say_all(title: str, lines: Iterator[str]) -> None:
         if not some:
             click.echo(f"{title}:")
         some = True
-        click.echo(f"  {line}")
+        click.echo(wrapped(f"  {line}", hanging=_HANGING))
     if not some:
         click.echo(f"{title}: none")

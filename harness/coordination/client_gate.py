@@ -1,14 +1,14 @@
-"""Freezing a client worker together with its keep-alives, as a stopped process would be.
+"""Freezing a client worker together with its keep-alives, as if its process were stopped.
 
-All workers live in one process, so none can be stopped by itself. What a stopped process is to a server can be made
-all the same: from one moment on nothing leaves its connections and nothing is taken from them, while the kernel goes
-on acknowledging what arrives. So every connection that a worker opens goes through the worker's `Gate`: while it is
-shut, writes and closes are held back, reading is paused and what had been read is kept, and no new connection is
-dialled. A worker's own code may run on until it sends or waits for an answer, as if it had been stopped at that point;
-its operations' deadlines and its next operation wait (see `interpreter`).
+All workers live in one process, so none can be stopped alone. But a worker can be made to look stopped to a server:
+from one moment on nothing leaves its connections and nothing is read from them, while the kernel still acknowledges
+what arrives. So every connection that a worker opens goes through the worker's `Gate`. While the gate is shut, writes
+and closes are held back, reading is paused, data already read is kept, and no new connection is dialled. The worker's
+own code may run until it sends or waits for an answer, as if it had been stopped there. The deadlines of its operations
+and its next operation wait (see `interpreter`).
 
-The proof is the kernel's: the bytes that it has sent on each of these connections (TCP_INFO, without what it sent
-again), which nothing of ours can hide.
+The kernel gives the proof: the bytes that it has sent on each of these connections (TCP_INFO, without
+retransmissions), a count that this program cannot change.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _GATE: "Final[ContextVar[Gate | None]]" = ContextVar("gate", default=None)
 
 
 async def create_connection(factory: Callable[[], P], address: str, port: int) -> P:
-    """The loop's own, through the gate of the worker in whose task it is called, where there is one."""
+    """Open a connection, through the gate of the worker whose task this is, where it has one."""
     loop = asyncio.get_running_loop()
     gate = _GATE.get()
     if gate is None:
@@ -41,7 +41,7 @@ async def create_connection(factory: Callable[[], P], address: str, port: int) -
 
 
 class Gate:
-    """One worker's way to the network."""
+    """The one way from a worker to the network, open or shut."""
 
     def __init__(self) -> None:
         self._shut_by: set[int] = set()
@@ -54,11 +54,11 @@ class Gate:
         return bool(self._shut_by)
 
     def enter(self) -> None:
-        """From now on connections opened in this task and its children go through here."""
+        """Let the connections that this task and its children open from now on go through this gate."""
         _GATE.set(self)
 
     async def passed(self) -> None:
-        """Wait while it is shut."""
+        """Wait while the gate is shut."""
         while self._shut_by:
             await self._opened.wait()
 
@@ -69,7 +69,7 @@ class Gate:
             connection.pause_reading()
 
     def open(self, fault_id: int) -> None:
-        """Idempotent. What was held back leaves first, then what had come is taken."""
+        """Open the gate when no other fault holds it shut: first send what was held back, then read. Idempotent."""
         if fault_id not in self._shut_by:
             return
         self._shut_by.discard(fault_id)
@@ -80,7 +80,7 @@ class Gate:
             connection.release()
 
     def sent_bytes(self) -> dict[int, int]:
-        """By connection: what the kernel has sent of it so far. Raises OSError where the kernel does not tell."""
+        """The bytes that the kernel has sent so far, by connection. Raises OSError where the kernel has no count."""
         return {id(connection): connection.sent_bytes() for connection in self._connections if not connection.is_lost}
 
     @property
@@ -89,7 +89,7 @@ class Gate:
 
     @property
     def held_back(self) -> int:
-        """How many writes wait."""
+        """The number of writes that wait."""
         return sum(connection.held_back for connection in self._connections)
 
     def add(self, connection: "_GatedProtocol") -> None:
@@ -100,14 +100,14 @@ class Gate:
 
 
 class Freezer:
-    """`harness.faults.kind.Clients`: the gates of all workers."""
+    """The gates of all workers (`harness.faults.kind.Clients`)."""
 
     def __init__(self, workers: int) -> None:
         self.gates: Final = tuple(Gate() for _ in range(workers))
 
     async def freeze(self, worker: int, fault_id: int) -> None:
         self.gates[worker].shut(fault_id)
-        # What had been called before gets its turn now, and finds the gate shut.
+        # Code that was scheduled before gets its turn now, and finds the gate shut.
         for _ in range(3):
             await asyncio.sleep(0)
 
@@ -116,7 +116,7 @@ class Freezer:
 
     @property
     def connected(self) -> tuple[int, ...]:
-        """Workers that have a connection open."""
+        """The workers that have an open connection."""
         return tuple(number for number, gate in enumerate(self.gates) if gate.is_connected)
 
     def sent_bytes(self, worker: int) -> Mapping[int, int]:
@@ -127,7 +127,7 @@ class Freezer:
 
 
 class _GatedTransport(asyncio.Transport):
-    """What the client's protocol writes to; `outer` is the real one."""
+    """The transport that the client's protocol writes to; `outer` is the real one."""
 
     def __init__(self, outer: asyncio.Transport, gate: Gate) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ class _GatedTransport(asyncio.Transport):
             self._ending = ending
 
     def release(self) -> None:
-        """Send and end what was to be."""
+        """Send what was held back, then close if that was held back too."""
         held, self._held = self._held, []
         aborted = self._ending == self._outer.abort
         for data in held if not aborted else ():
@@ -215,7 +215,7 @@ class _GatedProtocol(asyncio.Protocol):
             self._held.append(self._eof)
         else:
             self._eof()
-        # Whether to close is decided there: nothing may be sent meanwhile, no FIN either.
+        # The inner protocol decides whether to close; until then nothing may be sent, not even a FIN.
         return True
 
     def _eof(self) -> None:
@@ -254,8 +254,8 @@ class _GatedProtocol(asyncio.Protocol):
 
     def sent_bytes(self) -> int:
         assert self._outer is not None
-        told = self._outer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
-        if len(told) < _SENT_AT + _SENT.size:
+        tcp_info = self._outer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+        if len(tcp_info) < _SENT_AT + _SENT.size:
             raise OSError("this kernel does not count the bytes sent on a connection (Linux 4.19 does)")
-        sent, again = _SENT.unpack_from(told, _SENT_AT)
+        sent, again = _SENT.unpack_from(tcp_info, _SENT_AT)
         return int(sent - again)

@@ -24,7 +24,7 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class Locks(KeyValue, Protocol):
-    """A lock bound to a lease (etcd) or session (ZooKeeper), which ends by time unless it is renewed."""
+    """A lock that is bound to a lease (etcd) or session (ZooKeeper), which ends by time unless it is renewed."""
 
     async def acquire(self, name: str) -> Held:
         """Take the lock in one attempt, without queueing; raises `Definite("held")` when another client holds it."""
@@ -38,11 +38,11 @@ class Locks(KeyValue, Protocol):
         ...
 
     async def release(self, name: str, held: Held) -> Reply:
-        """Give the lock back."""
+        """Release the lock."""
         ...
 
     async def guarded_write(self, key: str, value: bytes, name: str, held: Held) -> Reply:
-        """Write in one transaction that also checks that the lock is still held: the fenced write.
+        """Write in one transaction that also checks that the lock is still held (a fenced write).
 
         Raises `Definite("fenced")` when the lock was lost.
         """
@@ -50,7 +50,7 @@ class Locks(KeyValue, Protocol):
 
 
 class Leading(msgspec.Struct, frozen=True):
-    """Who leads according to one node: the token of the term that has not ended, None when nobody leads."""
+    """Who leads according to one node: the token of the present term; None when nobody leads."""
 
     token: int | None
     position: int | None = None
@@ -68,14 +68,14 @@ class Deeds(msgspec.Struct, frozen=True):
 class Elections(Session, Protocol):
     """Leader election with terms that last; `Held.token` is the term, and tokens grow.
 
-    Where a lock holds the term, its holder leads, and the token is the position of the grant in the store's order of
-    changes, as `Reply.position` is of an act: positions alone then tell whether the term had ended when the act took
-    effect. Elsewhere a grant has no position; then the order of the trail tells, and the order in time of requests and
-    answers. A campaign may supersede a leader that is alive.
+    Where a term is a lock, the holder leads, and the token is the position of the grant in the store's order of
+    changes. `Reply.position` is the position of an act in the same order, so positions alone show whether the term had
+    ended when the act took effect. Elsewhere a grant has no position; then the order of the trail shows it, together
+    with the times of requests and answers. A campaign may supersede a leader that is alive.
     """
 
     async def acquire(self, name: str) -> Held:
-        """Begin a term in one attempt; raises `Definite` when another term holds and cannot be superseded."""
+        """Begin a term in one attempt; raises `Definite` when another term lasts and cannot be superseded."""
         ...
 
     async def renew(self) -> Reply:
@@ -90,17 +90,17 @@ class Elections(Session, Protocol):
         ...
 
     async def leader(self, name: str, mode: ReadMode) -> Leading:
-        """Ask who leads, by one read of this mode."""
+        """Ask who leads, with one read of this mode."""
         ...
 
     async def act(self, trail: str, deed: str, name: str, held: Held, *, guarded: bool) -> Reply:
         """Append `deed` (an ASCII word without "/", used once) to the trail, which keeps every act.
 
-        With `guarded` the append and a check that the term has not ended are one transaction, which raises
-        `Definite("fenced")` when it has.
+        With `guarded` one transaction appends and checks that the term has not ended; it raises `Definite("fenced")`
+        when the term has ended.
         """
         ...
 
     async def deeds(self, trail: str, mode: ReadMode) -> Deeds:
-        """Read the whole trail by one read of this mode."""
+        """Read the whole trail, with one read of this mode."""
         ...

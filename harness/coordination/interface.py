@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Interface(StrEnum):
-    """One protocol of `harness.coordination` that a session may offer, by the word that `list` and messages show."""
+    """A protocol of `harness.coordination`; the value is the name that `list` and messages show."""
 
     STORAGE = "key-value"
     LOCKS = "locks"

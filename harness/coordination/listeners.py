@@ -1,4 +1,4 @@
-"""Data-change listeners (KIP-30): watches of keys, and the reports that they give."""
+"""Data-change listeners (KIP-30): watches of keys, and what they report."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -11,10 +11,10 @@ from fencepost.harness.coordination.storage import Reply
 
 
 class WatchMode(StrEnum):
-    """How changes are listened for; each system says which modes it has.
+    """The kinds of watches; each system declares which it has.
 
-    `PERSISTENT` goes on until it is ended. `ONE_SHOT` ends with the first change of its key and is set again by the
-    next look at the key, so changes in between are seen by that look alone.
+    `PERSISTENT` lasts until it is ended. `ONE_SHOT` ends with the first change of its key, and the next look at the key
+    sets it again; only that look shows the changes in between.
     """
 
     PERSISTENT = "persistent"
@@ -22,10 +22,10 @@ class WatchMode(StrEnum):
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """One change of one key as a watch reports it.
+    """One change of one key, as a watch reports it.
 
-    `kind` is "put" or "deleted", or, where the system tells them apart, "created" or "changed". `position` is None
-    where the release does not tell it, `value` where the system never does.
+    `kind` is "put" or "deleted"; where the system distinguishes them, "created" or "changed" instead of "put".
+    `position` is None where the release does not report it, `value` where the system never does.
     """
 
     position: int | None
@@ -35,7 +35,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
 
 class Changes(msgspec.Struct, frozen=True, gc=False):
-    """Changes of one message, which came at `at_ns` of the history's clock; `position` is the message's own, if any."""
+    """The changes of one message, received at `at_ns` of the history's clock; `position` is the message's, if any."""
 
     at_ns: int
     position: int | None
@@ -43,7 +43,7 @@ class Changes(msgspec.Struct, frozen=True, gc=False):
 
 
 class Bookmark(msgspec.Struct, frozen=True, gc=False):
-    """The store's statement that it reported every change up to `position` before."""
+    """The store's statement that it has reported every change up to `position`."""
 
     at_ns: int
     position: int
@@ -52,8 +52,8 @@ class Bookmark(msgspec.Struct, frozen=True, gc=False):
 class Look(msgspec.Struct, frozen=True, gc=False):
     """A read of one key, answered among the reports of its own connection.
 
-    `value_position` is None for an absent key; `value` is None then, too, and where it was not asked for. `arms`: this
-    look set the one-shot watch of the key.
+    `value_position` and `value` are None for an absent key; `value` is also None where the read does not return it.
+    `arms` says that this look set the one-shot watch of the key.
     """
 
     at_ns: int
@@ -68,7 +68,7 @@ Heard = Changes | Bookmark | Look
 
 
 class WatchBegun(msgspec.Struct, frozen=True):
-    """A watch that was set: it reports the changes after `after`; `position` is where the node's store stood."""
+    """A watch that was set and reports the changes after `after`; `position` is where the node's store stood."""
 
     after: int
     position: int | None = None
@@ -76,7 +76,7 @@ class WatchBegun(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """A key that exists, with the position of the write that made its value."""
+    """A key that exists, with its value and the position of the write that made it."""
 
     key: str
     value: bytes
@@ -84,9 +84,9 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 class Watches(Session, Protocol):
-    """Writes of keys and one watch of all of them at a time.
+    """Writes of keys, and at most one watch of all keys at a time.
 
-    `Reply.value_position` of a write is the position of its change. A watch that ended never begins again by itself.
+    `Reply.value_position` of a write is the position of its change. A watch that has ended never restarts by itself.
     """
 
     async def put(self, key: str, value: bytes) -> Reply:
@@ -110,22 +110,25 @@ class Watches(Session, Protocol):
         ...
 
     async def entries(self) -> tuple[Entry, ...]:
-        """Read those of the keys that exist, by a current read."""
+        """Read every key that exists, with a current read."""
         ...
 
     async def watch(self, start: int | None) -> WatchBegun:
-        """End the watch before, and listen from the position `start` on; from now on with None.
+        """End the present watch and begin another, at the position `start` or, with None, at the present one.
 
-        Only where watches can be resumed does `start` count. Raises `Compacted`.
+        `start` counts only where watches can be resumed. Raises `Compacted` when history does not reach back to it.
         """
         ...
 
     async def hear(self, wait_s: float, confirm: str | None) -> tuple[Heard, ...]:
-        """Return the reports since the last call and those of the next `wait_s` seconds, in their order.
+        """Return the reports since the last call and of the next `wait_s` seconds, in order.
 
-        `confirm` is a key: the node is asked for a bookmark (where watches can be resumed) or for that key; the answer
-        may come with a later call. After a watch broke, the reports before are returned first; then every call raises
-        the reason.
+        Args:
+            confirm: a key; the node is asked for a bookmark (where watches can be resumed) or for this key. A later
+                call may return the answer.
+
+        Raises:
+            Definite, Indefinite: the watch is broken. The reports from before that are returned first.
         """
         ...
 
@@ -134,5 +137,5 @@ class Watchable(Session, Protocol):
     """A session that can listen; its reports are stamped by the history's clock."""
 
     def watching(self, mode: WatchMode, keys: tuple[str, ...], now_ns: Callable[[], int]) -> Watches:
-        """The same connection as `Watches` of these keys; called once. `now_ns` reads the history's clock."""
+        """Use this connection as `Watches` of these keys; called once. `now_ns` reads the history's clock."""
         ...

@@ -8,7 +8,7 @@ from fencepost.harness.coordination.session import Session
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """Where a record was acknowledged: its offset, and the epoch of the partition's leader where it is told."""
+    """The offset of an acknowledged record, and the epoch of the partition's leader where the answer has it."""
 
     offset: int
     epoch: int | None = None
@@ -23,10 +23,10 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Polled(msgspec.Struct, frozen=True):
-    """What one read of a partition returned.
+    """The answer to one read of a partition.
 
     `records` are in the order of the reply, and all offsets below `high_watermark` are committed. `log_start` is the
-    first offset that is kept; `epoch` is the one in which the node led when it answered.
+    first offset that is kept. `epoch` is the one in which the node led when it answered.
     """
 
     records: tuple[Record, ...]
@@ -38,18 +38,18 @@ class Polled(msgspec.Struct, frozen=True):
 class Log(Session, Protocol):
     """A log of several partitions; each is written and read through the node that leads it.
 
-    `System.prepare` makes it of the workload's keys: one "p<i>" for each partition, and "min_isr=<n>", the number of
-    in-sync replicas that an append with acks=all needs. An `epoch` in a reply is exact or None.
+    `System.prepare` makes the log from the workload's keys: "p<i>" for each partition, and "min_isr=<n>" for the number
+    of in-sync replicas that an append with acks=all needs. An `epoch` in a reply is exact or None.
     """
 
     def acknowledge(self, acks: str, *, idempotent: bool) -> None:
-        """Choose how this session appends (acks "all" or "1"); called once, before its first request, sends nothing."""
+        """Choose how this session appends (acks "all" or "1"). Called once before its first request; sends nothing."""
         ...
 
     async def append(self, partition: int, value: bytes) -> Appended:
-        """Append one record by one request."""
+        """Append one record with one request."""
         ...
 
     async def poll(self, partition: int, offset: int) -> Polled:
-        """Read the records from `offset` on, as many as one reply holds; none at the end."""
+        """Read the records from `offset` on, as many as one reply holds; none at the end of the log."""
         ...

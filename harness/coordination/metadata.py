@@ -10,7 +10,7 @@ class Metadata(Session, Protocol):
     """Names that are taken (topics), and settings by key (dynamic configurations).
 
     `describe` reads the node's own copy, which may lag on every system that offers this protocol. `name_taken` goes
-    through the quorum leader's queue of changes, without changing anything.
+    through the leader's queue of changes and changes nothing.
     """
 
     async def alter(self, key: str, value: bytes) -> Reply:
@@ -31,7 +31,7 @@ class Metadata(Session, Protocol):
 
 
 class ProducerIds(Session, Protocol):
-    """Ids that are given out once: a cluster that gives one twice lets two producers pass for one another."""
+    """Ids that are given out once: with the same id, two producers could be mistaken for each other."""
 
     async def allocate(self) -> int:
         """Get a new producer id."""

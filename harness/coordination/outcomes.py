@@ -1,4 +1,4 @@
-"""How a request can end other than by a reply: `Definite` (nothing happened), `NotSent`, `Compacted`, `Indefinite`."""
+"""How a request can end without a reply: `Definite` (nothing happened), `NotSent`, `Compacted`, `Indefinite`."""
 
 
 class Definite(Exception):
@@ -10,11 +10,11 @@ class Definite(Exception):
 
 
 class NotSent(Definite):
-    """Nothing was sent, because this connection can no longer be used; its owner must close it and open another."""
+    """Nothing was sent, and this connection can no longer be used: its owner must close it and open another."""
 
 
 class Compacted(Definite):
-    """A watch cannot begin or go on at a position that was compacted; `position` is where history begins now."""
+    """A watch cannot begin or continue at a compacted position; `position` is where history begins now."""
 
     def __init__(self, position: int, detail: str = "") -> None:
         super().__init__("compacted", detail)

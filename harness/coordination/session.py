@@ -6,9 +6,9 @@ from typing import Protocol
 class Session(Protocol):
     """A client connection to one node: opened once, used by one process, closed, never reopened.
 
-    It never retries, reconnects, fails over or queues requests on its own. Each request ends in one of three ways: it
-    returns (it took effect), raises `Definite` (it did not and never will) or raises `Indefinite` (nobody knows). A
-    client that is in doubt raises `Indefinite`.
+    It never retries, reconnects, fails over or queues requests by itself. Each request ends in one of three ways: it
+    returns (it took effect), raises `Definite` (it did not and never will), or raises `Indefinite` (nobody knows). A
+    client in doubt raises `Indefinite`.
     """
 
     @property

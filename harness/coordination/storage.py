@@ -9,10 +9,10 @@ from fencepost.harness.coordination.session import Session
 
 
 class ReadMode(StrEnum):
-    """How a read is made; each system says which modes it has and what each promises.
+    """The ways to read; each system declares which it has and what each promises.
 
-    `STRONG` is the system's own current read (etcd: linearizable). `PLAIN` asks the node alone (ZooKeeper: its own
-    copy). `SYNC` is `sync` then read, sent together. `BARRIER` is a write by the same session, then the read.
+    `STRONG` is the system's own current read (etcd: linearizable). `PLAIN` reads the node's own copy. `SYNC` is `sync`
+    and a read, sent together. `BARRIER` is a write and a read, sent together by the same session.
     """
 
     STRONG = "strong"
@@ -22,10 +22,11 @@ class ReadMode(StrEnum):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What a node answered about one key; `value` is None for an absent key.
+    """A node's answer about one key; `value` is None for an absent key.
 
-    `position` is where the node's store stood, `value_position` the write that made the value, both in the store's own
-    order of changes; `epoch` is the leader's term and `version` the key's own count of writes. None: not told.
+    `position` is where the node's store stood and `value_position` is the write that made the value, both in the
+    store's own order of changes. `epoch` is the leader's term, `version` the key's own count of writes. None stands for
+    what the answer does not say.
     """
 
     value: bytes | None = None
@@ -51,7 +52,7 @@ class KeyValue(Session, Protocol):
         ...
 
     async def write(self, key: str, value: bytes) -> Reply:
-        """Write unconditionally. Creates an absent key, except where `System.prepare` has to make keys first."""
+        """Write unconditionally. Creates an absent key, except where `System.prepare` must create keys first."""
         ...
 
     async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
@@ -63,13 +64,13 @@ class KeyValue(Session, Protocol):
         ...
 
     async def write_if(self, key: str, value: bytes, value_position: int | None, version: int | None) -> Reply:
-        """Write if the key is unchanged since the read that replied these two; else `Definite("cas-mismatch")`."""
+        """Write if the key is unchanged since the read whose reply had these two; else `Definite("cas-mismatch")`."""
         ...
 
     async def add(self, name: str, element: int) -> Reply:
-        """Add to a set, as one key (etcd) or child node (ZooKeeper); raises `Definite("exists")` for a second add."""
+        """Add an element to a set, as a key (etcd) or child node (ZooKeeper); `Definite("exists")` for a second add."""
         ...
 
     async def members(self, name: str, mode: ReadMode) -> Members:
-        """Read a whole set in one request of this mode."""
+        """Read a whole set with one request of this mode."""
         ...

@@ -1,4 +1,4 @@
-"""What is written of each act of a fault: its event in the history, and its line in the schedule."""
+"""Writes each act of a fault twice: as an event of the history, and as a line of the schedule."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -24,7 +24,7 @@ class Act:
 
 
 class ActLog:
-    """Writes acts; `zero_ns` is when the main phase began, from which the schedule counts."""
+    """Writes acts. The times of the schedule count from `zero_ns`, the beginning of the main phase."""
 
     def __init__(
         self, records: Records, faults: Mapping[str, FaultKind], schedule_sink: Callable[[dict[str, object]], None]
@@ -43,7 +43,7 @@ class ActLog:
         proof: Proof | None = None,
         skip: Skip | None = None,
     ) -> None:
-        """Write one line of both; `skip` and `proof` belong to the end of an action."""
+        """Write one event and one line; `skip` and `proof` go with the end of an action."""
         entry, resolved, view = act.entry, act.resolved, act.view
         outcome = FaultOutcome.SKIPPED if skip else proof.outcome if proof else FaultOutcome.PENDING
         details = {**(resolved.details if resolved else {}), **(proof.details if proof else {})}

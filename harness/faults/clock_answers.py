@@ -1,4 +1,4 @@
-"""What servers themselves tell of their clocks, compared with what the clocks were set to show."""
+"""Compares the time that servers report with the time that their clocks were set to show."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ _ANSWER_S: Final = 1.5
 
 @dataclass(frozen=True, slots=True)
 class ClockAnswer:
-    """What a server's clock showed less true time, and by how much that may be wrong."""
+    """How far a server's clock was ahead of true time (negative: behind), and the largest error of that figure."""
 
     incarnation: int
     ahead_ns: int
@@ -26,24 +26,24 @@ class ClockAnswer:
     source: str
 
 
-#: By node and clock; servers that did not answer are left out.
+#: The answers by node and clock; servers that did not answer are left out.
 Answers = Mapping[tuple[str, Clock], ClockAnswer]
 
 
 class FirstAnswers:
-    """What each server told before its clock was touched for the first time."""
+    """What each server reported before its clock was changed for the first time."""
 
     def __init__(self) -> None:
         self._first: dict[tuple[str, Clock], ClockAnswer] = {}
 
     async def ask_first(self, system: System, nodes: Sequence[Node], clocks: Sequence[Clock]) -> Answers:
-        """Ask before a clock is touched, and remember the first answers."""
+        """Ask before a clock is changed, and remember each server's first answer."""
         answers = await ask_all(system, nodes, clocks)
         self._first = {**answers, **self._first}
         return answers
 
     def contradictions_left(self, settings: Mapping[str, Settings], after: Answers) -> list[str]:
-        """After healing: what a server tells although its clock should show true time, or what was left of the skew."""
+        """Return the servers whose time, after healing, is neither true nor off by what was left on purpose."""
         wrong = []
         for name, of_node in settings.items():
             for clock, setting in pairs(of_node):
@@ -54,25 +54,33 @@ class FirstAnswers:
                     continue
                 off_ns = second.ahead_ns - first.ahead_ns - setting.offset_ns
                 if abs(off_ns) > first.error_ns + second.error_ns:
-                    wrong.append(f"{name} still tells {off_ns / 1e9:+.3f} s by {second.source}")
+                    wrong.append(f"{name} still reports a clock {off_ns / 1e9:+.3f} s off, by {second.source}")
         return wrong
 
 
 async def ask_all(system: System, nodes: Sequence[Node], clocks: Sequence[Clock]) -> Answers:
-    """What each server tells of each clock; those that do not answer are left out."""
+    """Ask each server for each clock; those that do not answer are left out."""
     if not isinstance(system, TellsTime):
         return {}
     keys = [(node, clock) for node in nodes for clock in clocks]
     answers = await asyncio.gather(*(_ask(system, node, clock) for node, clock in keys))
-    return {(node.name, clock): told for (node, clock), told in zip(keys, answers, strict=True) if told is not None}
+    return {
+        (node.name, clock): answer for (node, clock), answer in zip(keys, answers, strict=True) if answer is not None
+    }
 
 
 def compare(
     name: str, settings: Settings, earlier: Settings, before: Answers, after: Answers, *, passed_ns: int
 ) -> tuple[list[str], list[str]]:
-    """In words: what one server told, and what of it contradicts the settings that its clocks got `passed_ns` ago.
+    """Compare what one server reports before and after its clocks were set.
 
-    `earlier` are the settings that were in force before.
+    Args:
+        settings: the settings that its clocks got `passed_ns` ago.
+        earlier: the settings that were in force before.
+        before, after: the answers of all servers at both times.
+
+    Returns:
+        What the server reports, and which of that its settings cannot produce; one sentence each.
     """
     texts: list[str] = []
     wrong: list[str] = []
@@ -84,7 +92,7 @@ def compare(
             continue
         moved_ns = second.ahead_ns - first.ahead_ns
         earlier_ns = dict(pairs(earlier))[clock].offset_ns
-        text = f"{name} itself tells {moved_ns / 1e9:+.3f} s by {second.source}"
+        text = f"{name} itself reports {moved_ns / 1e9:+.3f} s by {second.source}"
         texts.append(text)
         if not is_possible(setting, moved_ns + earlier_ns, first.error_ns + second.error_ns, passed_ns):
             wrong.append(f"{text}, which its {clock.value} clock cannot show")
@@ -96,25 +104,25 @@ async def _ask(system: TellsTime, node: Node, clock: Clock) -> ClockAnswer | Non
     began_ns, began = time.time_ns(), time.monotonic_ns()
     try:
         async with asyncio.timeout(_ANSWER_S):
-            told = await system.told_time(node.place, clock)
+            shown = await system.reported_time(node.place, clock)
     except Exception:
-        # A server that is cut off, paused or dead tells nothing, in as many ways as there are errors of a client.
+        # A server that is cut off, paused or dead does not answer, and clients report that by many kinds of errors.
         return None
-    if told is None or node.incarnation != incarnation:
+    if shown is None or node.incarnation != incarnation:
         return None
     took_ns = time.monotonic_ns() - began
     true_ns = began_ns if clock is Clock.WALL else began
-    # It was asked somewhere in between, and showed somewhat more than it told.
+    # The server read its clock somewhere in between; the reported time is rounded down.
     return ClockAnswer(
         incarnation,
-        told.shown_ns + told.resolution_ns // 2 - true_ns - took_ns // 2,
-        told.resolution_ns // 2 + took_ns // 2 + 1,
-        told.source,
+        shown.shown_ns + shown.resolution_ns // 2 - true_ns - took_ns // 2,
+        shown.resolution_ns // 2 + took_ns // 2 + 1,
+        shown.source,
     )
 
 
 def is_possible(setting: ClockSetting, moved_ns: int, error_ns: int, passed_ns: int) -> bool:
-    """Whether a clock of this setting can have moved by so much within `passed_ns` of being set."""
+    """Decide whether a clock with this setting can have moved by `moved_ns`, `passed_ns` after it was set."""
     drift_ns = setting.extra_rate * passed_ns >> 32
     low = setting.offset_ns + min(drift_ns, 0) + min(setting.delta_ns, 0)
     high = setting.offset_ns + max(drift_ns, 0) + max(setting.delta_ns, 0)

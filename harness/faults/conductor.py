@@ -1,9 +1,8 @@
-"""Carries out a schedule: resolves, records, injects, proves, heals; and heals everything on every path out.
+"""Carries out a schedule: resolves, records, injects, proves and heals faults, and heals all of them at every end.
 
-A fault is recorded before it acts (so that a crash in between leaves a trace) and after its proof. An exception in a
-fault ends it as `indeterminate` and is recorded; healing still runs. Each worker of the schedule is a task of its own;
-between workers a fault waits a while for what another one holds on its nodes, and is skipped with the reason when it
-waits in vain.
+A fault is recorded before it acts, so that a crash in between leaves a trace, and after its proof. An exception in a
+fault ends it as `indeterminate` and is recorded; healing still runs. Each worker of the schedule is a task of its own.
+When a fault of another worker holds what this one needs, it waits a while, and is then skipped with the reason.
 """
 
 import asyncio
@@ -22,17 +21,17 @@ from fencepost.harness.runtime.node import Node, NodeState, death_of
 
 #: How long a fault aimed at the leader waits for one to be known.
 LEADER_WAIT_S: Final = 2.0
-#: How long a fault waits for what another one holds.
+#: How long a fault waits for something that another fault holds.
 HELD_WAIT_S: Final = 3.0
-#: A healing that was not proven is tried once more, so much later: what a node lacks now would spoil later faults.
+#: A healing that was not proven is tried again this much later: a node that is not healed would spoil later faults.
 _HEAL_AGAIN_S: Final = 1.0
 _LOOK_S: Final = 0.02
-#: A trigger's delay counts from when it was seen, so it is looked for more often.
+#: A trigger's delay counts from the moment when its event is seen, so looks for events are closer together.
 _TRIGGER_LOOK_S: Final = 0.005
 
 
 class Conductor:
-    """One run's nemesis. `schedule_sink` receives each fault as it really happened.
+    """One run's nemesis. `schedule_sink` receives each act as it really happened.
 
     With `keep_quorum` an injection after which no majority of voters would run and reach each other is skipped.
     """
@@ -53,24 +52,24 @@ class Conductor:
         self._view = cluster.view
         self._keep_quorum = keep_quorum
         self._active: dict[int, Act] = {}
-        #: Those whose healing was not proven: what stood in the way may be gone at the end.
+        #: Faults whose healing was not proven. It is tried again at the end, when nothing may stand in the way.
         self._doubtful: dict[int, Act] = {}
 
     @property
     def current(self) -> str | None:
-        """The faults in force, as a person would read them; None in quiet times."""
-        words = []
+        """The faults in force, in one line for a person; None when there are none."""
+        texts = []
         for act in self._active.values():
             nodes = ", ".join(act.resolved.nodes) if act.resolved else ""
-            words.append(f"{act.entry.spec.fault} of {nodes or act.entry.spec.target}")
-        return "; ".join(words) or None
+            texts.append(f"{act.entry.spec.fault} of {nodes or act.entry.spec.target}")
+        return "; ".join(texts) or None
 
     async def run(self, schedule: list[Entry], *, stop: asyncio.Event) -> None:
         """Carry out `schedule` as `run_workers` does."""
         await self.run_workers(by_worker(schedule), stop=stop)
 
     async def run_workers(self, workers: Iterable[Iterable[Entry]], *, stop: asyncio.Event) -> None:
-        """Carry out each worker's entries from now on; returns early, with everything healed, when `stop` is set."""
+        """Carry out each worker's entries; when `stop` is set, return early with everything healed."""
         self._log.zero_ns = self._records.now_ns()
         tasks = [asyncio.create_task(self._work(entries, stop)) for entries in workers]
         try:
@@ -79,9 +78,9 @@ class Conductor:
             await self.heal_all()
 
     async def heal_all(self) -> None:
-        """Heal every fault in force, then whatever else is cut, paused or dead. Idempotent.
+        """Heal every fault in force, then open every link and start every node that is paused or dead. Idempotent.
 
-        What is not proven to be healed is tried once more when all other faults are gone.
+        A healing that is not proven is tried again when all other faults are healed.
         """
         for _ in range(2):
             for fault_id in list(self._active):
@@ -99,7 +98,7 @@ class Conductor:
     # -- one worker -----------------------------------------------------------------------------------------------
 
     async def _work(self, entries: Iterable[Entry], stop: asyncio.Event) -> None:
-        """One worker's entries, one after the other."""
+        """Carry out one worker's entries, one after the other."""
         free_ns = self._log.zero_ns
         for entry in entries:
             if not await self._sleep_until(max(self._log.zero_ns + entry.inject_ns, free_ns), stop):
@@ -115,19 +114,19 @@ class Conductor:
             free_ns = self._records.now_ns() + entry.gap_ns
 
     async def _inject(self, entry: Entry, stop: asyncio.Event) -> int | None:
-        """The number of the fault that is now in force (or was tried); None when it was skipped."""
+        """Inject one fault; return its number, or None when it was skipped."""
         trigger = entry.spec.options.trigger
         seen = await self._await_trigger(trigger, stop) if trigger else None
         skip = None
         if trigger and seen and not seen.met and not trigger.acts_anyway:
-            skip = Skip(f"nothing was seen of when={trigger.text} within {trigger.within_ns / 1e9:g} s")
+            skip = Skip(f"the event of when={trigger.text} did not come within {trigger.within_ns / 1e9:g} s")
         act, skip = await self._resolve(entry, seen, skip, stop)
         self._log.write(act, FaultAction.INJECT, FaultStage.BEGIN)
         if skip is not None:
             self._log.write(act, FaultAction.INJECT, FaultStage.END, skip=skip)
             return None
         assert act.resolved is not None
-        # Nothing was awaited since the way was found clear, so no other worker came in between.
+        # Nothing was awaited since the check for obstacles, so no other worker came in between.
         self._active[act.fault_id] = act
         fault = self._faults[entry.spec.fault]
         proof = await self._guard(fault.inject(act.fault_id, act.resolved, self._cluster), fault.act_deadline_s)
@@ -135,7 +134,7 @@ class Conductor:
         return act.fault_id
 
     async def _heal(self, fault_id: int) -> bool:
-        """Whether it is proven to be healed; a healing that is not may be tried again."""
+        """Heal one fault; return whether that is proven. An unproven healing may be tried again."""
         act = replace(self._active[fault_id], view=self._view())
         assert act.resolved is not None
         fault = self._faults[act.entry.spec.fault]
@@ -156,8 +155,8 @@ class Conductor:
                 return _explained(await action, self._runtime.nodes.values())
         except Exception as error:
             if deadline.expired():
-                return Proof(FaultOutcome.INDETERMINATE, f"not done within {limit_s:g} s")
-            # A fault that throws is a finding about the harness, not a reason to leave the cluster broken.
+                return Proof(FaultOutcome.INDETERMINATE, f"not finished within {limit_s:g} s")
+            # An exception in a fault is a defect of the harness, not a reason to leave the cluster broken.
             return Proof(FaultOutcome.INDETERMINATE, f"{type(error).__name__}: {error}")
 
     async def part(
@@ -169,7 +168,7 @@ class Conductor:
         hold_ns: int,
         heal: Callable[[int], Awaitable[Proof]],
     ) -> Proof:
-        """`harness.faults.kind.Parts`: one act of a fault in force."""
+        """Carry out one part of a fault in force; see `harness.faults.kind.Parts`."""
         act = replace(
             self._active[of],
             fault_id=next(self._cluster.fault_ids),
@@ -194,33 +193,33 @@ class Conductor:
     async def _resolve(
         self, entry: Entry, seen: Seen | None, skip: Skip | None, stop: asyncio.Event
     ) -> tuple[Act, Skip | None]:
-        """The target made concrete as soon as nothing stands in its way, or why it is skipped."""
+        """Wait until the target can be resolved and no other fault is in the way; or say why the fault is skipped."""
         fault = self._faults[entry.spec.fault]
         from_ns = self._records.now_ns()
         act = Act(fault_id=next(self._cluster.fault_ids), entry=entry, view=self._view(), seen=seen)
         while skip is None:
             waited_ns = self._records.now_ns() - from_ns
             act = replace(act, view=self._view(), waited_ns=waited_ns)
-            found = fault.resolve(entry.spec, act.view, random.Random(entry.draw_seed))
-            if isinstance(found, Skip):
+            target = fault.resolve(entry.spec, act.view, random.Random(entry.draw_seed))
+            if isinstance(target, Skip):
                 if act.view.leader is not None or waited_ns >= LEADER_WAIT_S * 1e9:
-                    skip = found
+                    skip = target
             else:
-                obstacle = self._obstacle(fault, found, act.view)
+                obstacle = self._obstacle(fault, target, act.view)
                 if obstacle is None:
-                    return replace(act, resolved=found), None
+                    return replace(act, resolved=target), None
                 if waited_ns >= HELD_WAIT_S * 1e9:
                     skip = Skip(obstacle)
             if skip is None and not await self._sleep_until(self._records.now_ns() + round(_LOOK_S * 1e9), stop):
-                skip = Skip("the main phase ended while it waited")
+                skip = Skip("the main phase ended while the fault was waiting")
         return act, skip
 
     def _obstacle(self, fault: FaultKind, resolved: Resolved, view: View) -> str | None:
-        """What stands in the way of this injection now; None when nothing does."""
+        """Return why this injection must wait or be skipped; None when nothing is in the way."""
         for fault_id, other in self._active.items():
             name = other.entry.spec.fault
             if self._faults[name] is fault and fault.alone:
-                return f"one {name} at a time, and fault {fault_id} is in force"
+                return f"only one {name} may be in force at a time, and fault {fault_id} is"
             held = sorted(fault.holds & self._faults[name].holds)
             nodes = sorted(set(resolved.nodes) & set(other.resolved.nodes if other.resolved else ()))
             if held and nodes:
@@ -233,11 +232,13 @@ class Conductor:
             if worst(view.voters, together) is not Quorum.MUTUAL:
                 absent = {name for damages in together for damage in damages for name in damage.absent}
                 gone = ", ".join(sorted(absent & set(view.voters))) or "none"
-                return f"it would leave no quorum: {gone} of {len(view.voters)} voters down, and the cuts"
+                cuts = any(damage.severed for damages in together for damage in damages)
+                also = ", and links would be cut" if cuts else ""
+                return f"it would leave no quorum: of {len(view.voters)} voters {gone} would be down{also}"
         return None
 
     def _damages(self, view: View) -> list[tuple[Damage, ...]]:
-        """What the cluster lacks now, by what is seen of the servers and by each fault in force: one of its damages."""
+        """Return what the cluster lacks now, and for each fault in force the damages that it may do."""
         seen = Damage(
             absent=view.unready
             | {name for name, node in self._runtime.nodes.items() if node.state is not NodeState.RUNNING},
@@ -277,7 +278,7 @@ class Conductor:
 
 
 def _explained(proof: Proof, nodes: Iterable[Node]) -> Proof:
-    """A proof that failed while servers had ended by themselves, with these first: links to them are shut too."""
+    """Put servers that ended by themselves first in a failed proof: links to them are shut as well."""
     deaths = [exit_ for node in nodes if (exit_ := death_of(node)) is not None]
     if proof.outcome is not FaultOutcome.INDETERMINATE or not deaths:
         return proof
@@ -286,7 +287,11 @@ def _explained(proof: Proof, nodes: Iterable[Node]) -> Proof:
 
 
 def damages_of(fault: FaultKind, resolved: Resolved) -> tuple[Damage, ...]:
-    """What this fault takes, or may take, from the quorum while it is in force: one of these at a time."""
+    """Return what this fault may take from the quorum while it is in force.
+
+    Returns:
+        Alternatives: one of them holds at a time. A fault that acts on its nodes in turn has one for each node.
+    """
     links = frozenset[Pair]((link.source, link.target) for link in {*resolved.links, *resolved.threatens})
     if not fault.holds & UNABLE:
         return (Damage(severed=links),)
@@ -298,12 +303,12 @@ def damages_of(fault: FaultKind, resolved: Resolved) -> tuple[Damage, ...]:
 def _look(
     trigger: Trigger, before: View, now: View, starts: Mapping[str, int], nodes: Mapping[str, Node]
 ) -> Seen | None:
-    """What the trigger waits for, if it is there."""
+    """Return the event of the trigger if it has happened, else None."""
     if trigger.what == "leader":
         if now.leader is None or (now.leader, now.epoch) == (before.leader, before.epoch):
             return None
-        words = f"{now.leader} leads in epoch {now.epoch}"
-        return Seen(trigger=trigger.text, met=True, waited_ns=0, seen=words, node=now.leader, epoch=now.epoch)
+        seen = f"{now.leader} leads in epoch {now.epoch}"
+        return Seen(trigger=trigger.text, met=True, waited_ns=0, seen=seen, node=now.leader, epoch=now.epoch)
     for name, node in nodes.items():
         if node.incarnation > starts[name]:
             return Seen(trigger=trigger.text, met=True, waited_ns=0, seen=f"{name} was started again", node=name)
@@ -311,7 +316,7 @@ def _look(
 
 
 async def _all_or_none(tasks: "list[asyncio.Task[None]]") -> None:
-    """Wait for all; when one fails or this is cancelled, the others are cancelled and waited for."""
+    """Wait for all tasks; when one fails or this is cancelled, cancel the others and wait for them."""
     try:
         await asyncio.gather(*tasks)
     finally:

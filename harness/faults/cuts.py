@@ -1,7 +1,7 @@
-"""Which faults cut the leader off from every majority, and for how long such a cut must hold to be worth something.
+"""Decides which faults cut the leader off from every majority, and how long such a cut must last.
 
-Only a cut in both directions puts self-fencing to the test, and only answers from later than the bound's limit count
-(`LeadershipBound.limit_ns`). Held for three times that limit, two thirds of the cut are left to look at.
+Only a cut in both directions tests self-fencing, and only answers that come later than the bound's limit count
+(`LeadershipBound.limit_ns`). A cut of three times that limit leaves two thirds of it for such answers.
 """
 
 import random
@@ -13,9 +13,9 @@ from fencepost.harness.runtime.network import Link
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.verdict import LeadershipBound
 
-#: Guarantees that only a leader cut off so can break or keep.
+#: Guarantees that only such a cut can test.
 NEED_A_CUT: Final = frozenset({"leader-self-fencing"})
-#: Targets are drawn this often to see whom they may mean: a cluster has fewer nodes.
+#: Draws per target to see which nodes it may mean; more than a cluster has nodes.
 _DRAWS: Final = 32
 _LIMITS_HELD: Final = 3
 #: Quiet times vary by a fifth.
@@ -23,12 +23,12 @@ _QUIET_SHARE_MAX: Final = 1.2
 
 
 def may_cut_off_leader(spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], subject: str) -> bool:
-    """Whether this fault can cut off the leader: aimed at it, or drawn so."""
+    """Decide whether this fault can cut off the leader, for some leader and some draw."""
     return any(_cases(spec, fault, members, subject))
 
 
 def cuts_off_leader(spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], subject: str) -> bool:
-    """Whether this fault cuts off the leader whoever that is and whatever is drawn."""
+    """Decide whether this fault always cuts off the leader, for every leader and every draw."""
     return all(_cases(spec, fault, members, subject))
 
 
@@ -42,9 +42,16 @@ def with_holds(
     time_limit_ns: int,
     quiet_ns: int,
 ) -> list[FaultSpec]:
-    """`specs` with `for=` where a cut of the leader was given none: three times the bound's limit.
+    """Give every cut of the leader without a `for=` a length: three times the bound's limit.
 
-    Less where a round of all faults would not fit into `time_limit_ns`, but never less than the fault's own default.
+    Args:
+        bound: how long a cut-off leader may go on claiming to lead, as the system promises.
+        time_limit_ns: the length of the main phase. Cuts are shorter where one round of all faults would not fit, but
+            never shorter than the fault's own default.
+        quiet_ns: the mean time without a fault between two faults.
+
+    Returns:
+        The specs in the same order.
     """
     limit_ns = bound.limit_ns
     if limit_ns is None:
@@ -60,7 +67,7 @@ def with_holds(
 
 
 def _cases(spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], subject: str) -> list[bool]:
-    """For every possible leader and some draws: is it cut off?"""
+    """Return, for every possible leader and a number of draws, whether the fault cuts that leader off."""
     nodes = tuple(member.name for member in members)
     voters = [member.name for member in members if member.votes]
     cases = []
@@ -73,7 +80,7 @@ def _cases(spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], subje
 
 
 def _is_cut_off(node: str, voters: Sequence[str], links: Collection[Link]) -> bool:
-    """Whether less than a majority, itself included, is reached by `node` and reaches it."""
+    """Decide whether `node`, itself included, reaches less than a majority, and less than a majority reaches it."""
     others = [voter for voter in voters if voter != node]
     majority = len(voters) // 2 + 1
     out = 1 + sum(Link(node, other) not in links for other in others)

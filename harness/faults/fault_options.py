@@ -1,4 +1,4 @@
-"""What every kind of fault can be told; the struct of a kind's own options builds on it."""
+"""The options that every kind of fault has; a kind adds its own in a subclass."""
 
 from typing import Annotated, Final, Literal
 
@@ -9,12 +9,14 @@ from fencepost.harness.faults.trigger import Moment, Trigger
 
 
 class FaultOptions(Options, frozen=True, kw_only=True):
-    """A kind says how long it lasts by its own default of `for_`."""
+    """Options of every fault. Each kind sets its own default of `for_`."""
 
-    for_: Annotated[Duration, about("time from the proof that it took hold to its healing")] = seconds(5)
-    when: Annotated[Moment | UnsetType, about("event that it waits for, and how long it acts after that")] = UNSET
-    within: Annotated[Duration, about("how long the event of when= is waited for")] = seconds(10)
-    otherwise: Annotated[Literal["act", "skip"], about("what it does when the event of when= did not come")] = "act"
+    for_: Annotated[Duration, about("how long it stays in force, from the proof to the healing")] = seconds(5)
+    when: Annotated[Moment | UnsetType, about("event to wait for, with a delay: leader+300ms, restart+200ms")] = UNSET
+    within: Annotated[Duration, about("longest wait for the event of when=")] = seconds(10)
+    otherwise: Annotated[
+        Literal["act", "skip"], about("whether it acts or is skipped when the event of when= does not come")
+    ] = "act"
 
     @property
     def trigger(self) -> Trigger | None:

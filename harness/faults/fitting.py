@@ -1,6 +1,6 @@
-"""Whether the faults that a plan names fit into its main phase, and the shortest times that do.
+"""Refuses plans whose main phase is too short for the faults that they name, and says which times fit.
 
-A run in which a named fault never comes is `unknown` whatever the cluster does, so it is refused before the start.
+A run in which a named fault never comes is `unknown` whatever the cluster does, so it is refused before it starts.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,20 +11,25 @@ from fencepost.harness.base.durations import format_duration
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.forecast import Surroundings, drawn, with_lengths
 from fencepost.harness.faults.kind import FaultKind
-from fencepost.harness.faults.nemesis_text import Asked
+from fencepost.harness.faults.nemesis_text import NemesisRequest
 from fencepost.harness.faults.schedule import Entry
 
 _S_NS: Final = 1_000_000_000
-#: Quiet times that are offered, the longest that fits.
+#: Quiet times to offer; the longest one that fits is named.
 _QUIET_NS: Final = (3 * _S_NS, 2 * _S_NS, _S_NS, _S_NS // 2, _S_NS // 5, _S_NS // 10)
 
 
 def refuse_without_time(
-    nemesis: Asked, faults: Mapping[str, FaultKind], around: Surroundings, *, seeds: Sequence[int]
+    nemesis: NemesisRequest, faults: Mapping[str, FaultKind], around: Surroundings, *, seeds: Sequence[int]
 ) -> None:
-    """Raise UsageError when a run of one of the `seeds` would end before each named kind of fault has come.
+    """Raise UsageError when a run with one of the `seeds` would end before every named kind of fault has come.
 
-    What a mixture (`all`) happens to draw is no promise, so a plan with one is never refused.
+    A plan with a mixture (`all`) is never refused: which faults it draws is no promise.
+
+    Args:
+        nemesis: the plan's faults.
+        around: the cluster, the length of the main phase and the quiet time.
+        seeds: the seeds of all runs that the plan stands for.
     """
     if {spec.fault for spec in nemesis.specs} != nemesis.named:
         return
@@ -46,8 +51,8 @@ def refuse_without_time(
     )
 
 
-def _without_time(nemesis: Asked, faults: Mapping[str, FaultKind], around: Surroundings) -> list[str]:
-    """The named kinds that never come, or come for less time than the plan says."""
+def _without_time(nemesis: NemesisRequest, faults: Mapping[str, FaultKind], around: Surroundings) -> list[str]:
+    """Return the named kinds that never come, or come for less time than the plan says."""
 
     def whole(entry: Entry) -> bool:
         # A length of our own gives way to a short main phase; one that a person wrote does not.
@@ -67,7 +72,7 @@ def _without_time(nemesis: Asked, faults: Mapping[str, FaultKind], around: Surro
 
 
 def _least(fits: Callable[[int], bool]) -> int:
-    """The smallest number that fits, where larger ones fit as well."""
+    """Return the smallest number that fits; every larger number must fit as well."""
     low, high = 0, 1
     while not fits(high):
         low, high = high, 2 * high

@@ -1,7 +1,7 @@
-"""What a plan's nemesis comes to here, worked out before the cluster starts: workers, what is left out, the quorum.
+"""Forecasts, before the cluster starts, which faults a run will have and what they can do to the quorum.
 
-The outcome stands in `run.json` under "nemesis": the runner takes its workers from there, since only outside of it the
-machine can be asked what it can do.
+The forecast stands in `run.json` under "nemesis". The runner takes its workers from there: inside the lab's namespaces
+the machine cannot be asked any more what it can do.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,25 +13,25 @@ from typing import Any, Final
 from fencepost.harness.faults.conductor import damages_of
 from fencepost.harness.faults.cuts import cuts_off_leader, with_holds
 from fencepost.harness.faults.kind import FaultKind, FaultSpec, Skip, View
-from fencepost.harness.faults.nemesis_text import Asked, Choice, parse_nemesis
+from fencepost.harness.faults.nemesis_text import Choice, NemesisRequest, parse_nemesis
 from fencepost.harness.faults.quorum import Damage, Quorum, worst
 from fencepost.harness.faults.schedule import Entry, by_worker, draw_schedules
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.verdict import LeadershipBound
 
-#: A fault may come so much later than planned, and be healed so much later: proofs and waits take time.
+#: A fault may come, and be healed, this much later than planned: proofs and waits take time.
 _LATE_NS: Final = 10_000_000_000
-#: In the mixture a cut of the leader lasts so much longer than it takes to tell whether a cut-off leader gives up.
+#: In the mixture a cut of the leader lasts this much longer than a cut-off leader may go on claiming to lead.
 _BEYOND_LIMIT_NS: Final = 3_000_000_000
 _BY_SHOWN: Final = 4
-#: So many faults of each worker are looked at: more show nothing new, and a run may last for weeks.
+#: How many faults of each worker are looked at: more show nothing new, and a run may last for weeks.
 _LOOK_MAX: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """The cluster and the lengths that a nemesis is worked out for."""
+    """The cluster and the times for which a forecast is made."""
 
     placement: Placement
     members: tuple[Member, ...]
@@ -47,13 +47,14 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prospect:
-    """`quorum` is the worst that `entries` can do to it if nothing is skipped, `by` the faults that do that.
+class Forecast:
+    """The faults of a run, and the worst that they can do to the quorum.
 
-    `entries` are the schedule's first; all of them, unless there are `more`.
+    `entries` are the first faults of the schedule; all of them unless there are `more`. If none of them is skipped,
+    `quorum` is the worst state that they can cause, and `by` are the faults that cause it.
     """
 
-    asked: Asked
+    request: NemesisRequest
     entries: tuple[Entry, ...]
     #: Kinds for which the main phase is too short.
     without_time: tuple[str, ...]
@@ -64,14 +65,14 @@ class Prospect:
     @property
     def kinds(self) -> list[str]:
         """Every kind that may be drawn."""
-        return _kinds(self.asked)
+        return _kinds(self.request)
 
     def document(self, *, keep_quorum: bool) -> dict[str, Any]:
-        """As `run.json` holds it."""
+        """The forecast as `run.json` holds it."""
         return {
-            "workers": [[[spec.text for spec in choice] for choice in worker] for worker in self.asked.workers],
+            "workers": [[[spec.text for spec in choice] for choice in worker] for worker in self.request.workers],
             "kinds": self.kinds,
-            "left_out": [{"fault": fault, "why": why} for fault, why in self.asked.left_out],
+            "left_out": [{"fault": fault, "why": why} for fault, why in self.request.left_out],
             "without_time": list(self.without_time),
             "quorum": {
                 "asked": "keep" if keep_quorum else "any",
@@ -83,19 +84,19 @@ class Prospect:
         }
 
     def in_words(self, *, keep_quorum: bool) -> list[str]:
-        """What a person should know before the run."""
+        """Return what a person should know before the run, one line each."""
         lines = []
-        if self.asked.left_out:
-            lines.append(f"left out: {', '.join(fault for fault, _ in self.asked.left_out)} (run.json says why)")
+        if self.request.left_out:
+            lines.append(f"left out: {', '.join(fault for fault, _ in self.request.left_out)} (run.json says why)")
         if self.without_time:
-            lines.append(f"no time for: {', '.join(self.without_time)}: use a longer --time-limit or less --quiet")
+            lines.append(f"no time for: {', '.join(self.without_time)}; use a longer --time-limit or a shorter --quiet")
         if not self.entries:
             return lines
         if self.quorum is Quorum.MUTUAL:
             which = f"none of the first {len(self.entries)} faults" if self.more else "no fault of this schedule"
             lines.append(f"quorum: {which} can break it")
         elif keep_quorum:
-            lines.append(f"quorum: kept; what would break it is skipped ({', '.join(self.by)})")
+            lines.append(f"quorum: kept; faults that would break it are skipped ({', '.join(self.by)})")
         else:
             lines.append(f"quorum: this schedule can break it ({', '.join(self.by)})")
         return lines
@@ -108,51 +109,57 @@ def look_ahead(
     *,
     can: Callable[[str], str | None] = lambda _: None,
     given: Sequence[Entry] | None = None,
-) -> Prospect:
-    """Work out what `text` comes to; `can` says of a kind why this machine cannot do it. Raises UsageError.
+) -> Forecast:
+    """Forecast the faults of a run.
 
-    Of `given` faults nothing is drawn and none made longer; `text` then names them.
+    Args:
+        text: the plan's nemesis, as a person wrote it.
+        can: says why this machine cannot do a kind of fault; None when it can.
+        given: the faults of a recorded schedule, which are then used as they are; `text` names them.
+
+    Raises:
+        UsageError: a part of `text` makes no sense on this cluster.
     """
-    asked = parse_nemesis(text, faults, around.placement, can=can)
+    nemesis = parse_nemesis(text, faults, around.placement, can=can)
     if given is None:
-        asked = with_lengths(asked, faults, around)
-        workers: list[Iterator[Entry]] = drawn(asked, faults, around)
+        nemesis = with_lengths(nemesis, faults, around)
+        workers: list[Iterator[Entry]] = drawn(nemesis, faults, around)
     else:
         workers = [iter(entries) for entries in by_worker(given)]
     entries = tuple(entry for worker in workers for entry in islice(worker, _LOOK_MAX))
     rest = [next(worker, None) for worker in workers]
     scheduled = {entry.spec.fault for entry in (*entries, *filter(None, rest))}
     quorum, by = _worst(entries, faults, around)
-    return Prospect(
-        asked=asked,
+    return Forecast(
+        request=nemesis,
         entries=entries,
-        without_time=tuple(kind for kind in _kinds(asked) if kind not in scheduled),
+        without_time=tuple(kind for kind in _kinds(nemesis) if kind not in scheduled),
         more=any(rest),
         quorum=quorum,
         by=by,
     )
 
 
-def with_lengths(nemesis: Asked, faults: Mapping[str, FaultKind], around: Surroundings) -> Asked:
+def with_lengths(nemesis: NemesisRequest, faults: Mapping[str, FaultKind], around: Surroundings) -> NemesisRequest:
     """Make cuts of the leader as long as the main phase has room for."""
     return replace(nemesis, workers=tuple(_with_lengths(worker, faults, around) for worker in nemesis.workers))
 
 
-def drawn(nemesis: Asked, faults: Mapping[str, FaultKind], around: Surroundings) -> list[Iterator[Entry]]:
-    """Each worker's faults, drawn as they are taken."""
+def drawn(nemesis: NemesisRequest, faults: Mapping[str, FaultKind], around: Surroundings) -> list[Iterator[Entry]]:
+    """Draw each worker's faults, lazily: a fault is drawn when it is needed."""
     return draw_schedules(
         nemesis.workers, faults, seed=around.seed, time_limit_ns=around.time_limit_ns, quiet_ns=around.quiet_ns
     )
 
 
-def _kinds(nemesis: Asked) -> list[str]:
+def _kinds(nemesis: NemesisRequest) -> list[str]:
     return list(dict.fromkeys(spec.fault for spec in nemesis.specs))
 
 
 def _with_lengths(
     worker: Sequence[Choice], faults: Mapping[str, FaultKind], around: Surroundings
 ) -> tuple[Choice, ...]:
-    """Cuts of the leader held for long enough to be worth something: for as long as fits, in a mixture just so."""
+    """Make cuts of the leader long enough to test something: as long as fits; in a mixture, just long enough."""
     if all(len(choice) == 1 for choice in worker):
         held = with_holds(
             [choice[0] for choice in worker],
@@ -179,10 +186,10 @@ def _held(spec: FaultSpec, fault: FaultKind, around: Surroundings) -> FaultSpec:
 def _worst(
     entries: Sequence[Entry], faults: Mapping[str, FaultKind], around: Surroundings
 ) -> tuple[Quorum, tuple[str, ...]]:
-    """The worst of all faults that can be in force together, and those that bring it about."""
+    """Return the worst state of the quorum that faults in force together can cause, and those faults."""
     order = list(Quorum)
     damages = [_damages(entry, faults[entry.spec.fault], around) for entry in entries]
-    found: tuple[Quorum, tuple[str, ...]] = (Quorum.MUTUAL, ())
+    result: tuple[Quorum, tuple[str, ...]] = (Quorum.MUTUAL, ())
     for place, entry in enumerate(entries):
         together = [place, *_overlapping(place, entries)]
         workers = sorted({entries[i].worker for i in together} - {entry.worker})
@@ -191,15 +198,15 @@ def _worst(
             for worker in workers
         ]
         state = worst(around.voters, [damages[place], *others])
-        if order.index(state) > order.index(found[0]):
+        if order.index(state) > order.index(result[0]):
             alone = worst(around.voters, [damages[place]]) is state
             texts = [entries[i].spec.text for i in ([place] if alone else together) if damages[i] != {Damage()}]
-            found = (state, tuple(dict.fromkeys(texts))[:_BY_SHOWN])
-    return found
+            result = (state, tuple(dict.fromkeys(texts))[:_BY_SHOWN])
+    return result
 
 
 def _overlapping(place: int, entries: Sequence[Entry]) -> Iterator[int]:
-    """Entries of other workers that may be in force while this one is."""
+    """Yield the entries of other workers that may be in force at the same time as this one."""
     start_ns, end_ns = _window(entries[place])
     for number, other in enumerate(entries):
         if other.worker != entries[place].worker:
@@ -215,8 +222,8 @@ def _window(entry: Entry) -> tuple[int, int]:
 
 
 def _damages(entry: Entry, fault: FaultKind, around: Surroundings) -> set[Damage]:
-    """All that this entry can do to the quorum: its draw is known, who leads then is not."""
-    found = set()
+    """Return everything that this entry can do to the quorum: its draw is known, the leader at that time is not."""
+    damages = set()
     nodes = tuple(member.name for member in around.members)
     for leader in around.voters:
         for restarted in nodes if entry.spec.target == "restarted" else (None,):
@@ -231,5 +238,5 @@ def _damages(entry: Entry, fault: FaultKind, around: Surroundings) -> set[Damage
             )
             resolved = fault.resolve(entry.spec, view, Random(entry.draw_seed))
             if not isinstance(resolved, Skip):
-                found |= set(damages_of(fault, resolved))
-    return found or {Damage()}
+                damages |= set(damages_of(fault, resolved))
+    return damages or {Damage()}

@@ -1,7 +1,7 @@
 """What a kind of fault is, and what it acts on.
 
-A fault resolves its target at the moment it acts, is recorded before it acts, proves that it took hold, and heals
-idempotently.
+A fault resolves its target when it acts, is recorded before it acts, proves that it is in force, and can be healed
+more than once.
 """
 
 import itertools
@@ -27,7 +27,7 @@ from fencepost.harness.systems.contract.options import SystemOptions
 from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.systems.contract.system import System
 
-#: A target of its own: one of the harness's clients, not a server.
+#: A special target: one of the harness's clients instead of a server.
 CLIENT_WORKER: Final = "client"
 
 M = TypeVar("M")
@@ -36,12 +36,12 @@ P = TypeVar("P", bound=FaultOptions)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultSpec:
-    """One fault as a plan names it (`FaultKind.spec` makes it); `text` is canonical and parses back to this value."""
+    """One fault as a plan names it, made by `FaultKind.spec`. `text` is canonical and parses back to this value."""
 
     fault: str
     target: str
     options: FaultOptions
-    #: The options as they were typed, in their order; the others have their defaults.
+    #: The options that a person gave, as text and in order; all others have their defaults.
     given: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -50,16 +50,16 @@ class FaultSpec:
 
     @property
     def duration_ns(self) -> int:
-        """From the proof to the beginning of healing."""
+        """The time from the proof to the beginning of the healing."""
         return int(self.options.for_)
 
     def own(self, kind: type[P]) -> P:
-        """The options as the struct of the kind of fault that they were parsed for."""
+        """Return the options as the type that the kind of fault declares."""
         assert isinstance(self.options, kind), "parsed over the defaults of the same kind of fault"
         return self.options
 
     def lasting(self, duration_ns: int) -> "FaultSpec":
-        """The same fault for so long."""
+        """Return the same fault with this length."""
         length = Duration(duration_ns)
         options = msgspec.structs.replace(self.options, for_=length)
         return replace(self, options=options, given={**self.given, "for": str(length)})
@@ -67,7 +67,7 @@ class FaultSpec:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseChange:
-    """Another release of the server that a fault starts nodes as, and whether it takes them back by itself."""
+    """Another release that a fault starts nodes as; `back`: it returns them to their own release by itself."""
 
     to: str
     back: bool
@@ -81,15 +81,16 @@ class View:
     leader: str | None
     epoch: int | None
     members: tuple[Member, ...] = ()
-    #: What the leader is called here ("leader", "controller").
+    #: The system's word for its leader ("leader", "controller").
     subject: str = "leader"
-    #: How long a leader that is cut off may go on claiming, as the system promises; None where it promises nothing.
+    #: How long a cut-off leader may go on claiming to lead, as the system promises; None: it promises nothing.
     bound_ns: int | None = None
-    #: Nodes whose server was started and does not serve yet.
+    #: Nodes whose server was started but does not serve yet.
     unready: frozenset[str] = frozenset()
-    #: The node whose server was started again last.
+    #: The node whose server was restarted last.
     restarted: str | None = None
-    #: How many client workers there are, and which of them are connected: those with an operation in flight, if any.
+    #: The number of client workers, and which of them to freeze: the connected ones, if possible with an operation in
+    #: flight.
     clients: int = 0
     busy_clients: tuple[int, ...] = ()
 
@@ -105,35 +106,35 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """A target made concrete: which nodes, and for partitions which links are cut and how."""
+    """A target made concrete: the nodes, and for partitions the links that are cut and how."""
 
     nodes: tuple[str, ...]
     links: Mapping[Link, Effect] = field(default_factory=dict)
-    #: What else is fixed now (an offset, a rate, a delay), as the history and the schedule record it; units in names.
+    #: Further figures of this act (an offset, a rate, a delay) for history and schedule; units stand in the names.
     details: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    #: Links that it may shut now and then; those of `links` stay shut.
+    #: Links that the fault closes from time to time; those of `links` stay closed.
     threatens: frozenset[Link] = frozenset()
-    #: Its nodes are unable one at a time, never two of them together.
+    #: The fault acts on its nodes one at a time, never on two together.
     in_turn: bool = False
-    #: What the kind worked out and drew for its own acts, as a value of a type of its own; `own` gives it back.
+    #: What the kind drew and computed for its own acts, in a type of its own; `own` returns it.
     means: object = None
 
     def own(self, kind: type[M]) -> M:
-        """What this target means to the kind of fault that resolved it."""
+        """Return `means` as the type of the kind of fault that resolved this target."""
         assert isinstance(self.means, kind), "made by resolve of the same kind of fault"
         return self.means
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """There was nothing to act on; says why."""
+    """The reason why there is nothing to act on."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was measured after acting; `details` join those of the fault's events."""
+    """What was measured after an act; `details` are added to those of the fault's events."""
 
     outcome: FaultOutcome
     text: str
@@ -151,10 +152,10 @@ class Records(Protocol):
 
 
 class Parts(Protocol):
-    """Carries out one act of a fault that acts many times: a cut of a flapping link, a move of the leader.
+    """Carries out single acts of a fault that acts many times: a cut of a flapping link, a move of the leader.
 
-    Each part is recorded as a fault of its own, with its own number, proof and healing, so that a history says exactly
-    what was in force when.
+    Each part is recorded as a fault of its own, with its own number, proof and healing, so that the history says
+    exactly what was in force at any time.
     """
 
     async def part(
@@ -166,7 +167,7 @@ class Parts(Protocol):
         hold_ns: int,
         heal: Callable[[int], Awaitable[Proof]],
     ) -> Proof:
-        """Inject (given the part's number), hold, heal, and record all of it; returns the injection's proof.
+        """Inject (given the part's number), hold, heal, and record everything; return the injection's proof.
 
         Heals on cancellation too.
         """
@@ -174,22 +175,22 @@ class Parts(Protocol):
 
 
 class Clients(Protocol):
-    """The harness's own client workers, which a fault may freeze as a stopped process would be."""
+    """The harness's own client workers, which a fault may freeze like a stopped process."""
 
     async def freeze(self, worker: int, fault_id: int) -> None:
-        """From now on this worker sends nothing and receives nothing: no request, no keep-alive, no close."""
+        """Let this worker send and receive nothing from now on: no request, no keep-alive, no close."""
         ...
 
     async def thaw(self, worker: int, fault_id: int) -> None:
-        """Let it run again, unless another fault holds it; what it held back is sent now. Idempotent."""
+        """Let the worker run again, unless another fault froze it too; its waiting writes are sent now. Idempotent."""
         ...
 
     def sent_bytes(self, worker: int) -> Mapping[int, int]:
-        """By connection that it has open: what the kernel has sent on it. Raises OSError where that cannot be told."""
+        """Return, by open connection, the bytes that the kernel has sent. Raises OSError where that is not known."""
         ...
 
     def held_back(self, worker: int) -> int:
-        """How many writes of the worker wait."""
+        """Return how many writes of the worker are waiting."""
         ...
 
 
@@ -203,12 +204,12 @@ def _nobody(fault_id: int) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """What a fault acts on: the servers and their links, what the system says of itself, and where to write.
+    """What a fault acts on: the servers and their links, the system, and where to write.
 
-    `options` are the system's own options of this run, `settings` those of the servers themselves, `artifacts` what the
-    nodes were started from first (`specs` makes their commands again); `folder` is the run's, where a fault may keep
-    evidence. `view` tells who leads now. `parts` and `disturbed` are the conductor's: the nodes on which faults other
-    than the given one are at work, of whose links nothing can be said.
+    `options` are the system's options of this run, `settings` those of the servers themselves, and `artifacts` what the
+    nodes were first started from (`specs` returns their commands). A fault may keep evidence in `folder`, the run's.
+    `view` tells who leads now. The conductor sets `parts` and `disturbed`, which returns the nodes on which other
+    faults than the given one act: their links prove nothing.
     """
 
     runtime: Runtime
@@ -219,13 +220,13 @@ class Cluster:
     view: Callable[[], View]
     folder: Path
     settings: Settings = field(default_factory=dict)
-    #: Whether its servers were started so that members can be removed and added.
+    #: Whether the servers were started in a way that allows members to be removed and added.
     changes_members: bool = False
-    #: What other releases run from that a fault may start nodes as, by the version that its spec names.
+    #: The artifacts of other releases that a fault may start nodes as, by the version in its spec.
     others: Mapping[str, Artifacts] = field(default_factory=dict)
-    #: What nodes were started from since, where that is no longer `artifacts`; written by the fault that did it.
+    #: The artifacts of nodes whose release a fault has changed; written by that fault.
     runs: dict[str, Artifacts] = field(default_factory=dict)
-    #: Whether the run is being ended by hand: then nothing is waited for but that nodes run.
+    #: Whether a person is ending the run: then faults wait only until the nodes run.
     hurried: Callable[[], bool] = _no
     clients: Clients | None = None
     parts: Parts | None = None
@@ -233,11 +234,11 @@ class Cluster:
     fault_ids: Iterator[int] = field(default_factory=itertools.count)
 
     def artifacts_of(self, node: str) -> Artifacts:
-        """What this node was started from last."""
+        """Return what this node was started from last."""
         return self.runs.get(node, self.artifacts)
 
     def specs(self, artifacts: Artifacts | None = None) -> dict[str, NodeSpec]:
-        """Every node as the system would begin it now, by name; from other artifacts where some are given."""
+        """Return every node's spec as the system would start it now, by name; from other artifacts if given."""
         layout, given = self.runtime.layout, artifacts or self.artifacts
         made = self.system.specs(layout, given, self.options, self.settings)
         if self.changes_members and isinstance(self.system, ChangesMembers):
@@ -256,61 +257,69 @@ class FaultKind(ABC):
     about: str
     targets: Mapping[str, str]
     default_target: str = "one"
-    #: Its options with their defaults: names, types and explanations are those of the struct.
+    #: The options with their defaults; the struct holds names, types and explanations.
     options: FaultOptions = FaultOptions()
-    #: What no other fault may touch on the chosen nodes meanwhile ("process", "clock", "disk", ...). Links are not
-    #: held: their contributions merge.
+    #: What no other fault may use on the same nodes at the same time ("process", "clock", "disk", ...). Links are not
+    #: held: several faults on one link add up.
     holds: frozenset[str] = frozenset()
-    #: The specs by which it takes part in `--nemesis all`; none for a kind that must be asked for by name, such as one
-    #: that destroys data.
+    #: The specs with which it takes part in `--nemesis all`; empty for a kind that must be named, such as one that
+    #: destroys data.
     for_all: tuple[str, ...]
-    #: What it needs of the runtime that not every machine can do.
+    #: What the kind needs from the runtime and not every machine can do.
     needs: frozenset[Need] = frozenset()
-    #: No second one at the same time, on whichever nodes.
+    #: Whether only one fault of this kind may be in force at a time, on any nodes.
     alone: bool = False
-    #: No single injection or healing may hold up the run longer than this.
+    #: The time limit in seconds of each injection and each healing.
     act_deadline_s: float = 10.0
 
     def spec(self, target: str = "", given: Mapping[str, str] | None = None) -> FaultSpec:
-        """This fault with options as a person types them; raises UsageError where they make no sense by themselves."""
+        """Return this fault with the options that a person gave; raise UsageError for options that make no sense."""
         texts = dict(given or {})
         options = parse(self.name, texts, self.options)
         idle = next((name for name in OF_TRIGGERS if name in texts), None)
         if idle and options.trigger is None:
-            raise UsageError(f"{self.name}: {idle}= belongs to when=", hint="such as when=leader+300ms:within=5s")
+            raise UsageError(f"{self.name}: {idle}= needs when=", hint="such as when=leader+300ms:within=5s")
         return FaultSpec(fault=self.name, target=target or self.default_target, options=options, given=texts)
 
     @abstractmethod
     def effects(self, spec: FaultSpec) -> Effects:
-        """What this spec does to nodes and links while it is in force."""
+        """Return what this spec does to nodes and links while it is in force."""
 
     def release_changes(self, spec: FaultSpec) -> tuple[ReleaseChange, ...]:
-        """The other releases of the server that this spec needs, resolved before the cluster starts."""
+        """Return the other releases of the server that this spec needs; they are resolved before the cluster starts."""
         return ()
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
-        """Why this spec makes no sense on such a cluster, whatever the machine; None when it does."""
+        """Return why this spec makes no sense on such a cluster, on any machine; None when it does."""
         return None
 
     def unavailable(self, placement: Placement) -> Refusal | None:
-        """Why this machine cannot do it on that runtime; None when it can. Asked before a run."""
+        """Return why this machine cannot do it on that runtime; None when it can. Called before a run."""
         return None
 
     @abstractmethod
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-        """What is drawn comes from `draw` alone, so that the same entry of a schedule means the same again."""
+        """Make the target concrete. All choices come from `draw`, so that a schedule can be repeated."""
 
     @abstractmethod
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        """Act, and measure that it took hold."""
+        """Act, and measure whether the fault is in force.
+
+        Returns:
+            INSTALLED with what was measured; INDETERMINATE when the measurement does not show the fault.
+        """
 
     @abstractmethod
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        """Undo it, also when injecting failed half-way or a node has died or restarted since. Idempotent."""
+        """Undo the fault, even when the injection failed half-way or a node has died or restarted since. Idempotent.
+
+        Returns:
+            HEALED with what was measured; INDETERMINATE when something of the fault may be left.
+        """
 
 
 def refuse_foreign(spec: FaultSpec, kind: str, own: Mapping[str, Iterable[str]]) -> Refusal | None:
-    """Refuse an option that only other values of `kind=` have; `own` are those that only some have, by kind."""
+    """Refuse an option that belongs to another value of `kind=`; `own` lists the options of each value."""
     foreign = sorted({option for options in own.values() for option in options} & {*spec.given} - {*own[kind]})
     if not foreign:
         return None

@@ -1,4 +1,4 @@
-"""Leadership of a cluster moved: by asking the system where it hands over when asked, else by restarting the leader.
+"""Moves the leadership of a cluster: asks the system where it hands over on request, else restarts the leader.
 
 One round is one move, recorded as a part of the fault. Its proof is a node that leads in a higher epoch.
 """
@@ -17,24 +17,24 @@ from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.systems.contract.leadership import MovesLeadership
 
 _ASK_S: Final = 3.0
-#: Until another one leads; below the conductor's limit for one act.
+#: Longest wait for a new leader; below the conductor's limit for one act.
 _MOVED_S: Final = 8.0
 _LOOK_S: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderMoves:
-    """The moves of the leadership of a whole cluster; `by` says how it is moved, `seed` draws to whom."""
+    """Moves of a cluster's leadership; `by` says how, `seed` draws the next leader."""
 
     every_ns: int
     seed: int
     by: str
 
     def play(self, fault_id: int, cluster: Cluster) -> Play | str:
-        """One round: one move. A text says why none can be made."""
+        """Return what one round does: one move. Return a text when no move is possible, which says why."""
         asks = isinstance(cluster.system, MovesLeadership)
         if self.by == "ask" and not asks:
-            return f"{cluster.system.profile.name} moves no leadership when it is asked to"
+            return f"{cluster.system.profile.name} does not move its leadership on request"
         restarts = self.by == "restart" or not asks
         draw = random.Random(self.seed)
         every_s = self.every_ns / 1e9
@@ -53,7 +53,7 @@ class LeaderMoves:
                 fault_id,
                 part,
                 inject=lambda _: rounds.proven(
-                    _restarted(leader, cluster) if restarts else _asked(leader, to, cluster)
+                    _restarted(leader, cluster) if restarts else _handed_over(leader, to, cluster)
                 ),
                 hold_ns=0,
                 heal=lambda _: started_if_dead(leader, cluster),
@@ -64,7 +64,7 @@ class LeaderMoves:
 
 
 def _next(cluster: Cluster, fault_id: int, preference: float, *, restarts: bool) -> tuple[str, str] | Skip:
-    """Who leads and who is to take over; both must run, and nobody else may be at work on them."""
+    """Choose the leader and its successor; both must run, and no other fault may act on them."""
     view = cluster.view()
     if view.leader is None:
         return Skip("no node was known to lead")
@@ -73,13 +73,13 @@ def _next(cluster: Cluster, fault_id: int, preference: float, *, restarts: bool)
     free = [node for node in view.voters if node in running - busy]
     others = [node for node in free if node != view.leader]
     if view.leader not in running - busy or not others:
-        return Skip("another fault is at work on the leader, or on all who could take over")
+        return Skip("another fault acts on the leader, or on every node that could take over")
     if restarts and view.leader in view.voters and len(others) <= len(view.voters) // 2:
-        return Skip("the others are too few to elect")
+        return Skip("too few other nodes run to elect a leader")
     return view.leader, others[int(preference * len(others))]
 
 
-async def _asked(leader: str, to: str, cluster: Cluster) -> Proof:
+async def _handed_over(leader: str, to: str, cluster: Cluster) -> Proof:
     system = cluster.system
     assert isinstance(system, MovesLeadership)
     before, layout = cluster.view(), cluster.runtime.layout
@@ -102,7 +102,7 @@ async def _restarted(leader: str, cluster: Cluster) -> Proof:
 
 
 async def _moved(before: View, cluster: Cluster, asked_ns: int, done: str) -> Proof:
-    """Wait until a node leads in a higher epoch; in a restarted leader's case it may be the same node again."""
+    """Wait until a node leads in a higher epoch; a restarted leader may be elected again."""
     deadline_ns = asked_ns + round(_MOVED_S * 1e9)
     while True:
         view, now_ns = cluster.view(), cluster.records.now_ns()

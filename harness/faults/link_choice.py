@@ -14,10 +14,12 @@ class LinkChoice(FaultOptions, frozen=True, kw_only=True):
     direction: Annotated[
         Literal["both", "in", "out"], about("what the chosen nodes receive (in), what they send (out), or both")
     ] = "both"
-    links: Annotated[Literal["node", "client", "all"], about("those to other nodes, to the clients, or all")] = "node"
+    links: Annotated[
+        Literal["node", "client", "all"], about("links of the chosen nodes: to other nodes, to the clients, or all")
+    ] = "node"
 
     def between(self, chosen: Iterable[str], others: Iterable[str]) -> list[Link]:
-        """The chosen nodes' links to these other nodes and to the clients, as far as `links` says so, in order."""
+        """Return the chosen nodes' links to the other nodes, to the clients, or both, as the option `links` says."""
         ends = [*others] if self.links != "client" else []
         ends += [CLIENT] if self.links != "node" else []
         out = {Link(node, end) for node in chosen for end in ends if node != end}

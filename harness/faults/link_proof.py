@@ -1,4 +1,4 @@
-"""What datagrams over a link experienced, compared with what the link was to do to them."""
+"""Decides whether the datagrams sent over a link show what the link was set to do to them."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -8,11 +8,11 @@ from fencepost.harness.faults.kind import Proof
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.network import Handled, Link, Passage, Shape
 
-#: A timer may fire this much early by the other's clock, as a share of what was asked.
+#: A timer may fire early by another clock: the least share of a delay that must be measured.
 _NEARLY: Final = 0.98
-#: Over this a measured rate is not the one that was asked for; what we send is twice as fast.
+#: A measured rate above this share of the planned one is too fast; datagrams are sent at twice the planned rate.
 _RATE_OVER: Final = 1.25
-#: A share that chance would explain less often than so is another one.
+#: Measured and planned share differ when chance explains the difference with less than this probability.
 _CHANCE: Final = 1e-6
 _LINKS_SHOWN: Final = 3
 
@@ -23,14 +23,25 @@ def is_whole(passage: Passage) -> bool:
 
 def judge_passages(
     shapes: Mapping[Link, Shape],
-    asked: int,
+    link_count: int,
     before: Mapping[Link, Passage],
     after: Mapping[Link, Passage],
     counted: Mapping[Link, Handled],
 ) -> Proof:
-    """Compare what each link's datagrams experienced with what its shape does."""
+    """Compare what each link's datagrams show with the link's shape.
+
+    Args:
+        shapes: the links that could be measured, with what each does to packets.
+        link_count: how many links the fault was to act on, those that could not be measured included.
+        before, after: the datagrams of each link without and with the shape; a link is missing from `before` where
+            another fault had changed it already.
+        counted: the kernel's counters of all packets of each link.
+
+    Returns:
+        INSTALLED with the figures of some links; INDETERMINATE with the links that do not show their shape.
+    """
     if not shapes:
-        return Proof(FaultOutcome.INDETERMINATE, "every link was cut, or its node dead, so nothing could be measured")
+        return Proof(FaultOutcome.INDETERMINATE, "every link was cut or its node dead, so nothing could be measured")
     wrong = {
         link: why for link, shape in shapes.items() if (why := why_not_felt(shape, before.get(link), after.get(link)))
     }
@@ -41,29 +52,29 @@ def judge_passages(
         for link in shown
     )
     totals = totals_text(counted[link] for link in shapes if link in counted)
-    said = f"{figures}; {totals}" if totals else figures
+    evidence = f"{figures}; {totals}" if totals else figures
     if wrong:
-        return Proof(FaultOutcome.INDETERMINATE, f"not felt on {link_names(wrong)}: {said}")
-    others = ", the others cut or their nodes dead" if len(shapes) < asked else ""
-    return Proof(FaultOutcome.INSTALLED, f"felt on {len(shapes)} of {asked} links{others}: {said}")
+        return Proof(FaultOutcome.INDETERMINATE, f"not felt on {link_names(wrong)}: {evidence}")
+    others = ", the others cut or their nodes dead" if len(shapes) < link_count else ""
+    return Proof(FaultOutcome.INSTALLED, f"felt on {len(shapes)} of {link_count} links{others}: {evidence}")
 
 
 def why_not_felt(shape: Shape, before: Passage | None, after: Passage | None) -> str | None:
-    """What of the shape the datagrams did not experience; None when all of it was.
+    """Return which part of the shape the datagrams do not show; None when they show all of it.
 
-    `before` is None where another fault shaped the link already: then nothing can be compared.
+    `before` is None where another fault had shaped the link already: then nothing can be compared.
     """
     if after is None:
-        return "an end is gone, so nothing was measured"
+        return "one end is gone, so nothing was measured"
     if after.least_ms is None or after.most_ms is None:
         return "no datagram arrived"
     least_ms = _least_ms(shape)
     if after.least_ms < least_ms * _NEARLY:
-        return f"the quickest came before {least_ms:g} ms"
+        return f"the fastest took less than {least_ms:g} ms"
     if before and _was_as_slow(shape, before):
         return "it was as slow before"
     if shape.jitter_ns and after.most_ms - after.least_ms < shape.jitter_ns / 1e7:
-        return "times differ too little for the jitter"
+        return "the times differ too little for this jitter"
     shares = (
         ("lost", shape.loss, after.sent - after.arrived, after.sent),
         ("doubled", shape.duplicate, after.doubled, after.arrived),
@@ -93,12 +104,19 @@ def _was_as_narrow(shape: Shape, before: Passage) -> bool:
 
 
 def was_so_before(shape: Shape, before: Passage) -> bool:
-    """Whether the link was already what the shape is to make it, so that nothing could be compared."""
+    """Decide whether the link was already as slow or narrow as the shape makes it, so that nothing can be compared."""
     return _was_as_slow(shape, before) or (shape.rate_bytes_s > 0 and _was_as_narrow(shape, before))
 
 
 def is_by_chance(hits: int, tries: int, share: float) -> bool:
-    """Whether at least one, and neither so few nor so many hits, may come of independent draws with this share."""
+    """Decide whether chance explains the number of hits: at least one, neither too few nor too many.
+
+    Args:
+        hits: how many of the `tries` datagrams were lost, doubled or overtaken.
+        share: the planned probability of each, between 0 and 1.
+
+    Source: the binomial distribution; each tail must have a probability of at least `_CHANCE`.
+    """
     if not 0 < hits <= tries:
         return False
     weights = [
@@ -135,12 +153,12 @@ def _rate(bytes_s: float) -> str:
 
 
 def totals_text(counted: Iterable[Handled]) -> str:
-    """What happened to all packets, those of the servers too."""
+    """Return what happened to all packets of these links, those of the servers included."""
     every = list(counted)
-    words = {"seen": "packets went through the queue"}
-    words |= {name: name.replace("_", " ") for name in ("lost", "doubled", "overtaken", "crowded_out")}
-    sums = {name: sum(getattr(one, name) for one in every) for name in words}
-    return ", ".join(f"{number} {words[name]}" for name, number in sums.items() if number or name == "seen") * bool(
+    labels = {"seen": "packets went through the queue"}
+    labels |= {name: name.replace("_", " ") for name in ("lost", "doubled", "overtaken", "crowded_out")}
+    sums = {name: sum(getattr(one, name) for one in every) for name in labels}
+    return ", ".join(f"{number} {labels[name]}" for name, number in sums.items() if number or name == "seen") * bool(
         every
     )
 

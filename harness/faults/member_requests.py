@@ -1,6 +1,7 @@
-"""Requests to members about a member: who votes as each of them knows it, and that one be removed or added.
+"""Requests to the members of a cluster about one of them: list the voters, remove the member, add it.
 
-Whatever is asked is kept in words, also what was refused or not answered: a change that took three attempts says so.
+Every request for a change is kept with its answer, refusals and missing answers included, so that a proof can say that
+a change took three attempts.
 """
 
 import asyncio
@@ -18,54 +19,54 @@ from fencepost.harness.systems.contract.membership import Membership
 _ASK_S = 2.5
 _LOOK_S = 1.0
 _POLL_S = 0.05
-#: A change that was answered, or not, is looked for so long before it is asked for again.
+#: How long the voters are watched for a change before it is requested again.
 _SEEN_S = 3.0
-#: After a refusal: what it rests on (a member that was away a moment ago) takes a while to change.
+#: The same after a refusal: its reason (a member that was just away) takes a while to pass.
 _REFUSED_S = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The lists of voters that were told at one time, by who told them; `silent` says of the others why not."""
+    """The lists of voters at one time, by the node that answered; `silent` says why other nodes did not."""
 
     member: str
     needed: int
-    #: Only who leads tells, which may be the member.
+    #: Only the leader answers, which may be the member itself.
     by_leader: bool = False
-    told: Mapping[str, Mapping[str, str]]
+    lists: Mapping[str, Mapping[str, str]]
     silent: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_gone(self) -> bool:
-        """Enough of the others tell, and nobody lists the member."""
-        return self._others >= self.needed and not any(self.member in voters for voters in self.told.values())
+        """Whether enough of the other nodes answered, and none of them lists the member."""
+        return self._others >= self.needed and not any(self.member in voters for voters in self.lists.values())
 
     @property
     def is_listed(self) -> bool:
-        """Enough nodes tell, the member too where it was asked, and all of them list it."""
-        counted = len(self.told) if self.by_leader else self._others
-        listed = all(self.member in voters for voters in self.told.values())
+        """Whether enough nodes answered, the member too if it was asked, and all of them list it."""
+        counted = len(self.lists) if self.by_leader else self._others
+        listed = all(self.member in voters for voters in self.lists.values())
         return counted >= self.needed and listed and self.member not in self.silent
 
     @property
     def member_id(self) -> str:
-        return next((voters[self.member] for voters in self.told.values() if self.member in voters), "")
+        return next((voters[self.member] for voters in self.lists.values() if self.member in voters), "")
 
     @property
     def voters(self) -> frozenset[str]:
-        return frozenset(name for voters in self.told.values() for name in voters)
+        return frozenset(name for voters in self.lists.values() for name in voters)
 
     @property
     def _others(self) -> int:
-        return sum(name != self.member for name in self.told)
+        return sum(name != self.member for name in self.lists)
 
     def __str__(self) -> str:
         lists: dict[str, list[str]] = {}
-        for name, voters in self.told.items():
+        for name, voters in self.lists.items():
             lists.setdefault(", ".join(sorted(voters)), []).append(name)
-        words = [f"{', '.join(names)} list{'' if names[1:] else 's'} {voters}" for voters, names in lists.items()]
-        words += [f"{name} tells nothing ({why})" for name, why in self.silent.items()]
-        return "; ".join(words) or "nobody could be asked"
+        parts = [f"{', '.join(names)} list{'' if names[1:] else 's'} {voters}" for voters, names in lists.items()]
+        parts += [f"{name} gave no list ({why})" for name, why in self.silent.items()]
+        return "; ".join(parts) or "no node could be asked"
 
 
 class MemberRequests:
@@ -77,32 +78,32 @@ class MemberRequests:
         self._turn = 0
 
     @property
-    def words(self) -> str:
-        """Every request for a change and what became of it, in order; equal ones once, with their number."""
+    def summary(self) -> str:
+        """Every request for a change with its result, in order; equal ones once, with their number."""
         counted = Counter(self._attempts)
-        words = (said if count == 1 else f"{said} x {count}" for said, count in counted.items())
-        return ", ".join(words) or "nobody was asked"
+        parts = (attempt if count == 1 else f"{attempt} x {count}" for attempt, count in counted.items())
+        return ", ".join(parts) or "no node was asked"
 
     async def look(self, *, itself: bool = False) -> Look:
-        """Ask every other voter that runs, and the member if wanted, for its list of voters."""
-        by_leader, others = self._membership.told_by_leader, self._others()
+        """Ask every other running voter for its list of voters; with `itself` the member too."""
+        by_leader, others = self._membership.only_leader_answers, self._others()
         wanted = [*others, self._member] if itself or by_leader else others
-        asked = [name for name in wanted if self._is_up(name)]
-        found = dict(zip(asked, await asyncio.gather(*(self._voters(name) for name in asked)), strict=True))
-        told = {name: said for name, said in found.items() if not isinstance(said, str)}
-        silent = {name: said for name, said in found.items() if isinstance(said, str)}
-        silent |= {name: "it does not run" for name in others if name not in asked}
+        running = [name for name in wanted if self._is_up(name)]
+        answers = dict(zip(running, await asyncio.gather(*(self._voters(name) for name in running)), strict=True))
+        lists = {name: answer for name, answer in answers.items() if not isinstance(answer, str)}
+        silent = {name: answer for name, answer in answers.items() if isinstance(answer, str)}
+        silent |= {name: "it does not run" for name in others if name not in running}
         return Look(
             member=self._member,
             needed=1 if by_leader else majority(others),
             by_leader=by_leader,
-            told=told,
-            # Where one tells for all, the others are not missed.
-            silent={} if by_leader and told else silent,
+            lists=lists,
+            # Where the leader answers for all, the others need not.
+            silent={} if by_leader and lists else silent,
         )
 
     async def until_removed(self, timeout_s: float) -> Look | None:
-        """Ask for the removal until nobody lists the member; None when that was not seen within the time."""
+        """Request the removal until no node lists the member; None when that was not seen in time."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         while loop.time() < deadline_s:
@@ -118,15 +119,15 @@ class MemberRequests:
         return None
 
     async def ask_to_add(self, spec: NodeSpec) -> None:
-        """One request; a refusal is waited out for a moment."""
+        """Send one request to add the member; wait a moment after a refusal."""
         if await self._ask(partial(self._membership.add, spec)):
             await asyncio.sleep(_REFUSED_S)
 
     async def _ask(self, change: Callable[..., Awaitable[None]]) -> bool:
-        """Ask the next node in turn; whether it certainly refused."""
+        """Send the change to the next node in turn; return whether it certainly refused."""
         candidates = self._candidates()
         if not candidates:
-            self._attempts.append("nobody runs who could be asked")
+            self._attempts.append("no node runs that could be asked")
             return True
         through = candidates[self._turn % len(candidates)]
         self._turn += 1
@@ -138,16 +139,16 @@ class MemberRequests:
             self._attempts.append(f"{through} refused ({error})")
             return True
         except Indefinite as error:
-            self._attempts.append(f"{through} left it in doubt ({error})")
+            self._attempts.append(f"{through} did not say whether it did it ({error})")
             return False
         self._attempts.append(f"{through} did it in {(loop.time() - began_s) * 1e3:.0f} ms")
         return False
 
     def _candidates(self) -> list[str]:
-        """Who is asked for changes: whoever leads first; the member itself only where nobody else can do it."""
+        """Return the nodes to ask for changes: the leader first; the member itself only if no other can do it."""
         leader = self._cluster.view().leader
         others = [name for name in self._others() if self._is_up(name)]
-        if leader == self._member and self._membership.told_by_leader and self._is_up(leader):
+        if leader == self._member and self._membership.only_leader_answers and self._is_up(leader):
             return [leader, *others]
         return sorted(others, key=lambda name: name != leader)
 
@@ -158,7 +159,7 @@ class MemberRequests:
         return self._cluster.runtime.nodes[name].state is NodeState.RUNNING
 
     async def _voters(self, name: str) -> Mapping[str, str] | str:
-        """Its list, or why it tells none."""
+        """Return this node's list of voters, or why it gave none."""
         try:
             return await self._membership.voters(name, timeout_s=_LOOK_S)
         except (Definite, Indefinite) as error:

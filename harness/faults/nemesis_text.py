@@ -1,4 +1,4 @@
-"""Reads what a plan's `nemesis` asks for, as a person types it.
+"""Parses a plan's `nemesis`, as a person writes it.
 
 A fault is `FAULT[:TARGET][:key=value]...`. Faults joined by commas take turns; `+` joins independent workers, whose
 faults may be in force at the same time. `all` stands for one fault of every kind that this system, runtime and machine
@@ -10,31 +10,31 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.errors import UsageError, choices_hint
 from fencepost.harness.faults.kind import FaultKind, FaultSpec
 from fencepost.harness.runtime.provider import Placement
 
-#: Stands for a mixture of everything that this system, runtime and machine support.
+#: A mixture of everything that this system, runtime and machine support.
 ALL: Final = "all"
-#: Stands for no faults, on purpose.
+#: No faults, on purpose.
 NONE: Final = "none"
-#: In the mixture no fault lasts longer unless its variant says so: else a short run would meet few kinds.
+#: The longest fault of the mixture, unless its variant says more: a short run should still have many kinds.
 _IN_MIXTURE_NS_MAX: Final = 6_000_000_000
-#: Joins workers; an option's value may hold a plus as well, but before a digit ("when=leader+300ms").
+#: Joins workers. A plus before a digit belongs to an option's value ("when=leader+300ms").
 _WORKERS: Final = re.compile(r"\+(?=[a-z])")
 
 
-#: What takes one turn: one fault as a rule; for a kind of the mixture its variants, one of them each time.
+#: What one turn chooses from: usually one fault; for a kind of the mixture its variants, one at a time.
 Choice = tuple[FaultSpec, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a plan's `nemesis` asks for: each worker's choices, and what `all` had to leave out, with the reason."""
+class NemesisRequest:
+    """The parsed `nemesis` of a plan: each worker's choices, and what `all` leaves out, with the reason."""
 
     workers: tuple[tuple[Choice, ...], ...]
     left_out: tuple[tuple[str, str], ...] = ()
-    #: Kinds that were asked for by name, not by `all`.
+    #: Kinds that the plan names, not those of `all`.
     named: frozenset[str] = frozenset()
 
     @property
@@ -43,13 +43,13 @@ class Asked:
 
 
 def nemesis_words(text: str) -> tuple[str, ...]:
-    """Every fault that a plan's nemesis names, as it is written there, "all" included; none for "none"."""
-    words = (word.strip() for worker in _WORKERS.split(text) for word in worker.split(","))
-    return tuple(word for word in words if word and word != NONE)
+    """Return every fault that a nemesis names, as it is written there, "all" included; none for "none"."""
+    names = (word.strip() for worker in _WORKERS.split(text) for word in worker.split(","))
+    return tuple(word for word in names if word and word != NONE)
 
 
 def parse_faults(text: str, faults: Mapping[str, FaultKind], placement: Placement) -> list[FaultSpec]:
-    """`partition:leader:direction=out,kill` to specs, each checked against its fault; raises UsageError."""
+    """Parse `partition:leader:direction=out,kill` into checked specs; raise UsageError."""
     return parse_nemesis(text, faults, placement).specs
 
 
@@ -59,11 +59,15 @@ def parse_nemesis(
     placement: Placement,
     *,
     can: Callable[[str], str | None] = lambda _: None,
-) -> Asked:
-    """`kill,pause+partition:leader` to two workers' choices, each checked against its fault; raises UsageError.
+) -> NemesisRequest:
+    """Parse `kill,pause+partition:leader` into the choices of two workers.
 
-    "none" is no faults on purpose; an empty text or part names nothing and is refused. `can` says of a kind why this
-    machine cannot do it: in a mixture it is then left out.
+    Args:
+        text: "none" means no faults. An empty text or part is refused.
+        can: says why this machine cannot do a kind; a mixture then leaves that kind out. None: it can.
+
+    Raises:
+        UsageError: an unknown fault, target or option, or one that makes no sense on this cluster.
     """
     left_out: dict[str, str] = {}
     workers: list[tuple[Choice, ...]] = []
@@ -80,25 +84,25 @@ def parse_nemesis(
                 named.add(choices[-1][0].fault)
         if choices:
             workers.append(tuple(choices))
-    return Asked(workers=tuple(workers), left_out=tuple(left_out.items()), named=frozenset(named))
+    return NemesisRequest(workers=tuple(workers), left_out=tuple(left_out.items()), named=frozenset(named))
 
 
 def versions_needed(specs: Iterable[FaultSpec], faults: Mapping[str, FaultKind]) -> tuple[str, ...]:
-    """Other releases of the server that these faults start nodes as, each once."""
-    found: dict[str, None] = {}
+    """Return the other releases of the server that these faults start nodes as, each once."""
+    releases: dict[str, None] = {}
     for spec in specs:
-        found |= dict.fromkeys(change.to for change in faults[spec.fault].release_changes(spec))
-    return tuple(found)
+        releases |= dict.fromkeys(change.to for change in faults[spec.fault].release_changes(spec))
+    return tuple(releases)
 
 
 def _mixture(
     faults: Mapping[str, FaultKind], placement: Placement, can: Callable[[str], str | None], left_out: dict[str, str]
 ) -> list[Choice]:
-    """One choice for each kind that is available here; `left_out` gets the others, and variants that make no sense."""
+    """Return one choice for each available kind; add the others, and variants that make no sense, to `left_out`."""
     choices: list[Choice] = []
     for name, fault in faults.items():
         if not fault.for_all:
-            left_out[name] = "takes part only when it is asked for by name"
+            left_out[name] = "takes part only when the plan names it"
             continue
         why = can(name)
         if why:
@@ -122,14 +126,14 @@ def _shortened(spec: FaultSpec) -> FaultSpec:
     return spec.lasting(_IN_MIXTURE_NS_MAX)
 
 
-def _choices(faults: Mapping[str, FaultKind]) -> str:
-    return f"choose from: {', '.join(sorted([*faults, ALL, NONE]))}"
+def _choices(faults: Mapping[str, FaultKind], name: str = "") -> str:
+    return choices_hint(name, sorted([*faults, ALL, NONE]))
 
 
 def _roles(placement: Placement) -> list[str]:
-    """Roles that tell nodes apart; where all nodes are the same there is nothing to choose.
+    """Return the roles that distinguish nodes; none where all nodes are the same.
 
-    Where there are brokers one node is the active controller, whether or not that is a role.
+    Where there are brokers, one node is the active controller, even if no node has that role.
     """
     roles = dict.fromkeys(role for member in placement.cluster for role in member.roles)
     if "broker" in roles:
@@ -141,7 +145,12 @@ def _parse_one(text: str, faults: Mapping[str, FaultKind], placement: Placement)
     name, *rest = text.split(":")
     fault = faults.get(name)
     if fault is None:
-        raise UsageError(f"unknown fault {name!r}", hint=_choices(faults))
+        if name in (ALL, NONE):
+            raise UsageError(
+                f"{text!r}: {name!r} takes no target and no option",
+                hint=f"write {name} alone, or name a fault in its place",
+            )
+        raise UsageError(f"unknown fault {name!r}", hint=_choices(faults, name))
     target, given = fault.default_target, dict[str, str]()
     for position, word in enumerate(rest):
         key, equals, value = word.partition("=")
@@ -150,14 +159,14 @@ def _parse_one(text: str, faults: Mapping[str, FaultKind], placement: Placement)
                 raise UsageError(f"{text!r}: {word!r} is not key=value", hint="write FAULT[:TARGET][:key=value]...")
             target = word
         elif key in given:
-            raise UsageError(f"{text!r}: {key}= is given twice", hint="leave one of them out")
+            raise UsageError(f"{text!r}: {key}= is given twice", hint="give it once")
         else:
             given[key] = value
     spec = fault.spec(target, given)
     choices = list(dict.fromkeys([*fault.targets, *_roles(placement), *(member.name for member in placement.cluster)]))
     if target not in choices:
         fitting = [c for c in choices if fault.refuse(fault.spec(c), placement) is None]
-        raise UsageError(f"{name}: unknown target {target!r}", hint=f"choose from: {', '.join(fitting or choices)}")
+        raise UsageError(f"{name}: unknown target {target!r}", hint=choices_hint(target, fitting or choices))
     refusal = fault.refuse(spec, placement)
     if refusal:
         raise refusal.error(spec.text)
@@ -165,5 +174,5 @@ def _parse_one(text: str, faults: Mapping[str, FaultKind], placement: Placement)
 
 
 def parse_choice(texts: list[str], faults: Mapping[str, FaultKind], placement: Placement) -> Choice:
-    """The canonical texts of one choice (as `run.json` keeps them) to its specs."""
+    """Parse the canonical texts of one choice, as `run.json` keeps them."""
     return tuple(_parse_one(text, faults, placement) for text in texts)

@@ -1,8 +1,8 @@
-"""Leadership of topic partitions moved: off a broker that ends, and back by a preferred election (KIP-460).
+"""Moves the leadership of topic partitions: off a broker that is killed, and back by a preferred election (KIP-460).
 
-Where every partition is led by its preferred broker, the broker that leads the most is
-killed until others lead its partitions, and started again. Where some are led by others, the cluster is asked to elect
-the preferred ones. Either is proven by higher leader epochs.
+When every partition is led by its preferred broker, the broker that leads most partitions is killed until others lead
+them, and then restarted. When some partitions are led by other brokers, the cluster is asked to elect the preferred
+ones. Higher leader epochs prove either move.
 """
 
 import asyncio
@@ -21,24 +21,24 @@ from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.systems.contract.leadership import LeadsPartitions, PartitionReign
 
 _ASK_S: Final = 2.0
-#: Until others lead; below the conductor's limit for one act.
+#: Longest wait for new leaders; below the conductor's limit for one act.
 _MOVED_S: Final = 8.0
 _LOOK_S: Final = 0.1
 _SHOWN: Final = 3
 
-#: Whether a partition whose reign was the first is where it should be with the second.
+#: Whether a partition has moved as intended, by its reign before and its reign now.
 _Moved = Callable[[PartitionReign, PartitionReign], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMoves:
-    """The moves of the leaders of topic partitions; `seed` draws whose."""
+    """Moves of the leaders of topic partitions; `seed` draws the broker among equals."""
 
     every_ns: int
     seed: int
 
     def play(self, fault_id: int, cluster: Cluster) -> Play:
-        """One round: one move."""
+        """Return what one round does: one move."""
         draw = random.Random(self.seed)
 
         async def move(number: int, rounds: Rounds) -> None:
@@ -66,13 +66,13 @@ class PartitionMoves:
 async def _next(
     cluster: Cluster, fault_id: int, preference: float
 ) -> tuple[str | None, dict[str, PartitionReign]] | Skip:
-    """The broker to end and its partitions; or None and the partitions to be given back."""
+    """Choose the broker to kill and its partitions; or None and the partitions to give back."""
     system = cluster.system
     assert isinstance(system, LeadsPartitions), "refused before the run"
     try:
         reigns = await system.partition_reigns(cluster.runtime.layout, timeout_s=_ASK_S)
     except (Definite, Indefinite) as error:
-        return Skip(f"no broker tells who leads which partition: {error}")
+        return Skip(f"no broker says who leads which partition: {error}")
     away = {name: reign for name, reign in reigns.items() if reign.preferred and reign.leader != reign.preferred}
     if away:
         ready = {name: reign for name, reign in away.items() if reign.in_sync}
@@ -96,18 +96,18 @@ async def _moved_off(broker: str, before: Mapping[str, PartitionReign], cluster:
 async def _given_back(before: Mapping[str, PartitionReign], cluster: Cluster) -> Proof:
     system = cluster.system
     assert isinstance(system, LeadsPartitions), "refused before the run"
-    done = "a preferred election was asked for"
+    done = "a preferred election was requested"
     try:
         await system.elect_preferred(cluster.runtime.layout, timeout_s=_ASK_S)
     except Definite as error:
-        return Proof(FaultOutcome.SKIPPED, f"no broker takes a preferred election: {error}")
+        return Proof(FaultOutcome.SKIPPED, f"every broker refused a preferred election: {error}")
     except Indefinite as error:
         done = f"{done} ({error})"
     return await _until(before, cluster, done, lambda old, new: new.leader == old.preferred)
 
 
 async def _until(before: Mapping[str, PartitionReign], cluster: Cluster, done: str, moved: _Moved) -> Proof:
-    """Wait until every partition has moved; some are enough for a proof, and how many is said."""
+    """Wait until every partition has moved. Some are enough for a proof, which states how many."""
     system, loop = cluster.system, asyncio.get_running_loop()
     assert isinstance(system, LeadsPartitions), "refused before the run"
     began_s = loop.time()
@@ -126,10 +126,10 @@ async def _until(before: Mapping[str, PartitionReign], cluster: Cluster, done: s
     shown = ", ".join(
         f"{name} to {now[name].leader} in leader epoch {now[name].epoch}" for name in there[:_SHOWN] if name in now
     )
-    said = f"{done}; {len(there)} of {len(before)} topic partitions moved within {took_ms:.0f} ms"
+    summary = f"{done}; {len(there)} of {len(before)} topic partitions moved within {took_ms:.0f} ms"
     if not there:
-        return Proof(FaultOutcome.INDETERMINATE, said)
-    return Proof(FaultOutcome.INSTALLED, f"{said}, such as {shown}")
+        return Proof(FaultOutcome.INDETERMINATE, summary)
+    return Proof(FaultOutcome.INSTALLED, f"{summary}, such as {shown}")
 
 
 async def _nothing() -> Proof:

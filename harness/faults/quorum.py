@@ -1,10 +1,12 @@
-"""Is there a quorum? Computed from which voters run and which links carry packets; nothing else is asked.
+"""Decides whether there is a quorum, from the voters that run and the links that carry packets.
 
-Three answers. `MUTUAL`: some majority of the voters runs, and each of them reaches each other in both directions.
-`STAR`: no such majority, but some voter reaches a majority (itself counted) both ways, which is enough for a leader of
-Raft or Zab (a ring of five nodes is one). `NONE`: not even that, so nobody can lead for long.
+Three answers:
+`MUTUAL`  A majority of the voters runs, and all of them reach each other in both directions.
+`STAR`    There is no such majority, but one voter reaches a majority (itself included) in both directions. That is
+          enough for a leader of Raft or Zab; a ring of five nodes is an example.
+`NONE`    Not even that, so no node can lead for long.
 
-A schedule *keeps the quorum* when it stays `MUTUAL`: the strictest reading, under which any protocol can work.
+A schedule *keeps the quorum* when it stays `MUTUAL`: the strictest meaning, under which every protocol can work.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -15,9 +17,9 @@ from typing import Final
 
 from fencepost.harness.history import History
 
-#: What a fault holds of a node (`Fault.holds`) that leaves the node unable to vote, or may: a server whose disk fails
-#: ends itself. Clocks and links are no part of it; links count for themselves. A member that was removed is one that is
-#: down: of an odd number of voters one less has the same majority, and one is out at a time.
+#: A fault that holds one of these of a node (`FaultKind.holds`) may leave the node unable to vote; a server whose disk
+#: fails ends itself. Clocks do not matter, and links are counted separately. A removed member counts as one that is
+#: down: an odd number of voters less one has the same majority, and only one is out at a time.
 UNABLE: Final = frozenset({"process", "membership", "disk"})
 
 #: A directed link, (from, to).
@@ -32,7 +34,7 @@ class Quorum(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """What is taken from a cluster at one time: voters that do not run, directed links that carry nothing."""
+    """What a cluster lacks at one time: voters that do not run, directed links that carry nothing."""
 
     absent: frozenset[str] = frozenset()
     severed: frozenset[Pair] = frozenset()
@@ -43,7 +45,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumSpan:
-    """A stretch of a run in which the quorum was proven to be less than `MUTUAL`, and the faults that did it."""
+    """A stretch of a run in which the quorum was provably less than `MUTUAL`, and the faults that caused it."""
 
     quorum: Quorum
     from_ns: int
@@ -57,7 +59,10 @@ def majority(voters: Collection[str]) -> int:
 
 
 def quorum_of(voters: Sequence[str], damage: Damage) -> Quorum:
-    """Of these voters under this damage. Cost: exponential in the voters at worst, of which there are a few."""
+    """Decide the state of the quorum of these voters under this damage.
+
+    Cost: exponential in the number of voters at worst; there are a few.
+    """
     present = [voter for voter in voters if voter not in damage.absent]
     least = majority(voters)
     peers = {
@@ -70,7 +75,7 @@ def quorum_of(voters: Sequence[str], damage: Damage) -> Quorum:
 
 
 def _has_clique(size: int, candidates: Sequence[str], peers: dict[str, set[str]], least: int) -> bool:
-    """Whether `size` chosen voters, all peers of every candidate, grow to `least` by mutual peers."""
+    """Whether `size` voters, all of them peers of every candidate, can be extended to `least` mutual peers."""
     if size >= least:
         return True
     for place, voter in enumerate(candidates):
@@ -82,23 +87,32 @@ def _has_clique(size: int, candidates: Sequence[str], peers: dict[str, set[str]]
 
 
 def worst(voters: Sequence[str], together: Iterable[Iterable[Damage]]) -> Quorum:
-    """The worst that can come of faults in force at the same time, each doing one of its damages."""
+    """Return the worst state of the quorum under faults in force at the same time.
+
+    Args:
+        voters: the nodes that elect.
+        together: for each fault its alternative damages, of which one holds at a time.
+    """
     order = list(Quorum)
-    found = Quorum.MUTUAL
+    worst_state = Quorum.MUTUAL
     for choice in product(*together):
         total = Damage()
         for damage in choice:
             total |= damage
-        found = max(found, quorum_of(voters, total), key=order.index)
-        if found is Quorum.NONE:
+        worst_state = max(worst_state, quorum_of(voters, total), key=order.index)
+        if worst_state is Quorum.NONE:
             break
-    return found
+    return worst_state
 
 
 def quorum_spans(history: History, voters: Sequence[str]) -> list[QuorumSpan]:
-    """When the quorum was less than mutual for certain: by cuts and stops that were proven, and servers that were dead.
+    """Find the stretches of a run in which the quorum was certainly less than mutual.
 
-    Under-approximated: a server that was started again counts as running before it serves.
+    Only proven cuts and stops count, and servers that were dead. The stretches may be too short: a restarted server
+    counts as running before it serves.
+
+    Returns:
+        The stretches in order of time, in ns of the history; neighbours with the same state are joined.
     """
     cuts = [
         (f.certain_from_ns, f.certain_to_ns if f.certain_to_ns is not None else history.end_ns, f)
@@ -132,7 +146,7 @@ def quorum_spans(history: History, voters: Sequence[str]) -> list[QuorumSpan]:
 
 
 def _append(spans: list[QuorumSpan], span: QuorumSpan) -> None:
-    """Join it to the last one where nothing changes between them."""
+    """Append a span; join it to the last one when the state is the same and no time lies between."""
     if spans and spans[-1].to_ns == span.from_ns and spans[-1].quorum is span.quorum:
         last = spans.pop()
         span = QuorumSpan(

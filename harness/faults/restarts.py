@@ -1,4 +1,4 @@
-"""Servers started again that a fault ended: what is done, and the proof that they run."""
+"""Starts servers again that a fault ended, and proves that they run."""
 
 from fencepost.harness.faults.kind import Cluster, Proof
 from fencepost.harness.history import FaultOutcome
@@ -6,7 +6,7 @@ from fencepost.harness.runtime.node import Node, NodeState
 
 
 async def started_again(nodes: list[Node]) -> Proof:
-    """Start those that are down; proof that all run."""
+    """Start the nodes that are down; return the proof that all of them run."""
     for node in nodes:
         if node.state in (NodeState.DEAD, NodeState.NEW):
             await node.start()
@@ -17,7 +17,7 @@ async def started_again(nodes: list[Node]) -> Proof:
 
 
 async def started_if_dead(name: str, cluster: Cluster) -> Proof:
-    """Finish a restart that was interrupted; proof that this node runs."""
+    """Start this node if it is dead, and return the proof that it runs."""
     node = cluster.runtime.nodes[name]
     if node.state is NodeState.DEAD:
         await node.start()

@@ -1,4 +1,4 @@
-"""Rounds: what a fault does again and again between its injection and its healing, in a task of its own."""
+"""Rounds: what a fault repeats between its injection and its healing, in a task of its own."""
 
 import asyncio
 import contextlib
@@ -8,10 +8,10 @@ from typing import Final
 from fencepost.harness.faults.kind import Proof
 from fencepost.harness.history import FaultOutcome
 
-#: For the first proof, and for each step of an end: the conductor gives ten seconds to all of them.
+#: Time limits of the first proof and of each step of the end; the conductor gives each act ten seconds.
 _BEGIN_DEADLINE_S: Final = 8.0
 _END_DEADLINE_S: Final = 4.5
-#: A round that has nothing to act on waits so long before the next one looks.
+#: The pause after a round that found nothing to act on.
 PATIENCE_S: Final = 0.1
 
 #: Plays one round, given its number.
@@ -19,7 +19,7 @@ Play = Callable[[int, "Rounds"], Awaitable[None]]
 
 
 class Rounds:
-    """Plays rounds 0, 1, ... until `end`. A round gives its proof to `proven` the moment it has it, and goes on."""
+    """Plays rounds 0, 1, ... until `end`. A round gives its proof to `proven` as soon as it has it, and goes on."""
 
     def __init__(self, play: Play) -> None:
         self._play = play
@@ -31,7 +31,7 @@ class Rounds:
         self.failure: str | None = None
 
     async def begin(self) -> Proof:
-        """Start; returns the first proof that a round gives."""
+        """Start, and return the first proof of a round."""
         self._first = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._run())
         try:
@@ -41,19 +41,19 @@ class Rounds:
             return Proof(FaultOutcome.INDETERMINATE, f"nothing could be done for {_BEGIN_DEADLINE_S:g} s")
 
     async def proven(self, proof: Awaitable[Proof]) -> Proof:
-        """Note what became of a round; one that was SKIPPED does not count as the first."""
+        """Note the proof of a round; a SKIPPED one does not count as the first."""
         self._calm.clear()
         try:
-            found = await proof
+            measured = await proof
         finally:
             self._calm.set()
-        self._outcomes.append(found.outcome)
-        if found.outcome is not FaultOutcome.SKIPPED:
-            self._tell(found)
-        return found
+        self._outcomes.append(measured.outcome)
+        if measured.outcome is not FaultOutcome.SKIPPED:
+            self._tell(measured)
+        return measured
 
     async def end(self) -> None:
-        """Stop; what a round is just doing is proven first, and then undone. Idempotent."""
+        """Stop. The act under way is proven first, and then undone. Idempotent."""
         if self._task is None:
             return
         with contextlib.suppress(TimeoutError):
@@ -65,10 +65,10 @@ class Rounds:
 
     @property
     def count(self) -> int:
-        """How many gave their proof."""
+        """How many rounds have given their proof."""
         return len(self._outcomes)
 
-    def words(self, what: str) -> str:
+    def summary(self, what: str) -> str:
         """ "9 cuts, 8 of them proven"."""
         return f"{len(self._outcomes)} {what}s, {self._outcomes.count(FaultOutcome.INSTALLED)} of them proven"
 

@@ -1,8 +1,8 @@
-"""The schedule of faults: drawn from the seed while the run goes on, or read from the record of a run.
+"""The schedule of faults: drawn from the seed during the run, or read from the record of an earlier run.
 
-Kinds, nominal times and draws depend on the plan and the seed only; which node leads when a fault acts is the
-cluster's affair. Faults of one worker take turns in a seeded order, each kind once per round, so that a short run
-meets every kind. Workers are independent: each draws from a seed of its own, so that one more changes no other.
+Kinds, nominal times and draws depend only on the plan and the seed; which node leads when a fault acts depends on the
+cluster. The faults of one worker take turns in a seeded order, each kind once per round, so that a short run has every
+kind. Workers are independent: each draws from a seed of its own, so that another worker changes none of them.
 """
 
 import itertools
@@ -18,7 +18,7 @@ from fencepost.harness.faults.nemesis_text import Choice, parse_choice
 from fencepost.harness.results.schedule_rows import Row, injected, read_rows
 from fencepost.harness.runtime.provider import Placement
 
-#: A recorded fault may have come a little after the main phase's nominal end; one that comes later never would.
+#: A recorded fault may have come this much after the main phase's nominal end.
 _LATE_NS: Final = 1_000_000_000
 
 
@@ -26,8 +26,8 @@ _LATE_NS: Final = 1_000_000_000
 class Entry:
     """One fault to come: injected `inject_ns` after the main phase began, healed `duration_ns` after its proof.
 
-    `draw_seed` decides the nodes when the target is not fixed by its name. `worker` carries it out, one of its entries
-    at a time in the order of `number`, and leaves at least `gap_ns` after the healing of the one before it.
+    `draw_seed` decides which nodes a target such as "minority" means. `worker` carries its entries out one at a time,
+    in the order of `number`, and waits at least `gap_ns` after each healing.
     """
 
     spec: FaultSpec
@@ -47,7 +47,7 @@ def draw_schedules(
     time_limit_ns: int,
     quiet_ns: int,
 ) -> list[Iterator[Entry]]:
-    """Each worker's entries, drawn as they are taken: a run of a month starts as soon as one of a minute."""
+    """Return each worker's entries, drawn when they are needed: a run of a month starts as fast as one of a minute."""
     return [
         draw_schedule(choices, faults, seed=seed, time_limit_ns=time_limit_ns, quiet_ns=quiet_ns, worker=number)
         for number, choices in enumerate(workers)
@@ -55,7 +55,7 @@ def draw_schedules(
 
 
 def by_worker(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """Part a list of entries by the worker that carries them out, in their order."""
+    """Divide a list of entries by worker, keeping their order."""
     workers: dict[int, list[Entry]] = {}
     for entry in entries:
         workers.setdefault(entry.worker, []).append(entry)
@@ -71,10 +71,17 @@ def draw_schedule(
     quiet_ns: int,
     worker: int = 0,
 ) -> Iterator[Entry]:
-    """Draw one worker's entries that fit in the main phase, each followed by `quiet_ns` without a fault of it.
+    """Draw one worker's entries that fit into the main phase.
 
-    The first fault comes after half a quiet time; quiet times vary by a fifth, so that faults do not keep step with
-    the system's own timers. When not even one fault fits, the first one comes, cut short.
+    The first fault comes after half a quiet time. Quiet times vary by a fifth, so that faults do not keep step with the
+    system's own timers. When not even one fault fits, the first one is shortened.
+
+    Args:
+        choices: the faults that take turns; each turn uses one variant of a choice.
+        seed: the run's seed.
+        time_limit_ns: the length of the main phase.
+        quiet_ns: the mean time without a fault of this worker, after each of its faults.
+        worker: the worker's number; workers draw independently of each other.
     """
     draw = random.Random(f"{seed}/schedule/{worker}" if worker else f"{seed}/schedule")
     variants = _Variants(choices, seed=f"{seed}/variants/{worker}")
@@ -105,22 +112,22 @@ def draw_schedule(
 
 
 class _Variants:
-    """Which variant of each choice comes next: all of them in a drawn order, then again."""
+    """Chooses the next variant of each choice: all of them in a drawn order, then again."""
 
     def __init__(self, choices: Sequence[Choice], *, seed: str) -> None:
         self._orders = [list(choice) for choice in choices]
         for number, order in enumerate(self._orders):
             random.Random(f"{seed}/{number}").shuffle(order)
-        self._taken = [0] * len(self._orders)
+        self._turns = [0] * len(self._orders)
 
     def next(self, choice: int) -> FaultSpec:
-        order, taken = self._orders[choice], self._taken[choice]
-        self._taken[choice] += 1
-        return order[taken % len(order)]
+        order, turn = self._orders[choice], self._turns[choice]
+        self._turns[choice] += 1
+        return order[turn % len(order)]
 
 
 def recorded_entries(rows: Iterable[Row], faults: Mapping[str, FaultKind], placement: Placement) -> list[Entry]:
-    """The faults that a run really injected, as its schedule.jsonl has them, to be injected again at the same times.
+    """Return the faults that a run really injected, from its schedule.jsonl, to inject them again at the same times.
 
     Raises UsageError for rows of another format and for specs that make no sense on this cluster.
     """
@@ -140,7 +147,7 @@ def recorded_entries(rows: Iterable[Row], faults: Mapping[str, FaultKind], place
 def given_entries(
     path: Path, faults: Mapping[str, FaultKind], placement: Placement, *, time_limit_ns: int
 ) -> list[Entry]:
-    """The faults of a schedule's file, checked against the plan that names it; raises UsageError."""
+    """Read the faults of a schedule file and check them against the plan that names it; raise UsageError."""
     rows = read_rows(path)
     try:
         entries = recorded_entries(rows, faults, placement)
@@ -157,7 +164,7 @@ def given_entries(
 
 
 def nemesis_of(entries: Sequence[Entry]) -> str:
-    """Return what a plan's `nemesis` says of these faults (one at least): each once, workers joined by +."""
+    """Return the `nemesis` of a plan with these faults (at least one): each once, workers joined by +."""
     workers: dict[int, dict[str, None]] = {}
     for entry in entries:
         workers.setdefault(entry.worker, {})[entry.spec.text] = None

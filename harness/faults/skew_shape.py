@@ -1,7 +1,7 @@
-"""What a `clock-skew` asks for: which clocks, an offset, a rate, a strobe; its options and their limits.
+"""The options of `clock-skew` and what they do to a clock: an offset, a rate, a strobe.
 
-Offsets are drawn where nothing is asked for, from milliseconds to a day: software breaks at quite different sizes
-(a time-out, a lease, a certificate, a day's log file).
+When none of them is given, an offset between 0.1 s and one day is drawn: software breaks at quite different sizes (a
+time-out, a lease, a certificate, a day's log file).
 """
 
 import random
@@ -36,26 +36,33 @@ _DRAWN_MONOTONIC_NS: Final = (_S // 10, _S, 10 * _S)
 class SkewOptions(FaultOptions, frozen=True, kw_only=True):
     offset: Annotated[
         SignedDuration | UnsetType,
-        about("how far off; drawn where nothing is asked for", least=-_LARGEST_NS, most=_LARGEST_NS),
+        about(
+            "how far ahead (5s) or behind (-2m); drawn unless a rate or a strobe is given",
+            least=-_LARGEST_NS,
+            most=_LARGEST_NS,
+        ),
     ] = UNSET
-    rate: Annotated[float | UnsetType, about("seconds told in a true second, such as 1.05", least=0.01, most=100)] = (
-        UNSET
-    )
-    strobe: Annotated[SignedDuration | UnsetType, about("how far to and fro", least=-_LARGEST_NS, most=_LARGEST_NS)] = (
-        UNSET
-    )
+    rate: Annotated[
+        float | UnsetType, about("seconds that the clock counts in a true second, such as 1.05", least=0.01, most=100)
+    ] = UNSET
+    strobe: Annotated[
+        SignedDuration | UnsetType,
+        about("how far it jumps forth and back, such as 2s", least=-_LARGEST_NS, most=_LARGEST_NS),
+    ] = UNSET
     # A thread may be held up for less.
-    period: Annotated[Duration | UnsetType, about("period of a strobe; 100ms without it", least=seconds(0.0001))] = (
+    period: Annotated[
+        Duration | UnsetType, about("time between two jumps of strobe=; 100ms unless given", least=seconds(0.0001))
+    ] = UNSET
+    length: Annotated[Duration | UnsetType, about("how long it jumps; as long as the fault lasts, unless given")] = (
         UNSET
     )
-    length: Annotated[Duration | UnsetType, about("how long it strobes; as long as the fault lasts without it")] = UNSET
-    clock: Annotated[Literal["wall", "monotonic", "both"], about("which clocks")] = "wall"
-    back: Annotated[bool, about("whether healing may put a monotonic clock back")] = False
+    clock: Annotated[Literal["wall", "monotonic", "both"], about("which clocks are wrong")] = "wall"
+    back: Annotated[bool, about("whether healing may set a monotonic clock back")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What is added to each of the chosen clocks. `may_step_back`: healing may put a monotonic clock back."""
+    """What is added to each of the chosen clocks. `may_step_back`: healing may set a monotonic clock back."""
 
     clocks: tuple[Clock, ...]
     offset_ns: int = 0
@@ -69,23 +76,23 @@ class Shape:
     def details(self) -> dict[str, str | int | float | bool]:
         """As the history and the schedule record them."""
         name = next(name for name, clocks in CLOCKS.items() if clocks == self.clocks)
-        found: dict[str, str | int | float | bool] = {"clock": name}
+        details: dict[str, str | int | float | bool] = {"clock": name}
         if self.offset_ns:
-            found["offset_ns"] = self.offset_ns
+            details["offset_ns"] = self.offset_ns
         if self.extra_rate:
-            found["rate"] = 1 + self.extra_rate / RATE_ONE
+            details["rate"] = 1 + self.extra_rate / RATE_ONE
         if self.period_ns:
-            found |= {
+            details |= {
                 "strobe_delta_ns": self.delta_ns,
                 "strobe_period_ns": self.period_ns,
                 "strobe_length_ns": self.length_ns,
             }
         if self.may_step_back:
-            found["may_step_back"] = True
-        return found
+            details["may_step_back"] = True
+        return details
 
     def applied(self, before: Settings, now_ns: Mapping[Clock, int]) -> Settings:
-        """These settings with the shape put on top, from `now_ns` on, which is each clock's own true time."""
+        """Add the shape to these settings, from `now_ns` on, each clock's own true time."""
         return Settings(*(self._applied(clock, setting, now_ns) for clock, setting in pairs(before)))
 
     def _applied(self, clock: Clock, before: ClockSetting, now_ns: Mapping[Clock, int]) -> ClockSetting:
@@ -102,7 +109,7 @@ class Shape:
         )
 
     def healed(self, before: Settings, now_ns: Mapping[Clock, int], margin_ns: int) -> Settings:
-        """True time for a wall clock; a monotonic one goes on from where it is, unless it may step back."""
+        """Return true time for a wall clock; a monotonic clock goes on from where it is, unless it may step back."""
         wall, monotonic = before
         if Clock.WALL in self.clocks:
             wall = ClockSetting()
@@ -120,12 +127,12 @@ def pairs(settings: Settings) -> tuple[tuple[Clock, ClockSetting], ...]:
 def why_senseless(options: SkewOptions) -> Refusal | None:
     """Why these options make no sense together, or on this machine; None when they do."""
     if options.back and options.clock == "wall":
-        return Refusal("back=yes is about the monotonic clock alone", "add clock=monotonic or clock=both")
+        return Refusal("back=yes concerns the monotonic clock only", "add clock=monotonic or clock=both")
     for name, far in (("offset", options.offset), ("strobe", options.strobe)):
         if far is not UNSET and not far:
-            return Refusal(f"{name}={far} does nothing", f"give how far, such as {name}=5s or {name}=-2m")
+            return Refusal(f"{name}={far} does nothing", f"give a duration, such as {name}=5s or {name}=-2m")
     if options.rate is not UNSET and not _extra_rate(options.rate):
-        return Refusal(f"rate={options.rate:g} is the rate of every good clock", "give another one, such as rate=1.05")
+        return Refusal(f"rate={options.rate:g} is the rate of a correct clock", "give another, such as rate=1.05")
     return _senseless_strobe(options) or _before_boot(shape_of(options, random.Random(0)))
 
 
@@ -133,7 +140,9 @@ def _senseless_strobe(options: SkewOptions) -> Refusal | None:
     if options.strobe is UNSET:
         parts = {"period": options.period, "length": options.length}
         alone = next((name for name, value in parts.items() if value is not UNSET), None)
-        return Refusal(f"{alone}= is a strobe's", f"add strobe=DELTA, such as strobe=2s:{alone}=...") if alone else None
+        return (
+            Refusal(f"{alone}= needs a strobe", f"add strobe=DELTA, such as strobe=2s:{alone}=...") if alone else None
+        )
     period, length = _rhythm(options)
     if length < period:
         return Refusal(
@@ -144,7 +153,7 @@ def _senseless_strobe(options: SkewOptions) -> Refusal | None:
 
 
 def shape_of(options: SkewOptions, draw: random.Random) -> Shape:
-    """What the options ask for; `draw` gives what they leave open."""
+    """Turn options into a shape; `draw` chooses what they leave open."""
     clocks = CLOCKS[options.clock]
     is_open = options.offset is UNSET and options.rate is UNSET and options.strobe is UNSET
     strobes = options.strobe is not UNSET
@@ -171,7 +180,7 @@ def _extra_rate(rate: float) -> int:
 
 
 def _drawn(clocks: tuple[Clock, ...], draw: random.Random) -> int:
-    """Two draws, whatever the clocks. A monotonic clock never goes back unless a person asks for it."""
+    """Draw an offset. Always draws twice, so that later draws stay the same; a monotonic clock only goes forward."""
     ahead, place = draw.random() < 0.5, draw.random()
     if Clock.MONOTONIC in clocks:
         return _DRAWN_MONOTONIC_NS[int(place * len(_DRAWN_MONOTONIC_NS))]
@@ -180,12 +189,12 @@ def _drawn(clocks: tuple[Clock, ...], draw: random.Random) -> int:
 
 
 def _before_boot(shape: Shape) -> Refusal | None:
-    """A monotonic clock shows no time before zero."""
+    """Refuse an offset that would make a monotonic clock negative."""
     lowest_ns = min(shape.offset_ns, shape.offset_ns + shape.delta_ns)
     uptime_ns = time.monotonic_ns()
     if Clock.MONOTONIC not in shape.clocks or -lowest_ns < uptime_ns:
         return None
     return Refusal(
-        f"the monotonic clock shows {uptime_ns // _S} s here, and cannot be put back by {-lowest_ns / _S:g} s",
+        f"the monotonic clock of this machine shows {uptime_ns // _S} s, so it cannot go back by {-lowest_ns / _S:g} s",
         "give a smaller offset, or clock=wall",
     )

@@ -1,19 +1,19 @@
-"""Targets that all faults share: how a word such as `leader` or `minority` becomes nodes."""
+"""The targets that all faults share: how a name such as `leader` or `minority` becomes nodes."""
 
 import random
 from typing import Final
 
 from fencepost.harness.faults.kind import Skip, View
 
-#: What each word means; a node's own name ("n2") is a target as well, and so is a role where nodes differ ("broker":
-#: one node of that role, drawn). What the leader is called there ("controller") means the node that leads.
+#: What each name means. A node's own name ("n2") is a target too. Where nodes differ, so is a role ("broker": one node
+#: of that role, drawn at random), and the system's own word for the leader ("controller").
 NODE_TARGETS: Final = {
-    "one": "one node, drawn",
-    "minority": "as many drawn voters as can be lost with a quorum left",
-    "majority": "the smallest majority of voters, drawn",
+    "one": "one node, drawn at random",
+    "minority": "voters drawn at random, as many as the cluster can lose and keep a quorum",
+    "majority": "the smallest majority of the voters, drawn at random",
     "leader": "the node that leads when the fault acts",
-    "follower": "one voter that does not lead when the fault acts, drawn",
-    "restarted": "the node whose server was started again last; with when=restart+200ms it is hit while it recovers",
+    "follower": "one voter that does not lead when the fault acts, drawn at random",
+    "restarted": "the node whose server was restarted last; with when=restart+200ms it is hit while it recovers",
 }
 
 #: What Kafka calls the node that leads; a role's name as well in KRaft, where the active one of that role is meant.
@@ -21,7 +21,7 @@ CONTROLLER: Final = "controller"
 
 
 def choose_nodes(target: str, view: View, draw: random.Random) -> tuple[str, ...] | Skip:
-    """The nodes that `target` means now, in the cluster's order.
+    """Return the nodes that `target` means now, in the cluster's order, or why there are none.
 
     One draw is made whatever the target, so that the draws of later faults do not depend on who leads.
     """

@@ -1,7 +1,8 @@
-"""Triggers: a fault that acts relative to what is seen of the cluster, such as "300 ms after a new leader appeared".
+"""Triggers: a fault that waits for an event of the cluster, such as "300 ms after a new leader appeared".
 
-`when=leader+300ms` waits from the fault's nominal time on, at most `within=` (10 s unless it says otherwise), and then
-the delay. When the deadline passes the fault acts anyway, or is skipped with `otherwise=skip`; either is recorded.
+`when=leader+300ms` waits for the event from the fault's nominal time on, at most `within=` (10 s unless given), and
+then for the delay. When the event does not come, the fault acts anyway, or is skipped with `otherwise=skip`. The
+schedule records which.
 """
 
 from dataclasses import dataclass
@@ -11,10 +12,10 @@ from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.quantities import Quantity
 
-#: What can be waited for.
+#: The events to wait for.
 TRIGGERS: Final = {
-    "leader": "a node leads that did not when the fault was due, or leads in a higher epoch",
-    "restart": "a server was started again after the fault was due; the target `restarted` is that node",
+    "leader": "a node leads that did not lead when the fault was due, or it leads in a higher epoch",
+    "restart": "a server was restarted after the fault was due; the target `restarted` is that node",
 }
 
 
@@ -33,7 +34,7 @@ class Moment(Quantity):
         event, plus, delay = text.partition("+")
         if event not in TRIGGERS:
             raise UsageError(
-                f"{what}={text!r}: {event!r} is nothing to wait for",
+                f"{what}={text!r}: there is no event {event!r}",
                 hint=f"choose from: {', '.join(TRIGGERS)}, with a delay: leader+300ms",
             )
         return cls(text, event, parse_duration_ns(delay, what=what) if plus else 0)
@@ -44,7 +45,7 @@ class Moment(Quantity):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
-    """What is waited for, how long after it the fault acts, and what becomes of it when nothing is seen."""
+    """The event of one fault, the delay after it, and whether the fault acts when the event does not come."""
 
     text: str
     what: str
@@ -55,7 +56,10 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a trigger waited for and saw; `seen_at_ns` counts from the main phase, `waited_ns` from the nominal time."""
+    """What a trigger waited for and saw.
+
+    `seen_at_ns` counts from the beginning of the main phase, `waited_ns` from the fault's nominal time.
+    """
 
     trigger: str
     met: bool

@@ -1,7 +1,7 @@
-"""What a node's command becomes when its server is to be another release, whatever else was changed of it before.
+"""Changes a node's command to another release of its server, and keeps what other faults have changed.
 
-The system tells how a node begins from the old artifacts and from the new ones. Only what differs between the two is
-changed in the spec that the node has now: another fault may have given it words of its own, such as whom to join.
+The system says how a node starts from the old artifacts and from the new ones. Only the differences between the two are
+applied to the node's present spec: another fault may have added arguments of its own, such as which cluster to join.
 """
 
 from collections.abc import Mapping
@@ -14,24 +14,24 @@ T = TypeVar("T")
 
 
 class Entangled(Exception):
-    """What differs between the releases was changed by somebody else as well; says what."""
+    """A part that differs between the releases was changed by another fault too; the message names it."""
 
 
 def changed(now: NodeSpec, old: NodeSpec, new: NodeSpec, *, image: str = "") -> NodeSpec:
-    """`now` with the difference between `old` and `new`; what fills an empty data directory stays.
+    """Apply the difference between `old` and `new` to `now`; the files of an empty data directory stay as they are.
 
     Raises Entangled.
     """
     return replace(
         now,
-        argv=_words(now.argv, old.argv, new.argv),
+        argv=_changed_command(now.argv, old.argv, new.argv),
         environment=_entries("environment", now.environment, old.environment, new.environment),
         files=_entries("file", now.files, old.files, new.files),
         image=image,
     )
 
 
-def _words(now: tuple[str, ...], old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+def _changed_command(now: tuple[str, ...], old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
     if now == old or old == new:
         return new if now == old else now
     if len(old) != len(new):
@@ -43,14 +43,14 @@ def _words(now: tuple[str, ...], old: tuple[str, ...], new: tuple[str, ...]) -> 
 
 
 def _entries(what: str, now: Mapping[str, T], old: Mapping[str, T], new: Mapping[str, T]) -> dict[str, T]:
-    found = dict(now)
+    entries = dict(now)
     for name in dict.fromkeys((*old, *new)):
         if old.get(name) == new.get(name):
             continue
         if now.get(name) != old.get(name):
             raise Entangled(f"its {what} {name} was changed by another fault")
         if name in new:
-            found[name] = new[name]
+            entries[name] = new[name]
         else:
-            del found[name]
-    return found
+            del entries[name]
+    return entries

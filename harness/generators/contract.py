@@ -1,17 +1,17 @@
 """What a generator is: a pure value that offers the next operation, or "pending", or "done".
 
-A generator is asked (`op`) with a context and answers with an operation and the generator that it becomes; it is told
-of completions (`update`). It holds no clock, no thread and no random state, so the same value serves the interpreter
-and a simulation in tests. The idea is Jepsen's (jepsen-io/generator); the words differ where noted.
+A driver calls `op` with a context; the generator returns an operation and the generator that comes after it. The driver
+reports completions with `update`. A generator holds no clock, no thread and no random state, so the same value serves
+the interpreter and a simulation in tests. The idea is Jepsen's (jepsen-io/generator).
 
-The driver's side of the contract:
-  - an invocation whose `at_ns` has come is carried out, and the driver goes on with the generator returned beside it;
-  - an invocation that lies in the future is *not* taken: the driver waits until then, or until something completes, and
+What the driver does:
+  - when the invocation's `at_ns` has come, the driver carries it out and continues with the generator returned with it;
+  - when `at_ns` lies in the future, the driver keeps its generator, waits until then or until something completes, and
     asks the same generator again;
-  - on `PENDING` the driver goes on with the generator returned (an anchor in time may be set in it) and asks again when
-    an operation completes, at the latest after a few milliseconds;
-  - `None` is the end: the generator is not asked again;
-  - `update` is called for every completion (what an invocation changes, `op` has already returned).
+  - on `PENDING` the driver continues with the generator returned (which may now hold an anchor in time), and asks again
+    when an operation completes, at the latest after a few milliseconds;
+  - on `None`, the end, the driver does not ask again;
+  - the driver calls `update` for every completion (`op` has already returned what the invocation changes).
 
 Randomness: draw k of operation i of worker w depends on seed, w, i and k only, never on the order of completions.
 """
@@ -37,7 +37,7 @@ _BY_STREAM: Final = 0x8CB92BA72F3D8DD7
 
 
 class Offer(msgspec.Struct, frozen=True, gc=False):
-    """What to do: function, key and value, without saying when, by whom or on which node."""
+    """What to do: a function, a key and a value, but not when, by whom or on which node."""
 
     f: str
     key: str | None = None
@@ -45,7 +45,7 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
 
 
 class Invocation(msgspec.Struct, frozen=True, gc=False):
-    """An offer for one free worker, not before `at_ns`."""
+    """An offer for one free worker, to begin at `at_ns` or later."""
 
     worker: int
     offer: Offer
@@ -77,7 +77,7 @@ def _scrambled_seed(seed: int) -> int:
 class Draw:
     """A counter-based stream of random numbers: cheap to make, one for each operation.
 
-    `stream` keeps apart the draws that several parties make for the same operation (what to do, when, by whom).
+    `stream` separates the draws that several combinators make for one operation (what to do, when, by whom).
     """
 
     __slots__ = ("_counter",)
@@ -95,7 +95,7 @@ class Draw:
         return (self.bits() >> 11) * 2.0**-53
 
     def below(self, n: int) -> int:
-        """Uniform in 0..n-1; n at least 1 (the bias of the multiplication is below n / 2**64)."""
+        """Uniform in 0..n-1, for n of at least 1 (the bias of the multiplication is below n / 2**64)."""
         return (self.bits() * n) >> 64
 
     def choice(self, options: Sequence[T]) -> T:
@@ -111,10 +111,10 @@ class Draw:
 class Context(msgspec.Struct, frozen=True, gc=False):
     """What a generator may know when it is asked.
 
-    `free` lists the idle workers, the longest idle first, so that taking the first spreads operations over nodes.
-    `workers` are all workers that this generator may use; `counts[w]` how many operations worker w has begun, in this
-    run; `total` the number of workers of the run (worker = process modulo `total`). `superseded` are the workers whose
-    node last claimed to lead though another one has claimed it since, as far as the driver knows.
+    `free` lists the idle workers, the longest idle first, so that using the first spreads operations over the nodes.
+    `workers` are all workers that this generator may use. `counts[w]` is the number of operations that worker w has
+    begun in this run. `total` is the number of workers of the run (worker = process modulo `total`). `superseded` are
+    the workers whose node claimed to lead when it last answered, while another node has claimed it since.
     """
 
     time_ns: int
@@ -126,7 +126,7 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     superseded: frozenset[int] = frozenset()
 
     def only(self, members: Container[int]) -> "Context":
-        """The same moment, seen by these workers alone."""
+        """The same moment for these workers only."""
         free = tuple([w for w in self.free if w in members])
         workers = tuple([w for w in self.workers if w in members])
         return Context(self.time_ns, free, workers, self.counts, self.total, self.seed, self.superseded)
@@ -138,27 +138,27 @@ class Context(msgspec.Struct, frozen=True, gc=False):
         return Context(self.time_ns, (worker,), self.workers, self.counts, self.total, self.seed, self.superseded)
 
     def draw(self, worker: int, stream: int = 0) -> Draw:
-        """The random numbers of the operation that `worker` would begin now."""
+        """The random numbers for the operation that `worker` would begin now."""
         return Draw(self.seed, worker, self.counts[worker], stream)
 
     def number(self, worker: int) -> int:
-        """A number from 1 on that no other operation of this run has, for the one that `worker` would begin now."""
+        """A number from 1 on for the operation that `worker` would begin now; no other operation of the run has it."""
         return self.counts[worker] * self.total + worker + 1
 
     def worker_of(self, event: OpEvent) -> int:
-        """The worker that carried this operation out."""
+        """The worker of this operation."""
         return event.process % self.total
 
 
 class Generator(Protocol):
-    """A value; neither method changes it."""
+    """An immutable value that offers operations."""
 
     def op(self, ctx: Context) -> "Step":
-        """The next operation for one of `ctx.free` (never empty when asked), and what this generator becomes."""
+        """The next operation for one of `ctx.free` (never empty), and the generator that comes after it."""
         ...
 
     def update(self, ctx: Context, event: OpEvent) -> "Generator":
-        """What this generator becomes once it knows of a completion."""
+        """The generator that comes after this completion."""
         ...
 
 
@@ -166,7 +166,7 @@ Step = tuple[Invocation | Pending | None, Generator]
 
 
 class Stream:
-    """Numbers of the streams of draws; workloads use `OFFER`."""
+    """The numbers of the streams of draws; workloads use `OFFER`."""
 
     OFFER: Final = 0
     MIX: Final = 1

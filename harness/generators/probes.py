@@ -1,9 +1,9 @@
 """Probes: operations for a node that was superseded as leader, sent while its successor serves.
 
-A node that was deposed is seldom asked anything that matters: workers on it wait for answers to what they asked before,
-and a new connection is not opened by a node that stands still. A probe's worker therefore sits idle on an open
-connection, which it proves now and then, and asks as soon as the driver says (`Context.superseded`) that its node last
-claimed to lead though another one has claimed it since.
+A deposed node seldom gets a request that matters: the workers on it still wait for earlier answers, and a paused node
+opens no new connection. So the worker of a probe stays idle on an open connection and uses it now and then to keep it
+proven. As soon as the driver reports that another node has claimed leadership after this one (`Context.superseded`),
+the worker sends its request.
 """
 
 from collections.abc import Callable
@@ -26,15 +26,15 @@ from fencepost.harness.history import OpEvent, Outcome
 
 #: Mean time between two operations that keep a probe's connection open.
 KEEP_NS: Final = 8_000_000_000
-#: After a failure the connection is opened again within this.
+#: After a failure the connection is opened again within this time.
 _MEND_NS: Final = 2_000_000_000
-#: A superseded node is asked within this, and so soon again after an answer: all its probes at once would meet the same
-#: moment.
+#: A superseded node gets a request within this time, and the next one as soon after an answer. The times are drawn,
+#: since all probes at once would test one single moment.
 _ASK_NS: Final = 150_000_000
 
 
 class _Probe(msgspec.Struct, frozen=True):
-    """One worker's. `due_ns` is when it acts next, set for a node that is superseded (`asks`) or that is not."""
+    """The probe of one worker. It acts at `due_ns`; `asks` says whether that was drawn for a superseded node."""
 
     keep: Callable[[Draw], Offer]
     ask: Callable[[int, Draw], Offer]
@@ -45,7 +45,7 @@ class _Probe(msgspec.Struct, frozen=True):
         worker = ctx.free[0]
         superseded = worker in ctx.superseded
         if self.due_ns is None or superseded != self.asks:
-            # Also from superseded to not: what it asked then was its proof that the connection is open, or is not.
+            # Also when the node is no longer superseded: the last request has shown whether the connection is open.
             within_ns = _ASK_NS if superseded else _MEND_NS
             return PENDING, self._due(ctx, worker, within_ns, superseded)
         if ctx.time_ns < self.due_ns:
@@ -66,8 +66,8 @@ class _Probe(msgspec.Struct, frozen=True):
 
 
 def probes(keep: Callable[[Draw], Offer], ask: Callable[[int, Draw], Offer]) -> Generator:
-    """Without end: each worker offers `keep` now and then, and `ask(number, draw)` while its node is superseded.
+    """Endless: each worker offers `keep` now and then, and `ask(number, draw)` while its node is superseded.
 
-    The number is one that no other operation of the run has.
+    No other operation of the run has the same number.
     """
     return each_worker(_Probe(keep, ask))

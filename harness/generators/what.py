@@ -1,7 +1,7 @@
 """Combinators that say *what* is offered and in which order: draws, once, mix, limit, repeat, phases, until_ok, ...
 
-Each public function makes a value of a private class beside it. Frozen msgspec Structs, since one is made for nearly
-every operation and a frozen dataclass costs several times as much.
+Each public function makes a value of the private class before it. The classes are frozen msgspec Structs, since one is
+made for almost every operation and a frozen dataclass costs several times as much.
 """
 
 from collections.abc import Callable
@@ -36,9 +36,9 @@ class _Draws(msgspec.Struct, frozen=True):
 
 
 def draws(fn: Callable[[int, int, Draw], Offer]) -> Generator:
-    """Without end: `fn(worker, i, draw)` for the longest idle worker; i counts that worker's operations in this run.
+    """Endless: `fn(worker, i, draw)` for the longest idle worker; i counts that worker's operations in this run.
 
-    `fn` must be pure. A value unique in the run is `i * workers + worker`.
+    `fn` must be pure. `i * workers + worker` is unique in the run.
     """
     return _Draws(fn)
 
@@ -55,7 +55,7 @@ class _Numbered(msgspec.Struct, frozen=True):
 
 
 def numbered(make: Callable[[int], Offer]) -> Generator:
-    """Without end: `make(number)` with a number from 1 on that no other operation of the run has."""
+    """Endless: `make(number)`, with a number from 1 on that no other operation of the run has."""
     return _Numbered(make)
 
 
@@ -73,7 +73,7 @@ class _Once(msgspec.Struct, frozen=True):
 
 
 def once(offer: Offer) -> Generator:
-    """This one operation, then done."""
+    """One operation, then the end."""
     return _Once(offer)
 
 
@@ -113,7 +113,7 @@ class _Mix(msgspec.Struct, frozen=True):
                 k = mix._pick(untried, drawn)
                 step, g = mix.parts[k].op(alone)
                 if step is None:
-                    # The part is over: without it the draw is made again among the others.
+                    # This part is over: draw again among the others.
                     mix = mix._without(k)
                     untried = [other - (other > k) for other in untried if other != k]
                     continue
@@ -146,9 +146,9 @@ class _Mix(msgspec.Struct, frozen=True):
 
 
 def mix(*parts: Generator | tuple[int, Generator]) -> Generator:
-    """Each operation from one part, drawn with equal chances or by weight: `mix((3, reads), (1, writes))`.
+    """Each operation comes from a drawn part, with equal chances or by weight: `mix((3, reads), (1, writes))`.
 
-    A part that is over leaves the mix; one that is pending lets another go first.
+    A part that is over leaves the mix; while a part is pending, another is drawn.
     """
     pairs = [part if isinstance(part, tuple) else (1, part) for part in parts]
     if any(weight < 1 for weight, _ in pairs):
@@ -180,12 +180,12 @@ class _Sequence(msgspec.Struct, frozen=True):
 
 
 def phases(*parts: Generator) -> Generator:
-    """One part after the other; each begins when every worker is free."""
+    """One part after another; each begins when every worker is free."""
     return _Sequence(parts, True)
 
 
 def sequence(*parts: Generator) -> Generator:
-    """One part after the other, without waiting for operations of the one before."""
+    """One part after another, without waiting for the operations of the part before."""
     return _Sequence(parts, False)
 
 
@@ -201,7 +201,7 @@ class _Repeat(msgspec.Struct, frozen=True):
             return step, _Repeat(self.first, g, self.left, self.offered or step is not PENDING)
         left = None if self.left is None else self.left - 1
         if left == 0 or not self.offered:
-            # What ends without having offered anything would be started again for ever.
+            # A generator that ends without an offer would restart for ever.
             return None, self
         return _Repeat(self.first, self.first, left).op(ctx)
 
@@ -211,7 +211,7 @@ class _Repeat(msgspec.Struct, frozen=True):
 
 
 def repeat(g: Generator, times: int | None = None) -> Generator:
-    """`g` again from its beginning each time it ends: `times` times in all, or without end."""
+    """`g`, restarted each time it ends: `times` times in all, or endlessly."""
     return _Repeat(g, g, times) if times != 0 else _Sequence((), False)
 
 
@@ -231,7 +231,7 @@ class _FlipFlop(msgspec.Struct, frozen=True):
 
 
 def flip_flop(a: Generator, b: Generator) -> Generator:
-    """An operation of `a`, then one of `b`, and so on, until one of them is over."""
+    """An operation of `a`, then one of `b`, and so on, until one of the two is over."""
     return _FlipFlop(a, b)
 
 
@@ -263,7 +263,7 @@ class _UntilOk(msgspec.Struct, frozen=True):
 
 
 def until_ok(g: Generator) -> Generator:
-    """`g`, again from its beginning each time it ends, until one of its operations ends `ok`.
+    """`g`, restarted each time it ends, until one of its operations ends `ok`.
 
     `until_ok(once(offer))` tries one operation at a time.
     """
@@ -282,7 +282,7 @@ class _Validate(msgspec.Struct, frozen=True):
         if g is self.g:
             return step, self
         if not (hasattr(g, "op") and hasattr(g, "update")):
-            raise HarnessError(f"generator {type(self.g).__name__}: became {g!r}, which is no generator")
+            raise HarnessError(f"generator {type(self.g).__name__}: became {g!r}, which is not a generator")
         return step, _Validate(g)
 
     def update(self, ctx: Context, event: OpEvent) -> Generator:
@@ -304,5 +304,5 @@ def _broken_rule(step: object, ctx: Context) -> str | None:
 
 
 def validate(g: Generator) -> Generator:
-    """`g`, with each answer held against the contract; a breach raises HarnessError and says which rule."""
+    """`g`, with each answer checked against the contract; a HarnessError names the rule that an answer breaks."""
     return _Validate(g)

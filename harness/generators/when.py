@@ -7,7 +7,7 @@ import msgspec
 from fencepost.harness.generators.contract import PENDING, Context, Generator, Invocation, Pending, Step, Stream
 from fencepost.harness.history import OpEvent
 
-#: A paced generator catches up so much lateness, and skips what it missed beyond.
+#: A paced generator catches up with delays up to this, and skips what it missed beyond.
 SLACK_NS: Final = 10_000_000
 
 
@@ -31,7 +31,7 @@ class _TimeLimit(msgspec.Struct, frozen=True):
 
 
 def time_limit(duration_ns: int, g: Generator) -> Generator:
-    """`g` for this long, counted from the moment it is first asked. Bounds new operations, not those in flight."""
+    """`g` for this long from the moment it is first asked. Limits new operations, not those in flight."""
     return _TimeLimit(duration_ns, g)
 
 
@@ -58,17 +58,17 @@ class _Paced(msgspec.Struct, frozen=True):
 
 
 def stagger(interval_ns: int, g: Generator) -> Generator:
-    """`g` at one operation per `interval_ns` on average, over all its workers together: gaps uniform in 0..2 intervals.
+    """`g` at one operation per `interval_ns` on average, all workers together; gaps are uniform in 0..2 intervals.
 
-    The gap after an operation is drawn from (seed, worker, i) of that operation. Lateness up to 10 ms (timers, a busy
-    loop) is caught up, so that the rate holds; what a longer stall missed beyond that is skipped: a store that comes
-    back is not flooded. The first operation comes at once. `stagger(0, g)` is `g`.
+    The gap after an operation is drawn from (seed, worker, i) of that operation. Delays up to 10 ms (timers, a busy
+    loop) are caught up, so that the rate holds. What a longer stall missed is skipped, so that a store that comes back
+    is not flooded. The first operation comes at once. `stagger(0, g)` is `g`.
     """
     return _Paced(interval_ns, g) if interval_ns > 0 else g
 
 
 def at_rate(per_second: float, g: Generator) -> Generator:
-    """`stagger` by operations per second, over all workers of `g` together; 0 or less: as fast as they are answered."""
+    """`stagger` by operations per second, all workers of `g` together; 0 or less: as fast as they are answered."""
     return stagger(round(1e9 / per_second), g) if per_second > 0 else g
 
 
@@ -87,5 +87,5 @@ class _Sleep(msgspec.Struct, frozen=True):
 
 
 def sleep(duration_ns: int) -> Generator:
-    """Nothing for this long, then done: a part of `phases` or `sequence`."""
+    """No operation for this long, then the end; a part of `phases` or `sequence`."""
     return _Sleep(duration_ns)

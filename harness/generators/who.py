@@ -1,4 +1,4 @@
-"""Combinators that say *who*: on_workers, each_worker, reserve, per_key. They hand parts of the context on."""
+"""Combinators that say *who*: on_workers, each_worker, reserve, per_key. They pass on parts of the context."""
 
 from collections.abc import Callable, Iterable
 
@@ -38,14 +38,14 @@ class _OnWorkers(msgspec.Struct, frozen=True):
 
 
 def on_workers(members: Iterable[int], g: Generator) -> Generator:
-    """`g`, asked for these workers only; it sees only their completions."""
+    """`g` for these workers only; it sees only their completions."""
     return _OnWorkers(frozenset(members), g)
 
 
 class _Shares(msgspec.Struct, frozen=True):
-    """Each worker belongs to one share; each share has its own generator. None: that share is over.
+    """Each worker belongs to one share, and each share has its own generator; None where that share is over.
 
-    `owner` and `members` are made when first asked, since only then the workers are known, and never changed.
+    `owner` and `members` are made at the first call, when the workers are known, and never changed.
     """
 
     sizes: tuple[int, ...]
@@ -57,13 +57,13 @@ class _Shares(msgspec.Struct, frozen=True):
         shares = self if self.owner else self._resolved(ctx)
         best: Invocation | None = None
         best_next: _Shares = shares
-        asked: set[int] = set()
+        tried: set[int] = set()
         for worker in ctx.free:
             k = shares.owner.get(worker)
             g = None if k is None else shares.parts[k]
-            if k is None or g is None or k in asked:
+            if k is None or g is None or k in tried:
                 continue
-            asked.add(k)
+            tried.add(k)
             step, after = g.op(shares._seen_by(k, ctx))
             if step is None:
                 shares = shares._with(k, None)
@@ -113,9 +113,9 @@ class _Shares(msgspec.Struct, frozen=True):
 
 
 def reserve(*shares: tuple[int, Generator], default: Generator | None = None) -> Generator:
-    """The first n workers do `g`, the next m do `h`, ..., the others `default`; none starves another.
+    """The first n workers do `g`, the next m do `h`, ..., the others `default`; no share starves another.
 
-    Of two operations that are due the one of the longest idle worker goes first, else the earlier one.
+    When two operations are due, the one of the worker that has been idle longer goes first; otherwise the earlier one.
     """
     sizes = [n for n, _ in shares]
     parts: list[Generator | None] = [g for _, g in shares]
@@ -137,12 +137,12 @@ class _EachWorker(msgspec.Struct, frozen=True):
 
 
 def each_worker(g: Generator) -> Generator:
-    """Every worker goes through its own copy of `g`; done when all copies are."""
+    """Every worker works through its own copy of `g`; over when all copies are."""
     return _EachWorker(g)
 
 
 class _Key(msgspec.Struct, frozen=True):
-    """The keys of one group of workers, one after the other: numbers first, first + stride, ..."""
+    """The keys of one group of workers, one after another, by number: first, first + stride, ..."""
 
     name: Callable[[int], str]
     make: Callable[[str], Generator]
@@ -174,7 +174,7 @@ class _Key(msgspec.Struct, frozen=True):
             return step, current._at(current.number, left - 1, g)
 
     def _opened(self, ctx: Context) -> "_Key":
-        # 3/4 to 5/4 of the nominal number, so that keys do not end all at once, in step with the faults.
+        # 3/4 to 5/4 of the nominal number, so that keys do not all end at once, in step with the faults.
         spread = self.operations // 2
         drawn = Draw(ctx.seed, -1, self.number, Stream.KEY).below(spread + 1)
         left = max(1, self.operations - spread // 2 + drawn)
@@ -216,13 +216,17 @@ def per_key(
     name: Callable[[int], str] = "r{}".format,
     keys: int | None = None,
 ) -> Generator:
-    """Groups of at most `workers_per_key` workers, each on one key at a time; a key is retired after some operations.
+    """Groups of workers, each on one key at a time; a key is retired after some operations (Jepsen's `independent`).
 
-    `make(key)` makes the generator of a key; offers without a key get it. A key ends after `operations` operations,
-    jittered by a quarter up or down (drawn from seed and key number), or when its generator is over; then its group
-    takes the next key: with G groups, group g has keys g, g + G, g + 2G, ..., whatever order completions come in.
-    `keys` ends the rotation before key number `keys`; None: never. Cost of checking grows with operations and workers
-    per key, so both are bounded (Jepsen's `independent`).
+    The cost of checking grows with the operations and workers of a key, so both are bounded. With G groups, group g has
+    the keys g, g + G, g + 2G, ..., whatever the order of completions.
+
+    Args:
+        make: the generator of a key; its offers without a key get this key.
+        operations: the mean number of operations of a key; a quarter more or less is drawn from seed and key number. A
+            key also ends when its generator is over.
+        workers_per_key: the largest number of workers of a group.
+        keys: the rotation ends before the key of this number; None: never.
     """
     if operations < 1 or workers_per_key < 1:
         raise HarnessError("per_key: operations and workers_per_key must be at least 1")

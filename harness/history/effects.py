@@ -1,7 +1,7 @@
-"""What a fault does to nodes and links while it is in force: all that a history, checkers and tables know of its kind.
+"""What a fault does to nodes and links while it is in force. Histories, checkers and tables know nothing else of it.
 
-A fault declares its effects (`FaultKind.effects`); each of its events carries them. A history of schema version 1 has
-only the fault's name: `effects_of_version_1` is the one place where names still mean something.
+A fault declares its effects (`FaultKind.effects`), and each of its events carries them. A history of schema version 1
+has only the fault's name; `effects_of_version_1` is the only place where names matter.
 """
 
 from collections.abc import Mapping
@@ -12,33 +12,33 @@ import msgspec
 
 
 class Stops(StrEnum):
-    """Whether the servers of the fault's nodes stand still."""
+    """Whether the servers of the fault's nodes stop."""
 
-    #: From the proof to the beginning of the healing none of them runs: frozen or dead.
+    #: From the proof to the beginning of the healing none of them runs: each is frozen or dead.
     CERTAIN = "certain"
-    #: At any moment from the fault's beginning to the end of its healing one of them may stand still.
+    #: At any moment from the fault's beginning to the end of its healing, one of them may be stopped.
     POSSIBLE = "possible"
     NO = "no"
 
 
 class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The effects of one fault on its `nodes` and links; a fault of no effect has none of them."""
+    """The effects of one fault on its `nodes` and links; by default none."""
 
     stops: Stops = Stops.NO
-    #: Links carry nothing, or end their connections.
+    #: Links carry no packets, or their connections are ended.
     cuts: bool = False
-    #: Threads of a server that runs may be held in a call to the kernel for as long as the fault lasts.
+    #: Threads of a running server may be held in a system call for as long as the fault lasts.
     holds: bool = False
     #: Links are slow, lossy, narrow or disordered.
     delays: bool = False
-    #: Clocks do not show true time; `ClockEvent`s say what they show.
+    #: Clocks do not show true time; `ClockEvent`s say what they show instead.
     skews: bool = False
     #: Members are removed and added.
     changes_members: bool = False
 
     @property
     def may_stop(self) -> bool:
-        """Whether a server of the fault's nodes may do nothing for a while, proven or not."""
+        """Whether a server of the fault's nodes may be inactive for a while, proven or not."""
         return self.stops is not Stops.NO or self.holds
 
 
@@ -67,5 +67,5 @@ _VERSION_1: Final[Mapping[str, Effects]] = {
 
 
 def effects_of_version_1(fault: str) -> Effects:
-    """The effects of a fault whose events carry none; those of a kind that no release had are not known."""
+    """Return the effects of a fault whose events carry none; none for a kind that no release of version 1 had."""
     return _VERSION_1.get(fault, Effects())

@@ -1,8 +1,8 @@
-"""Whether a run was played as planned, told from its history and plan alone, so that a later check says the same.
+"""Decides whether a run was played as planned, from its history and plan alone, so that a later check says the same.
 
-A run is whole when its main phase lasted as long as planned and the phases after it were played. A note says what cut
-it short; a harness that was killed leaves none, but then phases are missing, and the process outside says in the run's
-facts what ended it.
+A run is complete when its main phase lasted as long as planned and all later phases were played. A note says what cut
+it short. A harness that was killed leaves no note, but then phases are missing, and the outer process writes into the
+run's facts what ended it.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ import msgspec
 from fencepost.harness.history.history import History
 from fencepost.harness.history.operation import DISK_FULL, HARNESS_ERROR, STOPPED_EARLY, NoteEvent, PhaseName
 
-#: After one of these no load is begun, except the final reads.
+#: After one of these notes no load is begun, except the final reads.
 _STOPS: Final = frozenset({STOPPED_EARLY, DISK_FULL})
 #: The main phase ends with the last operation that fits, so it may be shorter than planned by a pause of the load.
 _SLACK_NS: Final = 1_000_000_000
@@ -21,9 +21,9 @@ _UNTOLD: Final = "nothing that was recorded says why"
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """How long the main phase lasted and was planned to last, in ns; `planned_ns` is None without a plan.
+    """How long the main phase lasted, and was planned to last, in ns; `planned_ns` is None without a plan.
 
-    `cut_short` says in one sentence where and by what the run was cut short; None for a whole run.
+    `cut_short` says in one sentence when and why the run was cut short; None for a complete run.
     """
 
     planned_ns: int | None
@@ -32,17 +32,20 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ending_of(history: History, planned_ns: int | None, failure: str | None = None) -> Ending:
-    """Tell how the run ended; `failure` is what ended the harness before the history was complete.
+    """Decide how a run ended.
 
-    Without a plan only a note or a failure can say that the run was cut short.
+    Args:
+        planned_ns: the planned length of the main phase; None without a plan. Then only a note or a failure can show
+            that the run was cut short.
+        failure: what ended the harness before the history was complete, as the outer process recorded it.
     """
     start_ns, end_ns = history.phases.get(PhaseName.MAIN, (0, 0))
     # The history's last phase reaches one nanosecond beyond its last event.
     played_ns = min(end_ns, history.end_ns) - start_ns if end_ns else 0
-    found = _where_and_why(history, played_ns, planned_ns, failure)
-    if found is None:
+    cut = _where_and_why(history, played_ns, planned_ns, failure)
+    if cut is None:
         return Ending(planned_ns=planned_ns, played_ns=played_ns, cut_short=None)
-    phase, why = found
+    phase, why = cut
     if phase is PhaseName.MAIN:
         planned = f"the planned {planned_ns / 1e9:g} s of " if planned_ns is not None else ""
         where = f"after {played_ns / 1e9:.1f} s of {planned}its main phase"
@@ -72,7 +75,7 @@ def _where_and_why(
 
 
 def _cutting_note(history: History) -> NoteEvent | None:
-    """The first note of something that cut the run short: a stop that came before the final reads, or a failure."""
+    """Return the first note that explains a short run: a stop before the final reads, or a failure."""
     final_ns, _ = history.phases.get(PhaseName.FINAL, (history.end_ns + 1, 0))
     for event in history.events:
         if isinstance(event, NoteEvent) and (

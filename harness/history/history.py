@@ -1,10 +1,10 @@
-"""The history of one run: its events in order, checked against the rules, with the views that checkers share.
+"""The history of one run: its events in order, checked against the rules, and the views that checkers share.
 
 The rules (a breach names the line or event and the rule):
   - `index` counts from 0 without gaps; `time_ns` is not negative and never decreases.
   - a process has at most one open operation; a completion has the process, `f`, key and node of its invocation.
   - a process that ended `info` never acts again.
-  - a fault's `end` follows its `begin`, its heal follows its inject; a `begin` is `pending` and an `end` is not.
+  - a fault's `end` follows its `begin`, and its heal its inject; a `begin` is `pending`, an `end` is not.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,8 +39,9 @@ SCHEMA_VERSION: Final = 2
 class FaultSpan(msgspec.Struct, frozen=True, kw_only=True):
     """One fault from injection to healing.
 
-    Certainly in force in [`certain_from_ns`, `certain_to_ns`] (after the proof, before the heal is issued; None when it
-    was not proven); possibly in force in [`began_ns`, `ended_ns`] (`ended_ns` None: never healed in this history).
+    It was certainly in force in [`certain_from_ns`, `certain_to_ns`]: after the proof, before the heal was issued; None
+    when it was not proven. It was possibly in force in [`began_ns`, `ended_ns`]; `ended_ns` is None when it was never
+    healed in this history.
     """
 
     fault_id: int
@@ -63,9 +64,9 @@ class FaultSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One entry of a replicated log as a node's disk holds it; `epoch` is that of the leader that appended it.
+    """One entry of a replicated log, as a node's disk has it; `epoch` is that of the leader that appended it.
 
-    `fields` are those that differ from their defaults, as plain values.
+    `fields` has the values that differ from their defaults.
     """
 
     offset: int
@@ -75,9 +76,9 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 
 
 class NodeLog(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A node's replicated log after the run, from `start_offset` on; it ended in half a write when `torn`.
+    """A node's replicated log after the run, from `start_offset` on; `torn`: its last write was incomplete.
 
-    What stood before may be left as a `snapshot`: the state below `snapshot_end` (the offset behind its last entry).
+    Earlier entries may exist as a `snapshot`: the state below `snapshot_end`, the offset behind its last entry.
     """
 
     node: str
@@ -94,13 +95,13 @@ class History:
     def __init__(
         self, events: Sequence[Event], *, source: str = "history", torn: bool = False, lines: bool = False
     ) -> None:
-        """`torn`: `source` ended in half a line, which was dropped. `lines`: event i is its line i + 1."""
+        """Check the events. `torn`: an incomplete last line of `source` was dropped. `lines`: event i is line i + 1."""
         validate(events, source=source, lines=lines)
         self.events: Final[Sequence[Event]] = events
         self.torn: Final = torn
-        #: What the nodes' disks held after the run, by node; empty where that was not kept.
+        #: The nodes' replicated logs after the run, by node; empty where they were not kept.
         self.logs: Mapping[str, NodeLog] = {}
-        #: What was derived from it, by what derived it: kept for whoever asks again.
+        #: Results derived from this history, kept for later callers; the key is what derived them.
         self.derived: Final[dict[Any, list[Any]]] = {}
 
     @cached_property
@@ -110,7 +111,7 @@ class History:
 
     @cached_property
     def transactions(self) -> Mapping[int, Operation]:
-        """Operations `txn` by the number by which sentences name them: T0 is the first."""
+        """Operations `txn` by the number that names them in sentences: T0 is the first."""
         return dict(enumerate(op for op in self.operations if op.f == "txn"))
 
     @cached_property
@@ -120,7 +121,7 @@ class History:
 
     @cached_property
     def phases(self) -> dict[PhaseName, tuple[int, int]]:
-        """[from, to) of every phase that began, in ns."""
+        """The interval [from, to) of every phase that began, in ns."""
         starts = [(e.phase, e.time_ns) for e in self.events if isinstance(e, PhaseEvent)]
         if not starts:
             return {}
@@ -129,7 +130,7 @@ class History:
 
     @cached_property
     def faults(self) -> list[FaultSpan]:
-        """Every fault that was tried, in the order in which it began."""
+        """Every fault that was attempted, in the order of its beginning."""
         grouped: dict[int, list[FaultEvent]] = {}
         for event in self.events:
             if isinstance(event, FaultEvent):
@@ -146,7 +147,7 @@ class History:
 
     @cached_property
     def healed_ns(self) -> int | None:
-        """When healing was complete: the beginning of the settle phase; None when the run never came so far."""
+        """When all faults were healed: the beginning of the settle phase; None when the run never came so far."""
         settle = self.phases.get(PhaseName.SETTLE)
         return settle[0] if settle else None
 
@@ -155,7 +156,7 @@ class History:
         return [event for event in self.events if isinstance(event, NodeEvent)]
 
     def stopped(self, node: str) -> list[tuple[int, int]]:
-        """Intervals in which `node` was proven not to run (paused or dead), under-approximated."""
+        """Return the intervals in ns in which `node` provably did not run (paused or dead); they may be too short."""
         spans = [
             (f.certain_from_ns, f.certain_to_ns)
             for f in self.faults
@@ -166,7 +167,7 @@ class History:
         return sorted(closed)
 
     def paused(self, fault: FaultSpan, node: str) -> bool:
-        """Whether `fault` stopped `node`'s server and let it go on: it did not end meanwhile."""
+        """Decide whether `fault` stopped `node`'s server and let it continue, without its process ending meanwhile."""
         if fault.effects.stops is not Stops.CERTAIN or node not in fault.nodes:
             return False
         ended_ns = self.end_ns if fault.ended_ns is None else fault.ended_ns
@@ -192,7 +193,7 @@ def _span(events: list[FaultEvent]) -> FaultSpan:
     by = {(e.action, e.stage): e for e in events}
     first = events[0]
     proof = by.get((FaultAction.INJECT, FaultStage.END))
-    # It may have been healed by the first try, however many were recorded.
+    # The first attempt to heal may have succeeded, however many attempts were recorded.
     heal_begin = next((e for e in events if (e.action, e.stage) == (FaultAction.HEAL, FaultStage.BEGIN)), None)
     heal_end = by.get((FaultAction.HEAL, FaultStage.END))
     outcome = proof.outcome if proof else FaultOutcome.INDETERMINATE
@@ -232,14 +233,14 @@ def validate(events: Iterable[Event], *, source: str = "history", lines: bool = 
         if event.index != expected:
             rule = f"index {event.index} where {expected} was expected: lines are missing or out of order"
         elif event.time_ns < previous_ns:
-            rule = f"time_ns {event.time_ns} is earlier than {previous_ns}, the time before it"
+            rule = f"time_ns {event.time_ns} is earlier than {previous_ns}, the time of the event before it"
         elif type(event) is OpEvent:
             rule = _broken_op_rule(event, open_ops, retired)
         elif type(event) is FaultEvent:
             rule = _broken_fault_rule(event, acts)
         if rule is not None:
             where = f"line {expected + 1}" if lines else f"event {expected}"
-            raise MalformedHistory(f"{source}: {where}: {rule}", hint="the history is left as it was; mend or drop it")
+            raise MalformedHistory(f"{source}: {where}: {rule}", hint="the file was not changed; correct or remove it")
         previous_ns = event.time_ns
 
 
@@ -267,12 +268,12 @@ def _broken_op_rule(event: OpEvent, open_ops: dict[int, OpEvent], retired: set[i
 
 
 def _broken_fault_rule(event: FaultEvent, acts: dict[tuple[int, FaultAction], FaultStage]) -> str | None:
-    """`acts` holds the last stage of each fault's actions. A heal may be tried again, an inject may not."""
+    """Check one event; `acts` has the last stage of each fault's actions. A heal may be repeated, an inject may not."""
     fault, action = event.fault_id, event.action
     last = acts.get((fault, action))
     if event.stage is FaultStage.BEGIN:
         if event.outcome is not FaultOutcome.PENDING:
-            return f"the {action} of fault {fault} begins as `{event.outcome}`; a begin is `pending`"
+            return f"the {action} of fault {fault} begins as `{event.outcome}`; a `begin` must be `pending`"
         if last is FaultStage.BEGIN or (last is FaultStage.END and action is FaultAction.INJECT):
             return f"the {action} of fault {fault} begins a second time"
         if action is FaultAction.HEAL and (fault, FaultAction.INJECT) not in acts:
@@ -281,6 +282,6 @@ def _broken_fault_rule(event: FaultEvent, acts: dict[tuple[int, FaultAction], Fa
         if last is not FaultStage.BEGIN:
             return f"the {action} of fault {fault} ends without having begun"
         if event.outcome is FaultOutcome.PENDING:
-            return f"the {action} of fault {fault} ends as `pending`; an end says what the proof said"
+            return f"the {action} of fault {fault} ends as `pending`; an `end` must have the outcome of the proof"
     acts[(fault, action)] = event.stage
     return None

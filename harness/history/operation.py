@@ -18,7 +18,7 @@ from fencepost.harness.history.effects import Effects
 #: Processes below zero are the harness's own; clients count from 0.
 NEMESIS_PROCESS: Final = -1
 
-#: What an operation carries: JSON, compared by `==`. Registers hold ints, sets hold ints, cas carries [old, new].
+#: The value of an operation: JSON, compared by `==`. Registers and sets hold ints, a cas has [old, new].
 Value = Any
 
 
@@ -32,7 +32,7 @@ class Outcome(StrEnum):
 
 
 class Claim(StrEnum):
-    """What a node says of itself when asked whether it leads."""
+    """A node's answer to the question whether it leads."""
 
     YES = "yes"
     NO = "no"
@@ -45,14 +45,14 @@ class FaultAction(StrEnum):
 
 
 class FaultStage(StrEnum):
-    """A fault's action begins somewhere between these two events."""
+    """The two events of a fault's action; it happens between them."""
 
     BEGIN = "begin"
     END = "end"
 
 
 class FaultOutcome(StrEnum):
-    """What the proof said; `PENDING` stands on every BEGIN event."""
+    """The result of the proof; every BEGIN event has `PENDING`."""
 
     PENDING = "pending"
     INSTALLED = "installed"
@@ -78,7 +78,7 @@ class PhaseName(StrEnum):
     FINAL = "final"
 
 
-# Events hold JSON values and no cycles, so the collector need not visit a million of them (gc=False).
+# Events hold JSON values without cycles, so the garbage collector need not visit a million of them (gc=False).
 class _Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", gc=False):
     """Every event: `index` counts from 0 without gaps and is the order; `time_ns` never decreases with it."""
 
@@ -92,7 +92,7 @@ class OpEvent(_Event, frozen=True, tag="op"):
     `position` is the store's position that the reply carries (etcd: header revision; ZooKeeper: the reply's zxid);
     `value_position` is the position of the write that made the value read or written (mod_revision, mzxid); `epoch`
     is the leader's reign that the reply is stamped with (term, zxid >> 32); `session` the server's session id.
-    `error` names a row of the client's error table, or says what was not foreseen.
+    `error` names a row of the client's error table, or an exception that the table does not have.
     """
 
     type: Outcome
@@ -109,12 +109,12 @@ class OpEvent(_Event, frozen=True, tag="op"):
 
 
 class FaultEvent(_Event, frozen=True, tag="fault"):
-    """The nemesis acts: recorded before it acts (`begin`, target as resolved) and after the proof (`end`).
+    """An act of the nemesis: recorded before it acts (`begin`, with the resolved target) and after the proof (`end`).
 
     The fault is certainly in force from the `end` of its inject to the `begin` of its heal. `severed` are the
     directed links that carry no packets, as "n1>n2"; "client" is the harness's side. `details` are the figures that
     the fault acts with (an offset, a delay), units in their names. `effects` is None in histories of version 1 only;
-    `FaultSpan.effects` always says them.
+    `FaultSpan.effects` always has them.
     """
 
     fault_id: int
@@ -134,7 +134,7 @@ class FaultEvent(_Event, frozen=True, tag="fault"):
 
 
 class BeliefEvent(_Event, frozen=True, tag="belief"):
-    """A node's answer when asked, alone, whether it leads; `time_ns` equals `answered_ns`.
+    """A single node's answer to the question whether it leads; `time_ns` equals `answered_ns`.
 
     `incarnation` counts the node's starts from 0. `epoch` is exact when `epoch_exact`, else a lower bound.
     `claims` is `silent` when no answer came before the deadline.
@@ -154,7 +154,7 @@ class BeliefEvent(_Event, frozen=True, tag="belief"):
 
 
 class NodeEvent(_Event, frozen=True, tag="node"):
-    """A server process began, became ready or ended. `expected` is False when it died by itself."""
+    """A server process started, became ready or ended. `expected` is False when it ended by itself."""
 
     node: str
     change: NodeChange
@@ -174,11 +174,11 @@ class EpochEvent(_Event, frozen=True, tag="epoch"):
 
 
 class AttemptEvent(_Event, frozen=True, tag="attempt"):
-    """A node tried to act as a leader and was refused, by a log; `time_ns` is when the line was read.
+    """A log says that a node tried to act as a leader and was refused; `time_ns` is when the line was read.
 
-    `node` tried `f` (of `key`, where it is about one); `error` is what refused it, or "request-timed-out" where nothing
-    did and it may still happen. `epoch` is the one that it acted under, where the log says so. `source` is whose log
-    tells of it: the node's own, or that of the one who refused.
+    `node` tried `f`, on `key` where there is one. `error` is the refusal, or "request-timed-out" where there was none
+    and the act may still happen. `epoch` is the epoch in which it acted, where the log says so. `source` is the log:
+    the node's own, or that of the node that refused.
     """
 
     node: str
@@ -191,20 +191,21 @@ class AttemptEvent(_Event, frozen=True, tag="attempt"):
 
 
 class Clock(StrEnum):
-    """Which of a node's clocks: that of the day, or that of intervals (CLOCK_REALTIME, CLOCK_MONOTONIC)."""
+    """Which clock of a node: the time of day (CLOCK_REALTIME) or the clock of intervals (CLOCK_MONOTONIC)."""
 
     WALL = "wall"
     MONOTONIC = "monotonic"
 
 
 class ClockEvent(_Event, frozen=True, tag="clock"):
-    """From now on a node's clock is this function of true time, until its next event; before the first, true time.
+    """From now until its next event, a node's clock is this function of true time; before its first event, true time.
 
         skew(t) = offset_ns + (t - since_ns) * (rate - 1) + (delta_ns if strobing)
         strobing: 0 <= t - since_ns < length_ns, and (t - since_ns) // period_ns is even; never where period_ns is 0
 
-    t is the history's time. The change was made between `asked_ns` and `time_ns`, by when it had been read back from
-    every process of the node; `certain` is False when it had not: then the clock may show anything since `asked_ns`.
+    t is the history's time. The change was made between `asked_ns` and `time_ns`; by then it had been read back from
+    every process of the node. If it could not be read back, `certain` is False: since `asked_ns` the clock may show
+    anything.
     """
 
     node: str
@@ -222,10 +223,10 @@ class ClockEvent(_Event, frozen=True, tag="clock"):
     proof: str | None = None
 
     def skew_ns(self, at_ns: int) -> int:
-        """What the clock shows at `at_ns` of the history, less what it should."""
+        """Return how far the clock is ahead of true time at `at_ns` of the history, in ns."""
         since = at_ns - self.since_ns
         strobing = self.period_ns and 0 <= since < self.length_ns and since // self.period_ns % 2 == 0
-        # A rate is a multiple of 2**-32, which is how the clock itself reckons.
+        # A rate is a multiple of 2**-32, as in the clock's own computation.
         drift = since * round((self.rate - 1) * 2**32) >> 32
         return self.offset_ns + drift + (self.delta_ns if strobing else 0)
 
@@ -239,8 +240,8 @@ class PhaseEvent(_Event, frozen=True, tag="phase"):
 class SampleEvent(_Event, frozen=True, tag="sample"):
     """The harness's own health since the last sample.
 
-    `loop_lag_ns_max` is the worst lateness of a periodic timer; `cpu_stall_ns` the time in which some task waited for
-    a processor (/proc/pressure/cpu); `node_cpu_ns` the processor time of each node since the last sample.
+    `loop_lag_ns_max` is the largest delay of a periodic timer, `cpu_stall_ns` the time in which some task waited for a
+    processor (/proc/pressure/cpu), `node_cpu_ns` the processor time of each node, all since the last sample.
     """
 
     loop_lag_ns_max: int
@@ -248,18 +249,18 @@ class SampleEvent(_Event, frozen=True, tag="sample"):
     node_cpu_ns: dict[str, int] = {}
 
 
-#: Topic of a note: a server that serves has lost what it needs ("b1: a class is missing: ..."), and may drop work.
+#: Topic of a note: a running server lacks something that it needs ("b1: a class is missing: ..."), and may drop work.
 BROKEN_SERVER: Final = "broken-server"
 #: Topics of notes that say what cut a run short: somebody asked it to stop, its disk was full, the harness failed.
 STOPPED_EARLY: Final = "stopped-early"
 DISK_FULL: Final = "disk-full"
 HARNESS_ERROR: Final = "harness-error"
-#: Topic of a note: a client did outside of its operations what none should; no outcome rests on it.
+#: Topic of a note: a client broke a rule outside of its operations; no outcome depends on it.
 CLIENT_DEFECT: Final = "client-defect"
 
 
 class NoteEvent(_Event, frozen=True, tag="note"):
-    """Something about the run that a reader must know: early stop, full disk, a condition that was not met."""
+    """Something that a reader of the run must know: an early stop, a full disk, a condition that was not met."""
 
     topic: str
     text: str
@@ -280,7 +281,7 @@ Event = (
 
 
 class Completion(msgspec.Struct, frozen=True, gc=False):
-    """What a client makes of one request: the completion's type and what the reply carried."""
+    """A client's result of one request: the type of the completion, and what the reply carried."""
 
     type: Outcome
     value: Value = None
@@ -292,11 +293,11 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One paired operation, the row that checkers read.
+    """One operation, an invocation with its completion: the row that checkers read.
 
-    `value` is what was invoked; `result` is what an `ok` completion carried (for a read: the value read). An
-    operation that never completed has `type` info and `completed_ns` None, as has one that ended `info`: it may take
-    effect at any time after `invoked_ns`. `ended_ns` is when the caller stopped waiting, whatever the outcome.
+    `value` is the value of the invocation, `result` that of an `ok` completion (for a read, the value read). An
+    operation that never completed, or ended `info`, has `type` info and `completed_ns` None: it may take effect at any
+    time after `invoked_ns`. `ended_ns` is when the caller stopped waiting, whatever the outcome.
     """
 
     invoke_index: int

@@ -1,7 +1,7 @@
-"""The error of an operation: what kind it is of, and how it is written in a history.
+"""The error of an operation: its kind, and how a history writes it.
 
-timeout                        nobody answered in time
-unforeseen: ValueError: ...    an exception that the client has no word for, which is a defect of the client
+timeout                        no answer came in time
+unforeseen: ValueError: ...    an exception that the client does not handle: a defect of the client
 <code>...                      a row of the client's table of errors
 """
 
@@ -17,7 +17,7 @@ _UNFORESEEN: Final = "unforeseen: "
 
 
 class ErrorKind(StrEnum):
-    """Whether the error says that nothing was done, leaves it open, was not foreseen, or is that nobody answered."""
+    """Whether the error proves that nothing was done, leaves that open, is a defect of the client, or a time-out."""
 
     DEFINITE = "definite"
     INDEFINITE = "indefinite"
@@ -26,7 +26,7 @@ class ErrorKind(StrEnum):
 
 
 class OpError(msgspec.Struct, frozen=True):
-    """`text` is as the history has it; `code` its first word: of the client's table, or the exception's name."""
+    """One error. `text` is that of the history; `code` is a row of the client's table, or the exception's name."""
 
     kind: ErrorKind
     code: str
@@ -34,7 +34,7 @@ class OpError(msgspec.Struct, frozen=True):
 
 
 def unforeseen(error: BaseException) -> str:
-    """How an exception is written that no client foresaw."""
+    """Return the text for an exception that the client does not handle."""
     return f"{_UNFORESEEN}{type(error).__name__}: {error}"
 
 

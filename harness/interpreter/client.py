@@ -1,7 +1,7 @@
-"""What the interpreter asks of a workload's client: one offer in, one completion out.
+"""What the interpreter expects from a workload's client: one offer in, one completion out.
 
 A client plays one process on one connection to one node. It raises `coordination.Definite` when nothing happened and
-never will, `coordination.Indefinite` when that is not known; whatever else it raises is unforeseen, and unknown.
+never will, and `coordination.Indefinite` when nobody knows. Any other exception is unforeseen and counts as unknown.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,28 +17,28 @@ S = TypeVar("S", bound=Session)
 
 class Client(Protocol):
     async def invoke(self, offer: Offer) -> Completion:
-        """Do it, once. Cancelled when its deadline passes; must not swallow that."""
+        """Carry out the offer once. Cancelled when its deadline passes; must not catch the cancellation."""
         ...
 
     async def close(self) -> None:
-        """Give the connection up at once."""
+        """Close the connection at once."""
         ...
 
 
-#: Opens the client of (process, node). Raises `coordination.Definite` when it cannot: the operation at hand is then a
-#: `fail` (nothing was sent) and the process lives on.
+#: Opens the client of (process, node). Raises `coordination.Definite` when it cannot: the operation then ends `fail`
+#: (nothing was sent) and the process continues.
 ClientFactory = Callable[[int, str], Awaitable[Client]]
 
 
 class BrokenClient(HarnessError):
-    """A client broke the contract; the operation is `info`, counted with the unforeseen."""
+    """A client broke the contract; its operation ends `info` and counts as unforeseen."""
 
 
 _COMPLETIONS = frozenset((Outcome.OK, Outcome.FAIL, Outcome.INFO))
 
 
 def checked(completion: object) -> Completion:
-    """The completion, if it is one; else BrokenClient says which rule broke."""
+    """Check that this is a completion; raises BrokenClient, which names the broken rule."""
     if type(completion) is not Completion:
         raise BrokenClient(f"a client must return a Completion; it returned {completion!r}")
     if completion.type not in _COMPLETIONS:
@@ -47,7 +47,7 @@ def checked(completion: object) -> Completion:
 
 
 class Stamped(Protocol):
-    """An answer that says where the node's store stood and which leader's epoch it was; None where it does not."""
+    """An answer with the position of the node's store and the leader's epoch; None where it does not say them."""
 
     @property
     def position(self) -> int | None: ...
@@ -56,7 +56,7 @@ class Stamped(Protocol):
 
 
 class SessionClient(Generic[S]):
-    """The base of clients over one session (`coordination.Session`): it closes the session and makes completions."""
+    """The base of clients with one session (`coordination.Session`): it closes the session and makes completions."""
 
     def __init__(self, store: S) -> None:
         self._store = store
@@ -65,7 +65,7 @@ class SessionClient(Generic[S]):
         await self._store.close()
 
     def _ok(self, value: Value, answer: Stamped, value_position: int | None = None) -> Completion:
-        """An `ok` completion with what the answer says of position and epoch, and with the session's number."""
+        """Make an `ok` completion with the answer's position and epoch, and the session's number."""
         return Completion(
             Outcome.OK,
             value,

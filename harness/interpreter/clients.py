@@ -1,4 +1,4 @@
-"""The clients of a run as the interpreter gets them: where each worker's stands, and how long it may take."""
+"""The clients of a run as the interpreter gets them: the node and the time limit of each worker."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,11 @@ from fencepost.harness.interpreter.client import ClientFactory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clients:
-    """One client for each worker.
+    """How to open one client for each worker.
 
-    `nodes` and `op_timeouts_s` (the bound of an operation, in seconds) are by worker. `effect_free` are the functions
-    that change nothing: such an operation ends `fail` where nobody knows its outcome. `freezer` stops workers as if
-    their processes were stopped.
+    `nodes` and `op_timeouts_s` (the time limit of an operation, in seconds) are by worker. `effect_free` are the
+    functions that change nothing: such an operation ends `fail` when its outcome is unknown. `freezer` makes workers
+    stand still as if their processes were stopped.
     """
 
     open: ClientFactory

@@ -1,8 +1,8 @@
 """One deadline queue for all workers: at most one deadline per slot, one timer for all.
 
-An `asyncio.timeout` per operation makes and cancels a timer each time, and the event loop keeps the cancelled ones.
-Here setting and clearing a deadline is one dictionary write. The timer stands at the earliest deadline known when it
-was set; when it fires, the slots are scanned (there are as many as workers) and it is set again.
+An `asyncio.timeout` for each operation makes and cancels a timer, and the event loop keeps the cancelled ones. Here,
+setting or clearing a deadline is one dictionary write. The timer is set to the earliest deadline known at that moment.
+When it fires, all slots are scanned (one for each worker) and it is set again.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 
 class Deadlines:
-    """Calls `expired(slot)` once for a slot whose deadline passed without being cleared."""
+    """Call `expired(slot)` once for each slot whose deadline passed without being cleared."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expired: Callable[[int], None]) -> None:
         self._loop = loop
@@ -20,7 +20,7 @@ class Deadlines:
         self._timer_s = float("inf")
 
     def set(self, slot: int, timeout_s: float) -> None:
-        """Replace the slot's deadline by one `timeout_s` from now."""
+        """Set the slot's deadline to `timeout_s` from now."""
         due_s = self._loop.time() + timeout_s
         self._due_s[slot] = due_s
         if due_s < self._timer_s:
@@ -46,7 +46,7 @@ class Deadlines:
     def _fire(self) -> None:
         self._timer, self._timer_s = None, float("inf")
         now_s = self._loop.time()
-        # A loop with coarse timers may call a little early; half a millisecond is not worth another round.
+        # A loop with coarse timers may fire a little early; half a millisecond is not worth another round.
         overdue = [slot for slot, due_s in self._due_s.items() if due_s <= now_s + 0.0005]
         for slot in overdue:
             del self._due_s[slot]

@@ -1,7 +1,7 @@
-"""The interpreter: which operation is next, as a generator says, and when; the workers carry it out.
+"""The interpreter: a generator says which operation is next and when, and the workers carry it out.
 
-Every answer of a generator is held against the contract (`validate`): that costs about a microsecond an operation, and
-a workload of a plug-in that breaks it is told by name.
+Every answer of a generator is checked against the contract (`validate`). That costs about a microsecond per operation,
+and an error names the plug-in's workload that breaks the contract.
 """
 
 import asyncio
@@ -17,16 +17,16 @@ from fencepost.harness.interpreter.clients import Clients
 from fencepost.harness.interpreter.workers import Workers
 from fencepost.harness.results.recorder import Recorder
 
-#: A generator that is pending is asked again at the latest after this.
+#: A pending generator is asked again after this time at the latest.
 PENDING_POLL_S: Final = 0.002
-#: An operation due this soon is begun now: timers of the loop are no finer.
+#: An operation that is due this soon begins now: the loop's timers are no finer.
 TIMER_GRAIN_NS: Final = 500_000
 
 
 class Interpreter:
-    """Runs one generator after another (phases of a run) with the same workers and sessions.
+    """Run one generator after another (the phases of a run) with the same workers and sessions.
 
-    `superseded` gives the nodes that were superseded as leaders, as far as is known now.
+    `superseded` gives the nodes that are known to be superseded as leaders now.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class Interpreter:
 
     @property
     def completed(self) -> int:
-        """Operations that ended, whatever their outcome."""
+        """The number of operations that ended, with any outcome."""
         return self.counts.total()
 
     @property
     def busy(self) -> tuple[int, ...]:
-        """Workers with an operation in flight, the longest first."""
+        """The workers with an operation in flight, the oldest operation first."""
         return self._crew.busy
 
     async def run(self, generator: Generator, *, stop: asyncio.Event | None = None) -> None:
-        """Carry out one phase: until `generator` is over or `stop` is set, and then until every operation has ended.
+        """Carry out one phase, until `generator` is over or `stop` is set and every operation has ended.
 
         Raises:
             HarnessError: the generator broke its contract, or a worker died.
@@ -98,27 +98,27 @@ class Interpreter:
         self._end_generator()
 
     async def close(self) -> None:
-        """Close every client; operations in flight are recorded `info`. Idempotent, and bounded by the grace time."""
+        """Close every client; operations in flight end `info`. Idempotent; takes at most twice the grace time."""
         self._closed = True
         self._generator = None
         await self._crew.close()
 
-    # --- what the workers tell ----------------------------------------------------------------------------------
+    # --- what the workers report --------------------------------------------------------------------------------
 
     def ended(self, event: OpEvent) -> None:
-        """An operation ended: the generator is told."""
+        """Report the end of an operation to the generator."""
         self.counts[event.type] += 1
         generator = self._generator
         if generator is not None:
             self._generator = generator.update(self._context(event.time_ns), event)
 
     def free(self, worker: int) -> None:
-        """A worker can take the next operation. A generator that throws ends the run instead of silence."""
+        """Give a free worker its next operation. A generator that raises ends the run with its exception."""
         self._free[worker] = None
         self._guarded(self._advance)
 
     def failed(self, error: BaseException) -> None:
-        """A worker died, or the generator threw: the run ends with that exception."""
+        """End the run with the exception of a worker or of the generator."""
         self._generator = None
         self._failure = error
         if self._finished is not None and not self._finished.done():

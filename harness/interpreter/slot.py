@@ -1,4 +1,4 @@
-"""What one worker of the interpreter is doing, and the completions that the interpreter itself gives."""
+"""The state of one worker of the interpreter, and the completions that the interpreter itself makes."""
 
 import asyncio
 from typing import Final
@@ -14,11 +14,11 @@ SHUTDOWN: Final = Completion(type=Outcome.INFO, error="shutdown")
 
 
 class Slot:
-    """The place of one worker; when its task must be left behind, another slot takes the place.
+    """The state of one worker; when its task must be abandoned, another slot replaces this one.
 
-    `process` is the logical process that the worker plays now; `offer` what it was handed and has not begun;
-    `invocation` the operation in flight. `opening` says that its client is being opened, so nothing of the operation
-    has been sent. `expired` says that its cancellation comes from the deadline.
+    `process` is the logical process that the worker plays now, `offer` the operation that it got and has not begun, and
+    `invocation` the operation in flight. `opening`: its client is being opened, so nothing of the operation has been
+    sent. `expired`: its cancellation comes from the deadline.
     """
 
     __slots__ = ("client", "expired", "invocation", "number", "offer", "opening", "process", "task", "wake")

@@ -1,16 +1,21 @@
-"""The workers: each carries one operation out at a time, with a client of its own, and every operation is bounded.
+"""The workers: each carries out one operation at a time with a client of its own, within a time limit.
 
-Worker w plays process w; after an operation that ended `info` the process is retired, its client closed, and the
-worker goes on as process w + workers (pairing is by process, and worker = process modulo workers always holds). The
-invocation is stamped before the request leaves and the completion after the answer came: lateness of the loop only
-widens what a checker sees.
+Worker w plays process w. After an operation that ended `info` the process is retired and its client closed, and the
+worker continues as process w + number of workers (so worker = process modulo the number of workers). An invocation is
+stamped before the request leaves and a completion after the answer came, so a slow loop only widens the interval that a
+checker sees.
 
-How an operation ends: what the client returns; `Definite` fail (after `NotSent` the next one is on a fresh client);
-`Indefinite` info; deadline info ("timeout"); anything else info ("unforeseen: ..."). An effect-free operation
-ends `fail` where it would have been `Indefinite` or a time-out, on a fresh client, since the late reply must not meet
-the next request. A client that cannot be opened makes the operation `fail`: nothing was sent; its worker rests
-`REOPEN_DELAY_S`, so that a dead node does not flood the history. What a client does wrong outside of an operation is
-noted in the history.
+How an operation ends:
+  the client returns           the completion that it returns
+  `Definite`                   fail; after `NotSent` the next operation gets a new client
+  `Indefinite`                 info
+  the deadline passes          info, "timeout"
+  any other exception          info, "unforeseen: ..."
+  the client cannot be opened  fail, since nothing was sent; the worker then rests for `REOPEN_DELAY_S`, so that a dead
+                               node does not flood the history
+
+An effect-free operation ends `fail` instead of `info`. The next operation then gets a new client, so that a late reply
+cannot be taken for the answer to the next request. A client's errors outside of an operation are noted in the history.
 """
 
 import asyncio
@@ -27,18 +32,18 @@ from fencepost.harness.interpreter.deadlines import Deadlines
 from fencepost.harness.interpreter.slot import OPEN_TIMEOUT, SHUTDOWN, TIMEOUT, TIMEOUT_EFFECT_FREE, Slot
 from fencepost.harness.results.recorder import Recorder
 
-#: Rest of a worker after it could not open a client.
+#: The rest of a worker after it could not open a client.
 REOPEN_DELAY_S: Final = 0.05
-#: How long a client may take to give in after it was cancelled, before its worker is replaced.
+#: How long a cancelled client may take to end before its worker is replaced.
 GRACE_S: Final = 1.0
-#: How often an operation of a frozen worker that is overdue is looked at again.
+#: How often the overdue operation of a frozen worker is checked again.
 _FROZEN_LOOK_S: Final = 0.05
-#: After this many operations in a row a worker lets the others run, should its client never wait.
+#: After this many operations in a row a worker lets the others run, in case its client never waits.
 _TURN: Final = 16
 
 
 class Driver(Protocol):
-    """What the workers tell whoever gives them operations."""
+    """What the workers report to the driver that gives them operations."""
 
     def ended(self, event: OpEvent) -> None:
         """An operation ended."""
@@ -76,7 +81,7 @@ class Workers:
         return tuple(number for _, number in sorted(begun))
 
     def start(self) -> None:
-        """Start every worker on the running loop; once started they go on."""
+        """Start every worker on the running loop, unless they run already."""
         if self._slots[0].task is None:
             self._loop = asyncio.get_running_loop()
             self._deadlines = Deadlines(self._loop, self._expire)
@@ -84,7 +89,7 @@ class Workers:
                 self._start(slot)
 
     def assign(self, invocation: Invocation) -> None:
-        """Hand a free worker its next operation."""
+        """Give a free worker its next operation."""
         slot = self._slots[invocation.worker]
         slot.offer = invocation.offer
         wake = slot.wake
@@ -92,7 +97,7 @@ class Workers:
             wake.set_result(None)
 
     async def close(self) -> None:
-        """Close every client; operations in flight are recorded `info`. Idempotent, and bounded by the grace time."""
+        """Close every client; operations in flight end `info`. Idempotent; takes at most twice the grace time."""
         if self._closed:
             return
         self._closed = True
@@ -184,7 +189,7 @@ class Workers:
             completion = self._thrown(slot, error)
         self._deadlines.clear(slot.number)
         if slot.expired:
-            # Whatever came after the deadline: nobody waited for it any more, and `info` is always sound.
+            # Whatever came after the deadline is ignored: `info` is always sound.
             suspect = True
             completion = TIMEOUT_EFFECT_FREE if offer.f in self._clients.effect_free else TIMEOUT
             self._calm(slot)
@@ -204,7 +209,7 @@ class Workers:
         except (Exception, asyncio.CancelledError) as error:
             thrown = self._thrown(slot, error)
             if thrown is not TIMEOUT:
-                # The operation itself was never sent, so even what was not foreseen proves that nothing happened.
+                # The operation was never sent, so even an unforeseen exception proves that nothing happened.
                 completion = Completion(type=Outcome.FAIL, error=f"open: {thrown.error}")
         self._deadlines.clear(slot.number)
         self._calm(slot)
@@ -228,7 +233,7 @@ class Workers:
         self._calm(slot)
 
     def _thrown(self, slot: Slot, error: BaseException) -> Completion:
-        """What an exception out of a client means; raised again when this worker itself is being cancelled."""
+        """The completion for an exception from a client; raised again when this worker itself is being cancelled."""
         if isinstance(error, asyncio.CancelledError):
             if slot.expired:
                 return TIMEOUT
@@ -240,7 +245,7 @@ class Workers:
         return Completion(type=Outcome.INFO, error=unforeseen(error))
 
     def _record(self, slot: Slot, completion: Completion) -> None:
-        """Record the end of the slot's operation once, and tell the driver."""
+        """Record the end of the slot's operation once, and report it to the driver."""
         invocation, slot.invocation = slot.invocation, None
         if invocation is None:
             return
@@ -253,7 +258,7 @@ class Workers:
 
     def _expire(self, number: int) -> None:
         if self._gates and self._gates[number].is_shut:
-            # A stopped process would notice when it runs again, after what has come meanwhile.
+            # A stopped process would see its deadline only when it runs again, after reading what has arrived.
             self._deadlines.set(number, _FROZEN_LOOK_S)
             return
         slot = self._slots[number]
@@ -266,15 +271,15 @@ class Workers:
         self._deadlines.set(number, GRACE_S)
 
     def _calm(self, slot: Slot) -> None:
-        """Take the deadline's cancellation back, so that the task may be cancelled again."""
+        """Undo the deadline's cancellation, so that the task can be cancelled again."""
         if slot.expired:
             slot.expired = False
             assert slot.task is not None
             slot.task.uncancel()
 
     def _replace(self, slot: Slot) -> None:
-        """The client did not give in to cancellation: leave its task behind, a new one takes the worker's place."""
-        self._note(slot, "went on after it was cancelled; its worker was replaced")
+        """Abandon the task of a client that ignored its cancellation, and start another in its place."""
+        self._note(slot, "ignored its cancellation; its worker was replaced")
         if slot.invocation is not None:
             effect_free = slot.opening or slot.invocation.f in self._clients.effect_free
             self._record(slot, TIMEOUT_EFFECT_FREE if effect_free else TIMEOUT)

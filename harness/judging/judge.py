@@ -1,7 +1,7 @@
 """From a run's folder to its verdict: every checker that the workload names, each behind its own guard.
 
-What decides a run is said by `harness.verdict.decision`; other verdicts are reported with their counts. A checker that
-throws is `unknown` with its reason and cannot hide another one's `invalid`.
+`harness.verdict.decision` says which verdicts decide a run; the others are reported with their counts. A checker that
+raises gives `unknown` with its reason and cannot hide another checker's `invalid`.
 """
 
 import traceback
@@ -56,9 +56,15 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -> Facts:
-    """What the checkers must know, from the plan and what the system says of the releases that ran.
+    """Collect what the checkers must know beside the history.
 
-    Where nodes became other releases, a guarantee is what the release that promises least stands behind.
+    Args:
+        resolved: the run's plan, with its system and workload.
+        version: the release that the cluster started with.
+        others: further releases that nodes were upgraded or downgraded to.
+
+    Returns:
+        Guarantees and bounds as the release that promises least has them, since the whole cluster is judged by them.
     """
     plan, system = resolved.plan, resolved.system
     return Facts(
@@ -82,12 +88,20 @@ def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -
 
 
 def judge(folder: Path) -> tuple[History, Judgement]:
-    """Judge the history in a run's folder by its plan; raises UsageError or MalformedHistory."""
+    """Judge the history in a run's folder by its plan.
+
+    Returns:
+        The history, and what its checkers say of it together.
+
+    Raises:
+        UsageError: the folder has no plan or no history, or one of them is from another version.
+        MalformedHistory: an event breaks a rule of histories; the message names the event.
+    """
     return judge_by(resolve_plan(read_plan(folder / store.PLAN, seed=0)), folder)
 
 
 def judge_by(resolved: ResolvedPlan, folder: Path) -> tuple[History, Judgement]:
-    """As `judge`, with the folder's plan already read."""
+    """Judge as `judge` does, by a plan that was read before; same results, same exceptions."""
     history = read_history(folder)
     history.logs = read_logs(folder)
     facts = facts_of(resolved, _version_of(folder) or resolved.system.releases.default, _others_of(folder))
@@ -101,27 +115,27 @@ def judge_by(resolved: ResolvedPlan, folder: Path) -> tuple[History, Judgement]:
 
 
 def _version_of(folder: Path) -> str | None:
-    """The release that ran, by what it said of itself; None of a history that came without its `run.json`."""
+    """The release that ran, as its servers named it; None for a history without its `run.json`."""
     path = folder / store.RUN
     return store.read_json(path).get("system_version") if path.is_file() else None
 
 
 def _others_of(folder: Path) -> list[str]:
-    """Other releases that nodes may have become."""
+    """Further releases that nodes may have been changed to."""
     path = folder / store.RUN
     made = store.read_json(path).get("other_artifacts", {}) if path.is_file() else {}
     return [artifacts["version"] for artifacts in made.values()]
 
 
 def _weakest(promised: Sequence[Sequence[Guarantee]]) -> tuple[Guarantee, ...]:
-    """Each guarantee as the release has it that stands behind it least; every release has the same names."""
+    """Take each guarantee from the release that stands behind it least; every release has the same names."""
     order = list(Standing)
     of_name = [[g for release in promised for g in release if g.name == first.name] for first in promised[0]]
-    return tuple(max(found, key=lambda g: order.index(g.standing)) for found in of_name)
+    return tuple(max(same_name, key=lambda g: order.index(g.standing)) for same_name in of_name)
 
 
 def _loosest(bounds: Sequence[LeadershipBound]) -> LeadershipBound:
-    """The one that promises least, and of those the longest."""
+    """Choose the bound that promises least; of equal promises the longest."""
     order = list(Standing)
     endless = max(bound.bound_ns or 0 for bound in bounds) + 1
     return max(bounds, key=lambda b: (order.index(b.standing), endless if b.bound_ns is None else b.bound_ns))
@@ -146,17 +160,28 @@ def _guarded(name: str, history: History, facts: Facts, folder: Path) -> list[Ve
 
 
 def conclude(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> Judgement:
-    """Merge verdicts by what decides and say it in one sentence."""
+    """Merge verdicts into that of the run, and say it in one sentence.
+
+    Args:
+        history: what was judged; the headline of a valid run counts its operations.
+        facts: what the system promises and the plan requires, by which verdicts decide.
+        verdicts: every checker's, in the order in which the checkers ran.
+
+    Returns:
+        `invalid` if a violation decides; else `unknown` if checkers contradict each other without a proof, or if
+        something that must be known is not; else `valid`. A run that was cut short is never `valid`. The verdicts of
+        the judgement may differ from those given: `confirmed` and `weighs` are filled in.
+    """
     verdicts = _answered_for(_settled(history, facts, verdicts))
     lines = by_guarantee(verdicts, facts)
-    broken = [line for line in lines if line.effect is Validity.INVALID]
+    violated = [line for line in lines if line.effect is Validity.INVALID]
     contradicted = [line.contradiction for line in lines if line.contradiction and line.effect is Validity.UNKNOWN]
     doubtful = [v for v in verdicts if v.validity is Validity.UNKNOWN and decides(v, facts)]
-    cut_short = next((v.figures["cut_short"] for v in doubtful if v.figures.get("cut_short")), None)
+    cut_short = next((v.cut_short for v in doubtful if v.cut_short), "")
     unjudged = {facts.read_guarantee, *facts.required} - {v.guarantee for v in verdicts}
-    if broken:
+    if violated:
         validity = Validity.INVALID
-        headline = _broken_headline(broken[0], facts)
+        headline = _violated_headline(violated[0], facts)
         headline += f"; {cut_short}" if cut_short else ""
     elif contradicted:
         validity, headline = Validity.UNKNOWN, contradicted[0]
@@ -170,7 +195,7 @@ def conclude(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> J
 
 
 def _settled(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
-    """Where checkers contradict each other, a violation whose proofs hold by the history alone is marked so."""
+    """Mark violations whose proofs hold by the history alone, where checkers contradict each other."""
     contested = {line.name for line in by_guarantee(verdicts, facts) if line.contradiction}
     return tuple(
         msgspec.structs.replace(v, confirmed=registry.confirmed(history, v))
@@ -181,7 +206,7 @@ def _settled(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> t
 
 
 def _answered_for(verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
-    """Where a complete checker calls a guarantee kept, another checker's lack of exposure does not weigh."""
+    """Let "not tested" of one checker not weigh where a complete checker calls the guarantee valid."""
     kept = {v.guarantee for v in verdicts if v.complete and v.validity is Validity.VALID}
     return tuple(
         msgspec.structs.replace(v, weighs=False) if v.guarantee in kept and v.cause is Cause.NO_EXPOSURE else v
@@ -189,8 +214,8 @@ def _answered_for(verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
     )
 
 
-def _broken_headline(line: OfGuarantee, facts: Facts) -> str:
-    return f"{line.name}{_standing(line.name, facts)} is broken: {_what(line)}"
+def _violated_headline(line: OfGuarantee, facts: Facts) -> str:
+    return f"{line.name}{_standing(line.name, facts)} is violated: {_what(line)}"
 
 
 def _standing(name: str, facts: Facts) -> str:
@@ -203,7 +228,7 @@ def _what(line: OfGuarantee) -> str:
 
 
 def _valid_headline(operations: int, facts: Facts, lines: Sequence[OfGuarantee]) -> str:
-    """First what was seen and breaks no promise, so that nobody takes `valid` for "nothing was seen"."""
+    """Name first what was seen and violates no promise, so that nobody reads `valid` as "nothing was seen"."""
     seen = [
         f"{_what(line)} against {line.name}{_standing(line.name, facts)}"
         for line in lines
@@ -213,4 +238,4 @@ def _valid_headline(operations: int, facts: Facts, lines: Sequence[OfGuarantee])
         return f"{operations} operations: no violation of {facts.read_guarantee} was found"
     kept = [line.name for line in lines if line.name == facts.read_guarantee and line.validity is Validity.VALID]
     rest = f"no violation of {kept[0]} was found" if kept else "no guarantee that decides the verdict was violated"
-    return f"seen, but no promise is broken by it: {'; '.join(seen)}. {operations} operations: {rest}"
+    return f"seen, but it violates no promise: {'; '.join(seen)}. {operations} operations: {rest}"

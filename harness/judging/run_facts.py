@@ -103,7 +103,7 @@ def _verdict(verdict: Verdict, facts: Facts) -> Row:
     return {
         "checker": verdict.checker,
         "guarantee": verdict.guarantee,
-        "subject": verdict.figures.get("subject"),
+        "subject": verdict.subject,
         "validity": verdict.validity.value,
         "cause": None if verdict.cause is None else verdict.cause.value,
         "reason": verdict.reason,

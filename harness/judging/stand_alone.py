@@ -1,12 +1,10 @@
-"""Judge a history that stands alone: no plan, no system, no faults are known of it, only what its operations say.
+"""Judge a history that stands alone: without a plan, a system or faults, by its operations only.
 
-The guarantee is that of the model which fits the operations, and it decides. There is no coverage to ask for: the
-person who brings a history knows what was tested. A history in which nothing could have gone wrong is still `unknown`.
+The guarantee is that of the model which fits the operations, and it decides. Coverage is not judged: whoever brings a
+history knows what was tested. A history in which nothing could have gone wrong is still `unknown`.
 """
 
 from typing import Any, Final
-
-import msgspec
 
 from fencepost.harness.base.errors import MalformedHistory, UsageError
 from fencepost.harness.interchange.formats.family import TRANSACTIONS, judged
@@ -14,34 +12,45 @@ from fencepost.harness.interchange.formats.imported import Imported
 from fencepost.harness.judging.judge import Judgement, conclude
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Cause, Facts, Validity, Verdict
+from fencepost.harness.verdict.reading import plain_verdict
 
 #: Version of the document that `--json` prints.
 FORMAT: Final = 1
 
 
-def judge_foreign(found: Imported, source: str, consistency: str | None = None) -> Judgement:
-    """The verdict of the checker of the history's family; raises UsageError when there is none.
+def judge_foreign(imported: Imported, source: str, consistency: str | None = None) -> Judgement:
+    """Judge a foreign history by the checker of its family.
 
-    `consistency`: the model that transactions are held to, in place of strict serializability.
+    Args:
+        imported: the history, with the model that fits its operations.
+        source: the file's name, for messages.
+        consistency: the model that transactions are held to, in place of strict serializability.
+
+    Returns:
+        The judgement; `unknown` for a history without operations.
+
+    Raises:
+        UsageError: no checker knows the model, or `consistency` is given for something else than transactions.
+        MalformedHistory: the events contradict each other; the message begins with `source`.
     """
-    if consistency is not None and found.family.name not in TRANSACTIONS:
+    if consistency is not None and imported.family.name not in TRANSACTIONS:
         raise UsageError(
-            f"{source}: --consistency is about transactions, and this history is of the model {found.family.name}",
+            f"{source}: --consistency is about transactions, and this history is of the model {imported.family.name}",
             hint=f"models of transactions: {', '.join(TRANSACTIONS)}",
         )
-    operations = found.history.operations
+    operations = imported.history.operations
     if not operations:
-        return _empty(found, consistency)
-    family = judged(found.family, source)
+        return _empty(imported, consistency)
+    family = judged(imported.family, source)
     facts = _facts(consistency or family.guarantee, family.name, family.parameter)
     try:
-        verdicts = registry.checker(family.checker)(found.history, facts)
+        verdicts = registry.checker(family.checker)(imported.history, facts)
     except MalformedHistory as error:
         raise MalformedHistory(f"{source}: {error.message}", hint=error.hint) from None
-    return conclude(found.history, facts, tuple(verdicts))
+    return conclude(imported.history, facts, tuple(verdicts))
 
 
-def document(found: Imported, judgement: Judgement, source: str) -> dict[str, Any]:
+def document(imported: Imported, judgement: Judgement, source: str) -> dict[str, Any]:
     """The judgement as plain data."""
     return {
         "format": FORMAT,
@@ -49,12 +58,12 @@ def document(found: Imported, judgement: Judgement, source: str) -> dict[str, An
         "exit_code": int(judgement.exit_code),
         "headline": judgement.headline,
         "file": source,
-        "form": found.form,
-        "model": found.family.name,
-        "keyed": found.keyed,
-        "events": len(found.history.events),
-        "operations": len(found.history.operations),
-        "verdicts": [msgspec.to_builtins(verdict) for verdict in judgement.verdicts],
+        "form": imported.form,
+        "model": imported.family.name,
+        "keyed": imported.keyed,
+        "events": len(imported.history.events),
+        "operations": len(imported.history.operations),
+        "verdicts": [plain_verdict(verdict) for verdict in judgement.verdicts],
     }
 
 
@@ -70,8 +79,8 @@ def _facts(guarantee: str, model: str, parameter: str = "") -> Facts:
     )
 
 
-def _empty(found: Imported, consistency: str | None) -> Judgement:
-    guarantee = consistency or found.family.guarantee or found.family.name
+def _empty(imported: Imported, consistency: str | None) -> Judgement:
+    guarantee = consistency or imported.family.guarantee or imported.family.name
     reason = "nothing to judge: no operation in this history"
     verdict = Verdict(
         checker="history",
@@ -80,5 +89,5 @@ def _empty(found: Imported, consistency: str | None) -> Judgement:
         reason=reason,
         cause=Cause.NO_EXPOSURE,
     )
-    facts = _facts(guarantee, found.family.name)
+    facts = _facts(guarantee, imported.family.name)
     return Judgement(validity=Validity.UNKNOWN, headline=reason, verdicts=(verdict,), facts=facts)

@@ -1,4 +1,4 @@
-"""A plan as typed by a person. Knows nothing of the results of runs."""
+"""Plans: what a person asked of a run. Knows nothing of the results of runs."""
 
 from fencepost.harness.plan.plan import (
     PLAN_FORMAT,

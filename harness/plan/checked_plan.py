@@ -1,7 +1,7 @@
-"""A plan as it is run: its words resolved once, and refused where anything can be found wrong before a cluster starts.
+"""A plan that can be run: its names are resolved once, and every error that shows before a cluster starts is refused.
 
-`check_plan` makes the only value that later stages take. `resolve_plan` makes its lesser part, by which a stored
-history is judged: what a kind of fault is called today, and what this machine can do, is no matter there.
+`check_plan` makes the only value that later stages take. `resolve_plan` makes the part of it that judging a stored
+history needs: that does not depend on today's names of faults or on what this machine can do.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from fencepost.harness.base.durations import format_duration
-from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.base.errors import Refusal, UsageError, unknown_choice
 from fencepost.harness.base.options import Options, plain
 from fencepost.harness.faults.cuts import NEED_A_CUT, may_cut_off_leader
 from fencepost.harness.faults.kind import FaultSpec
-from fencepost.harness.faults.nemesis_text import ALL, NONE, Asked, parse_nemesis
+from fencepost.harness.faults.nemesis_text import ALL, NONE, NemesisRequest, parse_nemesis
 from fencepost.harness.faults.schedule import Entry, given_entries, nemesis_of
 from fencepost.harness.plan.plan import QUORUMS, Plan, check_choices
 from fencepost.harness.plugins import registry
@@ -37,7 +37,7 @@ from fencepost.harness.verdict import LeadershipBound, Standing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedPlan:
-    """What a plan tests: `options` are the workload's and `system_options` the system's, every default filled in."""
+    """What a plan tests: `options` are the workload's, `system_options` the system's, with every default filled in."""
 
     plan: Plan
     system: System
@@ -47,20 +47,20 @@ class ResolvedPlan:
     system_options: SystemOptions
 
     def leadership(self, version: str = "") -> LeadershipBound:
-        """What a release promises of leaders that were cut off; "": the system, whichever release."""
+        """What a release promises of leaders that were cut off; "" for the promise that holds in every release."""
         return leadership_of(self.system, self.system_options, version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedPlan(ResolvedPlan):
-    """A plan that can be run. `asked` are its faults; `given` those of its schedule, None where one is drawn.
+    """A plan that can be run. `request` has its faults; `given` those of its schedule, None where one is drawn.
 
-    `placement` says where its nodes live; `auto` is made concrete by `placed`, once the machine has been asked.
+    `placement` says where its nodes live; `placed` replaces `auto` in it, once the machine is known.
     """
 
     provider: Provider
     placement: Placement
-    asked: Asked
+    request: NemesisRequest
     given: tuple[Entry, ...] | None
 
     @property
@@ -68,18 +68,18 @@ class CheckedPlan(ResolvedPlan):
         return self.plan.quorum == "keep"
 
     def placed(self, placement: Placement) -> "CheckedPlan":
-        """The same with its nodes in this placement; raises UsageError for faults that make no sense there."""
+        """Return this plan with its nodes in `placement`; raises UsageError for faults that make no sense there."""
         given = _given(self.plan, placement) if self.plan.schedule else None
-        asked = parse_nemesis(self.plan.nemesis, registry.faults(), placement)
-        return replace(self, placement=placement, asked=asked, given=given)
+        request = parse_nemesis(self.plan.nemesis, registry.faults(), placement)
+        return replace(self, placement=placement, request=request, given=given)
 
     def with_seed(self, seed: int) -> "CheckedPlan":
-        """The same with other random choices."""
+        """Return this plan with other random choices."""
         return replace(self, plan=msgspec.structs.replace(self.plan, seed=seed))
 
 
 def resolve_plan(plan: Plan) -> ResolvedPlan:
-    """Resolve the words of a plan; raises UsageError for names and options that there are not."""
+    """Resolve the names in a plan; raises UsageError for unknown names and options."""
     system, workload = registry.system(plan.system), _workload(plan)
     system_options = system.profile.parse_options(plan.system_options)
     return ResolvedPlan(
@@ -93,7 +93,7 @@ def resolve_plan(plan: Plan) -> ResolvedPlan:
 
 
 def check_plan(plan: Plan) -> CheckedPlan:
-    """Find everything that can be found wrong before a cluster starts; the plan in it has its defaults filled in.
+    """Check everything that can be checked before a cluster starts, and fill in the defaults of the plan.
 
     Raises:
         UsageError: with the remedy.
@@ -129,9 +129,9 @@ def check_plan(plan: Plan) -> CheckedPlan:
         raise UsageError(
             "the plan names no faults", hint=f"give --nemesis with any of: {', '.join([*registry.faults(), ALL, NONE])}"
         )
-    asked = parse_nemesis(plan.nemesis, registry.faults(), placement)
-    required = _required(resolved, asked)
-    refuse_changes(resolved, asked.specs, plan.version or system.releases.default, {})
+    request = parse_nemesis(plan.nemesis, registry.faults(), placement)
+    required = _required(resolved, request)
+    refuse_changes(resolved, request.specs, plan.version or system.releases.default, {})
     plan = msgspec.structs.replace(
         plan,
         phases=msgspec.structs.replace(
@@ -149,13 +149,13 @@ def check_plan(plan: Plan) -> CheckedPlan:
         system_options=resolved.system_options,
         provider=provider,
         placement=placement,
-        asked=asked,
+        request=request,
         given=given,
     )
 
 
 def refuse_changes(resolved: ResolvedPlan, specs: Sequence[FaultSpec], start: str, names: Mapping[str, str]) -> None:
-    """Raise UsageError for changes of release that cannot be; `names` are the releases by the words of the plan."""
+    """Raise UsageError for impossible changes of release; `names` maps the plan's names to releases."""
     plan, system, faults = resolved.plan, resolved.system, registry.faults()
     options = resolved.system_options
     for spec in specs:
@@ -166,7 +166,7 @@ def refuse_changes(resolved: ResolvedPlan, specs: Sequence[FaultSpec], start: st
             to = names.get(change.to, change.to)
             if to == start:
                 raise Refusal(f"the nodes begin as {start}", "leave out to=").error(spec.text)
-            # A roll may begin where an earlier one of another kind ended.
+            # A rolling change may begin at the release where an earlier one of another kind ended.
             for begun in dict.fromkeys((start, *names.values())):
                 refusal = system.refuse_change(begun, to, back=change.back, options=options, settings=plan.settings)
                 if refusal is not None and begun != to:
@@ -179,7 +179,7 @@ def _workload(plan: Plan) -> Workload[Any]:
 
 
 def _with_options(plan: Plan) -> Plan:
-    """The plan with every option and placement in it."""
+    """Return the plan with every option filled in."""
     system, workload = registry.system(plan.system), _workload(plan)
     if workload.protocol not in system.profile.interfaces:
         raise UsageError(
@@ -187,7 +187,7 @@ def _with_options(plan: Plan) -> Plan:
             hint=f"it offers: {', '.join(sorted(system.profile.interfaces))}",
         )
     options = workload_options(workload, system, plan.workload_options)
-    # How many nodes there are, and with which roles, may be the workload's wish.
+    # A workload may decide how many nodes there are, and with which roles.
     wanted = {**workload.system_options(system), **plan.system_options}
     system_options = system.profile.parse_options(wanted)
     refusal = system_options.refuse()
@@ -202,9 +202,9 @@ def _with_options(plan: Plan) -> Plan:
 
 
 def _placement(resolved: ResolvedPlan) -> Placement:
-    """Where the nodes live, and what their system's members can undergo."""
+    """Decide where the nodes live, and which faults the members of their system allow."""
     plan, system = resolved.plan, resolved.system
-    # An image decides the release, which is known when it has been looked at.
+    # An image decides the release; it is known once the image has been inspected.
     version = "" if plan.image else plan.version or system.releases.default
     placement = with_runtime(plan.placement(resolved.members), registry.runtime(plan.runtime))
     return with_members(with_controller(placement, system), system, version, resolved.system_options)
@@ -216,37 +216,40 @@ def _given(plan: Plan, placement: Placement) -> tuple[Entry, ...]:
 
 
 def _nemesis_of(plan: Plan, given: Sequence[Entry]) -> str:
-    """What the plan's schedule holds, in words; a plan that says otherwise is refused."""
+    """Write the faults of the plan's schedule as nemesis text; raises UsageError when the plan names others."""
     if not given:
         raise UsageError(
             f"{plan.schedule} holds no fault that was injected", hint="--nemesis none runs without faults on purpose"
         )
-    words = nemesis_of(given)
-    if plan.nemesis not in ("", words):
+    written = nemesis_of(given)
+    if plan.nemesis not in ("", written):
         raise UsageError(
-            f"the plan says nemesis {plan.nemesis!r}, and its schedule {plan.schedule} holds {words!r}",
+            f"the plan says nemesis {plan.nemesis!r}, and its schedule {plan.schedule} holds {written!r}",
             hint="leave `nemesis` out where a schedule is given",
         )
-    return words
+    return written
 
 
-def _required(resolved: ResolvedPlan, asked: Asked) -> tuple[str, ...]:
-    """The guarantees that decide by name: those of the plan, and those that the workload asks for.
+def _required(resolved: ResolvedPlan, request: NemesisRequest) -> tuple[str, ...]:
+    """List the guarantees that decide the verdict: those of the plan, and those that the workload requires.
 
-    A workload asks only for what somebody stands behind (what is merely measured may have no verdict at all), and which
-    the faults can put to the test. Raises UsageError.
+    A workload's requirement counts only if the guarantee is promised or relied upon (one that is merely measured may
+    have no verdict at all) and if the faults can test it.
+
+    Raises:
+        UsageError: the plan requires a guarantee that the system does not have.
     """
     plan, system, faults = resolved.plan, resolved.system, registry.faults()
     out_of_reach = NEED_A_CUT
-    for spec in asked.specs:
-        # What a mixture happens to draw is no promise that a guarantee is put to the test.
-        named = spec.fault in asked.named
+    for spec in request.specs:
+        # A fault that a mixture happens to draw does not ensure that a guarantee is tested.
+        named = spec.fault in request.named
         if named and may_cut_off_leader(spec, faults[spec.fault], resolved.members, system.profile.subjects[0]):
             out_of_reach = frozenset()
     known = {g.name for g in system.promises()}
     for name in plan.require:
         if name not in known:
-            raise UsageError(f"unknown guarantee {name!r}", hint=f"{plan.system} has: {', '.join(sorted(known))}")
+            raise unknown_choice(f"guarantee of {plan.system}", name, known)
     in_force = promises_in_force(system, "", plan.settings)
     stated = {g.name for g in in_force if g.standing is not Standing.MEASURED}
     demanded = (

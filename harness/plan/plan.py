@@ -1,7 +1,7 @@
-"""A plan: everything that was asked of a run, as one value that is written to `plan.toml` and runs again from it.
+"""A plan: everything that was asked of a run, as one value; it is written to `plan.toml`, which runs it again.
 
-Flags and files meet here. A wrong key, type or choice is a PlanError that names the file, the line and what was
-expected. The plan says nothing about what the cluster then did; `run.json` and `schedule.jsonl` do.
+A plan is made from flags, a file or both. A wrong key, type or choice is a PlanError that names the file, the line and
+what was expected. What the cluster then did stands in `run.json` and `schedule.jsonl`.
 """
 
 import re
@@ -24,7 +24,7 @@ from fencepost.harness.verdict import Budget, Thresholds
 PLAN_FORMAT: Final = 1
 #: Whether faults may leave no majority of voters that run and reach each other.
 QUORUMS: Final = ("any", "keep")
-#: Below these a run can show nothing; of a deadline healing and judging alone may take twelve seconds.
+#: A shorter run can show nothing; healing and judging alone may take twelve seconds of a deadline.
 _LENGTHS_NS_MIN: Final = {
     "time_limit": 100_000_000,
     "op_timeout": 1_000_000,
@@ -34,9 +34,10 @@ _LENGTHS_NS_MIN: Final = {
 
 
 class Phases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Lengths of the phases beside the main one, whose length is `time_limit`; `settle` is a deadline.
+    """Lengths of the phases around the main one, whose length is `time_limit`; `settle` is a deadline.
 
-    `watch` counts from the last time that a fault was healed, settling included; empty: as the system needs it.
+    `watch` counts from the moment when the last fault was healed and includes settling; empty: as long as the system
+    needs.
     """
 
     warm_up: str = "1s"
@@ -48,8 +49,9 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to run. Durations are texts with units; `nemesis` is as on the command line ("none" for no faults).
 
-    A plan names its faults: by `nemesis`, or by `schedule`, from which `nemesis` follows. `schedule` names a file as a
-    run's schedule.jsonl, relative to the plan's: its faults are carried out at its times and nothing is drawn.
+    A plan names its faults by `nemesis` or by `schedule`, from which `nemesis` follows. `schedule` is the path of a
+    file such as a run's schedule.jsonl, relative to the plan: its faults are injected at its times, and nothing is
+    drawn.
     """
 
     system: str
@@ -76,16 +78,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     budget: Budget = Budget()
     workload_options: dict[str, Any] = {}
     system_options: dict[str, Any] = {}
-    #: The table `set`: settings of the servers themselves, by what `--set` says before and behind its dot.
+    #: The table `set`: settings of the servers themselves, by the parts of a `--set` name before and after its dot.
     server_settings: dict[str, dict[str, str | int | float | bool]] = msgspec.field(default_factory=dict, name="set")
 
     def duration_ns(self, field: str) -> int:
-        """Nanoseconds of `time_limit`, `quiet`, ... or of a phase by its name."""
+        """Return the length of `time_limit`, `quiet`, ... or of a phase, in nanoseconds."""
         text = getattr(self, field, None) or getattr(self.phases, field)
         return parse_duration_ns(text, what=field)
 
     def placement(self, members: tuple[Member, ...]) -> Placement:
-        """Where these nodes live; `check_choices` has looked at `links` before."""
+        """Return where these nodes live; `check_choices` must have accepted `links` before."""
         return Placement(
             runtime=self.runtime,
             nodes=len(members),
@@ -97,14 +99,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def settings(self) -> Settings:
-        """`server_settings` as text."""
+        """`server_settings` with every value as text."""
         return {of: {key: as_text(value) for key, value in keys.items()} for of, keys in self.server_settings.items()}
 
     @property
     def slug(self) -> str:
-        """The folder's name: system, workload, nemesis."""
-        words = f"{self.system}-{self.workload}-{self.nemesis}"
-        return re.sub(r"[^A-Za-z0-9.=-]+", "+", words).strip("+")[:120]
+        """The name of the run's folder: system, workload, nemesis."""
+        parts = f"{self.system}-{self.workload}-{self.nemesis}"
+        return re.sub(r"[^A-Za-z0-9.=-]+", "+", parts).strip("+")[:120]
 
 
 def write_plan(plan: Plan, path: Path) -> None:
@@ -114,7 +116,7 @@ def write_plan(plan: Plan, path: Path) -> None:
 
 
 def dump_plan(plan: Plan) -> str:
-    """The text of `write_plan`."""
+    """Return the text that `write_plan` writes."""
     data = {k: v for k, v in msgspec.to_builtins(plan).items() if v not in ("", {}, [])}
     return tomli_w.dumps(data)
 
@@ -195,7 +197,7 @@ def _hint(table: list[str]) -> str:
 
 
 def _line_of(text: str, keys: list[str]) -> int | None:
-    """The line on which the last of `keys` is set, inside its table."""
+    """Find the line that sets the last of `keys` inside its table."""
     table: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         header = re.match(r"\s*\[([\w.-]+)\]", line)

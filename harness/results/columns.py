@@ -1,9 +1,9 @@
 """The columns of a sealed history: one Parquet table, one row per event in the order of `index`.
 
-Every field of every event is a column of its own type, null where the event's kind has no such field (or the field is
-None), so that analyses need no parsing; what has no fixed type (`value`, `node_cpu_ns`) is JSON text beside them. Only
-types that Spark reads without options are used. `docs/history-format.md` says what each column means; the schema's
-version stands in the file's metadata. This module knows both directions, events to columns and back, and nothing else.
+Every field of every event has a column of its own type, so analyses need no parsing; it is null when the event's kind
+has no such field or the field is None. Fields without a fixed type (`value`, `node_cpu_ns`) are JSON text. Spark reads
+all the types without options. `docs/reference/history-format.md` says what each column means; the file's metadata holds
+the version of the schema. This module only converts events to columns and back.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -89,9 +89,9 @@ COLUMNS: Final[dict[str, Any]] = {
 
 #: Columns that hold JSON text.
 JSON_COLUMNS: Final = frozenset(("value", "node_cpu_ns", "details"))
-#: Schema versions that can be read; this program writes the last one.
+#: Schema versions that this program reads; it writes the last one.
 READ_VERSIONS: Final = (1, SCHEMA_VERSION)
-#: Columns that came after the first files of version 1: such a file may lack them, and they are then null.
+#: Columns added after the first files of version 1: a file may lack them, and they are then null.
 LATER_COLUMNS: Final = frozenset(
     ("details", "clock", "since_ns", "offset_ns", "rate", "period_ns", "delta_ns", "length_ns", "certain", "effects")
 )
@@ -100,20 +100,20 @@ _KINDS: Final[dict[str, type]] = {str(cls.__struct_config__.tag): cls for cls in
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
 _FIELDS: Final = {cls: tuple(f.name for f in msgspec.structs.fields(cls)) for cls in _KINDS.values()}
 
-#: Rows converted at one go, and rows of one row group: what bounds the memory of both directions.
+#: Rows converted at once, and rows of one row group; this bounds the memory of both directions.
 _BATCH: Final = 50_000
-#: Columns of operations in which few values stand for many rows: read once each, so that equal strings are one object.
+#: Columns of operations with few distinct values: each value is decoded once, so equal strings share one object.
 _SHARED: Final = frozenset(("f", "node", "key", "error", "process", "epoch", "session"))
 
 
 def schema(*, torn: bool = False) -> Any:
-    """The Arrow schema; `torn` says that the JSON lines ended in half a line, which was dropped."""
+    """Return the Arrow schema; `torn` records that the JSON lines ended in half a line, which was dropped."""
     metadata = {VERSION_KEY: str(SCHEMA_VERSION).encode(), TORN_KEY: b"true" if torn else b"false"}
     return pa.schema([pa.field(name, kind) for name, kind in COLUMNS.items()], metadata=metadata)
 
 
 def write_parquet(events: Iterable[Event], path: Path, *, torn: bool = False) -> None:
-    """Write the events, which are in order, as one table."""
+    """Write the events, which must be in the order of `index`, as one table."""
     target = schema(torn=torn)
     rest = iter(events)
     with pq.ParquetWriter(path, target, compression="zstd") as writer:
@@ -122,7 +122,7 @@ def write_parquet(events: Iterable[Event], path: Path, *, torn: bool = False) ->
 
 
 def read_parquet(path: Path) -> Iterator[list[Event]]:
-    """The events in batches, in the order of the rows; raises MalformedHistory."""
+    """Yield the events in batches, in the order of the rows; raise MalformedHistory for a file that is no history."""
     try:
         with pq.ParquetFile(path) as file:
             _check_schema(path, file.schema_arrow)
@@ -135,18 +135,18 @@ def read_parquet(path: Path) -> Iterator[list[Event]]:
                 yield _to_events(path, batch, at)
                 at += len(batch)
     except (pa.ArrowException, OSError) as error:
-        raise MalformedHistory(f"{path}: not a whole Parquet file: {error}", hint="write or fetch it again") from None
+        raise MalformedHistory(f"{path}: not a whole Parquet file: {error}", hint="write or copy it again") from None
 
 
 def is_torn(path: Path) -> bool:
-    """Whether the history that this file was made from ended in half a line."""
+    """Say whether the history that this file was made from ended in half a line."""
     return bool((pq.read_schema(path).metadata or {}).get(TORN_KEY) == b"true")
 
 
-def _check_schema(path: Path, found: Any) -> None:
-    version = (found.metadata or {}).get(VERSION_KEY)
+def _check_schema(path: Path, file_schema: Any) -> None:
+    version = (file_schema.metadata or {}).get(VERSION_KEY)
     if version is None:
-        raise MalformedHistory(f"{path}: its metadata names no {VERSION_KEY.decode()}: not a history")
+        raise MalformedHistory(f"{path}: not a history: its metadata lacks {VERSION_KEY.decode()}")
     if version not in [str(known).encode() for known in READ_VERSIONS]:
         raise MalformedHistory(
             f"{path}: schema version {version.decode(errors='replace')}, this program reads "
@@ -155,13 +155,13 @@ def _check_schema(path: Path, found: Any) -> None:
         )
     may_lack = LATER_COLUMNS if version == b"1" else frozenset[str]()
     for name, kind in COLUMNS.items():
-        at = found.get_field_index(name)
+        at = file_schema.get_field_index(name)
         if at < 0 and name in may_lack:
             continue
         if at < 0:
             raise MalformedHistory(f"{path}: column {name!r} is missing")
-        if not found.field(at).type.equals(kind):
-            raise MalformedHistory(f"{path}: column {name!r} has type {found.field(at).type}, expected {kind}")
+        if not file_schema.field(at).type.equals(kind):
+            raise MalformedHistory(f"{path}: column {name!r} has type {file_schema.field(at).type}, expected {kind}")
 
 
 # --- events to columns -------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def _to_table(events: Sequence[Event], target: Any) -> Any:
 
 
 def _plain(name: str) -> Callable[[Any], Any]:
-    """What turns a field's value (never None) into the column's."""
+    """Return the function that turns a field's value (never None) into the column's value."""
     if name in JSON_COLUMNS:
         return _json_text
     if COLUMNS[name] is _TEXT:
@@ -243,10 +243,10 @@ class _BadRow(Exception):
 
 
 def _operations(_: type, part: Any) -> list[Any]:
-    """Operations, nearly all rows of a history: by column, without a dictionary per row."""
+    """Convert operations by column, without a dictionary per row, because they are nearly all rows of a history."""
     for name in ("index", "time_ns", "type", "process", "f", "node"):
         if part.column(name).null_count:
-            raise _BadRow(part.column(name).to_pylist().index(None), f"`{name}` is null, which every operation has")
+            raise _BadRow(part.column(name).to_pylist().index(None), f"`{name}` is null; every operation must have it")
     types = part.column("type").to_pylist()
     try:
         outcomes = [_OUTCOMES[text] for text in types]
@@ -264,8 +264,8 @@ _OUTCOMES: Final = {outcome.value: outcome for outcome in Outcome}
 def _cells(name: str, column: Any) -> list[Any]:
     if name in _SHARED:
         coded = pc.dictionary_encode(column)
-        words = coded.dictionary.to_pylist()
-        return [None if code is None else words[code] for code in coded.indices.to_pylist()]
+        values = coded.dictionary.to_pylist()
+        return [None if code is None else values[code] for code in coded.indices.to_pylist()]
     cells: list[Any] = column.to_pylist()
     if name not in JSON_COLUMNS:
         return cells

@@ -1,6 +1,6 @@
 """Tables of facts as files: one Parquet file for each table in the folder `facts/` of a run.
 
-A file is written whole or not at all; what stood there before is replaced, since facts can always be derived again.
+A file is written completely or not at all. It replaces an older one, since facts can always be derived again.
 """
 
 import os
@@ -16,7 +16,7 @@ FACTS: Final = "facts"
 
 
 def write_facts(folder: Path, tables: FactTables) -> Path:
-    """Write each table beside the run's history; the folder that now holds them. Raises OSError."""
+    """Write each table beside the run's history; return the folder. Raises OSError."""
     target = folder / FACTS
     target.mkdir(exist_ok=True)
     for name, table in tables.items():
@@ -35,5 +35,5 @@ def write_table(table: Any, path: Path) -> None:
 
 
 def read_table(path: Path) -> Any:
-    """A table that was written so."""
+    """Read a table that `write_table` wrote."""
     return pq.read_table(path, partitioning=None)

@@ -1,8 +1,8 @@
-"""One reader for histories, whichever form they have: JSON lines of a running or broken-off run, or a sealed Parquet.
+"""Reads histories in both forms: JSON lines of a running or interrupted run, and the sealed Parquet.
 
-Both are validated the same way; a breach names the file, the line or event, and the rule, and nothing on disk is
-changed. The last line of JSON lines may be half a line, since kill -9 may tear it: it is dropped, and `History.torn`
-says so. `seal` turns the lines into Parquet and removes them only after reading the Parquet back.
+Both are validated in the same way. An error names the file, the line or event, and the rule; no file is changed. The
+last JSON line may be incomplete after a kill -9: it is dropped, and `History.torn` says so. `seal` turns the lines into
+Parquet, and removes them only after reading the Parquet back.
 """
 
 import os
@@ -21,7 +21,7 @@ from fencepost.harness.results.recorder import HISTORY_LINES, RESERVE_FILE
 HISTORY_PARQUET: Final = "history.parquet"
 
 _CHUNK: Final = 4 << 20
-#: What the decoder raises for a line that is no event.
+#: Exceptions of the decoder for a line that is no event.
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 #: Of a folder with a plan alone, such as that of a run whose processes were killed before its cluster started.
@@ -29,17 +29,17 @@ _NEVER_BEGAN: Final = "a run that ended before its cluster had started recorded 
 
 
 def read_history(path: Path) -> History:
-    """The history in a `.jsonl` or `.parquet` file or in a run's folder.
+    """Read the history in a `.jsonl` or `.parquet` file, or in a run's folder.
 
     Raises:
         MalformedHistory: names file, line or event, and the rule.
         UsageError: there is no history here.
     """
     if path.is_dir():
-        found = [path / name for name in (HISTORY_PARQUET, HISTORY_LINES) if (path / name).is_file()]
-        if not found:
+        files = [path / name for name in (HISTORY_PARQUET, HISTORY_LINES) if (path / name).is_file()]
+        if not files:
             raise UsageError(f"{path}: neither {HISTORY_PARQUET} nor {HISTORY_LINES} is here", hint=_NEVER_BEGAN)
-        path = found[0]
+        path = files[0]
     if not path.is_file():
         raise UsageError(f"{path}: no such file", hint="give a run's folder, a .jsonl or a .parquet")
     if path.suffix == ".parquet":
@@ -54,7 +54,7 @@ def read_history(path: Path) -> History:
 
 
 def to_parquet(events: Sequence[Event], path: Path, *, torn: bool = False) -> None:
-    """Write the events to `path`, which must not exist, whole or not at all, and verify by reading back."""
+    """Write the events to a new file, completely or not at all, and verify it by reading it back."""
     from fencepost.harness.results.columns import read_parquet, write_parquet
 
     if path.exists():
@@ -64,23 +64,23 @@ def to_parquet(events: Sequence[Event], path: Path, *, torn: bool = False) -> No
         write_parquet(events, hidden, torn=torn)
         _verify(events, read_parquet(hidden), path)
         _fsync(hidden)
-        os.link(hidden, path)  # unlike rename, this refuses to replace what came in the meantime
+        os.link(hidden, path)  # unlike rename, this refuses to replace a file that was made meanwhile
         _fsync(path.parent)
     finally:
         hidden.unlink(missing_ok=True)
 
 
 def seal(folder: Path) -> Path:
-    """Turn a run's JSON lines into verified Parquet, then remove them; returns the Parquet. Idempotent.
+    """Turn a run's JSON lines into verified Parquet, then remove them; return the Parquet file. Idempotent.
 
     Raises:
-        MalformedHistory: the lines break a rule; they are left as they were.
+        MalformedHistory: the lines break a rule; they are not changed.
     """
     lines, parquet = folder / HISTORY_LINES, folder / HISTORY_PARQUET
     if lines.is_file():
         history = read_history(lines)
         if parquet.is_file():
-            # Broken off between the two steps; or somebody put another file there.
+            # Interrupted between the two steps, or the file is somebody else's.
             from fencepost.harness.results.columns import read_parquet
 
             _verify(history.events, read_parquet(parquet), parquet)
@@ -113,16 +113,16 @@ def _fsync(path: Path) -> None:
 
 
 def _read_lines(path: Path) -> tuple[list[Event], bool]:
-    """All whole lines, and whether half a line followed them."""
+    """Read all complete lines; return whether an incomplete one followed them."""
     decoder = msgspec.json.Decoder(Event)
     events: list[Event] = []
-    words: dict[str | None, str | None] = {}
+    shared: dict[str | None, str | None] = {}
     rest = b""
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             whole, newline, rest = (rest + chunk).rpartition(b"\n")
             if newline:
-                events += _decoded(path, decoder, whole, len(events), words)
+                events += _decoded(path, decoder, whole, len(events), shared)
     if not rest.strip():
         return events, False
     try:
@@ -132,7 +132,7 @@ def _read_lines(path: Path) -> tuple[list[Event], bool]:
 
 
 def _decoded(
-    path: Path, decoder: "msgspec.json.Decoder[Event]", text: bytes, before: int, words: dict[str | None, str | None]
+    path: Path, decoder: "msgspec.json.Decoder[Event]", text: bytes, before: int, shared: dict[str | None, str | None]
 ) -> list[Event]:
     try:
         batch = decoder.decode_lines(text)
@@ -143,10 +143,10 @@ def _decoded(
     share = msgspec.structs.force_setattr
     for event in batch:
         if type(event) is OpEvent:
-            # The same few words in a million events: one object each. Nobody else has seen these values yet.
-            share(event, "f", words.setdefault(event.f, event.f))
-            share(event, "node", words.setdefault(event.node, event.node))
-            share(event, "key", words.setdefault(event.key, event.key))
+            # A million events have the same few texts: share one object for each. No other code has seen them yet.
+            share(event, "f", shared.setdefault(event.f, event.f))
+            share(event, "node", shared.setdefault(event.node, event.node))
+            share(event, "key", shared.setdefault(event.key, event.key))
     return batch
 
 
@@ -160,6 +160,6 @@ def _one_by_one(path: Path, decoder: "msgspec.json.Decoder[Event]", text: bytes,
             why = "nested too deeply" if isinstance(error, RecursionError) else error
             raise MalformedHistory(
                 f"{path}: line {number}: {why}: {shown!r}",
-                hint="the history is left as it was; mend or drop it",
+                hint="the file was not changed; correct or remove it",
             ) from None
     return out

@@ -1,9 +1,9 @@
 """The one ordered writer of a run's history: stamps index and time, keeps the order, appends JSON lines.
 
-Events are stamped in the thread of the event loop and handed to a writer thread, which encodes and writes what came in
-every 20 ms; so a `kill -9` of the harness loses little more than that (what write(2) took belongs to the kernel), and a
-slow disk does not stall the clients. Room is reserved beforehand: when the disk is full the reserve is released, new
-operations are stopped by `on_disk_full`, and recording goes on from the reserve.
+The event loop's thread stamps events and hands them to a writer thread, which encodes and writes them every 20 ms. So a
+`kill -9` of the harness loses little more than 20 ms of events, and a slow disk does not stall the clients. Space is
+reserved beforehand: when the disk is full, the reserve is released, `on_disk_full` stops new operations, and recording
+goes on in the reserve.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A run's folder: what lies where, and how it is made.
 
 results/<system>-<workload>-<nemesis>/<utc time>/
-    plan.toml        what was asked, re-runnable; written first
+    plan.toml        the plan, ready to run again; written first
     run.json         the run's id, seed, versions, hashes, kernel, commit, wall-clock time of the monotonic zero; when
                      the run is over, the times of its phases
     history.jsonl    while the run lasts; history.parquet afterwards
@@ -10,7 +10,7 @@ results/<system>-<workload>-<nemesis>/<utc time>/
     nodes/<name>/    configuration and log of each server; data.tar.gz when kept; metadata-log.jsonl, the replicated
                      log as the node's disk holds it, where the system has one
     verdict.json, junit.xml, report.html
-    facts/           what is derived from all this, as one Parquet file for each table (docs/facts-tables.md)
+    facts/           what is derived from all this: one Parquet file per table (docs/reference/facts-tables.md)
 """
 
 import json
@@ -39,7 +39,7 @@ RUNNER_LOG: Final = "runner.log"
 
 
 def make_run_folder(results: Path, slug: str) -> Path:
-    """A new folder named by the UTC time; two runs in one millisecond get different names."""
+    """Make a new folder named by the UTC time; two runs in one millisecond get different names."""
     parent = results / slug
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -59,9 +59,9 @@ def make_run_folder(results: Path, slug: str) -> Path:
 
 
 def find_run_folder(path: Path) -> Path:
-    """The run's folder that `path` means: itself, or the newest that stands in it, which is said on stderr.
+    """Return the run's folder that `path` means: itself, or the newest run in it, which is then named on stderr.
 
-    Raises UsageError when runs stand deeper than that, as in a folder of all results: which is meant must be said.
+    Raises UsageError when runs lie deeper, as in a folder of all results: then the run must be named.
     """
     if path.is_file():
         inside = _is_run(path.parent)
@@ -80,14 +80,14 @@ def find_run_folder(path: Path) -> Path:
     deeper = sorted((plan.parent for plan in path.glob(f"*/**/{PLAN}")), key=lambda folder: folder.name)
     if deeper:
         raise UsageError(
-            f"{path}: neither a run nor a folder of runs; {len(deeper)} are kept deeper below it",
-            hint=f"give one of them, as {deeper[-1]}, or the folder that it stands in",
+            f"{path}: neither a run nor a folder of runs; {len(deeper)} runs lie deeper in it",
+            hint=f"give one of them, such as {deeper[-1]}, or the folder that holds it",
         )
-    raise UsageError(f"{path}: no run is kept here", hint="give a folder that holds plan.toml and a history")
+    raise UsageError(f"{path}: there is no run in this folder", hint="give a folder that holds plan.toml and a history")
 
 
 def has_history(folder: Path) -> bool:
-    """Whether a run recorded anything: it stops before that where its cluster does not start."""
+    """Whether a run recorded anything; one whose cluster did not start has recorded nothing."""
     return (folder / HISTORY_LINES).exists() or (folder / HISTORY).exists()
 
 
@@ -96,14 +96,14 @@ def _is_run(folder: Path) -> bool:
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Write whole or not at all: to a hidden name first, then renamed."""
+    """Write a file completely or not at all: under a hidden name first, then renamed."""
     hidden = path.with_name(f".{path.name}.{os.getpid()}")
     hidden.write_text(json.dumps(data, indent=2, sort_keys=False) + "\n", encoding="utf-8")
     hidden.replace(path)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in `path`; an empty one when the file is absent."""
+    """Read the object in `path`; return an empty one when the file is absent."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -116,7 +116,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def machine_facts() -> dict[str, Any]:
-    """What `run.json` says about the machine; never its name."""
+    """Return what `run.json` says about the machine; never its name."""
     return {
         "kernel": platform.release(),
         "architecture": platform.machine(),

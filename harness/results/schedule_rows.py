@@ -1,6 +1,6 @@
-"""`schedule.jsonl` as rows: read, checked, reduced to the faults that were really injected, written.
+"""A schedule as rows: read from `schedule.jsonl` or the short form, reduced to the faults that were injected, written.
 
-The format is docs/schedule-format.md. What a row's fault means is not known here.
+The format is docs/reference/schedule-format.md. What a row's fault means is not known here.
 """
 
 import json
@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.results.schedule_text import ROWS_FORMAT, is_short_form, parse_short_form
 
 #: Version of the lines.
-FORMAT: Final = 2
+FORMAT: Final = ROWS_FORMAT
 
 Row = Mapping[str, Any]
 
-#: What doing a fault again needs, with the types of the values.
+#: The keys that repeating a fault needs, with the types of their values.
 _NEEDED: Final[Mapping[str, tuple[type, ...]]] = {
     "fault_id": (int,),
     "worker": (int,),
@@ -31,18 +32,22 @@ _NEEDED: Final[Mapping[str, tuple[type, ...]]] = {
     "draw_seed": (int,),
     "when": (dict, type(None)),
 }
-#: Facts about what the target meant then; nothing is done by them.
+#: Keys that record what the target meant at that time; repeating a fault ignores them.
 _FACTS: Final = ("nodes", "severed", "details", "leader")
-_ANOTHER: Final = "run the plan again: its schedule is written in this version's format"
+#: Where a line that cannot be read is explained.
+_HINT: Final = "one JSON object per line, see docs/reference/schedule-format.md"
+_ANOTHER: Final = "run the plan again, which writes its schedule in the present format"
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Every line; raises UsageError with file and line. A torn last line is no line."""
+    """Every line, of either form; raises UsageError with file and line. A torn last line of JSON is no line."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        said = error.strerror if isinstance(error, OSError) else "not text"
-        raise UsageError(f"{path}: {said}", hint="a schedule is the schedule.jsonl of a run's folder") from None
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        raise UsageError(f"{path}: {reason}", hint="a schedule is the schedule.jsonl of a run's folder") from None
+    if is_short_form(text):
+        return list(parse_short_form(text, str(path)))
     *lines, last = text.split("\n")
     if _is_json(last):
         lines.append(last)
@@ -61,9 +66,9 @@ def _row(where: str, line: str) -> Row:
     try:
         row = json.loads(line)
     except ValueError:
-        raise UsageError(f"{where}: not JSON", hint="one JSON object per line, see docs/schedule-format.md") from None
+        raise UsageError(f"{where}: not JSON", hint=_HINT) from None
     if not isinstance(row, dict):
-        raise UsageError(f"{where}: expected an object", hint="one JSON object per line, see docs/schedule-format.md")
+        raise UsageError(f"{where}: expected an object", hint=_HINT)
     _refuse_format(row, f"{where}: a line")
     for key, types in _NEEDED.items():
         if not isinstance(row.get(key, ...), types) or isinstance(row[key], bool):
@@ -81,7 +86,7 @@ def _refuse_format(row: Row, what: str) -> None:
 
 
 def injected(rows: Iterable[Row]) -> list[Row]:
-    """The row that begins each fault that was injected, by worker and number; without parts and without skipped ones.
+    """Return the first row of each injected fault, by worker and number, without parts and skipped faults.
 
     Raises UsageError for rows of another format.
     """
@@ -100,7 +105,7 @@ def injected(rows: Iterable[Row]) -> list[Row]:
 
 
 def write_rows(rows: Iterable[Row], path: Path) -> None:
-    """Write what doing these faults again needs, and on which nodes they were done."""
+    """Write the keys that repeating these faults needs, and the nodes on which they acted."""
     kept = ("format", *_NEEDED, *_FACTS)
     lines = [json.dumps({key: row[key] for key in kept if key in row}) + "\n" for row in rows]
     path.write_text("".join(lines), encoding="utf-8")

@@ -1,6 +1,6 @@
-"""What the nodes' disks say after a run, in the run's folder: read once from the kept data, then judged offline.
+"""The replicated logs of a run's nodes: read once from the kept data, stored in the run's folder, judged later.
 
-nodes/<name>/metadata-log.jsonl: one line on the log as a whole, then one line for each entry, in the order of offsets.
+nodes/<name>/metadata-log.jsonl has one line about the log, then one line for each entry, in the order of offsets.
 """
 
 import tarfile
@@ -18,12 +18,12 @@ from fencepost.harness.results import run_folder as store
 LOG: Final = "metadata-log.jsonl"
 ARCHIVE: Final = "data.tar.gz"
 
-#: Reads the log in a node's kept data, given the node's name; None when there is none.
+#: Reads the log in a node's kept data, given file and node; returns None when there is none.
 LogReader = Callable[[Path, str], NodeLog | None]
 
 
 def keep_logs(folder: Path, read: LogReader) -> list[str]:
-    """Write the log of every node whose data was kept; what could not be read is told, in words."""
+    """Write the log of every node whose data was kept; return what could not be read, one sentence each."""
     problems = []
     for archive in sorted((folder / store.NODES).glob(f"*/{ARCHIVE}")):
         node = archive.parent.name
@@ -37,7 +37,7 @@ def keep_logs(folder: Path, read: LogReader) -> list[str]:
 
 
 def write_log(log: NodeLog, path: Path) -> None:
-    """Write whole or not at all."""
+    """Write the log, completely or not at all."""
     hidden = path.with_name(f".{path.name}")
     head = msgspec.structs.replace(log, entries=())
     hidden.write_bytes(b"".join(msgspec.json.encode(part) + b"\n" for part in (head, *log.entries)))
@@ -45,7 +45,7 @@ def write_log(log: NodeLog, path: Path) -> None:
 
 
 def read_logs(folder: Path) -> dict[str, NodeLog]:
-    """The logs kept in a run's folder, by node; raises UsageError for a file that is none."""
+    """Read the logs in a run's folder, by node; raise UsageError for a file that is no log."""
     return {path.parent.name: _read_log(path) for path in sorted((folder / store.NODES).glob(f"*/{LOG}"))}
 
 

@@ -1,4 +1,4 @@
-"""The runner as a child process: started, listened to, stopped in time."""
+"""Runs the runner as a child process: starts it, reads its messages, stops it in time."""
 
 import contextlib
 import importlib
@@ -20,16 +20,16 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
 
-#: Hears what a run does, one message for each line of the runner.
+#: Gets each message of the runner.
 Progress = Callable[[dict[str, Any]], None]
 
 
-#: What judging and reporting begin with: most of a second, which is spent while the cluster settles.
+#: Modules that judging and reporting need. Importing them takes most of a second; the cluster settles meanwhile.
 _JUDGES: Final = ("fencepost.harness.report.page.html", "pandas", registry.DERIVE.partition(":")[0])
 
 
 def _load_judges() -> None:
-    """Import them now; what cannot be imported is told when it is needed."""
+    """Import them now; an import error is raised later, when the module is needed."""
     with contextlib.suppress(ImportError):
         for name in _JUDGES:
             importlib.import_module(name)
@@ -37,10 +37,10 @@ def _load_judges() -> None:
 
 @dataclass(slots=True)
 class Outcome:
-    """How the child process ended, as the outer process has it."""
+    """How the child process ended."""
 
     finished: bool = False
-    #: The history is complete; what fails from here on costs it nothing.
+    #: Whether the history is complete; a later failure does not affect it.
     recorded: bool = False
     error: FencepostError | None = None
 
@@ -62,7 +62,7 @@ class Child:
         self.timers: list[threading.Timer] = []
 
     def run(self) -> Outcome:
-        """Until it has ended; kills it when listening fails."""
+        """Run the child until it ends; kill it when reading its messages fails."""
         with (self.folder / store.RUNNER_LOG).open("ab") as log:
             self.child = subprocess.Popen(
                 [sys.executable, "-m", "fencepost.harness.runner", str(self.folder), *self.manner],
@@ -70,7 +70,7 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=source_tree(),
-                # In a session of its own, so that Ctrl-C reaches it once and through us.
+                # In a session of its own, so that Ctrl-C reaches it only once, through us.
                 start_new_session=True,
                 env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
                 text=True,
@@ -122,7 +122,7 @@ class Child:
         self._after(STOP_GRACE_S, self._end)
 
     def _end(self) -> None:
-        # The runner's death takes servers, rules, mounts and namespaces with it.
+        # When the runner dies, servers, rules, mounts and namespaces go with it.
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.child.pid, signal.SIGKILL)
 

@@ -1,6 +1,7 @@
-"""From what a run recorded to its verdict and its files: sealed, judged, its facts derived, reported.
+"""Turns what a run recorded into its verdict and its files: seals the history, judges it, derives facts, reports.
 
-What a gate reads is written first; a part that cannot be made (a full disk, a defect) is left out and named.
+The files that a CI job reads are written first. A file that cannot be made (a full disk, a defect) is left out, with a
+warning that names it.
 """
 
 import contextlib
@@ -30,7 +31,7 @@ from fencepost.harness.verdict import Validity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A finished run: where it is kept and what was found; `document` is what verdict.json holds."""
+    """A finished run: its folder, its judgement and warnings; `document` is the content of verdict.json."""
 
     folder: Path
     judgement: Judgement
@@ -39,7 +40,7 @@ class Result:
 
 
 def conclude_run(folder: Path, outcome: Outcome, *, progress: Progress, stop: StopRequest) -> Result:
-    """Seal the history, judge it, write the report; raises the runner's error when there is no history."""
+    """Seal the history, judge it, write the report; raise the runner's error when there is no history."""
     from fencepost.harness.results.reader import seal
 
     progress({"topic": "phase", "phase": "judge", "left_s": None})
@@ -54,16 +55,16 @@ def conclude_run(folder: Path, outcome: Outcome, *, progress: Progress, stop: St
     try:
         seal(folder)
     except OSError as error:
-        # No room for the columnar copy: the lines are the history too, and are judged as they are.
+        # There is no room for the columnar copy: the lines are judged as they are.
         warnings.append(f"the history stays in {store.HISTORY_LINES}: {error.strerror}")
     resolved = resolve_plan(read_plan(folder / store.PLAN, seed=0))
     warnings += _keep_logs(resolved, folder)
-    # A person who insists gets nothing more.
+    # A second Ctrl-C ends the command without further output.
     with stop.on_request(stop.check):
-        # Sealing is not broken off; an order that came meanwhile counts here.
+        # Sealing is not interrupted; a stop that came meanwhile counts here.
         stop.check()
         result = judge_and_report(resolved, folder, progress=progress)
-    # What a handler raises is lost in a callback of the interpreter's own.
+    # An exception that a signal handler raises inside an interpreter callback is lost, so check once more.
     stop.check()
     if not resolved.plan.keep_data and result.judgement.validity is not Validity.INVALID:
         _drop_data(folder)
@@ -71,8 +72,8 @@ def conclude_run(folder: Path, outcome: Outcome, *, progress: Progress, stop: St
 
 
 def _keep_failure(folder: Path, error: FencepostError) -> list[str]:
-    """Write into `run.json` what ended the runner, so that every later check knows the cause; returns warnings."""
-    # The first line alone: what follows are lines of a server's log.
+    """Write into `run.json` what ended the runner, so that every later check knows the cause; return warnings."""
+    # Only the first line: lines of a server's log follow.
     data = {**store.read_json(folder / store.RUN), "failure": error.message.partition("\n")[0]}
     try:
         store.write_json(folder / store.RUN, data)
@@ -82,12 +83,14 @@ def _keep_failure(folder: Path, error: FencepostError) -> list[str]:
 
 
 def judge_stored(folder: Path, *, progress: Progress) -> Result:
-    """Judge a stored run again; raises UsageError when its plan is missing and MalformedHistory as the reader does."""
+    """Judge a stored run again; raise UsageError without a plan, MalformedHistory for a broken history."""
     if not (folder / store.PLAN).is_file():
-        raise UsageError(f"{folder}: no {store.PLAN}", hint="a history is judged by the plan that it was made with")
+        raise UsageError(f"{folder}: no {store.PLAN}", hint="a history is judged by the plan of its run")
     for name in (store.VERDICT, store.JUNIT, store.REPORT):
         if (folder / name).is_dir():
-            raise UsageError(f"{folder / name}: is a folder, and the judgement is written there", hint="move it away")
+            raise UsageError(
+                f"{folder / name}: is a folder, but a file of this name must be written", hint="move the folder away"
+            )
     return judge_and_report(resolve_plan(read_plan(folder / store.PLAN, seed=0)), folder, progress=progress)
 
 
@@ -113,7 +116,7 @@ def judge_and_report(resolved: ResolvedPlan, folder: Path, *, progress: Progress
         effect_free=resolved.workload.effect_free,
         folder=str(folder),
     )
-    # First what a gate reads, so that nothing that happens to the facts or the report can cost it.
+    # The files that a CI job reads come first, so that a failure of facts or report cannot prevent them.
     warnings += _unforeseen(history)
     with _unless_full(folder / store.VERDICT, warnings) as path:
         write_verdict(case, path)
@@ -127,7 +130,10 @@ def judge_and_report(resolved: ResolvedPlan, folder: Path, *, progress: Progress
     if derived:
         with _unless_full(folder / FACTS, warnings):
             write_facts(folder, derived)
-    case = msgspec.structs.replace(case, derived=derived)
+        case = msgspec.structs.replace(case, derived=derived)
+        # Once more, since only the facts tell who led meanwhile.
+        with _unless_full(folder / store.VERDICT, warnings) as path:
+            write_verdict(case, path)
     rendered = render(case)
     with _unless_full(folder / store.REPORT, warnings) as path:
         path.write_text(rendered.html, encoding="utf-8")
@@ -137,7 +143,7 @@ def judge_and_report(resolved: ResolvedPlan, folder: Path, *, progress: Progress
 
 
 def _keep_phase_times(folder: Path, history: History) -> list[str]:
-    """Write into `run.json` when each phase began and ended, once; returns warnings."""
+    """Write into `run.json`, once, when each phase began and ended; return warnings."""
     path = folder / store.RUN
     run = store.read_json(path)
     if "phases" in run or not path.is_file():
@@ -152,7 +158,7 @@ def _keep_phase_times(folder: Path, history: History) -> list[str]:
 
 @contextlib.contextmanager
 def _unless_full(path: Path, warnings: list[str]) -> Iterator[Path]:
-    """A file that cannot be written costs itself and is told; the verdict is said and exits as it must."""
+    """Turn a file that cannot be written into a warning; verdict and exit code stay the same."""
     try:
         yield path
     except StoppedTwice:
@@ -171,10 +177,13 @@ def _remove(path: Path) -> None:
 
 
 def _unforeseen(history: History) -> list[str]:
-    """Exceptions of clients that no table foresaw: `info`, sound, and a defect of the client to mend."""
+    """Return warnings about exceptions that no client handles: the verdict is sound, the client has a defect."""
     errors = (error_of(operation) for operation in history.operations)
-    found = Counter(error.code for error in errors if error is not None and error.kind is ErrorKind.UNFORESEEN)
-    return [f"{count} operations ended by an exception that no client foresaw: {name}" for name, count in found.items()]
+    codes = Counter(error.code for error in errors if error is not None and error.kind is ErrorKind.UNFORESEEN)
+    return [
+        f"{count} operations ended with an exception that the client does not handle: {name}"
+        for name, count in codes.items()
+    ]
 
 
 def _has_operations(folder: Path) -> bool:
@@ -186,7 +195,7 @@ def _has_operations(folder: Path) -> bool:
 
 
 def _keep_logs(resolved: ResolvedPlan, folder: Path) -> list[str]:
-    """What the disks say, out of the kept data while it is there; what cannot be read is told."""
+    """Read the nodes' logs from the kept data while it is there; return what cannot be read."""
     from fencepost.harness.results.voter_logs import keep_logs
 
     system = resolved.system
@@ -194,7 +203,7 @@ def _keep_logs(resolved: ResolvedPlan, folder: Path) -> list[str]:
 
 
 def _drop_data(folder: Path) -> None:
-    """Node data stays when the verdict is invalid or the plan says so; else it is only in the way."""
+    """Remove the nodes' data; it is kept only when the verdict is invalid or the plan says so."""
     for archive in (folder / store.NODES).glob("*/data.tar.gz"):
         archive.unlink()
     for data in (folder / store.NODES).glob("*/data"):

@@ -1,14 +1,13 @@
-"""One run from the outside: folder, artifacts, runner, history sealed, verdict, report.
+"""Carries out one run from outside the runner: folder, artifacts, runner, sealed history, verdict, report.
 
-The outer process holds what must survive the runner: the folder and the verdict. So a runner that
-crashes, or is killed, still gets judged by what it recorded.
+The outer process owns what must survive the runner: the folder and the verdict. So a run whose runner crashed or was
+killed is still judged by what it recorded.
 """
 
-import shutil
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -16,13 +15,14 @@ import msgspec
 from fencepost.harness.base.errors import HarnessError, MachineError, StoppedBeforeStart
 from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.faults.fitting import refuse_without_time
-from fencepost.harness.faults.forecast import Prospect, Surroundings
+from fencepost.harness.faults.forecast import Forecast, Surroundings
 from fencepost.harness.faults.forecast import look_ahead as work_out
 from fencepost.harness.faults.nemesis_text import versions_needed
 from fencepost.harness.plan import Plan, write_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, refuse_changes
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.schedule_rows import read_rows, write_rows
 from fencepost.harness.run.child import Child, Progress
 from fencepost.harness.run.conclude import Result, conclude_run
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -43,23 +43,21 @@ def execute(
         HarnessError: the cluster did not start or the harness failed before there was anything to judge.
         StoppedTwice: by hand.
     """
-    provider, needs = checked.provider, {kind: registry.faults()[kind].needs for kind in checked.asked.named}
-    checked = checked.placed(provider.refuse_if_impossible(checked.placement, needs))
-    _refuse_unavailable(checked)
-    prospect = look_ahead(checked)
-    artifacts, others = _artifacts(checked, prospect, lambda text: progress({"topic": "preparing", "text": text}))
+    ready = made_ready(checked, lambda text: progress({"topic": "preparing", "text": text}))
+    checked, forecast, artifacts, others = ready.checked, ready.forecast, ready.artifacts, ready.others
+    provider = checked.provider
     folder = store.make_run_folder(results, checked.plan.slug)
     write_plan(_with_own_schedule(checked.plan, folder), folder / store.PLAN)
-    store.write_json(folder / store.RUN, _facts(checked, prospect, artifacts, others))
+    store.write_json(folder / store.RUN, _facts(checked, forecast, artifacts, others))
     progress({"topic": "folder", "folder": str(folder)})
-    for line in prospect.in_words(keep_quorum=checked.keeps_quorum):
+    for line in forecast.in_words(keep_quorum=checked.keeps_quorum):
         progress({"topic": "preparing", "text": line})
     left: list[str] = []
     try:
         runner = Child(folder, in_namespaces=provider.in_namespaces, progress=progress, stop=stop)
         outcome = runner.run()
     finally:
-        # Whatever ended the runner: nothing of it may stay, and what stays is named.
+        # Whatever ended the runner, nothing of it may stay; what cannot be removed is named.
         left += provider.sweep(folder)
         for what in left:
             progress({"topic": "warning", "text": what})
@@ -70,18 +68,41 @@ def execute(
     return replace(result, warnings=(*left, *result.warnings))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A plan placed on this machine, what its faults come to, and the binaries or images that its nodes run."""
+
+    checked: CheckedPlan
+    forecast: Forecast
+    artifacts: Artifacts
+    others: Mapping[str, Artifacts]
+
+
+def made_ready(checked: CheckedPlan, say: Callable[[str], None]) -> Ready:
+    """Place a plan and get what its nodes run: fetched, built or found in a cache. No server runs yet.
+
+    Raises MachineError for what this machine cannot do, UsageError for what a person must mend.
+    """
+    needs = {kind: registry.faults()[kind].needs for kind in checked.request.named}
+    checked = checked.placed(checked.provider.refuse_if_impossible(checked.placement, needs))
+    _refuse_unavailable(checked)
+    forecast = look_ahead(checked)
+    artifacts, others = _artifacts(checked, forecast, say)
+    return Ready(checked=checked, forecast=forecast, artifacts=artifacts, others=others)
+
+
 def stopped_before_start(deadline: str, *, by_hand: bool) -> HarnessError:
-    """Say why there is nothing to judge; what a person did on purpose is no failure of the harness."""
+    """Return why there is nothing to judge; a stop by a person is no failure of the harness."""
     if by_hand:
         return StoppedBeforeStart("stopped before the cluster had started: there is nothing to judge")
     return HarnessError(
         f"--deadline {deadline} had passed before the cluster had started",
-        hint="give a longer one, or end what else keeps this machine busy",
+        hint="give a longer one, or end what else runs on this machine",
     )
 
 
-def look_ahead(checked: CheckedPlan) -> Prospect:
-    """What the plan's faults come to where it is placed, without kinds of a mixture that this machine cannot do."""
+def look_ahead(checked: CheckedPlan) -> Forecast:
+    """Forecast the plan's faults on this machine; a mixture leaves out the kinds that it cannot do."""
     plan, faults = checked.plan, registry.faults()
 
     def can(kind: str) -> str | None:
@@ -98,9 +119,9 @@ def look_ahead(checked: CheckedPlan) -> Prospect:
 
 
 def refuse_too_short(checked: CheckedPlan, seeds: Sequence[int]) -> None:
-    """Raise UsageError when a schedule that is drawn from one of the seeds has no time for a fault of the plan."""
+    """Raise UsageError when a schedule drawn from one of the seeds has no time for a fault of the plan."""
     if checked.given is None and checked.plan.thresholds.effective_faults_min:
-        refuse_without_time(checked.asked, registry.faults(), _surroundings(checked), seeds=seeds)
+        refuse_without_time(checked.request, registry.faults(), _surroundings(checked), seeds=seeds)
 
 
 def _surroundings(checked: CheckedPlan) -> Surroundings:
@@ -117,7 +138,7 @@ def _surroundings(checked: CheckedPlan) -> Surroundings:
 
 
 def _facts(
-    checked: CheckedPlan, prospect: Prospect, artifacts: Artifacts, others: Mapping[str, Artifacts]
+    checked: CheckedPlan, forecast: Forecast, artifacts: Artifacts, others: Mapping[str, Artifacts]
 ) -> dict[str, object]:
     """What `run.json` holds before the cluster starts."""
     plan = checked.plan
@@ -131,7 +152,7 @@ def _facts(
         "artifacts": msgspec.to_builtins(artifacts),
         # What `auto` came to on this machine.
         "links": checked.placement.links.value,
-        "nemesis": prospect.document(keep_quorum=checked.keeps_quorum),
+        "nemesis": forecast.document(keep_quorum=checked.keeps_quorum),
         "machine": store.machine_facts(),
     }
     if others:
@@ -143,37 +164,37 @@ def _facts(
 
 
 def _with_own_schedule(plan: Plan, folder: Path) -> Plan:
-    """A run's folder holds the schedule that its plan names, so that it can be moved and run again."""
+    """Copy the schedule that the plan names into the run's folder, so that the folder can be moved and run again."""
     if not plan.schedule:
         return plan
-    shutil.copyfile(plan.schedule, folder / store.GIVEN)
+    write_rows(read_rows(Path(plan.schedule)), folder / store.GIVEN)
     return msgspec.structs.replace(plan, schedule=store.GIVEN)
 
 
 def _refuse_unavailable(checked: CheckedPlan) -> None:
-    """Kinds that the plan asks for by name: a run without one of them would not be what was asked for."""
+    """Raise MachineError when this machine cannot do a fault that the plan names."""
     faults = registry.faults()
-    for kind in sorted(checked.asked.named):
+    for kind in sorted(checked.request.named):
         why = faults[kind].unavailable(checked.placement)
         if why:
             raise MachineError(f"this machine cannot do {kind}: {why}", hint="fencepost doctor says what is missing")
 
 
 def _artifacts(
-    checked: CheckedPlan, prospect: Prospect, say: Callable[[str], None]
+    checked: CheckedPlan, forecast: Forecast, say: Callable[[str], None]
 ) -> tuple[Artifacts, dict[str, Artifacts]]:
-    """What the nodes run, and the other releases that the plan's faults start them as, had before any server runs."""
+    """Resolve what the nodes run, and the other releases that faults start them as, before any server runs."""
     plan, system = checked.plan, checked.system
 
     def resolved(version: str) -> Artifacts:
         return checked.provider.resolve(system.releases, version, checked.placement, say)
 
     first = resolved(plan.version)
-    others = {word: resolved(word) for word in versions_needed(prospect.asked.specs, registry.faults())}
+    others = {word: resolved(word) for word in versions_needed(forecast.request.specs, registry.faults())}
     names = {first.version: first.version, **{word: other.version for word, other in others.items()}}
-    refuse_changes(checked, checked.asked.specs, first.version, names)
+    refuse_changes(checked, checked.request.specs, first.version, names)
     for artifacts in (first, *others.values()):
-        # What these servers themselves do not know, as far as they can be asked before they run.
+        # Settings that these servers do not know, as far as they can be asked before they run.
         refusal = system.refuse_settings(artifacts, plan.settings) if isinstance(system, TakesSettings) else None
         if refusal is not None:
             raise refusal.error("--set")

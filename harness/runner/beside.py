@@ -1,4 +1,4 @@
-"""What goes on beside the phases: the wish to end, and tasks of which one that fails ends the run early."""
+"""What happens beside the phases: requests to stop, and background tasks whose failure ends the run early."""
 
 import asyncio
 import traceback
@@ -10,12 +10,12 @@ from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.telling import tell
 from fencepost.harness.runtime.node import Exit, Runtime
 
-#: After a stop by hand everything, the verdict included, has ten seconds; settling gets this share of them.
+#: After a stop by hand everything must end within ten seconds, the verdict included; settling gets this share.
 _STOPPED_SETTLE_S = 2.5
 
 
 class EarlyEnd:
-    """Whether the run is to end before its time, by what, and since when. `stop` is set once it is."""
+    """Whether the run is to end early, why, and since when. `stop` is set once it is."""
 
     def __init__(self) -> None:
         self.stop = asyncio.Event()
@@ -23,7 +23,7 @@ class EarlyEnd:
         self._by: str | None = None
 
     def ask(self, topic: str) -> None:
-        """No new operations; what is left of the run is cut short, but for the healing."""
+        """Begin no new operations; shorten the rest of the run, except the healing."""
         if not self.stop.is_set():
             tell(topic)
             self._by = topic
@@ -31,11 +31,11 @@ class EarlyEnd:
             self.stop.set()
 
     def may_settle(self) -> bool:
-        """Until the settle phase's deadline, or for a short while after a stop by hand."""
+        """Whether settling may go on: up to its deadline, or for a short while after a stop by hand."""
         return self._since_s is None or asyncio.get_running_loop().time() - self._since_s < _STOPPED_SETTLE_S
 
     async def note(self, recorder: Recorder, deadline: str) -> None:
-        """Record a stop that was asked for, also when it came before there was a recorder; others record themselves."""
+        """Record a stop by hand, even one from before there was a recorder. Other causes record themselves."""
         await self.stop.wait()
         if self._by == STOPPED_EARLY:
             by = f"Ctrl-C, SIGTERM, SIGHUP or --deadline {deadline}" if deadline else "Ctrl-C, SIGTERM or SIGHUP"
@@ -43,20 +43,20 @@ class EarlyEnd:
 
 
 class Background:
-    """Tasks of ours; one that throws ends the run early, with everything kept and judged."""
+    """Background tasks. An exception in one ends the run early; what was recorded is kept and judged."""
 
     def __init__(self, recorder: Recorder, end: EarlyEnd) -> None:
         self._recorder, self._end = recorder, end
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Begin it now."""
+        """Start a task now."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
     async def close(self) -> None:
-        """End them all. Idempotent."""
+        """Cancel all tasks and wait for them. Idempotent."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -72,7 +72,7 @@ class Background:
 
 
 async def record_exits(runtime: Runtime, recorder: Recorder, on_death: Callable[[Exit], None]) -> None:
-    """Record every server process that ends, until cancelled; `on_death` hears of those that nobody of ours ended."""
+    """Record every end of a server process, until cancelled; call `on_death` when the harness did not cause it."""
     while True:
         gone = await runtime.next_exit()
         recorder.record(

@@ -1,4 +1,4 @@
-"""The faults of a run as its runner carries them out: those that the outer process worked out, or the plan's own."""
+"""The faults that the runner carries out: those of the forecast, or the plan's own schedule."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -16,26 +16,26 @@ Workers = Sequence[Sequence[Choice]]
 
 
 def workers_of(folder: Path, checked: CheckedPlan) -> Workers:
-    """What each worker of the nemesis is to do, worked out outside, where the machine could be asked."""
+    """Return the choices of each nemesis worker, from the forecast of the outer process."""
     faults = registry.faults()
     workers = store.read_json(folder / store.RUN)["nemesis"]["workers"]
     return [[parse_choice(texts, faults, checked.placement) for texts in worker] for worker in workers]
 
 
 def freezes_clients(workers: Workers) -> bool:
-    """Only then do the clients' connections go through gates, which cost every packet a call."""
+    """Decide whether a fault freezes clients. Only then do their connections go through gates, which cost time."""
     return any(spec.target == CLIENT_WORKER for worker in workers for choice in worker for spec in choice)
 
 
 def changes_members(workers: Workers) -> bool:
-    """Only then are servers started so that members can be removed and added, as some of them must be."""
+    """Decide whether a fault changes members. Only then are servers started in a way that allows it."""
     faults = registry.faults()
     specs = [spec for worker in workers for choice in worker for spec in choice]
     return any(faults[spec.fault].effects(spec).changes_members for spec in specs)
 
 
 def schedule_of(checked: CheckedPlan, workers: Workers) -> Sequence[Iterable[Entry]]:
-    """Each worker's faults: the plan's own schedule, else one that is drawn as it is carried out."""
+    """Return each worker's faults: the plan's own schedule, else one that is drawn during the run."""
     if checked.given is not None:
         return by_worker(checked.given)
     return draw_schedules(
@@ -48,7 +48,7 @@ def schedule_of(checked: CheckedPlan, workers: Workers) -> Sequence[Iterable[Ent
 
 
 class ScheduleFile:
-    """`schedule.jsonl`, written as faults happen; `healed_ns` is when one was healed last."""
+    """`schedule.jsonl`, written as faults happen; `healed_ns` is the time of the last healing."""
 
     def __init__(self, folder: Path, now_ns: Callable[[], int]) -> None:
         self._file = (folder / store.SCHEDULE).open("a", encoding="utf-8")
@@ -56,7 +56,7 @@ class ScheduleFile:
         self.healed_ns: int | None = None
 
     def write(self, entry: dict[str, object]) -> None:
-        """One line, at once."""
+        """Write one line at once."""
         if entry["action"] == FaultAction.HEAL:
             self.healed_ns = self._now_ns()
         self._file.write(json.dumps(entry) + "\n")

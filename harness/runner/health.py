@@ -1,6 +1,6 @@
-"""Samples of the harness's own health in the history: loop lag, processor pressure, processor time of each node.
+"""Samples the harness's own health: event loop lag, processor pressure, processor time of each node.
 
-A verdict that rests on times is worth nothing where the harness itself was stalled; so every 100 ms a SampleEvent says
+A verdict that depends on times means nothing where the harness itself was stalled. So a SampleEvent every 100 ms says
 how late a 10 ms timer was at worst, and how long some task waited for a processor (/proc/pressure/cpu, where the kernel
 has it).
 """
@@ -21,7 +21,7 @@ _PRESSURE: Final = Path("/proc/pressure/cpu")
 
 
 class HealthSampler:
-    """Records samples while `run` runs. `node_cpu` gives, for each node, its processor time so far."""
+    """Records samples while `run` runs. `node_cpu` returns, for each node, its processor time so far."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class HealthSampler:
         self._pressure = pressure
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Record samples until cancelled."""
         cpu, stall_ns = self._cpu_ns(), _stalled_ns(self._pressure)
         sampled_ns = ticked_ns = self._recorder.now_ns()
         lag_ns_max = 0
@@ -56,7 +56,7 @@ class HealthSampler:
             SampleEvent,
             loop_lag_ns_max=lag_ns_max,
             cpu_stall_ns=None if stall_ns is None or stall_now_ns is None else stall_now_ns - stall_ns,
-            # A node that was started again counts from 0.
+            # A restarted node counts from 0.
             node_cpu_ns={node: at if at < cpu.get(node, 0) else at - cpu.get(node, 0) for node, at in now.items()},
         )
 
@@ -65,7 +65,7 @@ class HealthSampler:
 
 
 def _stalled_ns(pressure: Path) -> int | None:
-    """The total of the line "some avg10=... total=<microseconds>"; None where the kernel does not say."""
+    """Return the total of the line "some avg10=... total=<microseconds>", in ns; None where the kernel has none."""
     with contextlib.suppress(OSError, ValueError):
         for line in pressure.read_text().splitlines():
             if line.startswith("some "):

@@ -1,10 +1,9 @@
-"""Beliefs: one observer per node asks that node alone whether it leads, 20 times a second, whatever else happens. Where
-there are two subjects, such as two layers of the node, they share these: 10 times each.
+"""Beliefs: one observer per node asks that node alone whether it leads, 20 times a second, whatever else happens.
 
-A few questions may be outstanding at once, so that a paused node neither blinds its observer nor is flooded: its
-queued questions are answered the moment it wakes, which is when a superseded leader is worth listening to. A question
-without an answer by its deadline is recorded as `silent`. The node's own log is followed beside it, since it alone
-says exactly which epoch a node came to lead in, and that a server goes on without what it needs.
+Where a node has two subjects, such as two layers, each is asked 10 times a second. A few questions may be open at once:
+a paused node answers them as soon as it wakes, which is when a superseded leader is most interesting; more would flood
+it. A question without an answer by its deadline is recorded as `silent`. The node's log is read as well: only it says
+in exactly which epoch a node came to lead, and that a server goes on without something that it needs.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ from fencepost.harness.systems.contract.system import Answer, Question, System
 POLL_S: Final = 0.05
 QUESTIONS_MAX: Final = 4
 ANSWER_DEADLINE_S: Final = 1.0
-#: A belief older than this does not count as "now".
+#: A belief older than this is not current.
 FRESH_NS: Final = 1_000_000_000
 
 
@@ -37,7 +36,7 @@ class _Latest:
 
 
 class Observers:
-    """All observers of a run. `leader()` is what they know now; everything they hear goes into the history."""
+    """All observers of a run. `leader()` is their present knowledge; every answer goes into the history."""
 
     def __init__(self, system: System, nodes: Mapping[str, Node], recorder: Recorder) -> None:
         self._system = system
@@ -46,15 +45,15 @@ class Observers:
         self._failures = system if isinstance(system, LogsFailures) else None
         self._recorder = recorder
         self._latest = {name: _Latest() for name in nodes}
-        #: Who claimed to lead and has not denied it: the epoch, and since when.
+        #: Nodes that claimed to lead and have not denied it since: the epoch, and the time of the claim.
         self._claims: dict[str, tuple[int, int]] = {}
-        #: Nodes that claimed to lead and have not denied it, though another one has claimed it since.
+        #: Nodes that claimed to lead and have not denied it, although another node has claimed it since.
         self.superseded: frozenset[str] = frozenset()
         self._tasks: list[asyncio.Task[None]] = []
         self._broken: set[tuple[str, int, str]] = set()
 
     def start(self) -> None:
-        """Begin asking and following; call once, inside the loop."""
+        """Start asking nodes and reading logs. Called once, inside the event loop."""
         for node in self._nodes.values():
             for subject in self._system.profile.subjects:
                 question = self._system.question(node.place, subject)
@@ -64,7 +63,7 @@ class Observers:
             self._tasks.append(asyncio.create_task(self._follow_log(node), name=f"log of {node.name}"))
 
     async def close(self) -> None:
-        """Stop asking; read what the logs still hold. Idempotent."""
+        """Stop asking; read the rest of the logs. Idempotent."""
         for task in self._tasks:
             task.cancel()
         results = await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -74,11 +73,11 @@ class Observers:
                 raise result
 
     def failed(self) -> BaseException | None:
-        """The exception that ended an observer, if one did: a defect of ours, never silence."""
+        """Return the exception that ended an observer, if any: a defect of the harness, not silence of the node."""
         return next((t.exception() for t in self._tasks if t.done() and not t.cancelled() and t.exception()), None)
 
     def leader(self) -> tuple[str | None, int | None]:
-        """The node that last claimed to lead in the highest epoch, with that epoch; (None, None) when nobody does."""
+        """Return the node that last claimed to lead in the highest epoch, and that epoch; (None, None) if none does."""
         now_ns = self._recorder.now_ns()
         claims = [
             (latest.epoch if latest.epoch is not None else -1, latest.answered_ns, name)
@@ -112,12 +111,12 @@ class Observers:
             async with asyncio.timeout(ANSWER_DEADLINE_S):
                 answer = await question.ask()
         except Exception as error:
-            # Whatever went wrong, the node did not say anything: that is what is recorded, with the reason.
+            # Whatever went wrong, the node did not answer: that is recorded, with the reason.
             answer = Answer(claims=Claim.SILENT, source="none", detail=type(error).__name__)
             gone = not isinstance(error, TimeoutError)
         answered_ns = self._recorder.now_ns()
         if incarnation != max(node.incarnation, 0):
-            # Which process answered is not known; a silence recorded for the new one is the safe reading.
+            # Either process may have answered; recording silence for the new one is safe.
             answer = Answer(claims=Claim.SILENT, source=answer.source, detail="restarted while asked")
         self._recorder.record(
             BeliefEvent,
@@ -140,7 +139,7 @@ class Observers:
         self._note_claim(node.name, answer, answered_ns, gone=gone)
 
     def _note_claim(self, node: str, answer: Answer, answered_ns: int, *, gone: bool) -> None:
-        """Keep who may still take itself for the leader: a node that gives no answer in time, but none that is gone."""
+        """Note which nodes may still believe that they lead: a silent one may, one that is gone may not."""
         if answer.claims is Claim.YES:
             epoch = -1 if answer.epoch is None else answer.epoch
             before = self._claims.get(node)
@@ -188,7 +187,7 @@ class Observers:
         )
 
     def _note_broken(self, node: Node, why: str) -> None:
-        """Once for each run of the server and each reason: it says the same at every turn."""
+        """Record each reason once per start of the server: its log repeats it."""
         which = (node.name, node.incarnation, why)
         if which not in self._broken:
             self._broken.add(which)
@@ -196,7 +195,7 @@ class Observers:
 
 
 async def _beats(every_s: float) -> AsyncIterator[None]:
-    """The same moments for everybody who asks, as long as the loop is not late: so all of it takes one waking."""
+    """Yield at the same moments for all observers, so that the loop wakes up once for all of them."""
     loop = asyncio.get_running_loop()
     due_s = math.floor(loop.time() / every_s) * every_s
     while True:

@@ -22,14 +22,14 @@ from fencepost.harness.runner.servers import Servers
 from fencepost.harness.runner.telling import tell
 
 _TICK_S: Final = 0.5
-#: After a stop by hand everything, the verdict included, has ten seconds; the final reads get this share of them.
+#: After a stop by hand everything must end within ten seconds, the verdict included; final reads get this share.
 _STOPPED_FINAL_S: Final = 1.5
-#: Under load after settling, however long ago the last fault was healed.
+#: The least time under load after settling, however long ago the last fault was healed.
 _WATCH_NS_MIN: Final = 2_000_000_000
 
 
 class Phases:
-    """What a run goes through once its servers serve. A stop by hand shortens what is left; it skips no healing."""
+    """The phases of a run, once its servers serve. A stop by hand shortens the rest, but never skips the healing."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Phases:
         self._phase_ends_ns: int | None = None
 
     async def run(self, schedule: Iterable[Iterable[Entry]]) -> None:
-        """All of them, in order; raises HarnessError where an observer failed."""
+        """Go through all phases in order; raise HarnessError when an observer failed."""
         plan, stop = self._checked.plan, self._end.stop
         await self._load(PhaseName.WARM_UP, length_ns=plan.duration_ns("warm_up"))
         await self._main(schedule)
@@ -63,7 +63,7 @@ class Phases:
         await self._final()
 
     async def tell_ticks(self) -> None:
-        """How the run goes, twice a second, until cancelled."""
+        """Report the progress of the run twice a second, until cancelled."""
         before, before_ns = 0, self._recorder.now_ns()
         while True:
             await asyncio.sleep(_TICK_S)
@@ -83,13 +83,13 @@ class Phases:
             before, before_ns = done, now_ns
 
     async def _main(self, schedule: Iterable[Iterable[Entry]]) -> None:
-        # Before the task begins: a run that was stopped in its warm-up is over here at once.
+        # Made before the task begins: a run that was stopped in its warm-up is over at once.
         faults_over = asyncio.Event()
         faults = asyncio.create_task(self._conduct_faults(schedule, faults_over))
         try:
             await self._load(PhaseName.MAIN, length_ns=self._checked.plan.duration_ns("time_limit"))
         finally:
-            # The load is over; a fault still in force is healed at once, as after any other end of the main phase.
+            # The load is over; a fault still in force is healed at once.
             if not faults.done():
                 faults_over.set()
             await faults
@@ -102,7 +102,7 @@ class Phases:
             mirror.cancel()
 
     def _left_to_watch_ns(self) -> int:
-        """Nodes have been watched since the last fault was healed; under load, for a moment in any case."""
+        """Return the rest of the watch time, counted from the last healing, but at least a short time under load."""
         watch_ns, healed_ns = self._checked.plan.duration_ns("watch"), self._schedule_file.healed_ns
         since_ns = watch_ns if healed_ns is None else self._recorder.now_ns() - healed_ns
         return max(watch_ns - since_ns, min(watch_ns, _WATCH_NS_MIN))

@@ -1,7 +1,7 @@
-"""Waiting for servers: a condition with a deadline, asked again until it holds; never a mere sleep.
+"""Waits for servers: polls a condition until it holds or its deadline has passed.
 
-A server that ended before it was ready is told at once, with the end of its log; so is one that is late, and one whose
-log says that it will never serve although it lives on.
+A server that ended before it was ready is reported at once, with the end of its log. So is one that is late, and one
+whose log says that it will never serve although it lives on.
 """
 
 import asyncio
@@ -18,17 +18,17 @@ from fencepost.harness.systems.contract.system import System
 
 _POLL_S: Final = 0.02
 _LOG_LINES: Final = 12
-#: Remedies, by how a server failed to become ready.
+#: Remedies, for each way in which a server can fail to become ready.
 _LACKS: Final = "choose another release, a folder with all that this one needs, or other settings of the server (--set)"
-_LATE: Final = "the machine may be too busy for so many servers: end what else runs, or ask for fewer of them"
-_ENDED: Final = "its log says why; options are set by -O, settings of the server by --set, a release by --version"
+_LATE: Final = "the machine may be too busy for so many servers: end what else runs, or use fewer --nodes"
+_ENDED: Final = "its log says why; -O sets options, --set sets settings of the server, --version chooses a release"
 
 
 async def await_ready(system: System, node: Node, recorder: Recorder) -> None:
-    """Wait until this process of `node` serves, and record it.
+    """Wait until the present process of `node` serves, and record that.
 
     Raises:
-        NodeNotReady: it ended, was replaced by another one, or was late; with the end of its log.
+        NodeNotReady: the process ended, was replaced by another one, or was late; with the end of its log.
     """
     incarnation = node.incarnation
     deadline_s = node.spec.ready_timeout_s
@@ -54,7 +54,7 @@ async def await_ready(system: System, node: Node, recorder: Recorder) -> None:
 
 
 def refuse_dead(nodes: Iterable[Node]) -> None:
-    """Raise NodeNotReady for the first of these whose server has ended by itself: how, and the end of its log."""
+    """Raise NodeNotReady for the first node whose server ended by itself: how, and the end of its log."""
     for node in nodes:
         death = death_of(node)
         if death is not None:
@@ -67,7 +67,7 @@ def refuse_dead(nodes: Iterable[Node]) -> None:
 async def await_healthy(
     system: System, layout: Layout, *, deadline_s: float, relevant: Callable[[], bool] = lambda: True
 ) -> str | None:
-    """Wait until the whole cluster is healthy; None, or what is still wrong at the deadline, in words.
+    """Wait until the whole cluster is healthy; return None, or what is still wrong at the deadline.
 
     Gives up before the deadline once `relevant` no longer holds.
     """
@@ -83,7 +83,7 @@ async def await_healthy(
 
 
 async def _until(condition: Callable[[], Awaitable[bool]], deadline_s: float, relevant: Callable[[], bool]) -> bool:
-    """Poll a condition until it holds or the deadline has passed; an attempt that throws is a no."""
+    """Poll a condition until it holds or the deadline has passed; an exception means no."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + deadline_s
     while relevant() and loop.time() < deadline:

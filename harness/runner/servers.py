@@ -1,6 +1,6 @@
-"""The servers of a run: started, served by all, asked who they are; their restarts watched, their data kept.
+"""The servers of a run: starts them, waits until all serve, reads their release, watches restarts, keeps their data.
 
-What they say of themselves goes into `run.json`.
+What the servers report of themselves goes into `run.json`.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ from fencepost.harness.systems.contract.servers import prepare_keys
 _START_DEADLINE_S: Final = 60.0
 _HEALTHY_DEADLINE_S: Final = 30.0
 _PREPARE_DEADLINE_S: Final = 20.0
-#: Of a server that ended by itself, for the terminal.
+#: Lines of the log of a server that ended by itself, for the terminal.
 _LOG_LINES: Final = 3
 
 
 class Servers:
-    """The cluster under test; `artifacts` are as its servers say, once they serve."""
+    """The cluster under test. Once the servers serve, `artifacts` has the release that they report."""
 
     def __init__(
         self, folder: Path, checked: CheckedPlan, artifacts: Artifacts, runtime: Runtime, recorder: Recorder
@@ -51,17 +51,21 @@ class Servers:
 
     @property
     def bound_ns(self) -> int | None:
-        """How long a leader that is cut off may go on claiming, as this release promises."""
+        """How long a cut-off leader may go on claiming to lead, as this release promises."""
         return self.checked.leadership(self.artifacts.version).bound_ns
 
     async def start(self, cluster: Cluster, background: Background, hurried: Callable[[], bool]) -> None:
-        """Started, serving, healthy, and with what the workload needs; raises NodeNotReady or HarnessError."""
+        """Start the servers, wait until they serve and are healthy, and make what the workload needs.
+
+        Raises:
+            NodeNotReady, HarnessError: a server or the cluster did not become ready; with the end of its log.
+        """
         for node in self.runtime.nodes.values():
             node.on_start.append(lambda started: self._started(started, background))
         background.spawn(record_exits(self.runtime, self.recorder, self._tell_death))
         tell("phase", phase="start", left_s=None)
         await self.runtime.realise(cluster.specs().values())
-        # All at once, each bounded; then every link must be open before anything is asked of the servers.
+        # All start at once, each with a time limit. Then every link must be open before the servers are asked anything.
         try:
             async with asyncio.timeout(_START_DEADLINE_S), asyncio.TaskGroup() as group:
                 for node in self.runtime.nodes.values():
@@ -90,7 +94,7 @@ class Servers:
         self._serving = True
 
     async def settle(self, end: EarlyEnd) -> None:
-        """Wait until the cluster is healthy again, at most for the settle phase; note it where it is not."""
+        """Wait until the cluster is healthy again, at most for the settle phase; record a note if it is not."""
         settle_s = self.checked.plan.duration_ns("settle") / 1e9
         wrong = await await_healthy(self.system, self.runtime.layout, deadline_s=settle_s, relevant=end.may_settle)
         if wrong:
@@ -103,7 +107,7 @@ class Servers:
         """
         if not isinstance(self.system, TellsVersion):
             return
-        said: dict[str, str] = {}
+        reported: dict[str, str] = {}
         for name in self.client_nodes:
             node = self.runtime.nodes[name]
             # Others, such as the ZooKeeper below a Kafka, have releases of their own.
@@ -111,20 +115,22 @@ class Servers:
                 continue
             version, why = await ask_version(self.system, node, log_from=0, hurried=hurried)
             if version is None:
-                tell("warning", text=f"{name} does not say its release ({why}); recorded is {self.artifacts.version}")
+                tell("warning", text=f"{name} reports no release ({why}); recorded is {self.artifacts.version}")
                 return
-            said[name] = version
-        if len(set(said.values())) > 1:
-            raise HarnessError(f"the servers are not one release: {', '.join(f'{n} is {v}' for n, v in said.items())}")
-        for version in set(said.values()):
+            reported[name] = version
+        if len(set(reported.values())) > 1:
+            raise HarnessError(
+                f"the servers are not one release: {', '.join(f'{n} is {v}' for n, v in reported.items())}"
+            )
+        for version in set(reported.values()):
             if version != self.artifacts.version:
                 text = f"the servers say that they are {version}; their files or image say {self.artifacts.version}"
                 tell("warning", text=text)
             self.artifacts = replace(self.artifacts, version=version)
-            add_to_run(self.folder, {"system_version": version, "told_versions": said})
+            add_to_run(self.folder, {"system_version": version, "told_versions": reported})
 
     async def keep_data(self) -> None:
-        """Servers down, then their data out of their places; the outer process drops it when nobody needs it."""
+        """Kill the servers, then copy their data; the outer process removes it when it is not needed."""
         for node in self.runtime.nodes.values():
             await node.kill()
         for name, node in self.runtime.nodes.items():
@@ -132,7 +138,7 @@ class Servers:
             try:
                 await self.runtime.copy_data(name, archive)
             except OSError as error:
-                # The data is evidence beside the history; a full disk must not cost the verdict.
+                # The data is only additional evidence: a full disk must not prevent the verdict.
                 archive.unlink(missing_ok=True)
                 tell("warning", text=f"the data of {name} could not be kept: {error.strerror}")
 
@@ -146,13 +152,13 @@ class Servers:
             background.spawn(self._await_ready_again(node))
 
     def _tell_death(self, death: Exit) -> None:
-        """Of a server that ended by itself under load; before that its start fails, which tells more."""
+        """Warn about a server that ended by itself under load; before that, the failing start says more."""
         if self._serving:
             tail = self.runtime.nodes[death.node].log_tail(_LOG_LINES)
             tell("warning", text=f"{death}; the end of its log:\n{tail}")
 
     async def _await_ready_again(self, node: Node) -> None:
-        """After a restart by the nemesis: one that is late is noted; one that died has its event."""
+        """Wait for a server that the nemesis restarted; note one that is late. One that died has an event already."""
         incarnation = node.incarnation
         try:
             await await_ready(self.system, node, self.recorder)
@@ -160,7 +166,7 @@ class Servers:
                 self.unready.discard(node.name)
         except NodeNotReady as error:
             if node.state is NodeState.RUNNING:
-                # The first line alone: a history goes where a server's log, full of paths, should not.
+                # Only the first line: a history may be passed on, a server's log with its paths should not.
                 self.recorder.record(NoteEvent, topic="not-ready-again", text=error.message.splitlines()[0])
 
     async def _read_settings(self) -> None:
@@ -169,17 +175,20 @@ class Servers:
         if not settings or not isinstance(self.system, TakesSettings):
             return
         try:
-            found = [await self.system.taken(node, self.artifacts, settings) for node in self.runtime.nodes.values()]
+            by_node = [
+                await self.system.applied_settings(node, self.artifacts, settings)
+                for node in self.runtime.nodes.values()
+            ]
         except (OSError, TimeoutError, ValueError, Definite, Indefinite) as error:
             raise HarnessError(
-                f"a placement of --set was not taken: {str(error) or type(error).__name__}",
-                hint=f"is it a placement of this release? The logs are in {self.folder}",
+                f"a setting of --set did not take effect: {str(error) or type(error).__name__}",
+                hint=f"is it a setting of this release? The logs are in {self.folder}",
             ) from None
-        taken = [asdict(one) for of_node in found for one in of_node]
-        add_to_run(self.folder, {"settings": {"asked": settings, "taken": taken}})
+        applied = [asdict(setting) for settings_of_node in by_node for setting in settings_of_node]
+        add_to_run(self.folder, {"settings": {"asked": settings, "taken": applied}})
 
     async def _prepare(self) -> None:
-        """Through the first node that takes it: where nodes do not forward changes, only one of them does."""
+        """Make what the workload needs, through the first node that accepts it: in some systems only one does."""
         keys = self.checked.workload.keys(self.checked.options)
         refused: list[str] = []
         try:
@@ -191,7 +200,7 @@ class Servers:
                         await prepare_keys(self.system, client, keys)
                         return
                     except (Definite, Indefinite) as error:
-                        # Idempotent, so what is in doubt may be asked of the next node.
+                        # Idempotent, so a request in doubt may be repeated on the next node.
                         refused.append(f"{name}: {error}")
                     finally:
                         await client.close()
@@ -204,14 +213,14 @@ class Servers:
 
 
 def add_to_run(folder: Path, facts: Mapping[str, object]) -> None:
-    """Write facts into `run.json`, over what it says so far."""
+    """Add facts to `run.json`; an existing key is replaced."""
     store.write_json(folder / store.RUN, {**store.read_json(folder / store.RUN), **facts})
 
 
 async def open_servers(
     folder: Path, checked: CheckedPlan, artifacts: Artifacts, stack: AsyncExitStack, on_disk_full: Callable[[], None]
 ) -> Servers:
-    """Make the nodes' places and begin the history; no server runs yet. The stack undoes it."""
+    """Make the places of the nodes and begin the history; no server runs yet. The stack undoes both."""
     runtime = await checked.provider.open(folder, checked.placement, checked.system.profile.listeners, artifacts)
     stack.push_async_callback(runtime.close)
     recorder = Recorder(folder / store.HISTORY_LINES, on_disk_full=on_disk_full)

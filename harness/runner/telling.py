@@ -5,7 +5,7 @@ import sys
 
 
 def tell(topic: str, **fields: object) -> None:
-    """One line on stdout; a closed pipe means that nobody listens any more."""
+    """Write one line of progress to stdout; after a closed pipe, to stderr."""
     try:
         sys.stdout.write(json.dumps({"topic": topic, **fields}) + "\n")
         sys.stdout.flush()

@@ -1,16 +1,16 @@
-"""Who can talk to whom, and how well: links, what is done to them, and what probes show. Values and protocols only."""
+"""Links: what they are, what faults do to them, and what probes show. Values and protocols only."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-#: The harness's own side of a link: all clients and observers.
+#: The harness's end of a link: all clients and observers.
 CLIENT = "client"
 
 
 class Link(NamedTuple):
-    """A directed link. `source` and `target` are node names, or `CLIENT` for the harness's side."""
+    """A directed link. `source` and `target` are node names, or `CLIENT` for the harness."""
 
     source: str
     target: str
@@ -20,14 +20,14 @@ class Link(NamedTuple):
 
 
 class Effect(StrEnum):
-    """What happens to the packets of a link, weakest last; merged, the stronger one wins."""
+    """What happens to the packets of a blocked link. Where two faults block it, the stronger (first) effect holds."""
 
     DROP = "drop"
     RESET = "reset"
 
 
 class Reach(StrEnum):
-    """What a probe of one directed link found."""
+    """The result of probing one directed link."""
 
     OPEN = "open"
     DROPPED = "dropped"
@@ -36,10 +36,10 @@ class Reach(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What happens to packets that pass a link; zero means nothing of that kind. Shares lie between 0 and 1.
+    """What happens to the packets of an open link. Zero means that this does not happen; shares lie between 0 and 1.
 
-    Each packet is late by `delay_ns` and up to `jitter_ns` more or less, but keeps its place. The share `reorder` is
-    held back for `reorder_by_ns` more, so that later ones overtake it. `rate_bytes_s` counts whole IP packets.
+    Each packet is late by `delay_ns`, plus or minus up to `jitter_ns`, but keeps its place. The share `reorder` of the
+    packets is held `reorder_by_ns` longer, so that later ones overtake them. `rate_bytes_s` counts whole IP packets.
     """
 
     delay_ns: int = 0
@@ -49,16 +49,17 @@ class Shape:
     reorder: float = 0.0
     reorder_by_ns: int = 0
     rate_bytes_s: int = 0
-    #: Of the draws that say which packets are lost, late, ...
+    #: The seed of the draws: which packets are lost, late, ...
     seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """What numbered datagrams of our own experienced over one directed link, by the one clock of this machine.
+    """What happened to numbered datagrams of ours on one directed link, measured by the one clock of this machine.
 
-    `arrived` counts different ones, `doubled` those that came twice, `overtaken` those that came after a later one. The
-    one-way times are those of the others; None when not one arrived. `rate_bytes_s` is that of IP packets arriving.
+    `arrived` counts distinct datagrams, `doubled` those that came twice, `overtaken` those that came after a later one.
+    The one-way times are those of datagrams that were not overtaken; None when none arrived. `rate_bytes_s` is the rate
+    of the arriving IP packets.
     """
 
     sent: int
@@ -73,7 +74,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handled:
-    """Packets of a link since it is shaped: all, lost on purpose, doubled, overtaken, lost since the line was full."""
+    """Counters of a shaped link: all packets, those lost on purpose, doubled, overtaken, and lost on a full line."""
 
     seen: int = 0
     lost: int = 0
@@ -83,20 +84,20 @@ class Handled:
 
 
 class Witness(Protocol):
-    """Connections of our own, idle, one over each pair of ends: what becomes of connections that are open already."""
+    """Idle connections of ours, one for each pair of ends. They show what happens to connections that are open."""
 
     async def ended(self, timeout_s: float) -> Mapping[frozenset[str], bool]:
-        """By pair of ends: whether both ends saw an error (a reset, not a proper end) within the time."""
+        """Return, by pair of ends, whether both ends saw an error (a reset, not a normal end) in time."""
         ...
 
     def close(self) -> None: ...
 
 
 class Shapes(Protocol):
-    """Links that are slow, lossy or disordered: contributions keyed by the fault, merged. A cut link passes nothing."""
+    """Links that are slow, lossy or disordered, by fault; several faults add up. A cut link carries nothing."""
 
     async def prepare(self) -> None:
-        """Have everything at hand that `apply` needs. Idempotent."""
+        """Prepare everything that `apply` needs. Idempotent."""
         ...
 
     async def apply(self, fault_id: int, links: Mapping[Link, Shape]) -> None:
@@ -104,7 +105,7 @@ class Shapes(Protocol):
         ...
 
     async def withdraw(self, fault_id: int) -> None:
-        """Take this fault's contribution back; packets that are held for it go on at once. Idempotent."""
+        """Remove this fault's contribution; packets held for it go on at once. Idempotent."""
         ...
 
     @property
@@ -113,41 +114,42 @@ class Shapes(Protocol):
         ...
 
     async def read_back(self) -> frozenset[Link]:
-        """The links whose packets the kernel hands over, as it tells it."""
+        """Return the links whose packets the kernel hands over, as the kernel lists them."""
         ...
 
     async def handled(self) -> Mapping[Link, Handled]:
-        """Counters of the shaped links."""
+        """Return the counters of the shaped links."""
         ...
 
     async def measure(self, links: Mapping[Link, Shape], count: int = 0) -> Mapping[Link, Passage]:
-        """Send as many datagrams of our own over each link as it takes to feel that shape, or `count`."""
+        """Send datagrams over each link: as many as it takes to show that shape, or `count`."""
         ...
 
     async def open_witness(self, links: Iterable[Link]) -> Witness: ...
 
     async def break_connections(self, links: Iterable[Link]) -> int:
-        """Reset every TCP connection that is open between the ends of these links; how many.
+        """Reset every open TCP connection between the ends of these links; return how many.
 
-        Raises OSError where the kernel cannot: then each ends at the next packet over a link with `Effect.RESET`.
+        Raises OSError where the kernel cannot. Each connection then ends at its next packet over a link with
+        `Effect.RESET`.
         """
         ...
 
 
 class Network(Protocol):
-    """Who can talk to whom: a set of contributions keyed by the fault that made them, merged, applied as one."""
+    """Which links are blocked: the contributions of all faults, merged and enforced together."""
 
     @property
     def shapes(self) -> Shapes | None:
-        """None where links can be cut only."""
+        """None where links can only be cut."""
         ...
 
     async def apply(self, fault_id: int, links: Mapping[Link, Effect]) -> None:
-        """Set this fault's contribution and enforce the merged state, in one transaction where the runtime has one."""
+        """Set this fault's contribution and enforce the merged state, in one transaction where the runtime can."""
         ...
 
     async def withdraw(self, fault_id: int) -> None:
-        """Take this fault's contribution back. Idempotent."""
+        """Remove this fault's contribution. Idempotent."""
         ...
 
     async def heal_all(self) -> None:
@@ -160,13 +162,13 @@ class Network(Protocol):
         ...
 
     async def probe(self, links: Iterable[Link], timeout_s: float = 0.2) -> dict[Link, Reach]:
-        """Send something of our own over each directed link (independent of the servers), say what became of it."""
+        """Send a probe over each directed link, independent of the servers; return what became of it."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toxic:
-    """What happens to the bytes of a stream: Toxiproxy's kind ("latency", ...) and its attributes by their names."""
+    """What happens to the bytes of a stream: Toxiproxy's kind ("latency", ...) and its attributes by name."""
 
     kind: str
     attributes: Mapping[str, int] = field(default_factory=dict)
@@ -174,7 +176,7 @@ class Toxic:
 
 
 class Ending(StrEnum):
-    """How a connection of our own ended: all came, closed or reset before that, or nothing more until the deadline."""
+    """How a connection of ours ended: complete, closed or reset before that, or silent until the deadline."""
 
     COMPLETE = "complete"
     CLOSED = "closed early"
@@ -184,10 +186,10 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experience:
-    """What one connection of our own over a link experienced: some round trips, then many bytes in one go.
+    """What one connection of ours over a link showed: some round trips, then many bytes at once.
 
-    `byte_count` and `pieces` (as they were read) are those of the whole connection, `rate_kb_s` that of the many bytes.
-    `closing_ms` is from the last byte to the end of the connection, `ended_ms` from its beginning to its end.
+    `byte_count` and `pieces` (separate reads) count the whole connection, `rate_kb_s` the many bytes only. `closing_ms`
+    is the time from the last byte to the end of the connection, `ended_ms` from its beginning to its end.
     """
 
     ending: Ending
@@ -200,22 +202,22 @@ class Experience:
 
     @property
     def round_trip_ms(self) -> float | None:
-        """The shortest; None when not one came back."""
+        """The shortest round trip; None when no answer came."""
         return min(self.round_trips_ms, default=None)
 
     def __str__(self) -> str:
         trips = self.round_trips_ms
-        words = [f"round trip {min(trips):.1f} to {max(trips):.1f} ms"] if trips else []
+        parts = [f"round trip {min(trips):.1f} to {max(trips):.1f} ms"] if trips else []
         if self.byte_count:
-            words.append(f"{self.byte_count} bytes in {self.pieces} pieces at {self.rate_kb_s:.4g} kB/s")
-        return ", ".join([*words, f"{self.ending} after {self.ended_ms:.0f} ms"])
+            parts.append(f"{self.byte_count} bytes in {self.pieces} pieces at {self.rate_kb_s:.4g} kB/s")
+        return ", ".join([*parts, f"{self.ending} after {self.ended_ms:.0f} ms"])
 
 
 class Streams(Protocol):
     """Faults above the packet level, on links whose connections go through a proxy (`--links toxiproxy`)."""
 
     async def apply(self, fault_id: int, links: Mapping[Link, Toxic]) -> None:
-        """Set this fault's toxics on the bytes that flow along each directed link, and read them back."""
+        """Put this fault's toxics on the bytes of each directed link, and read them back."""
         ...
 
     async def withdraw(self, fault_id: int) -> None:
@@ -223,9 +225,9 @@ class Streams(Protocol):
         ...
 
     async def read_back(self) -> Mapping[Link, tuple[Toxic, ...]]:
-        """The toxics in force on each link, as the proxy tells them."""
+        """Return the toxics in force on each link, as the proxy lists them."""
         ...
 
     async def measure(self, links: Iterable[Link], timeout_s: float = 5.0) -> Mapping[Link, Experience]:
-        """What a new connection of our own over each link experiences now; for the proof."""
+        """Return what a new connection of ours over each link shows now; for the proof."""
         ...

@@ -1,7 +1,7 @@
-"""What a system asks of a runtime (data), and what a runtime gives (a node that can be started, stopped and asked).
+"""What a system wants from a runtime (data), and what the runtime provides: nodes that can be started and stopped.
 
-A system is asked for `NodeSpec`s, not for processes. The runtime realises them: a process group in a network
-namespace (lab) or a container. Faults act on `Node` and `Network` only, by name; they never see an address.
+A system returns `NodeSpec`s, not processes. The runtime realises them as a process group in a network namespace (lab)
+or as a container. Faults act only on `Node` and `Network`, by name; they never see an address.
 """
 
 import signal
@@ -16,9 +16,9 @@ from fencepost.harness.runtime.network import CLIENT, Network, Streams
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A node of a cluster by what it is there for: its roles ("controller", "broker", ...), and whether it votes.
+    """A node's part in the cluster: its roles ("controller", "broker", ...), and whether it votes.
 
-    The harness dials its listeners `dialled`; other nodes dial every listener but "client".
+    The harness dials its listeners `dialled`; other nodes dial every listener except "client".
     """
 
     name: str
@@ -28,19 +28,19 @@ class Member:
 
 
 def members_alike(count: int) -> tuple[Member, ...]:
-    """n1, n2, ...: nodes that are all the same."""
+    """Return n1, n2, ...: nodes that are all the same."""
     return tuple(Member(f"n{number}") for number in range(1, count + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where one node lives, and by which names it is reached.
+    """Where one node lives, and how it is reached.
 
-    `address` is what its server listens on; `folder` (configuration) and `data` are paths as the server sees them,
-    which is inside a container for one. `kept` is on this machine: logs, configurations and copies of data for people.
+    Its server listens on `address`. `folder` (configuration) and `data` are paths as the server sees them, for example
+    inside a container. `kept` is on this machine: logs, configurations and copies of data for people.
 
-    Other nodes dial `peer(port)` and the harness dials `dial(port)`: they differ from (address, port) where a link goes
-    through a proxy or a published port. `peer` is the same text on every node, as etcd's member ids demand.
+    Other nodes dial `peer(port)` and the harness dials `dial(port)`. They differ from (address, port) where a link goes
+    through a proxy or a published port. `peer` is the same text on every node, as etcd's member ids require.
     """
 
     name: str
@@ -55,11 +55,11 @@ class Place:
     endpoints: Mapping[int, tuple[str, int]] = field(default_factory=dict)
 
     def peer(self, port: int) -> tuple[str, int]:
-        """Host and port at which other nodes reach the listener `port`; the server must listen on this port."""
+        """Return host and port at which other nodes reach the listener `port`; the server must listen on that port."""
         return self.host or self.address, port + self.port_shift
 
     def dial(self, port: int) -> tuple[str, int]:
-        """Host and port at which the harness reaches the listener `port`, one of those that it dials."""
+        """Return host and port at which the harness reaches the listener `port`, one of those that it dials."""
         return self.endpoints.get(port, (self.address, port))
 
 
@@ -69,11 +69,11 @@ Layout = Mapping[str, Place]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """One server as data. `files` are written before every start, paths relative to the node's folder.
+    """One server as data.
 
-    `data_files` likewise, relative to the data directory, but only before the first start and the first one after
-    `Node.wipe`. `ready_timeout_s` bounds the wait for the system's own readiness condition. `data_limit_bytes` is a
-    hard size limit of the data directory.
+    `files` are written before every start; their paths are relative to the node's folder. `data_files` are relative to
+    the data directory, and written only before the first start and the first one after `Node.wipe`. `ready_timeout_s`
+    limits the wait for the system's readiness condition. `data_limit_bytes` is a hard limit of the data directory.
     """
 
     name: str
@@ -83,14 +83,14 @@ class NodeSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     data_files: Mapping[str, str | bytes] = field(default_factory=dict)
-    #: In place of the cluster's own, where servers live in containers.
+    #: The image to use instead of the cluster's own, where servers live in containers.
     image: str = ""
     data_limit_bytes: int = 256 << 20
     ready_timeout_s: float = 20.0
 
 
 class NodeState(StrEnum):
-    """Of the server's process: before the first start, running, stopped by the freezer, gone."""
+    """The state of the server's process: before the first start, running, stopped, or gone."""
 
     NEW = "new"
     RUNNING = "running"
@@ -100,7 +100,7 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """A server process ended. `expected` when the harness killed it."""
+    """The end of a server process. `expected`: the harness ended it."""
 
     node: str
     incarnation: int
@@ -119,18 +119,18 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was measured of a node's process now, not remembered: its state, and the words for a proof."""
+    """The state of a node's process as measured now, not remembered, with the text for a proof."""
 
     state: NodeState
     text: str
 
 
 class Node(Protocol):
-    """One server, wherever it lives. What may have to be waited for is a coroutine.
+    """One server, wherever it lives. Methods that may wait are coroutines.
 
-    `wrap_argv` functions are applied to the command in order at every start, `on_start` functions are called with the
-    node right after every start: through them a fault wraps a command or arms a process. What they give back is awaited
-    before the start is over.
+    At every start the functions of `wrap_argv` are applied to the command in order, and right afterwards those of
+    `on_start` are called with the node. Faults use them to wrap a command or to prepare a process. What an `on_start`
+    function returns is awaited before the start is over.
     """
 
     wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]]
@@ -146,43 +146,44 @@ class Node(Protocol):
     def state(self) -> NodeState: ...
     @property
     def incarnation(self) -> int:
-        """Starts so far, less one: 0 for the first process; -1 before it."""
+        """The number of starts so far, minus one: 0 for the first process, -1 before it."""
         ...
 
     @property
     def pid(self) -> int | None:
-        """Of the server's first process as this machine numbers it; None when it is gone or runs on another machine."""
+        """The server's first process as this machine numbers it; None when it is gone or runs on another machine."""
         ...
 
     @property
     def last_exit(self) -> Exit | None:
-        """How its latest process that ended did so; None before any has ended."""
+        """How the node's latest ended process ended; None before any has."""
         ...
 
     async def start(self) -> None:
-        """Start the process (again, with the data kept). Does not wait for readiness."""
+        """Start the process, with the data that is there. Does not wait for readiness."""
         ...
 
     def respec(self, spec: NodeSpec) -> None:
-        """Take this command, environment and files from the next start on. Where it lives and listens stays."""
+        """Use this command, environment and files from the next start on. Address and listeners stay."""
         ...
 
     async def wipe(self) -> None:
-        """Let the next start find an empty data directory, filled as at the first one.
+        """Empty the data directory, so that the next start fills it as the first one did.
 
         Raises HarnessError while the server runs.
         """
         ...
 
     async def stop(self, timeout_s: float) -> bool:
-        """Ask the server to end in its own order (SIGTERM), wait until it is gone, kill what is left then. Idempotent.
+        """Ask the server to end (SIGTERM), wait until it is gone, then kill what is left. Idempotent.
 
-        Whether it ended by itself within the time. One that is paused is killed, and does not run again.
+        Returns:
+            Whether it ended by itself in time. A paused server is killed, and does not run again.
         """
         ...
 
     async def kill(self) -> None:
-        """SIGKILL all its processes and wait until they are gone (also when it is paused). Idempotent."""
+        """Kill all its processes (SIGKILL), paused or not, and wait until they are gone. Idempotent."""
         ...
 
     async def pause(self) -> None:
@@ -194,30 +195,30 @@ class Node(Protocol):
         ...
 
     async def evidence(self) -> Evidence:
-        """Look at the processes now. PAUSED only when no thread can run, DEAD only when none is left."""
+        """Look at the processes now: PAUSED means that no thread can run, DEAD that no process is left."""
         ...
 
     def cpu_ns(self) -> int:
-        """Processor time of the node's process so far; 0 when it is gone or cannot be read from here."""
+        """Return the processor time of the node's process so far; 0 when it is gone or cannot be read from here."""
         ...
 
     @property
     def log(self) -> Path:
-        """The file on this machine that the server's stdout and stderr go to, appended over all starts."""
+        """The file on this machine to which stdout and stderr of every start are appended."""
         ...
 
     def log_tail(self, lines: int = 20) -> str: ...
 
 
 def death_of(node: Node) -> Exit | None:
-    """How the server of this node ended, where nobody of ours ended it; None while it runs or was ended by us."""
+    """Return how this node's server ended by itself; None while it runs, or when the harness ended it."""
     exit_ = node.last_exit
     of_this_process = exit_ is not None and exit_.incarnation == node.incarnation and not exit_.expected
     return exit_ if of_this_process and node.state is NodeState.DEAD else None
 
 
 class Runtime(Protocol):
-    """A place where a cluster lives, for the length of one run."""
+    """Where a cluster lives for the length of one run."""
 
     @property
     def nodes(self) -> Mapping[str, Node]: ...
@@ -227,29 +228,29 @@ class Runtime(Protocol):
     def network(self) -> Network: ...
     @property
     def streams(self) -> Streams | None:
-        """None where links are enforced by packet rules."""
+        """The proxy's streams; None where links are enforced by packet rules."""
         ...
 
     async def realise(self, specs: Iterable[NodeSpec]) -> None:
-        """Give every place its spec: write files, mount data directories. Once, before the first start."""
+        """Prepare every node for its spec: write files, mount data directories. Called once, before the first start."""
         ...
 
     async def await_links(self, timeout_s: float = 5.0) -> None:
-        """Probe until every directed link has been found open; once all nodes run for the first time.
+        """Probe until every directed link is open. Called when all nodes run for the first time.
 
-        Raises HarnessError that names the links which stay shut.
+        Raises HarnessError that names the links that stay closed.
         """
         ...
 
     async def next_exit(self) -> Exit:
-        """Wait for the next server process that ends, whoever ended it.
+        """Wait for the next end of a server process, whatever its cause.
 
-        Raises HarnessError when the place itself is gone (an engine that stopped), so that the run ends early.
+        Raises HarnessError when the runtime itself is gone (a stopped engine), so that the run ends early.
         """
         ...
 
     async def copy_data(self, node_name: str, target: Path) -> None:
-        """Write the data directory of a node that is stopped as a tar.gz to `target`, one folder `node_name` in it."""
+        """Write a stopped node's data directory to `target`, a tar.gz with one folder `node_name`."""
         ...
 
     async def close(self) -> None:

@@ -1,6 +1,6 @@
-"""What the harness knows of a node in any runtime: its place and spec, its state, its starts, its log.
+"""What the harness knows of a node in every runtime: its place and spec, its state, its starts, its log.
 
-The lab's and the containers' nodes are this, and their own ways of starting, stopping and looking.
+The nodes of the lab and of containers extend it with their own ways to start, stop and look.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,7 +11,7 @@ from fencepost.harness.runtime.node import Exit, Node, NodeSpec, NodeState, Plac
 
 
 class KnownNode:
-    """The part of `harness.runtime.node.Node` that is memory."""
+    """The part of `harness.runtime.node.Node` that is the same in every runtime."""
 
     def __init__(self, place: Place) -> None:
         self.wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]] = []
@@ -33,13 +33,15 @@ class KnownNode:
     @property
     def spec(self) -> NodeSpec:
         if self._spec is None:
-            raise HarnessError(f"node {self.name} has no spec yet: realise() comes first")
+            raise HarnessError(f"node {self.name} has no spec yet: call realise() first")
         return self._spec
 
     def respec(self, spec: NodeSpec) -> None:
         now = self.spec
         if (spec.name, spec.listeners, spec.data_limit_bytes) != (now.name, now.listeners, now.data_limit_bytes):
-            raise HarnessError(f"node {self.name} cannot become another node: name, listeners and size of data stay")
+            raise HarnessError(
+                f"node {self.name} cannot become another node: name, listeners and data limit must stay the same"
+            )
         self._spec = spec
 
     @property
@@ -67,14 +69,14 @@ class KnownNode:
             raise HarnessError(f"node {self.name} is {self._state}: its data cannot be wiped")
 
     def _wrapped_argv(self) -> Sequence[str]:
-        """The command of the next start."""
+        """Return the command of the next start."""
         argv: Sequence[str] = self.spec.argv
         for wrap in self.wrap_argv:
             argv = wrap(tuple(argv))
         return argv
 
     async def _tell_started(self, node: Node) -> None:
-        """Call every hook of a start with `node`, which is this one."""
+        """Call every `on_start` function with `node`, which is this one."""
         for hook in self.on_start:
             waiting = hook(node)
             if waiting is not None:

@@ -1,6 +1,6 @@
-"""What every runtime has beside the cluster itself: what it needs, what it can do, how it is opened and swept.
+"""What a runtime says of itself: what it needs, what it can do, how it is opened and cleaned up.
 
-The lab and the containers are one `Provider` each in `harness.plugins.registry.RUNTIMES`. The outer process asks it
+The lab and the containers are one `Provider` each in `harness.plugins.registry.RUNTIMES`. The outer process uses it
 before a run (`refuse`, `refuse_if_impossible`, `resolve`) and after it (`sweep`); the runner opens the cluster with it.
 """
 
@@ -16,7 +16,7 @@ from fencepost.harness.runtime.node import Member, Runtime, members_alike
 
 
 class Links(StrEnum):
-    """How links are enforced: by packet rules from here, from a side-car in each node's namespace, or by a proxy."""
+    """How links are enforced: by packet rules set from here or by a side-car of each node, or by a proxy."""
 
     AUTO = "auto"
     RULES = "rules"
@@ -29,26 +29,29 @@ def _possible() -> Refusal | None:
 
 
 class Need(StrEnum):
-    """What a kind of fault needs of the runtime that not every engine can do."""
+    """What a kind of fault needs from the runtime and not every engine can do."""
 
-    #: Every process of a node stopped at once, and resumed.
+    #: Stop and resume every process of a node at once.
     FREEZE = "freeze"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where the nodes live, and what they are: `image` is a person's own, `limited_data` a hard limit."""
+    """Where the nodes live, and who they are.
+
+    `image` is a person's own image. `limited_data`: data directories have a hard size limit.
+    """
 
     runtime: str = "lab"
     nodes: int = 3
-    #: Who they are; empty: `nodes` that are all the same.
+    #: The nodes with their roles; empty: `nodes` of them, all the same.
     members: tuple[Member, ...] = ()
     links: Links = Links.AUTO
     image: str = ""
     limited_data: bool = False
     #: Why members of this system cannot be removed and added; None where they can.
     fixed_members: Refusal | None = None
-    #: Why one that was removed can come back only without its data; None where it can keep them.
+    #: Why a removed member can come back only without its data; None where it can keep it.
     wiped_members: Refusal | None = None
     #: Why this system's controller cannot be deposed while it is paused; None where it can.
     fixed_controller: Refusal | None = None
@@ -67,11 +70,11 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of `fencepost doctor`: what was looked for and found; when it will not do, why and the remedy."""
+    """One line of `fencepost doctor`: what was checked, its state, and if that is not enough, why and the remedy."""
 
     name: str
     ok: bool
-    found: str
+    state: str
     why: str | None = None
     remedy: str | None = None
 
@@ -80,24 +83,24 @@ class Check:
 Needs = Mapping[str, frozenset[Need]]
 NO_NEEDS: Final[Needs] = {}
 
-#: Told in words what takes long (an image that is built, a binary that is fetched).
+#: Gets one sentence about what takes long (an image that is built, a binary that is fetched).
 Say = Callable[[str], None]
 
 
 class Served(Protocol):
-    """What a runtime needs of the system that its nodes run: where the binaries are, outside of images and inside."""
+    """What a runtime needs from the system that its nodes run: where its binaries are, here and in images."""
 
     def resolve(self, version: str) -> Artifacts:
-        """Find the binaries of `version`, or of a path; raises UsageError or MachineError with the remedy."""
+        """Return the binaries of a version or a path; raise UsageError or MachineError with the remedy."""
         ...
 
     def in_image(self, image: ImageFacts) -> Artifacts:
-        """Name the binaries inside an image, ours or a person's; the path "image" names it. Raises UsageError."""
+        """Return the binaries inside an image; the path "image" is its reference. Raise UsageError."""
         ...
 
     @property
     def image_recipe(self) -> ImageRecipe | None:
-        """What an image of this system is made of; None when it runs in containers only from a person's image."""
+        """What an image of this system is made of; None where only a person's own image can be used."""
         ...
 
 
@@ -111,19 +114,19 @@ class Provider(Protocol):
 
     @property
     def in_namespaces(self) -> bool:
-        """Whether the runner enters fresh namespaces before anything else (the lab), whose end removes everything."""
+        """Whether the runner first enters fresh namespaces (the lab), whose end removes everything."""
         ...
 
     def refuse(self, placement: Placement) -> Refusal | None:
-        """Why this placement makes no sense here, whatever the machine; None when it does."""
+        """Return why this placement makes no sense in this runtime, on any machine; None when it does."""
         ...
 
     def why_untraceable(self) -> Refusal | None:
-        """Why the processes of its nodes cannot be traced from here; None when they can."""
+        """Return why the processes of its nodes cannot be traced from here; None when they can."""
         ...
 
     def why_unshaped(self) -> Refusal | None:
-        """Why its links cannot be made slow or lossy here; None when they can."""
+        """Return why its links cannot be made slow or lossy here; None when they can."""
         ...
 
     @property
@@ -132,41 +135,50 @@ class Provider(Protocol):
         ...
 
     def checks(self) -> list[Check]:
-        """Everything that a run here needs of this machine, for `fencepost doctor`."""
+        """Check everything that a run needs of this machine, for `fencepost doctor`."""
         ...
 
     def refuse_if_impossible(self, placement: Placement, needs: Needs = NO_NEEDS) -> Placement:
-        """The placement with `auto` made concrete; raises MachineError with the reason and the remedy.
+        """Return the placement with `auto` made concrete.
 
-        `needs` are those of the kinds of faults that the plan asks for: what this machine cannot do is refused as well.
+        Args:
+            needs: what the plan's faults need, by kind.
+
+        Raises:
+            MachineError: this machine cannot run the placement or one of the faults; with the remedy.
         """
         ...
 
     def resolve(self, system: Served, version: str, placement: Placement, say: Say) -> Artifacts:
-        """The binaries or the image that nodes will run; may build or pull. Raises UsageError or MachineError."""
+        """Return the binaries or the image that nodes will run; may build or pull. Raise UsageError or MachineError."""
         ...
 
     async def open(
         self, folder: Path, placement: Placement, listeners: Mapping[str, int], artifacts: Artifacts
     ) -> Runtime:
-        """Make the nodes' places; what is kept of them lies below `folder`/nodes. No server runs yet.
+        """Make the places of the nodes; no server runs yet.
 
-        `listeners` are the system's: nodes dial every one but "client", the harness those that each member names.
-        `folder` is the run's; what a runtime leaves outside of it is labelled with the run's id.
+        Args:
+            folder: the run's folder; files of nodes lie below `folder`/nodes. What the runtime makes elsewhere is
+                labelled with the run's id.
+            listeners: the system's ports by name. Nodes dial every one except "client"; the harness dials those that
+                each member names.
         """
         ...
 
     def sweep(self, folder: Path | None) -> list[str]:
-        """Remove what the run in `folder` left behind (None: every run of this machine whose process is gone).
+        """Remove what the run in `folder` left behind; None: what every run of this machine left whose process is gone.
 
-        Called when no process of the run is left. Returns, in words, what could not be removed, with the command that
-        does it; what was removed is nobody's concern.
+        Called when no process of the run is left.
+
+        Returns:
+            What could not be removed, one sentence each, with the command that removes it.
         """
         ...
 
 
 def with_runtime(placement: Placement, provider: Provider) -> Placement:
-    """The placement with what its runtime says that can be done to nodes and links there."""
+    """Return the placement with what its runtime says can be done to nodes and links there."""
     return replace(
         placement,
         closed_files=provider.closed_files,

@@ -1,4 +1,4 @@
-"""Following the log of a server while the server writes it."""
+"""Reads the log of a server while the server writes it."""
 
 from pathlib import Path
 from typing import Final
@@ -7,7 +7,7 @@ _CHUNK: Final = 1 << 16
 
 
 class LogFollower:
-    """Whole lines of a growing file, each once, without waiting."""
+    """Returns each complete line of a growing file once, without waiting."""
 
     def __init__(self, path: Path, *, from_end: bool = False) -> None:
         self._path = path
@@ -15,17 +15,17 @@ class LogFollower:
         self._rest = b""
 
     def lines(self) -> list[str]:
-        """The lines completed since the last call; none while the file does not exist."""
-        found: list[str] = []
+        """Return the lines completed since the last call; none while the file does not exist."""
+        lines: list[str] = []
         try:
             if self._path.stat().st_size == self._offset:
-                return found
+                return lines
             with self._path.open("rb") as file:
                 file.seek(self._offset)
                 while chunk := file.read(_CHUNK):
                     self._offset += len(chunk)
                     *whole, self._rest = (self._rest + chunk).split(b"\n")
-                    found.extend(line.decode("utf-8", "replace") for line in whole)
+                    lines.extend(line.decode("utf-8", "replace") for line in whole)
         except FileNotFoundError:
             return []
-        return found
+        return lines

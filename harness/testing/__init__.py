@@ -1,1 +1,1 @@
-"""For authors of plug-ins: generators played without threads or clocks."""
+"""For authors of tests and plug-ins: plans as pytest tests, generators played without threads or clocks."""

@@ -1,7 +1,7 @@
-"""Runs a generator without clocks, tasks or systems: the same contract as the interpreter, in simulated time.
+"""Runs a generator in simulated time, without clocks, tasks or systems, by the interpreter's contract.
 
-Tests of generators and of workloads rest on it: latencies and outcomes are drawn from the seed, so the same generator
-and seed give the same events. The driver's rules (future operations, pending, retirement of processes) are those of
+Tests of generators and workloads use it. Latencies and outcomes are drawn from the seed, so the same generator and
+seed give the same events. The driver's rules (future operations, pending, retirement of processes) are those of
 `harness/generators/contract.py`.
 """
 
@@ -13,7 +13,7 @@ from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Stream
 from fencepost.harness.history import Completion, OpEvent, Outcome
 
-#: What one operation comes to: after how many nanoseconds, and how it ends.
+#: Decides how one operation ends, and after how many nanoseconds.
 Respond = Callable[[OpEvent, Draw], tuple[int, Completion]]
 
 #: A pending generator is asked again after this, as by the interpreter.
@@ -21,7 +21,7 @@ _POLL_NS: Final = 2_000_000
 
 
 def respond(latency_ns: int = 1_000_000, *, fail: float = 0.05, info: float = 0.05) -> Respond:
-    """Exponential latencies with this mean; shares that fail or end `info`; the others return what was invoked."""
+    """Return exponential latencies with this mean; the shares `fail` and `info` end so, the rest `ok`."""
 
     def outcome(event: OpEvent, draw: Draw) -> tuple[int, Completion]:
         waited_ns = 1 + round(draw.exponential(latency_ns))
@@ -50,9 +50,9 @@ def simulate(
     operations_max: int = 100_000,
     time_ns_max: int = 3_600_000_000_000,
 ) -> list[OpEvent]:
-    """All events until the generator is over and nothing is in flight, or until one of the limits.
+    """Return all events until the generator is over and nothing is in flight, or a limit is reached.
 
-    Raises HarnessError when the generator is pending for ever (past `time_ns_max` with nothing in flight).
+    Raises HarnessError when the generator stays pending: past `time_ns_max` with nothing in flight.
     """
     run = _Simulation(generator, workers, nodes, seed, respond)
     while run.generator is not None and run.begun < operations_max:

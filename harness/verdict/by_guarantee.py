@@ -1,9 +1,9 @@
-"""What all checkers together say of each guarantee: the one line of it that terminal, page, JUnit and gate show.
+"""What all checkers together say of each guarantee: the one line that terminal, page, JUnit and gate show.
 
 Several checkers may judge one guarantee, each by rules of its own. A violation that one of them finds counts. If a
-complete checker (one that finds every violation) calls the guarantee kept, the two contradict each other. Then the
-violation counts only if its proof holds by the history alone; if not, one of the checkers is wrong, and the run ends as
-a defect of fencepost.
+complete checker (one that finds every violation) calls the guarantee valid, the two contradict each other. Then the
+violation counts only if its proof holds by the history alone. If it does not, one of the checkers is wrong, and the run
+ends as a defect of fencepost.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _CODES: Final = {
 
 
 class OfGuarantee(msgspec.Struct, frozen=True, kw_only=True):
-    """One guarantee: `verdicts`, the gravest first, and what they come to.
+    """One guarantee: `verdicts`, the gravest first, and the validity that they merge to.
 
     `contradiction` says in a sentence which checkers contradict each other, where neither can be believed.
     `effect` is what it makes of the run: `invalid` for a violation that decides, `unknown` where something must be
@@ -39,7 +39,7 @@ class OfGuarantee(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exposure(self) -> int | None:
-        """How often it was put to the test, over its checkers; None where none of them counts that."""
+        """How often it was tested, over its checkers; None where none of them counts that."""
         known = [v.exposure for v in self.verdicts if v.exposure is not None]
         return sum(known) if known else None
 
@@ -49,7 +49,15 @@ class OfGuarantee(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def by_guarantee(verdicts: Sequence[Verdict], facts: Facts) -> list[OfGuarantee]:
-    """One entry for each guarantee, in the order in which checkers named them."""
+    """Merge verdicts by guarantee.
+
+    Args:
+        verdicts: all of a run, `confirmed` filled in where checkers contradict each other.
+        facts: what decides, as in `harness.verdict.decision.decides`.
+
+    Returns:
+        One entry for each guarantee, in the order in which checkers named them.
+    """
     return [
         _of([v for v in verdicts if v.guarantee == name], facts)
         for name in dict.fromkeys(v.guarantee for v in verdicts)
@@ -57,7 +65,17 @@ def by_guarantee(verdicts: Sequence[Verdict], facts: Facts) -> list[OfGuarantee]
 
 
 def exit_code(validity: Validity, verdicts: Sequence[Verdict], facts: Facts) -> ExitCode:
-    """Of a judged run; a contradiction between checkers is a defect of ours, and `unknown` would hide it."""
+    """Choose the exit code of a judged run.
+
+    Args:
+        validity: the run's merged verdict.
+        verdicts: every checker's.
+        facts: what decides.
+
+    Returns:
+        0 valid, 1 invalid, 2 unknown; 255 where the run is unknown because checkers contradict each other, which is a
+        defect of fencepost.
+    """
     if validity is Validity.UNKNOWN and any(
         line.contradiction and line.effect is Validity.UNKNOWN for line in by_guarantee(verdicts, facts)
     ):
@@ -87,13 +105,13 @@ def _effect(verdicts: Sequence[Verdict], facts: Facts, contradiction: str | None
 
 
 def _contradiction(verdicts: Sequence[Verdict]) -> str | None:
-    broken = [v for v in verdicts if v.validity is Validity.INVALID]
+    violated = [v for v in verdicts if v.validity is Validity.INVALID]
     kept = [v for v in verdicts if v.validity is Validity.VALID and v.complete]
-    if not broken or not kept or any(v.confirmed for v in broken):
+    if not violated or not kept or any(v.confirmed for v in violated):
         return None
-    first, other = broken[0], kept[0]
+    first, other = violated[0], kept[0]
     return (
         f"the checkers {first.checker} and {other.checker} contradict each other on {first.guarantee}, and no proof "
-        f"settles it: {first.checker} says it is broken ({first.reason}), {other.checker} says it is kept "
+        f"settles it: {first.checker} calls it invalid ({first.reason}), {other.checker} calls it valid "
         f"({other.reason or 'no violation was found'}); this is a defect of fencepost"
     )

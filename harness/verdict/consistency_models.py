@@ -146,14 +146,14 @@ _BY_NAME: Final = {model.name: model for model in MODELS}
 
 
 def _closure(begin: Iterable[str], step: dict[str, tuple[str, ...]]) -> frozenset[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = list(begin)
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in names:
+            names.add(name)
             waiting += step.get(name, ())
-    return frozenset(found)
+    return frozenset(names)
 
 
 def implied(model: str) -> frozenset[str]:

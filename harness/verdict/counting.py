@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fencepost.harness.verdict.verdict import Verdict, allowed_by, violations_of
+from fencepost.harness.verdict.anomaly_words import anomaly_count, anomaly_noun
+from fencepost.harness.verdict.verdict import Verdict, violations_of
 
 
 class Count(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,9 +28,13 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def counts(verdicts: Sequence[Verdict]) -> list[Count]:
-    """Every anomaly of these verdicts, the most frequent first; behind each one, those that are a part of it."""
-    broken = violations_of(verdicts)
-    allowed = {name: v.guarantee for v in verdicts for name in allowed_by(v) if name not in broken}
+    """Count every anomaly of these verdicts, each violation once.
+
+    Returns:
+        The most frequent first; behind each one those that are a part of it (`among`).
+    """
+    violations = violations_of(verdicts)
+    allowed = {name: v.guarantee for v in verdicts for name in v.allowed if name not in violations}
     by_frequency = sorted(
         (_count(name, verdicts, allowed.get(name)) for name in dict.fromkeys(n for v in verdicts for n in v.anomalies)),
         key=lambda count: -count.count,
@@ -46,25 +51,24 @@ def counts(verdicts: Sequence[Verdict]) -> list[Count]:
 
 
 def counts_in_words(verdicts: Sequence[Verdict]) -> str:
-    """All violations, as "8 x stale-read (all of them stale-answer-by-superseded-leader)"; nothing that is allowed."""
+    """Say all violations, as "8 stale reads (all of them stale answers by a superseded leader)"."""
     return one_line([count for count in counts(verdicts) if count.allowed_by is None])
 
 
-def one_line(found: Sequence[Count]) -> str:
-    """These counts in one line."""
+def one_line(all_counts: Sequence[Count]) -> str:
+    """Say these counts in one line."""
     parts = []
-    for count in found:
-        if count.among is not None and any(c.anomaly == count.among for c in found):
+    for count in all_counts:
+        if count.among is not None and any(c.anomaly == count.among for c in all_counts):
             continue
-        within = ", ".join(share(inner, count) for inner in found if inner.among == count.anomaly)
-        parts.append(f"{count.count} x {count.anomaly}" + (f" ({within})" if within else ""))
+        within = ", ".join(share(inner, count) for inner in all_counts if inner.among == count.anomaly)
+        parts.append(anomaly_count(count.count, count.anomaly) + (f" ({within})" if within else ""))
     return ", ".join(parts)
 
 
 def share(inner: Count, outer: Count) -> str:
-    """What part of `outer` has the other name, too."""
-    how_many = "all" if inner.count == outer.count else str(inner.count)
-    return f"{how_many} of them {inner.anomaly}"
+    """Say which part of `outer` has the other name, too."""
+    return f"{'all' if inner.count == outer.count else inner.count} of them {anomaly_noun(inner.count, inner.anomaly)}"
 
 
 def _count(name: str, verdicts: Sequence[Verdict], allowed: str | None) -> Count:

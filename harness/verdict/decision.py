@@ -1,8 +1,8 @@
-"""What decides a run, said once: for its exit code, its headline, JUnit and the page.
+"""Which verdicts decide a run: the one rule for exit code, headline, JUnit and page.
 
 A violation of a guarantee that is promised, or that the plan requires by name, makes a run `invalid`, whichever checker
-found it. What must be known for `valid`: the guarantee that the run is about, those that the plan requires, the
-coverage, and what a checker that failed would have said.
+found it. For `valid` these must be known: the guarantee that the run is about, those that the plan requires, the
+coverage, and the verdict of every checker that failed.
 """
 
 from typing import Final
@@ -14,7 +14,16 @@ COVERAGE: Final = "coverage"
 
 
 def decides(verdict: Verdict, facts: Facts) -> bool:
-    """Whether this verdict keeps the run from being valid."""
+    """Decide whether this verdict keeps the run from being valid.
+
+    Args:
+        verdict: one checker's word on one guarantee.
+        facts: which guarantees are promised, and which the plan requires by name.
+
+    Returns:
+        True for `invalid` on a guarantee that is promised or required, and for `unknown` on one that must be known;
+        False for `valid`.
+    """
     match verdict.validity:
         case Validity.INVALID:
             return facts.decides(verdict.guarantee)
@@ -25,7 +34,12 @@ def decides(verdict: Verdict, facts: Facts) -> bool:
 
 
 def must_be_known(verdict: Verdict, facts: Facts) -> bool:
-    """Whether this verdict, if unknown, keeps the run from being valid."""
+    """Decide whether this verdict, if unknown, keeps the run from being valid.
+
+    Returns:
+        True where it weighs and is about the run's own guarantee, a required one or the coverage, or where its checker
+        failed.
+    """
     return verdict.weighs and (
         verdict.guarantee in (facts.read_guarantee, *facts.required)
         or verdict.checker == COVERAGE

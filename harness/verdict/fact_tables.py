@@ -1,7 +1,7 @@
-"""The tables of facts that are derived from one history: names, columns, types, meanings.
+"""The fact tables that are derived from one history: names, columns, types, meanings.
 
-Every time is in nanoseconds since the run's zero; a length of time is in nanoseconds. `index`, `event`, `events` and
-`evidence` are rows of the history.
+Every moment is in nanoseconds since the run's zero; every length of time is in nanoseconds. `index`, `event`, `events`
+and `evidence` are rows of the history.
 """
 
 from typing import Final
@@ -15,12 +15,12 @@ _COUNTS: Final = (
 )
 _GAP: Final = (
     ("longest_without_ok_ns", LONG, "the longest time in it in which no operation ended `ok`"),
-    ("without_ok_from_ns", LONG, "when that time began"),
+    ("without_ok_from_ns", LONG, "the beginning of that time"),
 )
 _EPOCH_OF: Final = (
-    ("subject", TEXT, "what is led: `leader`, `controller`, or a topic partition as `p0`"),
+    ("subject", TEXT, "what the leader leads: `leader`, `controller`, or a topic partition such as `p0`"),
     ("node", TEXT, "the node"),
-    ("incarnation", LONG, "how often the node's server had been started before"),
+    ("incarnation", LONG, "the number of earlier starts of the node's server"),
 )
 
 OPERATIONS: Final = FactTable(
@@ -32,7 +32,7 @@ OPERATIONS: Final = FactTable(
         ("process", LONG, "the logical caller"),
         ("f", TEXT, "its function"),
         ("node", TEXT, "the node that was asked"),
-        ("key", TEXT, "what it is about; null when it is about no key"),
+        ("key", TEXT, "the key that it is about; null when it is about no key"),
         ("type", TEXT, "`ok`, `fail` or `info`"),
         ("invoked_ns", LONG, "when the request left"),
         ("completed_ns", LONG, "when the outcome was known; null for `info`"),
@@ -42,15 +42,15 @@ OPERATIONS: Final = FactTable(
         ("position", LONG, "the store's position that the reply carries"),
         ("value_position", LONG, "the position of the write that made the value"),
         ("epoch", LONG, "the epoch that the reply is stamped with"),
-        ("session", LONG, "the server's session"),
-        ("phase", TEXT, "the phase in which it was invoked; null before the first"),
-        ("fault_id", LONG, "the last fault that began before it was invoked and was not healed by then"),
+        ("session", LONG, "the number of the session on the server"),
+        ("phase", TEXT, "the phase in which it was invoked; null before the first phase"),
+        ("fault_id", LONG, "the last fault that began before the invocation and was not yet healed then"),
     ),
 )
 
 CLAIMS: Final = FactTable(
     name="claims",
-    row="one answer of a node that says that it leads",
+    row="one answer in which a node claims to lead",
     columns=columns(
         *_EPOCH_OF,
         ("index", LONG, "the answer"),
@@ -81,13 +81,13 @@ REIGNS: Final = FactTable(
     columns=columns(
         *_EPOCH_OF,
         ("epoch", LONG, "the epoch"),
-        ("first_ns", LONG, "from then on at the latest it led"),
-        ("last_ns", LONG, "until then at least it led"),
-        ("over_ns", LONG, "when it certainly led no more; null when that is not known"),
+        ("first_ns", LONG, "the first moment at which it certainly led"),
+        ("last_ns", LONG, "the last moment at which it certainly led"),
+        ("over_ns", LONG, "the moment from which it certainly no longer led; null when unknown"),
         ("samples", LONG, "answers that claim the epoch"),
         ("superseded_by", LONG, "the higher epoch that is proven first; null when none is"),
-        ("superseded_ns", LONG, "by when that epoch had begun"),
-        ("claimed_samples", LONG, "answers that certainly claim the epoch after that"),
+        ("superseded_ns", LONG, "the moment by which that epoch had certainly begun"),
+        ("claimed_samples", LONG, "answers that certainly claim the old epoch after that moment"),
     ),
 )
 
@@ -100,19 +100,19 @@ OVERLAPS: Final = FactTable(
         ("epochs", LONGS, "the epoch of each of them"),
         ("from_ns", LONG, "its beginning"),
         ("to_ns", LONG, "its end"),
-        ("running_ns", LONG, "how much of it none of them was proven to stand still"),
+        ("running_ns", LONG, "the part of it in which none of the nodes was proven to stand still"),
     ),
 )
 
 ZOMBIE_EPISODES: Final = FactTable(
     name="zombie_episodes",
-    row="a leader that was superseded and went on: it claimed, or was sent operations",
+    row="a superseded leader that went on: it claimed to lead, or clients sent it operations",
     columns=columns(
         *_EPOCH_OF,
         ("epoch", LONG, "the epoch that it led"),
         ("superseded_by", LONG, "the higher epoch that is proven first"),
         ("superseded_ns", LONG, "by when that epoch had begun"),
-        ("claimed_from_ns", LONG, "the first moment of which it certainly claimed after that; null when it did not"),
+        ("claimed_from_ns", LONG, "the first moment after that for which it certainly claimed to lead; null if none"),
         ("claimed_to_ns", LONG, "the last such moment"),
         (
             "running_ns",
@@ -120,13 +120,13 @@ ZOMBIE_EPISODES: Final = FactTable(
             "from `superseded_ns` to `claimed_to_ns`, less the time in which it stood still; 0 if none",
         ),
         ("claims", LONG, "answers that certainly claim the old epoch"),
-        ("asked", LONG, "operations that were sent to it while it was superseded"),
-        ("reached", LONG, "of these, those that it certainly got"),
+        ("asked", LONG, "operations sent to it while it was superseded"),
+        ("reached", LONG, "of these, operations that it certainly received"),
         ("served", LONG, "operations that it answered as a superseded leader"),
-        ("fenced", LONG, "operations that it refused for its epoch or its role, without effect"),
+        ("fenced", LONG, "operations that it refused because of its epoch or role, without effect"),
         ("unknown", LONG, "operations of unknown outcome"),
-        ("acted", LONG, "operations by which it broke a rule: stale answers, and changes that took effect by its hand"),
-        ("anomalies", TEXTS, "by what rules it acted, each once"),
+        ("acted", LONG, "operations by which it broke a rule: stale answers, and changes that it carried out"),
+        ("anomalies", TEXTS, "the anomalies of these operations, each once"),
         ("evidence", LONGS, "the proof of the new epoch, the last claim, and the operations by which it acted"),
     ),
 )
@@ -143,7 +143,7 @@ STALE_ANSWERS: Final = FactTable(
         ("write_index", LONG, "the newest write that it lacks"),
         ("write_node", TEXT, "the node that acknowledged that write"),
         ("missing", LONG, "acknowledged writes that it lacks"),
-        ("late_ns", LONG, "for how long the first of these had been acknowledged"),
+        ("late_ns", LONG, "the time from the acknowledgement of the first of these until the read was invoked"),
         ("superseded_epoch", LONG, "the epoch of the superseded leader that answered; null when none did"),
     ),
 )
@@ -155,23 +155,23 @@ FAULTS: Final = FactTable(
         ("fault_id", LONG, "its number"),
         ("fault", TEXT, "its kind"),
         ("target", TEXT, "its target as the plan names it"),
-        ("nodes", TEXTS, "the nodes that it struck"),
+        ("nodes", TEXTS, "the nodes that it acted on"),
         ("severed", TEXTS, "the links that it cut, as `n1>n2`"),
         ("outcome", TEXT, "`installed`, `skipped` or `indeterminate`"),
-        ("began_ns", LONG, "when it may first have been in force"),
-        ("certain_from_ns", LONG, "from when on it certainly was; null when that was not proven"),
-        ("certain_to_ns", LONG, "until when it certainly was; null when it was never healed"),
-        ("ended_ns", LONG, "when it was certainly healed; null when it never was"),
-        ("leader", TEXT, "who led when it began; null when that was not known"),
-        ("epoch", LONG, "the epoch then"),
+        ("began_ns", LONG, "the first moment at which it may have been in force"),
+        ("certain_from_ns", LONG, "the first moment at which it was certainly in force; null without proof"),
+        ("certain_to_ns", LONG, "the last moment at which it was certainly in force; null when it was never healed"),
+        ("ended_ns", LONG, "the moment by which it was certainly healed; null when it was never healed"),
+        ("leader", TEXT, "the leader when it began; null when unknown"),
+        ("epoch", LONG, "the epoch when it began"),
         ("proof", TEXT, "what proved it"),
-        ("why", TEXT, "why it was skipped or is in doubt"),
-        ("details", TEXT, "the figures that it acted with, as JSON"),
+        ("why", TEXT, "the reason why it was skipped or is in doubt"),
+        ("details", TEXT, "the figures of the fault, as JSON"),
         ("stops", TEXT, "whether servers stood still: `certain`, `possible` or `no`"),
-        ("cuts", FLAG, "whether links carried nothing"),
+        ("cuts", FLAG, "whether links carried no packets"),
         ("holds", FLAG, "whether threads of a running server were held"),
         ("delays", FLAG, "whether links were slow or lossy"),
-        ("skews", FLAG, "whether clocks did not show true time"),
+        ("skews", FLAG, "whether clocks showed a wrong time"),
         ("changes_members", FLAG, "whether members were removed and added"),
         ("events", LONGS, "its events"),
     ),
@@ -189,22 +189,22 @@ STOPS: Final = FactTable(
 
 CUTS: Final = FactTable(
     name="cuts",
-    row="a link that was proven to be cut by one fault",
+    row="a link that one fault certainly cut",
     columns=columns(
         ("fault_id", LONG, "the fault"),
         ("source", TEXT, "the link's source; `client` is the harness"),
-        ("target", TEXT, "where it leads"),
-        ("from_ns", LONG, "from when on it was certainly cut"),
-        ("to_ns", LONG, "until when at least; the end of the history when it was never healed"),
+        ("target", TEXT, "the link's target"),
+        ("from_ns", LONG, "the first moment at which it was certainly cut"),
+        ("to_ns", LONG, "the last moment at which it was certainly cut; the history's end when it was never healed"),
     ),
 )
 
 SERVICE: Final = FactTable(
     name="service",
-    row="what clients got from one node, or from all of them, in one segment; faults and phases bound the segments",
+    row="what clients got from one node, or from all nodes, in one segment; faults and phases bound the segments",
     columns=columns(
         ("node", TEXT, "the node; null for all nodes together"),
-        ("phase", TEXT, "the phase in which the segment lies; null before the first"),
+        ("phase", TEXT, "the phase that contains the segment; null before the first phase"),
         ("fault_ids", LONGS, "the faults that may have been in force in it"),
         ("from_ns", LONG, "its beginning"),
         ("to_ns", LONG, "its end, which is not part of it"),
@@ -228,27 +228,27 @@ PHASES: Final = FactTable(
 
 RECOVERY: Final = FactTable(
     name="recovery",
-    row="what clients and the leadership went through in and after one fault",
+    row="how clients and the leadership fared during and after one fault",
     columns=columns(
         ("fault_id", LONG, "the fault"),
         ("node", TEXT, "the node; null for all nodes together"),
         (
             "new_epoch",
             LONG,
-            "the first later epoch before the next fault began; null for a node, or when there was none",
+            "the first new epoch before the next fault began; null for a single node, or when there was none",
         ),
         ("new_leader_after_ns", LONG, "from the fault's beginning until that epoch had certainly begun"),
         ("recovered_after_ns", LONG, "from the end of the healing to the next `ok`; null when there was none"),
         *_COUNTS,
         *_GAP,
-        ("latency_ns_p50", LONG, "the median latency of what was invoked in it and ended `ok`"),
-        ("latency_ns_p99", LONG, "the 99th percentile of these"),
+        ("latency_ns_p50", LONG, "the median latency of operations invoked in it that ended `ok`"),
+        ("latency_ns_p99", LONG, "the 99th percentile of the latency of these operations"),
     ),
 )
 
 STALLS: Final = FactTable(
     name="stalls",
-    row="a time in which the harness or its machine was too late to be believed about time",
+    row="a time in which the harness or its machine was so late that its times are not reliable",
     columns=columns(
         ("what", TEXT, "what stalled"),
         ("from_ns", LONG, "its beginning"),

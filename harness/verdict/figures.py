@@ -1,202 +1,221 @@
-"""Rows of the lists among checkers' figures: a checker writes them, the report reads them, both by these types.
+"""Figures of the checkers: numbers, strings and lists that a verdict carries beside its answer, for the report.
 
-`checker` and `figure` say where a list stands: among the figures of that checker, by that name. `events` are the rows
-of the history behind each field, by the field's name. In `Verdict.figures`, and in verdict.json, they are plain data.
+A checker whose figures others read by name has a struct of its own here, so that renaming a figure is a type error and
+not a story that silently vanishes. A field is named as in verdict.json unless it says otherwise. Figures that nobody
+reads by name stay a mapping (`others`): the page lists them under whatever names they have, and a struct for each of
+some thirty such sets of counts would only repeat these names.
 """
 
-from collections.abc import Iterable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from fencepost.harness.verdict.verdict import Verdict
+from fencepost.harness.verdict.figure_rows import (
+    Attachment,
+    BrokerDeeds,
+    ClaimedSpan,
+    ControllerAttempt,
+    ControllerElection,
+    Cut,
+    CutBroker,
+    Denied,
+    FaultCost,
+    PartitionReign,
+)
 
-Rows = tuple[int, ...]
 
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of one verdict; `others` are those that no reader asks for by name, with units last in their names.
 
-class FaultCost(msgspec.Struct, frozen=True, kw_only=True):
-    """One fault's. Times are since it certainly held (`from_ns`) or, for `deposed_*`, since it was healed (`to_ns`).
-
-    `leaderless_ns`: until a new leader was known, when the fault took the leader; None when it did not or none came.
-    `changes_resumed_ns`: until the first change that was asked for after the fault was acknowledged. For a number of
-    epochs, `events` name the first and the last of them.
+    `in_own_place` names figures that the page shows in tables and stories made for them: the general table of a
+    checker's figures leaves them out.
     """
 
-    checker: ClassVar = "rejoin"
-    figure: ClassVar = "faults"
+    in_own_place: ClassVar[frozenset[str]] = frozenset()
 
-    fault_id: int
-    fault: str
-    target: str
-    nodes: tuple[str, ...]
-    from_ns: int
-    to_ns: int
-    leader: str | None
-    epoch_before: int | None
-    epoch_when_healed: int | None
-    epoch_after: int | None
-    leaderless_ns: int | None
-    changes_resumed_ns: int | None
-    came_back: tuple[str, ...]
-    healthy_leader: str | None
-    deposed_after_ns: int | None
-    deposed_leaderless_ns: int | None
-    deposed_epochs: int
-    stalled: bool
-    events: dict[str, Rows] = {}
+    others: dict[str, Any] = {}
+
+    def plain(self) -> dict[str, Any]:
+        """Return all figures as plain data, by their names in verdict.json; a struct's own come first."""
+        own: dict[str, Any] = msgspec.to_builtins(self)
+        others: dict[str, Any] = own.pop("others")
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in own.items()} | others
 
 
-class Attachment(msgspec.Struct, frozen=True, kw_only=True):
-    """`broker` and the beginning of epoch `superseded_by`, at `from_ns`.
+class CoverageFigures(Figures, frozen=True, kw_only=True):
+    """How much was done in the run. `missing` are sentences; `loop_lag_ns_max`: how late the harness's timer was."""
 
-    `named_ns`: so long after that it certainly still named `epoch`, which `leader` led; 0 when it did not.
-    `followed_ns`: so long after that it first named the new epoch or a later one; None when it never did. "missed"
-    among `events`: the acknowledged change that each stale answer lacks. Of `undecided_describes` nobody knows whether
-    they are stale: with any of them, the others are a lower bound.
-    """
+    missing: tuple[str, ...] = ()
+    operations: dict[str, int] = {}
+    main_ok: dict[str, int] = {}
+    main_invoked: dict[str, int] = {}
+    faults_by_outcome: dict[str, int] = {}
+    faults_installed: dict[str, int] = {}
+    final_reads: int = 0
+    loop_lag_ns_max: int = 0
 
-    checker: ClassVar = "rejoin"
-    figure: ClassVar = "attachments"
 
-    broker: str
-    epoch: int
-    leader: str | None
-    superseded_by: int
-    from_ns: int
-    named_ns: int
-    followed_ns: int | None
-    silent: int
-    stale_describes: int
-    undecided_describes: int = 0
-    stale_age_ns_max: int
-    events: dict[str, Rows] = {}
+class ClaimFigures(Figures, frozen=True, kw_only=True):
+    """Claims to a superseded epoch: the longest of them in order of time, their number, and overlaps of leaders."""
+
+    claimed: tuple[ClaimedSpan, ...] = ()
+    claimed_count: int = 0
+    claimed_ns_max: int = 0
+    claimed_running_ns_max: int = 0
+    possible_claims: int = 0
+    two_leaders_ns: int = 0
+    two_leaders_running_ns: int = 0
+    epochs: int = 0
+    samples_unattributed: int = 0
+    samples_impossible: int = 0
+
+
+class LeadershipFigures(ClaimFigures, frozen=True, kw_only=True):
+    """Claims of superseded leaders, and the number of operations that were sent to them, by how they ended."""
+
+    asked_of_superseded_leader: int = 0
+    writes_asked_of_superseded_leader: int = 0
+    writes_that_reached_superseded_leader: int = 0
+    served_by_superseded_leader: int = 0
+    attempted_but_fenced: int = 0
+    attempted_outcome_unknown: int = 0
+    failed_for_other_reasons: int = 0
+    fresh_reads_answered: int = 0
+    stale_answers: int = 0
+    acted: int = 0
+
+
+class SelfFencingFigures(Figures, frozen=True, kw_only=True):
+    """Leaders that were cut off from every majority: the bound, the cuts, and for how long their claims went on."""
+
+    bound_ns: int | None
+    bound_source: str = ""
+    limit_running_ns: int
+    cuts_from_every_majority: int = 0
+    cuts: tuple[Cut, ...] = ()
+    samples_beyond_bound: int = 0
+    observed_beyond_bound_ns: int = 0
+    running_ns_max_when_claimed: int = 0
+    claims_in_doubt: int = 0
+
+
+class RejoinFigures(Figures, frozen=True, kw_only=True):
+    """What each fault cost the quorum, and how long brokers stayed with a superseded controller."""
+
+    in_own_place = frozenset({"faults", "attachments", "told"})
+
+    faults: tuple[FaultCost, ...] = ()
+    leaderless_ns_max: int = 0
+    epochs_used_max: int = 0
+    attachments: tuple[Attachment, ...] = ()
+    attached_ns_max: int = 0
+    sentences: tuple[str, ...] = msgspec.field(default=(), name="told")
+
+
+class TopicNameFigures(Figures, frozen=True, kw_only=True):
+    """Names that were asked for, and the answers that denied one that had been taken."""
+
+    in_own_place = frozenset({"denied"})
+
+    names: int = 0
+    answers: int = 0
+    denials: int = 0
+    denial_late_ns_max: int = 0
+    denials_from_ns: int | None = None
+    denials_to_ns: int | None = None
+    by_node: tuple[Denied, ...] = msgspec.field(default=(), name="denied")
+
+
+class ControllerFigures(Figures, frozen=True, kw_only=True):
+    """What superseded controllers tried to do as controllers, and what refused it."""
+
+    controllers: int = 0
+    elections: tuple[ControllerElection, ...] = ()
+    attempted_but_fenced: int = 0
+    fenced_by: dict[str, int] = {}
+    acted: int = 0
+    attempts: tuple[ControllerAttempt, ...] = ()
+
+
+class ClientChangeFigures(Figures, frozen=True, kw_only=True):
+    """What superseded controllers did for clients."""
+
+    attempted_but_fenced: int = 0
+    unfenced_changes_for_clients: int = 0
+    attempts: tuple[ControllerAttempt, ...] = ()
+
+
+class ZombieBrokerFigures(Figures, frozen=True, kw_only=True):
+    """What superseded leaders of topic partitions did, and who led which partition."""
+
+    in_own_place = frozenset({"deeds", "cut_brokers", "reigns"})
+
+    acks: str = "all"
+    superseded_leaders: int = 0
+    superseded_for_ns_max: int = 0
+    two_leaders_ns: int = 0
+    claimed: tuple[ClaimedSpan, ...] = ()
+    appends_acknowledged: int = 0
+    appends_survived: int = 0
+    appends_lost: int = 0
+    appends_fenced: int = 0
+    appends_unknown: int = 0
+    reads_answered: int = 0
+    reads_stale: int = 0
+    reads_vanished: int = 0
+    reads_stale_ns_max: int = 0
+    deeds: tuple[BrokerDeeds, ...] = ()
+    cut_brokers: tuple[CutBroker, ...] = ()
+    partitions: int = 0
+    partitions_quiet: int = 0
+    partitions_shown: int = 0
+    reigns: tuple[PartitionReign, ...] = ()
+
+
+class OperationTableFigures(Figures, frozen=True, kw_only=True):
+    """What a table of operations held, and the `engine` that judged it."""
+
+    keys: int
+    operations: int
+    info_operations: int = 0
+    steps: int = 0
+    engine: str
 
     @property
-    def length_ns(self) -> int:
-        """How long it was not yet with the new controller, as far as its own answers tell."""
-        return self.named_ns if self.followed_ns is None else self.followed_ns
+    def rows(self) -> int:
+        """How many operations the table holds."""
+        return self.operations
 
 
-class Denied(msgspec.Struct, frozen=True, kw_only=True):
-    """How often one node denied a name that was taken, from when to when, and how long after it was taken at most."""
+class TransactionFigures(Figures, frozen=True, kw_only=True):
+    """Transactions, and the consistency models that they rule out; `engine` and `keys` are a table's.
 
-    checker: ClassVar = "topic-names"
-    figure: ClassVar = "denied"
-
-    node: str
-    denials: int
-    from_ns: int
-    to_ns: int
-    late_ns_max: int
-    events: dict[str, Rows] = {}
-
-
-class ControllerElection(msgspec.Struct, frozen=True, kw_only=True):
-    """ZooKeeper's transaction `zxid` made `node` the controller of `epoch`; `indexes` are lines of its own log."""
-
-    checker: ClassVar = "zombie-controllers"
-    figure: ClassVar = "elections"
-
-    node: str
-    epoch: int
-    zxid: str
-    indexes: Rows = ()
-
-
-class ControllerAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`node`, controller of `epoch`, did `what` when `superseded_by` had begun: `refused_by` something, or it stands.
-
-    `zxid` is where ZooKeeper's log has it; `indexes` are the rows of the history that tell of it.
+    `unfinished` names the searches that the budget ended; `certificate` says in words what shows the model.
     """
 
-    checker: ClassVar = "zombie-controllers"
-    figure: ClassVar = "attempts"
-
-    node: str
-    epoch: int
-    superseded_by: int
-    what: str
-    refused_by: str | None = None
-    zxid: str | None = None
-    indexes: Rows = ()
-
-
-class BrokerDeeds(msgspec.Struct, frozen=True, kw_only=True):
-    """What a superseded leader of a partition was asked from then on, and what became of it."""
-
-    checker: ClassVar = "zombie-brokers"
-    figure: ClassVar = "deeds"
-
-    partition: str
-    node: str
-    incarnation: int
-    epoch: int
-    superseded_by: int
-    superseded_ns: int
-    claimed_for_ns: int
-    asked: int
-    acknowledged: int
-    survived: int
-    lost: int
-    fenced: int
-    unknown: int
-    reads: int
-    stale_reads: int
-    vanished_reads: int
-    stale_ns_max: int
-    events: dict[str, Rows] = {}
+    engine: str | UnsetType = UNSET
+    transactions: int = 0
+    micro_operations: int = 0
+    info_transactions: int = 0
+    edges: int | UnsetType = UNSET
+    components: int | UnsetType = UNSET
+    largest_component: int | UnsetType = UNSET
+    steps: int | UnsetType = UNSET
+    keys: int | UnsetType = UNSET
+    ruled_out: tuple[str, ...] = ()
+    weakest_ruled_out: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] | UnsetType = UNSET
+    certificate: str | UnsetType = UNSET
 
 
-class CutBroker(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker that was cut off from every majority of voters for `cut_ns`; other times are since the cut began."""
+class TransactionTableFigures(TransactionFigures, frozen=True, kw_only=True):
+    """What a table of transactions held, what it rules out, and the `engine` that judged it."""
 
-    checker: ClassVar = "zombie-brokers"
-    figure: ClassVar = "cut_brokers"
+    engine: str
+    keys: int
 
-    node: str
-    cut_from_ns: int
-    cut_ns: int
-    partitions_led: int
-    superseded_after_ns: int | None
-    appends_acknowledged: int
-    appends_lost: int
-    last_append_after_ns: int | None
-    last_read_after_ns: int | None
-    stopped_leading_after_ns: int | None
-    events: dict[str, Rows] = {}
-
-
-class PartitionReign(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker led a partition in one leader epoch, by the polls that it answered as its leader."""
-
-    checker: ClassVar = "zombie-brokers"
-    figure: ClassVar = "reigns"
-
-    partition: str
-    node: str
-    incarnation: int
-    epoch: int
-    from_ns: int
-    to_ns: int
-    samples: int
-    superseded_by: int | None
-    superseded_ns: int | None
-    claimed_samples: int
-    events: dict[str, Rows] = {}
-
-
-FigureRow = (
-    FaultCost | Attachment | Denied | ControllerElection | ControllerAttempt | BrokerDeeds | CutBroker | PartitionReign
-)
-R = TypeVar("R", bound=FigureRow)
-
-
-def plain(found: Iterable[FigureRow]) -> list[dict[str, Any]]:
-    """The rows as they stand in `Verdict.figures`."""
-    return [msgspec.to_builtins(row) for row in found]
-
-
-def rows_among(verdicts: Iterable[Verdict], kind: type[R]) -> list[R]:
-    """The rows of this kind in the figures of these verdicts; raises ValidationError for what is none."""
-    own = (v.figures.get(kind.figure, ()) for v in verdicts if kind.checker in v.checker)
-    return [msgspec.convert(row, kind) for rows in own for row in rows]
+    @property
+    def rows(self) -> int:
+        """How many transactions the table holds."""
+        return self.transactions

@@ -43,7 +43,7 @@ def anomalies(
             counts[verdict.guarantee, name] = counts.get((verdict.guarantee, name), 0) + number
         if verdict.validity is Validity.INVALID and not verdict.anomalies:
             counts.setdefault((verdict.guarantee, _UNNAMED), 1)
-    found = [
+    all_anomalies = [
         Anomaly(
             guarantee=guarantee,
             anomaly=name,
@@ -58,12 +58,12 @@ def anomalies(
         )
         for (guarantee, name), count in counts.items()
     ]
-    return sorted(found, key=lambda anomaly: not anomaly.decides)
+    return sorted(all_anomalies, key=lambda anomaly: not anomaly.decides)
 
 
-def all_fingerprints(found: Iterable[Anomaly]) -> tuple[str, ...]:
+def all_fingerprints(all_anomalies: Iterable[Anomaly]) -> tuple[str, ...]:
     """Every fingerprint that a run shows, the one that names the run first."""
-    return tuple(dict.fromkeys(text for anomaly in found for text in anomaly.fingerprints))
+    return tuple(dict.fromkeys(text for anomaly in all_anomalies for text in anomaly.fingerprints))
 
 
 def _witnessed(verdicts: Sequence[Verdict], guarantee: str, name: str) -> list[tuple[int, ...]]:

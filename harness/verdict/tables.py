@@ -1,7 +1,7 @@
-"""What a judge of a table gives: its verdict, and those of its rows that a page shows or another tool is handed.
+"""The interface of a judged table: its verdict, and its rows for a page or for another tool.
 
-A table is too large to be events in memory; events are made of the rows that are looked at. Tables are opened by
-`harness.plugins.registry.table`, by what they hold.
+A table is too large to hold its events in memory, so only the rows that someone looks at become events.
+`harness.plugins.registry.table` chooses how to open a table by its content.
 """
 
 from collections.abc import Sequence
@@ -17,20 +17,20 @@ from fencepost.harness.verdict.verdict import Facts, Verdict, Witness
 CAS_REGISTER: Final = "cas-register"
 LIST_APPEND: Final = "list-append"
 RW_REGISTER: Final = "rw-register"
-#: What a table is held to unless something weaker is asked for.
+#: The guarantee by which a table is judged unless a weaker one is chosen.
 LINEARIZABLE: Final = "linearizable"
 STRICT: Final = "strict-serializable"
 
 
 class ShownRows(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of a verdict's witnesses as events; `numbers` are the table's own of its transactions, by row."""
+    """The rows of a verdict's witnesses as events; `numbers` maps a row to the table's number of its transaction."""
 
     events: Sequence[Event]
     numbers: tuple[int, ...] = ()
 
 
 class Table(Protocol):
-    """A table on this machine. Every method raises MalformedHistory for a table that breaks its rules."""
+    """A table on this machine; every method raises MalformedHistory if the table breaks its rules."""
 
     @property
     def model(self) -> str: ...
@@ -38,23 +38,23 @@ class Table(Protocol):
     def check(self, facts: Facts) -> Verdict: ...
 
     def shown(self, verdict: Verdict) -> ShownRows:
-        """The rows that the witnesses rest on, without those of witnesses that are too large to draw."""
+        """Return the rows that the witnesses rest on, without those of witnesses that are too large to draw."""
         ...
 
     def witnesses(self, history: History, verdict: Verdict, facts: Facts) -> tuple[Witness, ...]:
-        """The verdict's witnesses as the events of `history`, made of what is `shown`, show them."""
+        """Return the verdict's witnesses in terms of the events of `history`, which was made from the `shown` rows."""
         ...
 
     def size(self) -> int:
-        """How many numbers there are in it, as a measure of what handing it on takes."""
+        """Return how many numbers the table holds, a measure of the cost to pass it on."""
         ...
 
     def events(self) -> list[Event]:
-        """Every row, each operation with an end, as other tools read them."""
+        """Return every row as events for other tools; each operation has an end."""
         ...
 
 
 class OpensTable(Protocol):
     def __call__(self, path: Path, model: str | None = None) -> Table:
-        """Open the table at `path`, a file or a folder of part files, which must be of this model if one is given."""
+        """Open the table at `path`, a file or a folder of part files; a given `model` must be the table's."""
         ...

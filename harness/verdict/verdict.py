@@ -1,8 +1,8 @@
 """Verdicts: what a checker says of a history, and how several are merged.
 
 A verdict is `valid`, `invalid` or `unknown`. Merged, `invalid` beats `unknown` beats `valid`. Only guarantees that
-are promised, or that the plan requires by name, make a run `invalid` (DESIGN section 6, standing of a guarantee); a
-violation of another one is reported with its count.
+are promised, or that the plan requires by name, make a run `invalid` (docs/explanation/design.md, standing of a
+guarantee); a violation of another one is reported with its count.
 """
 
 from collections import Counter
@@ -13,6 +13,8 @@ from typing import Annotated, Any, assert_never
 import msgspec
 
 from fencepost.harness.history import Clock
+from fencepost.harness.verdict.anomaly_words import anomaly_count
+from fencepost.harness.verdict.figures import Figures
 from fencepost.harness.verdict.vocabulary import Vocabulary
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -29,9 +31,9 @@ class Cause(StrEnum):
     """Why a verdict is `unknown`; the reason says it in a sentence.
 
     `FAILED`: the checker raised. `CUT_SHORT`: the run ended before the history was complete. `OUT_OF_BUDGET`: the
-    search spent its steps, memory or time. `NO_EXPOSURE`: the guarantee was not put to the test, or too seldom.
-    `STALLED`: the harness or the machine stood still, which explains what was seen as well. `UNDECIDED`: what is
-    recorded fits a kept and a broken guarantee. `NOT_APPLICABLE`: the system states nothing that could be judged.
+    search spent its steps, memory or time. `NO_EXPOSURE`: the guarantee was not tested, or too seldom. `STALLED`: the
+    harness or the machine stood still, which explains what was seen as well. `UNDECIDED`: the record fits a guarantee
+    that was kept as well as one that was violated. `NOT_APPLICABLE`: the system states nothing that could be judged.
     """
 
     FAILED = "failed"
@@ -55,7 +57,8 @@ class Stop(StrEnum):
     INTERRUPTED = "interrupted"
 
     @property
-    def words(self) -> str:
+    def sentence(self) -> str:
+        """Why the search ended, for a reason."""
         match self:
             case Stop.STEPS:
                 return "the budget of steps is spent"
@@ -189,7 +192,7 @@ class Witness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """One rule by which a checker can find its guarantee broken, and how often it could have fired in this run.
+    """One rule by which a checker can find its guarantee violated, and how often it could have fired in this run.
 
     `chances` counts the operations (or claims, or entries) to which the rule was applied: each of them would have been
     a violation had the system answered wrongly. `lacks` says what the run lacked, where there was no chance.
@@ -204,14 +207,15 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """One checker's word on one guarantee.
 
     `cause` is set when the verdict is `unknown`, and None otherwise.
-    `exposure` counts how often the guarantee was really put to the test (None: the checker has no such count); 0 makes
-    the verdict `unknown`. `anomalies` counts violations by name, `witnesses` shows the first few of them. `figures` are
-    plain numbers and strings for the report, keyed with units last. An `unknown` that does not weigh keeps nothing from
-    being valid, since another verdict on the guarantee answers for it. `proofs` are those that belong to no witness.
-    `complete`: this checker finds every violation of the guarantee, so its `valid` contradicts any other's `invalid`.
-    `confirmed`: its proofs hold by the history alone.
+    `exposure` counts how often the guarantee was tested (None: the checker has no such count); 0 makes the verdict
+    `unknown`. `anomalies` counts violations by name, `witnesses` shows the first few of them. An `unknown` that
+    does not weigh keeps nothing from being valid, since another verdict on the guarantee answers for it. `proofs` are
+    those that belong to no witness. `complete`: this checker finds every violation of the guarantee, so its `valid`
+    contradicts any other's `invalid`. `confirmed`: its proofs hold by the history alone. `subject` is the layer of the
+    nodes whose leaders it is about. `allowed` names anomalies that the guarantee allows: they are reported and count
+    as no violation. `cut_short` says where and by what the run was cut short.
 
-    `rules` are those by which the checker could have found the guarantee broken, where it says so; where none of them
+    `rules` are those by which the checker could have found a violation, where it says so; where none of them
     had a chance to fire, the verdict is `unknown`.
 
     `evidence` names the rows of the history that a number rests on, as `checkers.facts.evidence` says: by the name of
@@ -228,16 +232,23 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[Rule, ...] = ()
     anomalies: dict[str, int] = {}
     witnesses: tuple[Witness, ...] = ()
-    figures: dict[str, Any] = {}
+    figures: Figures = Figures()
     evidence: dict[str, tuple[int, ...]] = {}
     weighs: bool = True
     proofs: tuple[Proof, ...] = ()
     complete: bool = False
     confirmed: bool = False
+    subject: str | None = None
+    allowed: tuple[str, ...] = ()
+    cut_short: str = ""
 
 
 def merge(validities: Iterable[Validity]) -> Validity:
-    """`invalid` beats `unknown` beats `valid`; of nothing, `unknown`: nothing was judged."""
+    """Merge validities: `invalid` beats `unknown` beats `valid`.
+
+    Returns:
+        The gravest; `unknown` for none at all, since nothing was judged.
+    """
     seen = set(validities)
     for validity in (Validity.INVALID, Validity.UNKNOWN, Validity.VALID):
         if validity in seen:
@@ -246,41 +257,39 @@ def merge(validities: Iterable[Validity]) -> Validity:
 
 
 def merge_verdicts(verdicts: Iterable[Verdict]) -> Validity:
-    """What several verdicts on one guarantee come to."""
+    """Merge several verdicts on one guarantee.
+
+    Returns:
+        As `merge`, without those `unknown` that do not weigh because another verdict answers for them.
+    """
     return merge(v.validity for v in verdicts if v.weighs or v.validity is not Validity.UNKNOWN)
 
 
 def anomalies_of(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    """Each anomaly by name with its count over all these verdicts, the most frequent first."""
-    found: Counter[str] = Counter()
+    """Count each anomaly over all these verdicts, the most frequent first."""
+    totals: Counter[str] = Counter()
     for verdict in verdicts:
-        found.update(verdict.anomalies)
-    return dict(found.most_common())
-
-
-def allowed_by(verdict: Verdict) -> frozenset[str]:
-    """Anomalies of transactions that the guarantee allows: they are told, and held against nothing."""
-    return frozenset(verdict.figures.get("allowed", ()))
+        totals.update(verdict.anomalies)
+    return dict(totals.most_common())
 
 
 def violations_of(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    """As `anomalies_of`, without those that the guarantees allow."""
-    found: Counter[str] = Counter()
+    """Count as `anomalies_of` does, without those that the guarantees allow."""
+    totals: Counter[str] = Counter()
     for verdict in verdicts:
-        allowed = allowed_by(verdict)
-        found.update({name: count for name, count in verdict.anomalies.items() if name not in allowed})
-    return dict(found.most_common())
+        totals.update({name: count for name, count in verdict.anomalies.items() if name not in verdict.allowed})
+    return dict(totals.most_common())
 
 
 def in_words(counts: Mapping[str, int]) -> str:
-    """Anomalies with their counts."""
-    return ", ".join(f"{count} x {name}" for name, count in counts.items())
+    """Say how often each anomaly happened: "2 stale reads, 1 lost write"."""
+    return ", ".join(anomaly_count(count, name) for name, count in counts.items())
 
 
 class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):
     """How long a leader that is cut off from every majority may go on claiming, by the system's own rules.
 
-    `bound_ns` is B of DESIGN section 6 in nanoseconds of running time; None when the system promises nothing.
+    `bound_ns` is B of docs/explanation/design.md in nanoseconds of running time; None when the system promises nothing.
     `one_leader_per_epoch` says that samples keep all assumptions, so that two leaders in one epoch may be judged.
     `watch_ns` is how long after the last fault was healed a superseded leader may still be found. `clocks` are those
     of the node by which the system may measure the bound: its running time counts by the slowest of them.

@@ -5,12 +5,17 @@ anomalies, however many runs and operations it was made from.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-Tables = Mapping[str, DataFrame]
+
+class Tables(Protocol):
+    """Tables by name: a warehouse, or a mapping."""
+
+    def __getitem__(self, name: str, /) -> DataFrame: ...
+
 
 #: percentile_approx is exact up to so many distinct values in a group, and within 1 / this of the rank beyond.
 _ACCURACY: Final = 10_000

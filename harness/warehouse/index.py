@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fencepost.harness.report.page.index import ROWS_MAX, index_page
 from fencepost.harness.warehouse.across import ACROSS
-from fencepost.harness.warehouse.build import Warehouse
+from fencepost.harness.warehouse.warehouse import Warehouse
 
 #: Tables that the page leaves to queries: they have a row for each function and fault.
 _LEFT_OUT = ("latency_by_fault",)

@@ -1,13 +1,15 @@
 """Ask a warehouse in SQL, from Python: `query("results/warehouse", "select system, outcome from run")`."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.warehouse.build import Warehouse
 from fencepost.harness.warehouse.spark_session import SparkHandle
+from fencepost.harness.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,20 +17,34 @@ if TYPE_CHECKING:
 
 
 def query(
-    path: str | Path, sql: str, *, spark: "SparkSession | None" = None, spark_master: str = "local[*]"
+    root: str | Path, sql: str, *, spark: "SparkSession | None" = None, spark_master: str = "local[*]"
 ) -> "pd.DataFrame":
-    """The answer as a pandas DataFrame; docs/facts-tables.md and docs/spark.md name the tables.
+    """Ask a warehouse in SQL and return the answer as a pandas DataFrame.
+
+    docs/reference/facts-tables.md and docs/how-to/many-runs-on-spark.md name the tables.
 
     `spark`: a session that is there already; without one, an embedded Spark is started and ended.
 
     Raises:
-        UsageError: no warehouse is at `path`, or Spark does not understand the query.
+        UsageError: no warehouse is at `root`, or Spark does not understand the query.
     """
     if spark is None:
         with SparkHandle(spark_master) as handle:
-            return query(path, sql, spark=handle.session())
+            return query(root, sql, spark=handle.session())
+    warehouse = Warehouse(spark, str(root))
     try:
-        return Warehouse(spark, Path(path)).sql(sql).toPandas()
-    except PySparkException as error:
+        with warnings.catch_warnings():
+            # Spark warns of what it then raises.
+            warnings.filterwarnings("ignore", message="toPandas attempted Arrow optimization")
+            return warehouse.sql(sql).toPandas()
+    except (PySparkException, Py4JError) as error:
+        torn = warehouse.torn()
+        if torn is not None:
+            raise UsageError(
+                f"{torn}: missing, or no whole Parquet file",
+                hint="build the warehouse again from the runs: fencepost warehouse build RESULTS",
+            ) from None
         first = str(error).strip().partition("\n")[0]
-        raise UsageError(f"the query was refused: {first}", hint="docs/facts-tables.md names the tables") from None
+        raise UsageError(
+            f"the query was refused: {first}", hint="docs/reference/facts-tables.md names the tables"
+        ) from None

@@ -1,7 +1,8 @@
-"""One task of the warehouse: a stored run is judged and its facts are derived again, in an executor's own Python.
+"""One task of the warehouse: the facts of several stored runs, judged again or as the runs left them.
 
-It calls what a run itself calls, writes each table as one file of the warehouse, and hands back one row on the run. So
-no event, and no operation, ever goes through the driver.
+It calls the function that the run itself called, once for each run, in an executor's own Python. It collects the runs'
+tables, writes them as one part for each table, night and system, and returns one row for each run. So no event and no
+operation goes through the driver.
 """
 
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 
 from fencepost.harness.base.errors import FencepostError
@@ -16,18 +18,26 @@ from fencepost.harness.judging.judge import judge_by
 from fencepost.harness.judging.run_facts import facts_of_run, run_id_of
 from fencepost.harness.plan import read_plan
 from fencepost.harness.plan.checked_plan import resolve_plan
+from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
-from fencepost.harness.results.fact_files import write_table
-from fencepost.harness.verdict.fact_table import LONG, TEXT
-from fencepost.harness.verdict.run_tables import GUARANTEES, RUN
+from fencepost.harness.results.fact_files import FACTS, read_table
+from fencepost.harness.verdict.fact_table import LONG, TEXT, VERSION_KEY, FactTables
+from fencepost.harness.verdict.run_tables import GUARANTEES, RUN, TABLES
+from fencepost.harness.warehouse.night_tables import PLACED
+from fencepost.harness.warehouse.sources import Source
+from fencepost.harness.warehouse.store import Store
 
-#: A verdict that is another one now: of one guarantee, or of the whole run where `guarantee` is null.
+#: A task writes what it has collected when it reaches this size, so that its memory does not grow with its runs.
+_PART_BYTES: Final = 64_000_000
+#: A verdict that differs from the stored one: of one guarantee, or of the whole run where `guarantee` is null.
 _CHANGE: Final = pa.struct([("guarantee", TEXT), ("before", TEXT), ("after", TEXT)])
-#: One row for each run that was looked at; `error` says why it could not be judged, and is null otherwise.
+#: One row for each run; `error` says why it could not be judged, and is null otherwise.
 REBUILT: Final = pa.schema(
     [
         ("run_id", TEXT),
         ("folder", TEXT),
+        ("night", TEXT),
+        ("system", TEXT),
         ("outcome", TEXT),
         ("length_ns", LONG),
         ("error", TEXT),
@@ -38,45 +48,117 @@ REBUILT: Final = pa.schema(
 Batches = Iterator[Any]
 
 
-def task(folders: Sequence[str], tables: str) -> Callable[[Batches], Batches]:
-    """What `mapInArrow` carries out: rows with the number (`id`) of a folder become rows of REBUILT."""
+def task(
+    sources: Sequence[Source], root: str, generation: str, add: str, *, again: bool
+) -> Callable[[Batches], Batches]:
+    """Return what `mapInArrow` carries out: rows with the number (`id`) of a source become rows of REBUILT.
+
+    Args:
+        sources: the runs, by their numbers.
+        root: the warehouse's place, and `generation` the one that the parts belong to.
+        add: the name that the parts begin with.
+        again: judge every run again; otherwise tables that a run left in today's form are taken as they are.
+    """
 
     def rebuild_all(batches: Batches) -> Batches:
+        parts = Parts(Store(root, generation), add)
         for batch in batches:
-            rows = [rebuild(Path(folders[number]), Path(tables)) for number in batch.column("id").to_pylist()]
+            rows = []
+            for number in batch.column("id").to_pylist():
+                row, tables = rebuild(sources[number], again=again)
+                if tables:
+                    parts.add(number, row["night"], row["system"], tables)
+                rows.append(row)
             yield from pa.Table.from_pylist(rows, schema=REBUILT).to_batches()
+        parts.write()
 
     return rebuild_all
 
 
-def rebuild(folder: Path, tables: Path) -> dict[str, Any]:
-    """Judge the run in `folder`, write its tables below `tables`, and say what came of it (-> REBUILT)."""
+class Parts:
+    """The tables of several runs, written as one part for each table, night and system.
+
+    A part's name ends in the number of its first run. A task that Spark repeats therefore replaces its own files.
+    """
+
+    def __init__(self, target: Store, add: str) -> None:
+        self._target: Final = target
+        self._add: Final = add
+        self._tables: dict[tuple[str, str, str], list[Any]] = {}
+        self._bytes = 0
+        self._first: int | None = None
+
+    def add(self, number: int, night: str, system: str, tables: FactTables) -> None:
+        """Add the tables of run `number`, and write the part if it has become large."""
+        if self._first is None:
+            self._first = number
+        for name, table in tables.items():
+            if len(table):
+                self._tables.setdefault((name, night, system), []).append(table)
+                self._bytes += table.nbytes
+        if self._bytes >= _PART_BYTES:
+            self.write()
+
+    def write(self) -> None:
+        """Write what was added since the last part; tables without a row get no file. Raises OSError."""
+        for (name, night, system), tables in self._tables.items():
+            whole = pa.concat_tables(tables).replace_schema_metadata(tables[0].schema.metadata)
+            self._target.write_part(name, night, system, f"{self._add}-{self._first:07d}", whole)
+        self._tables, self._bytes, self._first = {}, 0, None
+
+
+def rebuild(source: Source, *, again: bool = True) -> tuple[dict[str, Any], FactTables]:
+    """Derive the tables of one run, and judge it again unless its own tables can be taken.
+
+    Returns:
+        Its row of REBUILT, and its tables by name; no tables if it could not be judged, and the row says why.
+    """
     began = time.perf_counter_ns()
-    run_id = None
+    folder, run_id = Path(source.folder), None
     try:
         run = store.read_json(folder / store.RUN)
         run_id = run_id_of(folder, run)
+        stored = None if again else _stored_tables(folder, run_id)
         before = _stored(folder)
-        resolved = resolve_plan(read_plan(folder / store.PLAN, seed=0))
-        history, judgement = judge_by(resolved, folder)
-        derived = facts_of_run(resolved, folder, run, history, judgement)
-        for name, table in derived.items():
-            # Of thousands of runs, empty files would be half of all.
-            if len(table):
-                write_table(table, tables / name / f"{run_id}.parquet")
-        outcome = derived[RUN.name]["outcome"][0].as_py()
-        after = {None: outcome, **{row["guarantee"]: row["validity"] for row in derived[GUARANTEES.name].to_pylist()}}
-        return _row(run_id, folder, outcome, began, changes=_changes(before, after))
+        if stored is None:
+            resolved = resolve_plan(read_plan(folder / store.PLAN, seed=0))
+            history, judgement = judge_by(resolved, folder)
+            tables = facts_of_run(resolved, folder, run, history, judgement)
+        else:
+            tables = stored
+        own = tables[RUN.name].to_pylist()[0]
+        core = None if stored else msgspec.json.encode(registry.native("build-info")(), order="sorted").decode()
+        placed = {**msgspec.structs.asdict(source), "core": core}
+        tables = {**tables, PLACED.name: PLACED.stored(PLACED.of_rows([placed]), run_id)}
+        guarantees = tables[GUARANTEES.name].to_pylist()
+        after = {None: own["outcome"], **{row["guarantee"]: row["validity"] for row in guarantees}}
+        row = _row(run_id, source, own["outcome"], began, changes=_changes(before, after))
+        return {**row, "system": own["system"]}, tables
     except (FencepostError, OSError) as error:
         why = error.message if isinstance(error, FencepostError) else str(error)
-        return _row(run_id, folder, None, began, error=why)
+        return _row(run_id, source, None, began, error=why), {}
     except Exception as error:
-        return _row(run_id, folder, None, began, error=f"{type(error).__name__}: {error}")
+        return _row(run_id, source, None, began, error=f"{type(error).__name__}: {error}"), {}
+
+
+def _stored_tables(folder: Path, run_id: str) -> FactTables | None:
+    """The tables that the run left, when all of them are there in today's form and are this run's; else None."""
+    tables = {}
+    for name, table in TABLES.items():
+        try:
+            stored = read_table(folder / FACTS / f"{name}.parquet")
+        except (OSError, pa.ArrowException):
+            return None
+        version = (stored.schema.metadata or {}).get(VERSION_KEY)
+        if version != str(table.version).encode() or not stored.schema.equals(table.stored_schema):
+            return None
+        tables[name] = stored
+    return tables if tables[RUN.name]["run_id"].to_pylist() == [run_id] else None
 
 
 def _row(
     run_id: str | None,
-    folder: Path,
+    source: Source,
     outcome: str | None,
     began: int,
     *,
@@ -85,7 +167,9 @@ def _row(
 ) -> dict[str, Any]:
     return {
         "run_id": run_id,
-        "folder": str(folder),
+        "folder": source.folder,
+        "night": source.night,
+        "system": None,
         "outcome": outcome,
         "length_ns": time.perf_counter_ns() - began,
         "error": error,
@@ -102,7 +186,7 @@ def _stored(folder: Path) -> dict[str | None, str]:
 
 
 def _changes(before: dict[str | None, str], after: dict[str | None, str]) -> list[dict[str, str | None]]:
-    """What reads otherwise now; nothing where the run had not been judged."""
+    """Return the verdicts that differ now; none if the run had not been judged."""
     names = [*before, *(name for name in after if name not in before)] if before else []
     pairs = [(name, before.get(name), after.get(name)) for name in names]
     return [{"guarantee": name, "before": old, "after": new} for name, old, new in pairs if old != new]

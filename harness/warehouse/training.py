@@ -1,32 +1,35 @@
-"""What the start-up archive of Spark's JVM is made from: an empty warehouse, and the questions asked of it."""
+"""Loads the classes that a start-up archive of Spark's JVM should hold, by making and querying an empty warehouse."""
 
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from fencepost.harness.results import run_folder as store
-from fencepost.harness.results.fact_files import write_table
-from fencepost.harness.verdict.run_tables import TABLES
-from fencepost.harness.warehouse.build import FACTS, MARK, REBUILT_NAME, Warehouse, write_across
 from fencepost.harness.warehouse.index import write_index
+from fencepost.harness.warehouse.night_tables import OF_NIGHTS, schema_of
 from fencepost.harness.warehouse.rebuild import REBUILT, Batches
+from fencepost.harness.warehouse.store import Add, Part, new_generation
+from fencepost.harness.warehouse.warehouse import REBUILT_NAME, STORED, Warehouse
 
 
 def exercise(spark: SparkSession, scratch: Path) -> None:
-    """Make the warehouse below `scratch`; for `harness.warehouse.spark_session.prepare_archive`."""
+    """Make an empty warehouse below `scratch` and query it; for `harness.warehouse.spark_session.prepare_archive`."""
     out = scratch / "training"
-    for name, table in TABLES.items():
-        (out / FACTS / name).mkdir(parents=True)
-        write_table(table.stored_schema.empty_table(), out / FACTS / name / "none.parquet")
-    none = spark.range(0, 1, 1, 1).mapInArrow(_no_rows, from_arrow_schema(REBUILT))
-    none.write.parquet(str(out / REBUILT_NAME))
-    store.write_json(out / MARK, {"runs": 1})
-    write_across(spark, out)
-    warehouse = Warehouse(spark, out)
+    store = new_generation(str(out))
+    files = {
+        name: (store.write_part(name, "none", "none", "none", schema_of(table).empty_table()),)
+        for name, table in STORED.items()
+        if name not in OF_NIGHTS
+    }
+    spark.range(0, 1, 1, 1).mapInArrow(_no_rows, from_arrow_schema(REBUILT)).collect()
+    rebuilt = store.write_file(f"{REBUILT_NAME}/none.parquet", REBUILT.empty_table())
+    part = Part(night="none", system="none", runs=("none",), files=files)
+    store.commit(Add(id="none", at="", tables={}, parts=(part,), rebuilt=rebuilt))
+    store.put_in_force()
+    warehouse = Warehouse(spark, str(out))
     list(warehouse.changes())
     list(warehouse.failures())
-    write_index(warehouse, out / "index.html")
+    write_index(warehouse, scratch / "index.html")
 
 
 def _no_rows(batches: Batches) -> Batches:

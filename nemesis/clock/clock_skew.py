@@ -1,13 +1,14 @@
-"""Skewed clocks of single nodes, live: an offset, a drift, a strobe; of the wall clock, the monotonic one, or both.
+"""Wrong clocks of chosen nodes, while their servers run: an offset, a drift, or jumps forth and back.
 
-The machine's clock is not touched: each process of the node has its own (`harness/runtime/clocks`). What a clock shows
-is a known function of true time, recorded as `ClockEvent`s for each node and clock at every change and every restart.
+The machine's clock is not touched: each process of the node gets a clock of its own (`harness/runtime/clocks`). What
+that clock shows is a known function of true time. A `ClockEvent` for each node and clock records it at every change and
+every restart.
 
-A monotonic clock is never put back unless a person asks for it (a negative offset, a strobe, `back=yes`): healing sets
-its rate to 1 and keeps what it is ahead or behind by then until the server is restarted, and records that.
+A monotonic clock goes back only when a person asks for it (a negative offset, a strobe, `back=yes`). Otherwise healing
+sets its rate to 1 and leaves it ahead or behind until the server is restarted, and records by how much.
 
-The proof has two parts: the settings are read back from every process of the node; and the server is asked for its
-time, before and after, where it tells it (`harness/systems/contract/server_clock.py`).
+The proof has two parts. The settings are read back from every process of the node. And a server that tells its time is
+asked for it before and after (`harness/systems/contract/server_clock.py`).
 """
 
 import random
@@ -25,14 +26,14 @@ from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Clock, ClockEvent, Effects, FaultOutcome, NoteEvent
 from fencepost.harness.runtime.clocks.availability import why_not
 from fencepost.harness.runtime.clocks.memory import ClockError
-from fencepost.harness.runtime.clocks.node_clocks import KeptNode, NodeClocks, Reading
+from fencepost.harness.runtime.clocks.node_clocks import ClockedNode, NodeClocks, Reading
 from fencepost.harness.runtime.clocks.setting import Settings
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.runtime.provider import Placement
 
-#: How late a change may take hold after the time that it was reckoned for, without a step back.
+#: How late a change may take effect, after the time for which it was computed, without a step back.
 _MARGIN_NS: Final = 50_000_000
-#: Three clocks are read within far less, but where the processor is taken away in between.
+#: Three clocks are read within far less time, unless this process loses the processor in between.
 _MOMENT_NS: Final = 1_000_000
 _MOMENT_TRIES: Final = 100
 _LONGEST_PROOF: Final = 400
@@ -40,9 +41,9 @@ _LONGEST_PROOF: Final = 400
 
 @dataclass(slots=True)
 class _Skew:
-    """What is known of one node's clocks besides their settings."""
+    """One node whose clocks were changed: since when, by which fault, and what failed."""
 
-    kept: KeptNode
+    kept: ClockedNode
     since_ns: dict[Clock, int]
     before: Settings = field(default_factory=Settings)
     asked_ns: int = 0
@@ -51,13 +52,13 @@ class _Skew:
     failed_meanwhile: str = ""
 
 
-#: Of a node's clocks and each clock's true time now, the settings to come.
+#: Computes the next settings of a node from each clock's true time now.
 _MakeSettings = Callable[[_Skew, Mapping[Clock, int]], Settings]
 
 
 class ClockSkew(FaultKind):
     name = "clock-skew"
-    about = "clocks of single nodes set off, drifting or strobing, live; the machine's stays as it is"
+    about = "the clock of a node is wrong, drifts or jumps; the machine's own clock stays right"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     options = SkewOptions(for_=seconds(8))
     for_all = (
@@ -73,7 +74,7 @@ class ClockSkew(FaultKind):
         self._cluster: Cluster | None = None
         self._clocks = NodeClocks(self._changed)
         self._skews: dict[str, _Skew] = {}
-        self._told = FirstAnswers()
+        self._first_answers = FirstAnswers()
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(skews=True)
@@ -99,8 +100,8 @@ class ClockSkew(FaultKind):
         for node in nodes:
             wrong += await self._arm(node, shape)
         if wrong:
-            return Proof(FaultOutcome.INDETERMINATE, f"no clock was touched: {_shown(wrong)}")
-        before = await self._told.ask_first(cluster.system, nodes, shape.clocks)
+            return Proof(FaultOutcome.INDETERMINATE, f"no clock was changed: {_shown(wrong)}")
+        before = await self._first_answers.ask_first(cluster.system, nodes, shape.clocks)
         skews = [self._skews[node.name] for node in nodes]
         for skew in skews:
             skew.fault_id = fault_id
@@ -108,15 +109,15 @@ class ClockSkew(FaultKind):
         readings = self._change(skews, shape.clocks, lambda skew, now: shape.applied(skew.kept.settings, now))
         wrong = [f"{name}: {what}" for name, reading in readings.items() for what in reading.wrong]
         after = await ask_all(cluster.system, nodes, shape.clocks)
-        untold, told_wrong = self._compare(skews, before, after)
-        wrong += told_wrong
-        text = "; ".join([*(f"{name}: {_words(r)}" for name, r in readings.items()), *untold])
+        answers, contradictions = self._compare(skews, before, after)
+        wrong += contradictions
+        text = "; ".join([*(f"{name}: {_reading_text(r)}" for name, r in readings.items()), *answers])
         if wrong:
             return Proof(FaultOutcome.INDETERMINATE, f"{_shown(wrong)} ({text})")
         return Proof(FaultOutcome.INSTALLED, text)
 
     async def _arm(self, node: Node, shape: Shape) -> list[str]:
-        """Arm one node at its present settings; what is wrong, in words."""
+        """Prepare the processes of one node for other settings; return what is wrong, one sentence each."""
         kept = self._clocks.of(node)
         now_ns = self._now_ns()
         self._skews.setdefault(node.name, _Skew(kept, dict.fromkeys(Clock, now_ns)))
@@ -131,12 +132,12 @@ class ClockSkew(FaultKind):
         wrong += [f"{node.name}: {what}" for what in reading.wrong]
         wrong += [f"{node.name}: process {pid} is not armed" for pid in reading.coming]
         if Clock.MONOTONIC in shape.clocks:
-            # Waits that keep to true time would hang, or return at once for ever, and nobody's clock does that.
+            # Waits that still follow true time would hang, or return at once for ever: no real clock does that.
             wrong += [f"{node.name}: its timed waits do not follow: {why}" for why in self._clocks.untranslated(kept)]
         return wrong
 
     def _change(self, skews: Sequence[_Skew], clocks: Sequence[Clock], settings: _MakeSettings) -> dict[str, Reading]:
-        """Set all of them at once, read them back, and record what each clock shows from now on."""
+        """Set the clocks of all these nodes, read them back, and record what each clock shows from now on."""
         readings = {}
         for skew in skews:
             skew.asked_ns, now = self._moment()
@@ -171,7 +172,7 @@ class ClockSkew(FaultKind):
                 length_ns=setting.length_ns,
                 certain=not reading.wrong,
                 fault_id=skew.fault_id,
-                proof=_shown(reading.wrong) if reading.wrong else _words(reading),
+                proof=_shown(reading.wrong) if reading.wrong else _reading_text(reading),
             )
 
     # -- heal ---------------------------------------------------------------------------------------------------------
@@ -187,20 +188,20 @@ class ClockSkew(FaultKind):
             if skew is None or skew.fault_id not in (fault_id, None):
                 continue
             await self._clocks.unguard(skew.kept)
-            text, found = await self._heal_one(skew, shape)
+            text, problems = await self._heal_one(skew, shape)
             texts.append(text)
-            wrong += found
+            wrong += problems
         await self._clocks.rest()
         after = await ask_all(cluster.system, nodes, shape.clocks)
         settings = {node.name: self._skews[node.name].kept.settings for node in nodes if node.name in self._skews}
-        wrong += self._told.contradictions_left(settings, after)
-        text = "; ".join(texts) or "no clock was touched"
+        wrong += self._first_answers.contradictions_left(settings, after)
+        text = "; ".join(texts) or "no clock was changed"
         if wrong:
             return Proof(FaultOutcome.INDETERMINATE, f"{_shown(wrong)} ({text})")
         return Proof(FaultOutcome.HEALED, text)
 
     async def _heal_one(self, skew: _Skew, shape: Shape) -> tuple[str, list[str]]:
-        """What was done with one node, and what is wrong, both in words."""
+        """Heal one node; return what was done, and what is wrong."""
         kept, name = skew.kept, skew.kept.name
         wrong = [f"{name}: {skew.failed_meanwhile}"] if skew.failed_meanwhile else []
         skew.failed_meanwhile = ""
@@ -230,13 +231,13 @@ class ClockSkew(FaultKind):
         return f"{name}: {_count(reading.processes)} with {functions}", wrong
 
     async def close(self) -> None:
-        """End what watches over the nodes, for who uses this fault without a run. Idempotent."""
+        """Stop watching the nodes; for callers that use this fault without a run. Idempotent."""
         await self._clocks.close()
 
     # -- restarts -----------------------------------------------------------------------------------------------------
 
-    def _changed(self, kept: KeptNode) -> None:
-        """A server was started again, or a newcomer not armed: while the fault is in force it is skewed, else true."""
+    def _changed(self, kept: ClockedNode) -> None:
+        """Record the clocks of a server that was restarted, or of a node with a new process that could not be armed."""
         skew = self._skews[kept.name]
         assert self._cluster is not None, "set by inject"
         if not kept.in_force:
@@ -247,7 +248,7 @@ class ClockSkew(FaultKind):
             return
         reading = self._clocks.read_back(kept)
         first = kept.tree.first if kept.tree is not None else 0
-        # A child that ended at once, as those of a start script do, shows no clock to anybody.
+        # A child process that ended at once, as those of a start script do, has shown its clock to nobody.
         counted = [f for f in kept.failures if not f.ended or f.pid == first]
         wrong = [*(f"process {f.pid}: {_ended(f.ended)}{f.why}" for f in counted), *reading.wrong]
         if not reading.processes:
@@ -262,23 +263,23 @@ class ClockSkew(FaultKind):
             self._cluster.records.record(NoteEvent, topic="clock-not-armed", text=text)
 
     def _compare(self, skews: Sequence[_Skew], before: Answers, after: Answers) -> tuple[list[str], list[str]]:
-        """In words: what servers told, and what of it contradicts their settings."""
+        """Return what the servers say of their time, and which of it contradicts their settings."""
         texts: list[str] = []
         wrong: list[str] = []
         for skew in skews:
             settings, earlier = skew.kept.settings, skew.before
             passed_ns = self._now_ns() - skew.asked_ns
-            told, contradictions = compare(skew.kept.name, settings, earlier, before, after, passed_ns=passed_ns)
-            texts += told
+            answers, contradictions = compare(skew.kept.name, settings, earlier, before, after, passed_ns=passed_ns)
+            texts += answers
             wrong += contradictions
         return texts, wrong
 
     def _moment(self) -> tuple[int, Mapping[Clock, int]]:
-        """One moment by the history's clock and by both true ones: a setting is reckoned by these, and told by that."""
+        """Read the history's clock and both true clocks at one moment: settings use the latter, events the former."""
         for _ in range(_MOMENT_TRIES):
             asked_ns = self._now_ns()
             now = {Clock.WALL: time.time_ns(), Clock.MONOTONIC: time.monotonic_ns()}
-            # Else this process had to wait for the processor between two looks.
+            # Otherwise this process lost the processor between two of the readings.
             if self._now_ns() - asked_ns < _MOMENT_NS:
                 break
         return asked_ns, now
@@ -288,7 +289,7 @@ class ClockSkew(FaultKind):
         return self._cluster.records.now_ns()
 
 
-def _words(reading: Reading) -> str:
+def _reading_text(reading: Reading) -> str:
     how = f" ({reading.how})" if reading.how else ""
     return f"read back from {_count(reading.processes)}{how}"
 

@@ -1,9 +1,11 @@
-"""Files of a stopped node damaged: bits flipped, an end cut off, a tail lost; then the server is started on them.
+"""One file of a stopped server damaged: bits flipped, the end cut off, or the tail zeroed; then the server is started.
 
-Asked for by name only, since it breaks a promise that every server builds on: that a disk gives back what it was given.
-What is drawn (the file among those that fit `files=`, the places) comes from the run's seed; the proof names file,
-place, and the hashes before and after. Healing looks at what the server made of it: where it refused the damaged files
-and ended, they are put back as they were; where it serves with them, they are its own by now and stay.
+It takes part only when it is named in the plan, since it breaks a promise that every server relies on: that a disk
+returns what was written. The run's seed decides which of the files that fit `files=` is damaged, and where. The proof
+names the file, the place, and the hashes before and after.
+
+Healing looks at what the server did with the damaged file. If the server refused it and ended, the files are put back
+as they were. If the server serves with it, the file is the server's own by now and stays.
 """
 
 import asyncio
@@ -29,7 +31,7 @@ from fencepost.harness.runtime.provider import Placement
 _MOST: Final = 1 << 20
 #: The options that only some kinds of damage have.
 _OPTIONS: Final = {"flip": ("bits",), "truncate": (), "tail": ("bytes",)}
-#: What a server takes to serve, or to refuse its files; below the conductor's limit for one act.
+#: How long a server may take to serve, or to refuse its files; below the conductor's limit for one act.
 _SETTLED_S: Final = 7.0
 _LOOK_S: Final = 0.05
 
@@ -47,16 +49,16 @@ class Harm:
 
 class DamageOptions(FaultOptions, frozen=True, kw_only=True):
     kind: Annotated[
-        Literal["flip", "truncate", "tail"], about("bits turned over, the end cut off, or the tail reading as zeros")
+        Literal["flip", "truncate", "tail"], about("flip bits, cut the end off, or make the tail read as zeros")
     ] = "flip"
-    files: Annotated[str, about("files below the data directory, by a pattern such as *.wal")] = "*"
+    files: Annotated[str, about("which files below the data directory: a pattern such as *.wal")] = "*"
     bits: Annotated[int, about("how many bits kind=flip turns over", least=1, most=_MOST)] = 8
-    bytes: Annotated[int, about("how many bytes of the tail kind=tail loses", least=1, most=_MOST)] = 4096
+    bytes: Annotated[int, about("how many bytes at the end kind=tail zeroes", least=1, most=_MOST)] = 4096
 
 
 class DamageFiles(FaultKind):
     name = "damage"
-    about = "a file of a killed server damaged (bits, its end, its tail); then restarted on it"
+    about = "a server is killed, one of its files is damaged, and it is restarted on it"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     options = DamageOptions(for_=seconds(3))
     holds = frozenset({"process", "disk"})
@@ -98,8 +100,8 @@ class DamageFiles(FaultKind):
             copies[node.name] = copy = TreeCopy(node.place.data)
             await asyncio.to_thread(copy.take_all)
             draw = random.Random(f"{harm.seed}/{node.name}")
-            found = await asyncio.to_thread(damage, node.place.data, harm, draw)
-            (missing if found is None else texts).append(f"{node.name}: {found or 'no file that fits has any data'}")
+            change = await asyncio.to_thread(damage, node.place.data, harm, draw)
+            (missing if change is None else texts).append(f"{node.name}: {change or 'no file that fits has any data'}")
         for node in nodes:
             await node.start()
         if missing:
@@ -142,7 +144,11 @@ async def _settled(node: Node, cluster: Cluster) -> bool:
 
 
 def damage(data: Path, harm: Harm, draw: random.Random) -> str | None:
-    """Damage one file below `data` as `harm` says; what was done, in words, or None where no file has any data."""
+    """Damage one file below `data` as `harm` says.
+
+    Returns:
+        What was done, in one sentence; None when no file that fits has data to damage.
+    """
     fitting = []
     for folder, _, names in os.walk(data):
         for name in sorted(names):
@@ -166,7 +172,7 @@ def damage(data: Path, harm: Harm, draw: random.Random) -> str | None:
 
 
 def _damage(fd: int, end: int, harm: Harm, draw: random.Random) -> str:
-    """`end` is where the data ends, which may be long before the end of a file that was laid out beforehand."""
+    """Damage an open file. `end` is where its data ends: a preallocated file may be much longer."""
     if harm.kind == "truncate":
         at = draw.randrange(end)
         os.ftruncate(fd, at)
@@ -183,7 +189,7 @@ def _damage(fd: int, end: int, harm: Harm, draw: random.Random) -> str:
 
 
 def _data_end(path: Path) -> int:
-    """One past the last byte that is not zero."""
+    """Return the offset behind the last byte that is not zero."""
     fd = os.open(path, os.O_RDONLY)
     try:
         last = 0

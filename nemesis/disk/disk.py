@@ -1,10 +1,12 @@
-"""Disks of single nodes that are slow, fail, or are full, while the server runs: on unmodified programs.
+"""Disks of chosen nodes that are slow, fail, or are full, while the server runs; the server itself is not changed.
 
-Slow and failing calls are made by strace on the server's own calls (`harness/runtime/disks`); `calls=` chooses them
-by kind and `files=` by a pattern of paths below the data directory ("*.wal"). `times=1` hits the first one alone, as a
-disk that stalls once: strace counts by thread, so the tracer is ended as soon as so many were hit. A full disk is the
-limit of the data directory set to what is used. The proof counts, in the tracer's log, the calls that were delayed or
-failed, or tries to write. A server that ends itself over it is started again by healing.
+strace delays or fails the server's own system calls (`harness/runtime/disks`). `calls=` chooses them by kind and
+`files=` by a pattern of paths below the data directory ("*.wal"). `times=1` hits the first call only, like a disk that
+stalls once: strace counts per thread, so the tracer is ended as soon as enough calls were hit. A full disk is made by
+lowering the size limit of the data directory to what is used.
+
+The proof counts the delayed or failed calls in the tracer's log, or tries to write to the full disk. A server that ends
+because of the fault is started again by healing.
 """
 
 import asyncio
@@ -30,12 +32,12 @@ from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement
 
 _MS: Final = 10**6
-#: Until the first call was hit; below the conductor's limit for one act.
+#: Longest wait for the first call that is hit; below the conductor's limit for one act.
 _HIT_S: Final = 4.0
 _LOOK_S: Final = 0.02
-#: Within which a server that ends over an error of its disk has ended, on a busy machine too.
+#: A server that ends because of a disk error has ended within this time, even on a busy machine.
 _END_S: Final = 2.0
-#: A call that has not returned for so long is being held back, where each one is delayed for longer than that.
+#: Where each call is delayed for longer than this, a call that has not returned by then is being held.
 _HELD_S: Final = 1.0
 #: The options that only some kinds of trouble have.
 _OPTIONS: Final = {
@@ -47,7 +49,7 @@ _OPTIONS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Trouble:
-    """What a disk does: `kind` of the options; which calls on which files, and how many of them (None: all)."""
+    """What the disk does: the option `kind`; to which calls on which files; how many of them (None: all)."""
 
     kind: str
     calls: str
@@ -58,17 +60,17 @@ class _Trouble:
 
     @property
     def details(self) -> dict[str, str | int]:
-        """Those that count for this kind, as the history has them."""
-        found: dict[str, str | int] = {"kind": self.kind}
+        """The figures that matter for this kind, as the history records them."""
+        details: dict[str, str | int] = {"kind": self.kind}
         if self.kind != "full":
-            found |= {"calls": self.calls, "files": self.files}
+            details |= {"calls": self.calls, "files": self.files}
         if self.kind == "slow":
-            found["delay_ms"] = self.delay_ms
+            details["delay_ms"] = self.delay_ms
         if self.kind == "failing":
-            found["error"] = self.error
+            details["error"] = self.error
         if self.times is not None:
-            found["times"] = self.times
-        return found
+            details["times"] = self.times
+        return details
 
 
 @dataclass(slots=True)
@@ -76,31 +78,34 @@ class _Bad:
     """What one fault in force has to undo."""
 
     traced: list[TracedNode] = field(default_factory=list)
-    #: Those that end tracers once enough calls were hit.
+    #: Tasks that end tracers once enough calls were hit.
     ending: list[asyncio.Task[None]] = field(default_factory=list)
     #: Node to the limit of its data directory as it was.
     limits: dict[str, int] = field(default_factory=dict)
 
 
 class DiskOptions(FaultOptions, frozen=True, kw_only=True):
-    kind: Annotated[Literal["slow", "failing", "full"], about("calls delayed, calls failed, or no room left")] = "slow"
-    delay: Annotated[Duration, about("how long kind=slow holds each call", least=seconds(0.001), most=seconds(60))] = (
+    kind: Annotated[Literal["slow", "failing", "full"], about("calls are delayed, calls fail, or no room is left")] = (
+        "slow"
+    )
+    delay: Annotated[Duration, about("how long kind=slow delays each call", least=seconds(0.001), most=seconds(60))] = (
         seconds(0.1)
     )
-    error: Annotated[Literal["EIO", "ENOSPC", "EROFS", "EDQUOT"], about("what kind=failing answers")] = "EIO"
-    calls: Annotated[Literal["sync", "write", "read", "fsync", "fdatasync"], about("which calls of the server")] = (
-        "sync"
-    )
-    files: Annotated[str, about("files below the data directory, by a pattern such as *.wal")] = EVERY_FILE
+    error: Annotated[Literal["EIO", "ENOSPC", "EROFS", "EDQUOT"], about("error that kind=failing returns")] = "EIO"
+    calls: Annotated[
+        Literal["sync", "write", "read", "fsync", "fdatasync"],
+        about("which system calls of the server are hit; sync is every call of the fsync family"),
+    ] = "sync"
+    files: Annotated[str, about("which files below the data directory: a pattern such as *.wal")] = EVERY_FILE
     times: Annotated[
         int | UnsetType,
-        about("how many calls of each node, from the first on; every one without it", least=1, most=1000),
+        about("how many calls of each node are hit, from the first on; all unless given", least=1, most=1000),
     ] = UNSET
 
 
 class Disk(FaultKind):
     name = "disk"
-    about = "a disk that is slow, fails single calls, or is full, below a server that runs"
+    about = "the disk below a running server is slow, fails single calls, or is full"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     options = DiskOptions(for_=seconds(6))
     holds = frozenset({"disk"})
@@ -120,7 +125,9 @@ class Disk(FaultKind):
                 f"{placement.closed_files.remedy}, or kind=failing:error=ENOSPC, which fails single calls",
             )
         if options.delay % _MS:
-            return Refusal(f"delay={options.delay} is finer than the history tells", "give whole milliseconds")
+            return Refusal(
+                f"delay={options.delay} is no whole number of milliseconds", "the history records milliseconds"
+            )
         return refuse_foreign(spec, options.kind, _OPTIONS)
 
     def unavailable(self, placement: Placement) -> Refusal | None:
@@ -159,19 +166,19 @@ class Disk(FaultKind):
                 action=action,
                 logs=node.place.kept / f"strace-{fault_id}.log",
             )
-            # Before it begins, so that healing ends it whatever happens.
+            # Registered before it begins, so that healing ends it whatever happens.
             bad.traced.append(traced)
             await traced.begin()
             if trouble.times is not None:
                 bad.ending.append(asyncio.create_task(_let_go(traced, trouble.times)))
         missed = await _await_hits(bad.traced, holds=delay_ms > _HELD_S * 1000)
-        text = "; ".join(_told(traced, holds=delay_ms > _HELD_S * 1000) for traced in bad.traced)
+        text = "; ".join(_hits_text(traced, holds=delay_ms > _HELD_S * 1000) for traced in bad.traced)
         if missed:
             return Proof(FaultOutcome.INDETERMINATE, f"no call was hit within {_HIT_S:g} s: {text}")
         return Proof(FaultOutcome.INSTALLED, text)
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        # Kept until all is proven: healing may be asked for again.
+        # Kept until everything is proven: healing may be tried again.
         bad = self._bad.get(fault_id, _Bad())
         nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
         texts, wrong = [], []
@@ -179,18 +186,18 @@ class Disk(FaultKind):
             task.cancel()
         await asyncio.gather(*bad.ending, return_exceptions=True)
         for traced in bad.traced:
-            found = await traced.end()
-            wrong += [found] if found else []
-            texts.append(_told(traced))
+            problem = await traced.end()
+            wrong += [problem] if problem else []
+            texts.append(_hits_text(traced))
         if resolved.own(_Trouble).kind == "failing":
             await asyncio.gather(*(_await_end(t.node) for t in bad.traced if t.calls().count))
         for node in nodes:
             if node.name in bad.limits:
                 data_limit.set_limit(node.place.data, bad.limits[node.name])
                 full = data_limit.refuses_writes(node.place.data)
-                wrong += [f"{node.name}: its data directory still takes no write"] if full else []
+                wrong += [f"{node.name}: its data directory still refuses writes"] if full else []
                 texts.append(f"{node.name}: {bad.limits[node.name] >> 20} MiB again")
-        # Nobody tells which of them met the limit: one that ends over it may have yet to end.
+        # Which servers met the limit is not known: one that ends because of it may still be about to end.
         await asyncio.gather(*(_await_end(node) for node in nodes if node.name in bad.limits))
         started, down = await restart_the_dead(nodes, fault_id, cluster)
         text = "; ".join([*texts, *started]) or "nothing was done"
@@ -201,37 +208,37 @@ class Disk(FaultKind):
 
 
 async def _let_go(traced: TracedNode, times: int) -> None:
-    """End the tracer once so many calls were hit; another thread's call that it held just then goes on."""
+    """End the tracer once enough calls were hit. A call of another thread that it holds just then goes on."""
     while traced.calls().count < times:
         await asyncio.sleep(_LOOK_S)
     await traced.end()
 
 
 async def _await_end(node: Node) -> None:
-    """A server that ends over an error does so a moment after the call; one that lives by then goes on."""
+    """Wait for a server that may be about to end because of an error; one that lives on is left alone."""
     deadline = asyncio.get_running_loop().time() + _END_S
     while node.state is not NodeState.DEAD and asyncio.get_running_loop().time() < deadline:
         await asyncio.sleep(_LOOK_S)
 
 
 async def restart_the_dead(nodes: list[Node], fault_id: int, cluster: Cluster) -> tuple[list[str], list[str]]:
-    """Start servers that ended, but for those on which another fault is at work; what was done, and what is wrong."""
+    """Start ended servers, except on nodes where another fault acts; return what was done and what is wrong."""
     done, wrong = [], []
     for node in nodes:
         if node.state is not NodeState.DEAD:
             continue
         if node.name in cluster.disturbed(fault_id):
-            done.append(f"{node.name} is down, and left to another fault")
+            done.append(f"{node.name} is down and left to another fault")
             continue
         await node.start()
         if (await node.evidence()).state is NodeState.RUNNING:
-            done.append(f"{node.name} had ended, and was started again as process {node.pid}")
+            done.append(f"{node.name} had ended and was restarted as process {node.pid}")
         else:
             wrong.append(f"{node.name} does not run after its restart")
     return done, wrong
 
 
-def affected_words(calls: Calls) -> str:
+def affected_text(calls: Calls) -> str:
     """ "37 calls (30 fdatasync, 7 fsync)"."""
     names = ", ".join(f"{count} {name}" for name, count in calls.affected.most_common())
     return f"{calls.count} calls ({names})" if names else "0 calls"
@@ -249,12 +256,15 @@ async def _fill(nodes: list[Node], bad: _Bad) -> Proof:
         taking += [] if data_limit.refuses_writes(data) else [node.name]
         texts.append(f"{node.name}: limited to the {used >> 20} of {limit >> 20} MiB in use, a write is refused")
     if taking:
-        return Proof(FaultOutcome.INDETERMINATE, f"a write of ours was taken: {', '.join(taking)}")
+        return Proof(FaultOutcome.INDETERMINATE, f"not full, a test write succeeded: {', '.join(taking)}")
     return Proof(FaultOutcome.INSTALLED, "; ".join(texts))
 
 
 async def _await_hits(traced: list[TracedNode], *, holds: bool) -> list[TracedNode]:
-    """Those of which no call was hit in time, or, where a call `holds` for longer than that, is being held back."""
+    """Wait until a call of every server was hit; return the servers without one.
+
+    `holds`: each call is delayed for longer than this waits, so a call that is being held counts as hit.
+    """
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + _HIT_S
     since_s: dict[str, float] = {}
@@ -271,7 +281,7 @@ async def _await_hits(traced: list[TracedNode], *, holds: bool) -> list[TracedNo
         await asyncio.sleep(_LOOK_S)
 
 
-def _told(traced: TracedNode, *, holds: bool = False) -> str:
+def _hits_text(traced: TracedNode, *, holds: bool = False) -> str:
     calls = traced.calls()
     took = ""
     if holds and calls.unreturned and not calls.count:
@@ -279,4 +289,4 @@ def _told(traced: TracedNode, *, holds: bool = False) -> str:
     if calls.took_s:
         took = f", each {min(calls.took_s) * 1e3:.1f} ms or more, median {median(calls.took_s) * 1e3:.1f}"
     again = f"; the tracer was replaced {traced.replaced} times for new files" if traced.replaced else ""
-    return f"{traced.node.name}: {affected_words(calls)} hit{took}{again}"
+    return f"{traced.node.name}: {affected_text(calls)} hit{took}{again}"

@@ -1,10 +1,10 @@
 """A server killed while its writes are held back, so that they never happen; then a restart with the data kept.
 
-A plain kill hits the moment between an acknowledgement and its write once in a long while. Here the kernel call is held
-at its entry (`harness/runtime/disks`) while everything else of the server goes on, for `hold=` after the first one;
-then the server is killed, and a call that is held then is skipped by the kernel. A server that acknowledges only what
-it has written loses nothing by that. The proof is the tracer's log, in which these calls never return, and the hash of
-each of their files, the same before and after.
+A plain kill rarely hits the moment between an acknowledgement and its write. Here each write is held at the entry of
+its system call (`harness/runtime/disks`), while the rest of the server goes on. `hold=` after the first held write the
+server is killed, and the kernel skips the calls that are held. A server that acknowledges only what it has written
+loses nothing. The proof is the tracer's log, in which these calls never return, and the hash of each of their files,
+which is the same before and after.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from fencepost.harness.runtime.disks.tree_copy import content_hash
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.runtime.provider import Placement
 
-#: Longer than any fault: nothing that is held may ever happen.
+#: Longer than any fault: a held write must never happen.
 _HELD_US: Final = 600_000_000
-#: Until a server writes; below the conductor's limit for one act, with `hold=`.
+#: Longest wait for a first write; with `hold=` it stays below the conductor's limit for one act.
 _WRITE_S: Final = 4.0
 _LOOK_S: Final = 0.002
 
@@ -45,16 +45,16 @@ class _Hold:
 
 
 class LostWriteOptions(FaultOptions, frozen=True, kw_only=True):
-    # It is a part of the injection, which has a limit.
-    hold: Annotated[Duration, about("time from the first write that is held to the kill", most=seconds(4))] = seconds(
-        0.2
+    # The hold is a part of the injection, which has a time limit.
+    hold: Annotated[Duration, about("time from the first write that is held back to the kill", most=seconds(4))] = (
+        seconds(0.2)
     )
-    files: Annotated[str, about("files below the data directory, by a pattern such as *.wal")] = EVERY_FILE
+    files: Annotated[str, about("which files below the data directory: a pattern such as *.wal")] = EVERY_FILE
 
 
 class LostWrite(FaultKind):
     name = "lost-write"
-    about = "killed while its writes are held back, so that they never happen; then restarted"
+    about = "the server is killed while its writes are held back, so they are lost; then restarted"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     options = LostWriteOptions(for_=seconds(0.5))
     holds = frozenset({"process", "disk"})
@@ -90,7 +90,7 @@ class LostWrite(FaultKind):
                 logs=node.place.kept / f"strace-{fault_id}.log",
             )
             held.append(traced)
-            # A replaced tracer would let go of what it holds.
+            # Replacing the tracer would release the writes that it holds.
             await traced.begin(follow=False)
         unwritten = await _await_writes(held)
         if unwritten:
@@ -109,13 +109,13 @@ class LostWrite(FaultKind):
             if calls.count:
                 wrong.append(f"{name}: {calls.count} writes that were held happened after all")
             after = _hashes(traced)
-            wrong += [f"{name}: {path} changed" for path, found in before[name].items() if after[path] != found]
-            texts.append(f"{name}: {_words(calls.unreturned, after, traced.node)}")
+            wrong += [f"{name}: {path} changed" for path, digest in before[name].items() if after[path] != digest]
+            texts.append(f"{name}: {_held_text(calls.unreturned, after, traced.node)}")
         text = "; ".join([*wrong, *texts])
         return Proof(FaultOutcome.INDETERMINATE if wrong else FaultOutcome.INSTALLED, text)
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        wrong = [found for traced in self._traced.get(fault_id, []) if (found := await traced.end())]
+        wrong = [problem for traced in self._traced.get(fault_id, []) if (problem := await traced.end())]
         if wrong:
             return Proof(FaultOutcome.INDETERMINATE, "; ".join(wrong))
         self._traced.pop(fault_id, None)
@@ -123,7 +123,7 @@ class LostWrite(FaultKind):
 
 
 async def _await_writes(held: list[TracedNode]) -> list[TracedNode]:
-    """Those of which no write is held in time."""
+    """Wait until a write of every server is held; return the servers without one."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + _WRITE_S
     while True:
@@ -134,19 +134,19 @@ async def _await_writes(held: list[TracedNode]) -> list[TracedNode]:
 
 
 def _hashes(traced: TracedNode) -> dict[str, str]:
-    """Of the files with held writes, by path; only where this machine sees them by the same path."""
-    found = {}
+    """Hash the files with held writes, by path; only those that this machine sees by the same path."""
+    hashes = {}
     for _, path in traced.calls().unreturned:
         if Path(path).is_relative_to(traced.node.place.data.resolve()) and Path(path).is_file():
             fd = os.open(path, os.O_RDONLY)
             try:
-                found[path] = content_hash(fd)
+                hashes[path] = content_hash(fd)
             finally:
                 os.close(fd)
-    return found
+    return hashes
 
 
-def _words(unreturned: list[tuple[str, str]], hashes: Mapping[str, str], node: Node) -> str:
+def _held_text(unreturned: list[tuple[str, str]], hashes: Mapping[str, str], node: Node) -> str:
     counts = Counter(f"{call} of {os.path.relpath(path, node.place.data.resolve())}" for call, path in unreturned)
     calls = ", ".join(f"{count} {what}" for what, count in counts.most_common(4))
     kept = f"; its files kept their hashes ({', '.join(sorted(h[:8] for h in hashes.values()))})" if hashes else ""

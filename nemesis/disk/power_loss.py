@@ -1,10 +1,10 @@
-"""A loss of power: the servers are killed at once, and their files put back to what they were at their last fsync.
+"""A loss of power: the servers are killed at once, and every file is put back to its content at its last fsync.
 
 A kill alone keeps the operating system's page cache, so a server that never syncs survives it. Here each server's syncs
-are followed for a while (`track=`) before the kill, and only what was synced is left afterwards: see
-`harness/runtime/disks/sync_mirror.py` for what that means of contents and of names. The proof names the files that
-differ, by their hashes before and after; the detail `lost` has all that lost something, as "node:path", so that a run
-whose own data was safe is not taken for one that lost any.
+are watched for a while (`track=`) before the kill, and afterwards only what was synced is left;
+`harness/runtime/disks/sync_mirror.py` says what that means for contents and for names. The proof names the files that
+differ, with their hashes before and after. The detail `lost` lists every file that lost something, as "node:path", so
+that a run in which nothing was lost can be told apart.
 """
 
 import asyncio
@@ -25,18 +25,18 @@ from fencepost.harness.runtime.provider import Placement
 
 
 class PowerLossOptions(FaultOptions, frozen=True, kw_only=True):
-    # Attaching, copying and putting back come on top of it, within the conductor's limit for one act.
-    track: Annotated[Duration, about("time for which syncs are followed before the kill", most=seconds(4))] = seconds(2)
+    # Attaching, copying and putting back take time as well, within the conductor's limit for one act.
+    track: Annotated[Duration, about("how long fsync calls are watched before the kill", most=seconds(4))] = seconds(2)
 
 
 class PowerLoss(FaultKind):
     name = "power-loss"
-    about = "killed at once, with every file put back to its last fsync; then restarted"
+    about = "servers are killed and their files put back to the last fsync; then restarted"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     default_target = "all"
     options = PowerLossOptions(for_=seconds(1))
     holds = frozenset({"process", "disk"})
-    #: It destroys data, and not every system promises to survive that on all nodes at once.
+    #: Not part of `all`: it destroys data, and not every system promises to survive that on all nodes at once.
     for_all = ()
 
     def __init__(self) -> None:

@@ -1,10 +1,10 @@
-"""Leader churn: the system is made to move its leadership, again and again, with nobody cut off, paused or lost.
+"""Leader churn: the leadership moves again and again, while no node is cut off, paused or lost.
 
-Where the system hands over when asked (etcd's MoveLeader) it is asked; elsewhere the leader is killed and started again
-at once, so that another one is elected while it comes back (`by=restart`, which can be asked for everywhere). Each move
-is recorded as a part of this fault. Its proof is another node that leads in a higher epoch.
+A system that hands over on request (etcd's MoveLeader) is asked to. Elsewhere the leader is killed and restarted at
+once, so that another node is elected while it comes back; `by=restart` does so everywhere. Each move is recorded as a
+part of this fault. Its proof is a node that leads in a higher epoch.
 
-`churn:partitions` does so with the leaders of Kafka's topic partitions (`harness/faults/partition_moves.py`).
+`churn:partitions` moves the leaders of Kafka's topic partitions instead (`harness/faults/partition_moves.py`).
 """
 
 import random
@@ -27,17 +27,18 @@ _BROKER: Final = "broker"
 
 class ChurnOptions(FaultOptions, frozen=True, kw_only=True):
     by: Annotated[
-        Literal["auto", "ask", "restart"], about("how the leader is moved; auto asks the systems that can be asked")
+        Literal["auto", "ask", "restart"],
+        about("how the leader changes; auto asks where the system hands over on request"),
     ] = "auto"
-    every: Annotated[Duration, about("time from one move to the next")] = seconds(1.5)
+    every: Annotated[Duration, about("time from one change of leader to the next")] = seconds(1.5)
 
 
 class Churn(FaultKind):
     name = "churn"
-    about = "leadership moved again and again: by asking the system, else by restarting its leader"
+    about = "the system is made to change its leader again and again, by request or by a restart"
     targets: Mapping[str, str] = {
         "leader": "whoever leads at each move",
-        _PARTITIONS: "the leaders of topic partitions: off a broker that is restarted, back by a preferred election",
+        _PARTITIONS: "the leaders of topic partitions: a broker is restarted, a preferred election moves them back",
     }
     default_target = "leader"
     options = ChurnOptions(for_=seconds(6))
@@ -53,11 +54,13 @@ class Churn(FaultKind):
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         if spec.target == _PARTITIONS:
             if sum(_BROKER in member.roles for member in placement.cluster) < 2:
-                return Refusal("topic partitions have leaders where there are two brokers or more")
+                return Refusal("leaders of topic partitions can move only where there are two brokers or more")
             if spec.own(ChurnOptions).by != "auto":
-                return Refusal("leave out by=: partitions move by a restart and back by being asked")
+                return Refusal(
+                    "by= is not possible here: partitions move by a restart, and back on request", "leave out by="
+                )
         elif spec.target != "leader":
-            return Refusal("it moves the leadership, whoever leads", "leave the target out")
+            return Refusal("it moves the leadership of whichever node leads", "leave the target out")
         if len(placement.cluster) < 3:
             return Refusal("with fewer than three nodes nobody can take over")
         return None
@@ -87,8 +90,8 @@ class Churn(FaultKind):
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         rounds = self._rounds.pop(fault_id, None)
         if rounds is None:
-            return Proof(FaultOutcome.HEALED, "never begun, or healed before")
+            return Proof(FaultOutcome.HEALED, "it never began, or was healed before")
         await rounds.end()
         if rounds.failure is not None:
-            return Proof(FaultOutcome.INDETERMINATE, f"{rounds.failure}; {rounds.words('move')}")
-        return Proof(FaultOutcome.HEALED, rounds.words("move"))
+            return Proof(FaultOutcome.INDETERMINATE, f"{rounds.failure}; {rounds.summary('move')}")
+        return Proof(FaultOutcome.HEALED, rounds.summary("move"))

@@ -1,13 +1,17 @@
-"""A controller on ZooKeeper superseded within its session, and woken with work in hand (KAFKA-6082).
+"""A controller on ZooKeeper that is superseded within its session, and wakes with work to do (KAFKA-6082).
 
-A pause beyond the session leaves a controller without a session, so nothing that it tries on waking reaches anybody.
-Here it keeps its session. It is paused; a topic is made in ZooKeeper, of which it will be told first when it wakes; its
-znode /controller is deleted, as administrators do to force an election; and when another broker has been elected, and
-`for` has passed, it is resumed. It then sets out to lead the new topic. Only the check of /controller_epoch stands
-between that and the metadata.
+A pause that is longer than the session leaves a controller without one, so nothing that it tries on waking reaches
+anybody. Here the controller keeps its session:
 
-Pause and election together must take less than two thirds of its session, or its ZooKeeper client gives the connection
-up: `for` is short, and a longer session (`-O zk_session=6s`) leaves room on a busy machine.
+1. It is paused.
+2. A topic is created in ZooKeeper; this is the first news that the controller gets when it wakes.
+3. Its znode /controller is deleted, as administrators do to force an election.
+4. When another broker has been elected and `for` has passed, the first one is resumed.
+
+It then starts to lead the new topic. Only the check of /controller_epoch keeps it from changing the metadata.
+
+Pause and election together must take less than two thirds of the session, or the controller's ZooKeeper client gives up
+the connection. So `for` is short; a longer session (`-O zk_session=6s`) leaves room on a busy machine.
 """
 
 import asyncio
@@ -31,7 +35,7 @@ _ELECTION_DEADLINE_S: Final = 3.0
 
 class Depose(FaultKind):
     name = "depose"
-    about = "the controller paused, its znode deleted, resumed when another one is elected (Kafka on ZooKeeper)"
+    about = "the controller is paused and its znode deleted, until another one is elected"
     targets: Mapping[str, str] = {"controller": "the broker that acts as the controller"}
     default_target = "controller"
     options = FaultOptions(for_=seconds(0.2))

@@ -1,12 +1,12 @@
-"""Members removed and added: a remaining one is asked to remove a node, whose server then ends and loses its data.
+"""Members removed and added again: another member is asked to remove a node, whose server then ends and is wiped.
 
-Healing adds the node again, as a new member with nothing, and waits until it serves and votes. Between the two the
-cluster is smaller by one. Both are proven by the list of voters as the others themselves know it: no request is taken
-for done because it was answered, and none for failed because it was not. What was asked of whom, and what was said,
-stands in the proof, every time; a server is ended and wiped only when it is certain that it is no member any more.
+Healing adds the node as a new member without data, and waits until it serves and votes. In between the cluster has one
+member fewer. Both steps are proven by the list of voters that the other members have: an answer to a request does not
+prove that it was done, and a missing answer does not prove that it failed. The proof lists every request and its
+answer. A server is ended and wiped only when it is certainly no member any more.
 
-One member is out at a time, since a system makes one change at a time. Of 3 or 5 voters that leaves the majority as it
-was (2 of 2, 3 of 4), so everywhere in the harness the node counts as one that is down.
+Only one member is out at a time, since a system makes one change at a time. With 3 or 5 voters that leaves the size of
+the majority as it was (2 of 2, 3 of 4), so the harness counts the node as one that is down.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.membership import ChangesMembers, Membership
 
-#: A leader that is removed is succeeded by another first, and etcd wants members to have been connected for 5 s.
+#: A removed leader is replaced first, and etcd wants its members to have been connected for 5 s.
 _REMOVED_S: Final = 12.0
-#: etcd takes a second to end.
+#: etcd needs a second to end.
 _ENDED_S: Final = 3.0
-#: A server may have to be started, to catch up and to be added; what is asked last may take a little longer.
+#: A server may have to be started, to catch up and to be added. The last request may end a little later.
 _REJOINED_S: Final = 20.0
-#: As long when the run is being ended by hand: then it ends in doubt.
+#: The same when a person ends the run: then the healing may end unproven.
 _HURRIED_S: Final = 2.0
 _SERVES_S: Final = 1.0
 _POLL_S: Final = 0.05
@@ -41,34 +41,34 @@ _ONE_MEMBER: Final = ("one", "leader", "follower", "restarted")
 
 @dataclass(slots=True)
 class _Departure:
-    """One removal: of whom, by which id, and how far it came. `told` becomes the words of a proof."""
+    """One removal: of which node and member id, and how far it came. `steps` become the text of the proof."""
 
     node: Node
     membership: Membership
     member_id: str
-    #: Names the directory that a wiped server begins with, where that has an id; None: it is not wiped.
+    #: The number of the new data directory, for systems that give it an id; None: the data stays.
     life: int | None
     is_out: bool = False
     has_joined: bool = False
     is_back: bool = False
-    told: list[str] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
 
     def proof(self, outcome: FaultOutcome, *more: str) -> Proof:
-        return Proof(outcome, "; ".join([*self.told, *more]))
+        return Proof(outcome, "; ".join([*self.steps, *more]))
 
     async def take_out(self, voters: Collection[str]) -> bool:
-        """End the server that is no member any more, and wipe it; whether it is gone.
+        """End the server that is no member any more, and wipe its data; return whether the process is gone.
 
-        From here on, whoever starts it, it is one that comes to a cluster that is there already.
+        From now on every start of this node joins a cluster that exists already.
         """
         await self._end()
         seen = await self.node.evidence()
         if seen.state is not NodeState.DEAD:
-            self.told.append(f"its server is not gone: {seen.text}")
+            self.steps.append(f"its server is not gone: {seen.text}")
             return False
         await self._make_joiner(voters)
         if self.life is not None:
-            self.told.append("its data were wiped")
+            self.steps.append("its data was wiped")
         self.is_out = True
         return True
 
@@ -80,18 +80,18 @@ class _Departure:
                 break
             await asyncio.sleep(_POLL_S)
         if self.node.state is NodeState.DEAD:
-            self.told.append(f"its server ended by itself, {loop.time() - began_s:.1f} s later")
+            self.steps.append(f"its server ended by itself, {loop.time() - began_s:.1f} s later")
         else:
             await self.node.kill()
-            self.told.append("its server was killed")
+            self.steps.append("its server was killed")
 
     async def run(self, voters: Collection[str]) -> None:
-        """Start the server, unless it runs: one that is to join these voters, or the member that it still is."""
+        """Start the server unless it runs: to join these voters, or as the member that it still is."""
         if self.node.state in (NodeState.DEAD, NodeState.NEW):
             if self.is_out:
                 await self._make_joiner(voters)
             await self.node.start()
-            self.told.append(f"its server was started as process {self.node.pid}")
+            self.steps.append(f"its server was started as process {self.node.pid}")
 
     async def _make_joiner(self, voters: Collection[str]) -> None:
         self.node.respec(self.membership.joining(self.node.spec, voters, life=self.life))
@@ -107,13 +107,15 @@ class Leaving:
 
 
 class MembershipOptions(FaultOptions, frozen=True, kw_only=True):
-    wipe: Annotated[bool, about("whether the data of the member that leaves are deleted")] = True
+    wipe: Annotated[bool, about("whether the removed member's data is deleted")] = True
 
 
 class MembershipChange(FaultKind):
     name = "membership"
-    about = "a member removed by asking another, ended and wiped; later added again, with nothing"
-    targets: Mapping[str, str] = {target: NODE_TARGETS[target] for target in _ONE_MEMBER} | {"one": "one voter, drawn"}
+    about = "a member is removed and its data wiped; later it is added again, empty"
+    targets: Mapping[str, str] = {target: NODE_TARGETS[target] for target in _ONE_MEMBER} | {
+        "one": "one voter, drawn at random"
+    }
     options = MembershipOptions(for_=seconds(4))
     holds = frozenset({"process", "membership", "disk"})
     for_all = ("membership:one", "membership:leader")
@@ -131,7 +133,7 @@ class MembershipChange(FaultKind):
             return placement.fixed_members
         voters = [member.name for member in placement.cluster if member.votes]
         if len(voters) < 3:
-            return Refusal("with fewer than three voters the others could not go on")
+            return Refusal("with fewer than three voters the rest of the cluster could not go on")
         others = [member for member in placement.cluster if not member.votes]
         if spec.target in {word for member in others for word in (member.name, *member.roles)}:
             return Refusal(f"{spec.target} does not vote", f"voters are {', '.join(voters)}")
@@ -144,7 +146,7 @@ class MembershipChange(FaultKind):
         if isinstance(chosen, Skip):
             return chosen
         if not chosen:
-            return Skip("the node that was meant does not vote")
+            return Skip("the chosen node does not vote")
         wipes = spec.own(MembershipOptions).wipe
         return Resolved(
             nodes=chosen, means=Leaving(wipes=wipes), details={"wipe": wipes, "led": chosen[0] == view.leader}
@@ -153,7 +155,7 @@ class MembershipChange(FaultKind):
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         node = cluster.runtime.nodes[resolved.nodes[0]]
         if not isinstance(cluster.system, ChangesMembers):
-            return Proof(FaultOutcome.INDETERMINATE, f"{cluster.system.profile.name} has a fixed set of members")
+            return Proof(FaultOutcome.INDETERMINATE, f"the members of {cluster.system.profile.name} cannot be changed")
         membership = cluster.system.membership(cluster.runtime.layout, cluster.artifacts)
         requests = MemberRequests(membership, cluster, node.name)
         look = await requests.look()
@@ -166,21 +168,21 @@ class MembershipChange(FaultKind):
             life=node.incarnation + 1 if resolved.own(Leaving).wipes else None,
         )
         gone = await requests.until_removed(_REMOVED_S)
-        departure.told.append(f"{node.name} ({departure.member_id}) was to be removed: {requests.words}")
+        departure.steps.append(f"{node.name} ({departure.member_id}) is to be removed: {requests.summary}")
         if gone is None:
             left = f"its server was left alone, since it may still be a member: {await requests.look()}"
             return departure.proof(FaultOutcome.INDETERMINATE, left)
-        departure.told.append(str(gone))
+        departure.steps.append(str(gone))
         is_out = await departure.take_out(gone.voters)
         return departure.proof(FaultOutcome.INSTALLED if is_out else FaultOutcome.INDETERMINATE)
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         departure = self._departures.get(fault_id)
         if departure is None:
-            return Proof(FaultOutcome.HEALED, "nothing had been done")
+            return Proof(FaultOutcome.HEALED, "nothing was done")
         if departure.is_back:
             return Proof(FaultOutcome.HEALED, "healed before")
-        departure.told = []
+        departure.steps = []
         requests = MemberRequests(departure.membership, cluster, departure.node.name)
         loop = asyncio.get_running_loop()
         began_s = loop.time()
@@ -193,17 +195,17 @@ class MembershipChange(FaultKind):
                 return departure.proof(FaultOutcome.HEALED, back)
             lacks = missing
             await asyncio.sleep(_POLL_S)
-        late = f"not back after {took_s:.1f} s: {lacks}; to add it: {requests.words}"
+        late = f"not back after {took_s:.1f} s: {lacks}; to add it: {requests.summary}"
         return departure.proof(FaultOutcome.INDETERMINATE, late)
 
 
 async def _come_nearer(departure: _Departure, requests: MemberRequests) -> tuple[Look, str | None]:
-    """One step towards a member that serves: what the others list, and what is still missing."""
+    """Take one step towards a member that serves; return the voters as the others list them, and what is missing."""
     node, membership = departure.node, departure.membership
-    itself = departure.has_joined and not membership.told_by_leader
+    itself = departure.has_joined and not membership.only_leader_answers
     look = await requests.look(itself=itself)
     if look.is_gone:
-        # Also one whose removal was in doubt, and came after all.
+        # This includes a removal that was in doubt and happened after all.
         if not departure.is_out and not await departure.take_out(look.voters):
             return look, "its server is not gone"
         if membership.votes_last:
@@ -215,15 +217,15 @@ async def _come_nearer(departure: _Departure, requests: MemberRequests) -> tuple
         return look, str(look)
     await departure.run(look.voters)
     departure.has_joined = True
-    if not look.is_listed or not (itself or membership.told_by_leader):
+    if not look.is_listed or not (itself or membership.only_leader_answers):
         return look, str(look)
     return look, await membership.lacks(node.name, timeout_s=_SERVES_S)
 
 
 def _back(departure: _Departure, requests: MemberRequests, look: Look, took_s: float) -> str:
-    """How it came back, in words."""
+    """Return how the member came back, in one sentence."""
     before, now = departure.member_id, look.member_id
     if not departure.is_out:
-        return f"{departure.node.name} ({now}) is the member that it was: {look}"
+        return f"{departure.node.name} ({now}) is still the same member: {look}"
     name = f"as {now}, no longer {before}" if now != before else f"as {now}, as before"
-    return f"to add it: {requests.words}; {look}, {departure.node.name} {name}; it serves after {took_s:.1f} s"
+    return f"to add it: {requests.summary}; {look}, {departure.node.name} {name}; it serves after {took_s:.1f} s"

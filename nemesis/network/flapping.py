@@ -1,12 +1,12 @@
-"""Flapping links: a node is cut off and let back in again and again, about as fast as the system elects.
+"""Flapping links: a node is cut off and connected again and again, about as fast as the system elects a leader.
 
-A cut shorter than the election time-out is hardly felt and one that lasts is a partition; around the time-out a node
-loses its leader, begins to stand for election and is back before the others noticed, or just after. The lengths of
-cuts and of the gaps between them are drawn between half of `period=` and one and a half of it; it is by default half
-of the system's own bound on a cut-off leader, which for etcd and ZooKeeper is about the election time-out.
+A cut shorter than the election time-out is hardly noticed, and a long one is a partition. Around the time-out a node
+loses its leader, starts an election and is back just before or after the others notice. The lengths of the cuts and of
+the gaps between them are drawn between half of `period=` and one and a half times it. Its default is half of the
+system's own bound on a cut-off leader, which for etcd and ZooKeeper is about the election time-out.
 
-Each cut is recorded as a fault of its own, as a part of this one, proven by one probe of each of its links, and so is
-its end.
+Each cut is recorded as a fault of its own and a part of this one. One probe of each of its links proves the cut, and
+another one its end.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.network import Effect, Link, Reach
 
-#: Where the system names no bound.
+#: The period where the system names no bound.
 _USUAL_NS: Final = 1_000_000_000
 #: Shorter cuts would be over before they are proven.
 _LEAST_NS: Final = 300_000_000
@@ -35,7 +35,7 @@ _OPEN_PROBE_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rhythm:
-    """How long links are cut and left alone, on average; `seed` draws each length."""
+    """The mean length of cuts and of the gaps between them; `seed` draws each length."""
 
     period_ns: int
     seed: int
@@ -45,13 +45,16 @@ class FlappingOptions(LinkChoice, frozen=True, kw_only=True):
     # Each cut must be proven.
     period: Annotated[
         Duration | UnsetType,
-        about("mean time of a cut, and of a gap; without it half of the system's bound", least=2 * _LEAST_NS),
+        about(
+            "mean length of a cut, and of a gap; unless given, half of the bound on a cut-off leader",
+            least=2 * _LEAST_NS,
+        ),
     ] = UNSET
 
 
 class Flapping(FaultKind):
     name = "flapping"
-    about = "links cut and opened again and again around the election time-out"
+    about = "links are cut and opened again and again, about as fast as the system elects"
     targets: Mapping[str, str] = NODE_TARGETS
     default_target = "leader"
     options = FlappingOptions(for_=seconds(10))
@@ -105,22 +108,22 @@ class Flapping(FaultKind):
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         rounds = self._rounds.pop(fault_id, None)
         if rounds is None:
-            return Proof(FaultOutcome.HEALED, "never begun, or healed before")
+            return Proof(FaultOutcome.HEALED, "it never began, or was healed before")
         await rounds.end()
         opened = await _opened(resolved.threatens, cluster, fault_id)
         if rounds.failure is not None or opened.outcome is not FaultOutcome.HEALED:
-            return Proof(FaultOutcome.INDETERMINATE, f"{rounds.failure or opened.text}; {rounds.words('cut')}")
-        return Proof(FaultOutcome.HEALED, f"{rounds.words('cut')}; {opened.text}")
+            return Proof(FaultOutcome.INDETERMINATE, f"{rounds.failure or opened.text}; {rounds.summary('cut')}")
+        return Proof(FaultOutcome.HEALED, f"{rounds.summary('cut')}; {opened.text}")
 
 
 async def _shut(part_id: int, part: Resolved, cluster: Cluster) -> Proof:
     network = cluster.runtime.network
     await network.apply(part_id, part.links)
-    found = await network.probe(part.links, _PROBE_S)
-    leaking = sorted(str(link) for link, reach in found.items() if reach is not Reach.DROPPED)
+    reaches = await network.probe(part.links, _PROBE_S)
+    leaking = sorted(str(link) for link, reach in reaches.items() if reach is not Reach.DROPPED)
     if leaking:
         return Proof(FaultOutcome.INDETERMINATE, f"not shut: {', '.join(leaking)}")
-    return Proof(FaultOutcome.INSTALLED, f"{len(found)} of {len(found)} links shut")
+    return Proof(FaultOutcome.INSTALLED, f"{len(reaches)} of {len(reaches)} links shut")
 
 
 async def _open(part_id: int, fault_id: int, part: Resolved, cluster: Cluster) -> Proof:
@@ -129,12 +132,12 @@ async def _open(part_id: int, fault_id: int, part: Resolved, cluster: Cluster) -
 
 
 async def _opened(links: frozenset[Link], cluster: Cluster, fault_id: int) -> Proof:
-    """Every link that nobody else cuts is open; of nodes that another fault is at work on nothing is asked."""
+    """Prove that every link is open that no other fault cuts. Nodes on which another fault acts prove nothing."""
     network = cluster.runtime.network
     free = [link for link in links if link not in network.blocked]
-    found = await network.probe(free, _OPEN_PROBE_S)
+    reaches = await network.probe(free, _OPEN_PROBE_S)
     others = cluster.disturbed(fault_id)
-    closed = {link for link, reach in found.items() if reach is not Reach.OPEN and link not in network.blocked}
+    closed = {link for link, reach in reaches.items() if reach is not Reach.OPEN and link not in network.blocked}
     shut = sorted(str(link) for link in closed if not others & {*link})
     if shut:
         return Proof(FaultOutcome.INDETERMINATE, f"still shut: {', '.join(shut)}")

@@ -1,12 +1,12 @@
-"""Links that are slow, lossy, narrow or disordered, or whose connections are reset; proven by datagrams of our own.
+"""Links that are slow, lossy, narrow or disordered, or whose connections are reset.
 
-Figures combine: `link:leader:latency=50ms:jitter=10ms:loss=5%`. `links=` and `direction=` choose as in a partition,
-seen from the chosen nodes. Several faults of one link merge, and what a partition cuts stays cut.
+Figures combine: `link:leader:latency=50ms:jitter=10ms:loss=5%`. `links=` and `direction=` choose links as in a
+partition, seen from the chosen nodes. Several faults on one link add up; what a partition cuts stays cut.
 
-The proof: the kernel tells which links it hands over, and numbered datagrams over each affected directed link, before
-and after, must have experienced what was asked for: the one-way time, the share that was lost, came twice or was
-overtaken (within what chance allows), the rate. Under `reset=yes` idle connections of ours must have ended by an error
-at both ends. What was measured stands in the proof; what does not agree with the figures is indeterminate.
+The proof: the kernel lists the links whose packets it hands over. Numbered datagrams, sent over each affected directed
+link before and after, must show the figures: the one-way time, the share that was lost, doubled or overtaken (within
+what chance allows), the rate. With `reset=yes`, idle connections of ours must have ended with an error at both ends.
+The proof states what was measured; a measurement that does not agree is indeterminate.
 """
 
 import random
@@ -40,12 +40,12 @@ from fencepost.nemesis.network.partition import prove_links
 
 _LATENCY_NS: Final = 50_000_000
 _REORDER_BY_NS: Final = 10_000_000
-#: A measurement waits for what it measures, and the nemesis gives an injection ten seconds.
+#: A measurement lasts as long as the delay that it measures, and an injection may take ten seconds.
 _LONGEST_NS: Final = 2_000_000_000
-#: Of a link that is free again: enough to tell it from a slow one.
+#: Datagrams over a healed link: enough to tell it from a slow one.
 _COUNT_HEALED: Final = 20
 _COUNT_BEFORE: Final = 20
-#: What does what it should is felt at once, unless the processes that hold and measure packets were put off just then.
+#: A fault in force shows at once, unless the processes that hold and measure packets lost the processor just then.
 _TRIES: Final = 2
 _ENDED_S: Final = 1.0
 _FIGURES: Final = ("latency", "jitter", "loss", "rate", "duplicate", "reorder")
@@ -53,25 +53,31 @@ _FIGURES: Final = ("latency", "jitter", "loss", "rate", "duplicate", "reorder")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shaped:
-    """What each link does to its packets; none under `reset=yes`, where they are severed instead."""
+    """What happens to the packets of each link; empty with `reset=yes`, which severs links instead."""
 
     shapes: Mapping[Link, Shape]
 
 
 class LinkOptions(LinkChoice, frozen=True, kw_only=True):
-    """Figures combine; a reset takes none of them. What cannot be measured is out of bounds."""
+    """Figures combine with each other, but not with a reset. The bounds exclude what cannot be measured."""
 
-    latency: Annotated[Duration | UnsetType, about("one-way delay; 50ms where no other figure is given")] = UNSET
-    jitter: Annotated[Duration | UnsetType, about("how much earlier or later than latency=, at most")] = UNSET
-    loss: Annotated[Share | UnsetType, about("packets that are lost", least=0.01, most=0.9)] = UNSET
-    rate: Annotated[ByteRate | UnsetType, about("what the line carries", least=16_000, most=4_000_000)] = UNSET
-    duplicate: Annotated[Share | UnsetType, about("packets that come twice", least=0.01, most=0.9)] = UNSET
-    reorder: Annotated[Share | UnsetType, about("packets that are overtaken", least=0.01, most=0.5)] = UNSET
-    reset: Annotated[bool, about("whether connections are reset instead")] = False
+    latency: Annotated[Duration | UnsetType, about("one-way delay; 50ms when no figure is given at all")] = UNSET
+    jitter: Annotated[Duration | UnsetType, about("largest deviation from latency=, earlier or later")] = UNSET
+    loss: Annotated[Share | UnsetType, about("share of the packets that are lost", least=0.01, most=0.9)] = UNSET
+    rate: Annotated[
+        ByteRate | UnsetType, about("bytes per second that the link carries", least=16_000, most=4_000_000)
+    ] = UNSET
+    duplicate: Annotated[Share | UnsetType, about("share of the packets that arrive twice", least=0.01, most=0.9)] = (
+        UNSET
+    )
+    reorder: Annotated[
+        Share | UnsetType, about("share of the packets that later ones overtake", least=0.01, most=0.5)
+    ] = UNSET
+    reset: Annotated[bool, about("whether connections are reset; goes with no other figure")] = False
 
     @property
     def figures(self) -> list[str]:
-        """The names of those that are given."""
+        """The names of the figures that are given."""
         return [name for name in _FIGURES if getattr(self, name) is not UNSET]
 
     @property
@@ -90,7 +96,7 @@ class LinkOptions(LinkChoice, frozen=True, kw_only=True):
 
 class LinkFault(FaultKind):
     name = "link"
-    about = "links that are slow, lossy, narrow, disordered, or reset"
+    about = "links are slow, lossy, narrow or disordered, or their connections are reset"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     options = LinkOptions()
     for_all = (
@@ -142,12 +148,12 @@ class LinkFault(FaultKind):
             return Proof(FaultOutcome.INDETERMINATE, "there was no link to act on")
         network = cluster.runtime.network
         await shapes.prepare()
-        # Links that another fault held meanwhile are no measure of how they were; nor are those that lost something,
+        # A link that another fault held meanwhile does not show how it was before; nor does one that lost datagrams,
         # since a cut may have come and gone.
         held = {*shapes.in_force, *network.blocked}
         count = 0 if _is_rated(wanted) else _COUNT_BEFORE
         before = dict(await shapes.measure(wanted, count))
-        # A machine that was busy for a moment makes a link look narrow; one that is so stays so.
+        # A link looks narrow when the machine was busy for a moment; a link that is narrow still is.
         busy = {
             link: shape
             for link, shape in wanted.items()
@@ -161,7 +167,9 @@ class LinkFault(FaultKind):
         handed = await shapes.read_back()
         absent = [link for link in wanted if link not in handed]
         if absent:
-            return Proof(FaultOutcome.INDETERMINATE, f"the kernel does not hand over {link_names(absent)}")
+            return Proof(
+                FaultOutcome.INDETERMINATE, f"the kernel does not hand over the packets of {link_names(absent)}"
+            )
         gone = network.blocked.keys() | _ends_dead(wanted, cluster)
         # Another fault may shape the same links: what is felt is both.
         merged = {link: shapes.in_force[link] for link in wanted if link not in network.blocked}
@@ -199,50 +207,50 @@ class LinkFault(FaultKind):
 
 
 async def _reset(fault_id: int, links: Mapping[Link, Effect], cluster: Cluster, shapes: Shapes) -> Proof:
-    """Refuse every packet by a reset, and end the connections that are open."""
+    """Answer every packet with a reset, and end the open connections."""
     witness = await shapes.open_witness(links)
     try:
         await cluster.runtime.network.apply(fault_id, links)
         try:
             broken = f"{await shapes.break_connections(links)} open connections reset"
         except OSError as error:
-            # Each still ends, at its next packet; an idle one of ours will say so.
+            # Each of them still ends at its next packet; an idle one of ours shows it.
             broken = f"open connections are reset at their next packet only: {error}"
         ended = await witness.ended(_ENDED_S)
     finally:
         witness.close()
     proof = await prove_links(links, cluster.runtime, lambda: cluster.disturbed(fault_id))
     alive = sorted("-".join(sorted(pair)) for pair, gone in ended.items() if not gone)
-    words = f"{len(ended) - len(alive)} of {len(ended)} idle connections of ours ended by an error at both ends"
-    text = f"{proof.text}; {broken}; {words}"
+    ended_text = f"{len(ended) - len(alive)} of {len(ended)} idle connections of ours ended by an error at both ends"
+    text = f"{proof.text}; {broken}; {ended_text}"
     if alive or not ended:
         return Proof(FaultOutcome.INDETERMINATE, f"{text}; alive: {', '.join(alive) or 'none was made'}")
     return Proof(proof.outcome, text)
 
 
 async def _opened(fault_id: int, links: Iterable[Link], cluster: Cluster, shapes: Shapes) -> Proof:
-    """Every link that no other fault holds is quick and whole again; of others nothing can be said."""
+    """Prove that every link that no other fault holds is fast and complete again."""
     network = cluster.runtime.network
-    asked = list(links)
+    affected = list(links)
     disturbed = cluster.disturbed(fault_id)
     handed = await shapes.read_back()
-    free = {link: Shape() for link in asked if link not in network.blocked and link not in shapes.in_force}
+    free = {link: Shape() for link in affected if link not in network.blocked and link not in shapes.in_force}
     kept = sorted(str(link) for link in free if link in handed)
     if kept:
-        return Proof(FaultOutcome.INDETERMINATE, f"the kernel still hands over {', '.join(kept)}")
-    found = await shapes.measure(free, _COUNT_HEALED)
+        return Proof(FaultOutcome.INDETERMINATE, f"the kernel still hands over the packets of {', '.join(kept)}")
+    passages = await shapes.measure(free, _COUNT_HEALED)
     disturbed |= cluster.disturbed(fault_id)
     wrong, good = [], []
     for link in free:
-        passage = found.get(link)
+        passage = passages.get(link)
         if passage is not None and is_whole(passage):
             good.append(link)
         elif link not in network.blocked and link not in shapes.in_force and not disturbed & {*link}:
             wrong.append(f"{link}: {passage_text(passage)}")
     if wrong:
-        return Proof(FaultOutcome.INDETERMINATE, f"not as before after healing: {'; '.join(wrong)}")
-    example = f", such as {good[0]}: {passage_text(found[good[0]])}" if good else ""
-    return Proof(FaultOutcome.HEALED, f"{len(good)} of {len(asked)} links free again{example}")
+        return Proof(FaultOutcome.INDETERMINATE, f"not healed: {'; '.join(wrong)}")
+    example = f", such as {good[0]}: {passage_text(passages[good[0]])}" if good else ""
+    return Proof(FaultOutcome.HEALED, f"{len(good)} of {len(affected)} links free again{example}")
 
 
 def _ends_dead(links: Iterable[Link], cluster: Cluster) -> set[Link]:
@@ -253,15 +261,15 @@ def _ends_dead(links: Iterable[Link], cluster: Cluster) -> set[Link]:
 def _refuse_figures(options: LinkOptions) -> Refusal | None:
     figures, shape = options.figures, options.shape
     if options.reset and figures:
-        return Refusal(f"reset=yes leaves nothing that passes: {figures[0]}= makes no sense with it")
+        return Refusal(f"reset=yes lets nothing pass, so {figures[0]}= makes no sense with it")
     if shape.jitter_ns > shape.delay_ns:
-        return Refusal("jitter= is how much later or earlier than latency=", "give at most the latency")
+        return Refusal("jitter= is larger than latency=", "give at most the latency")
     if shape.delay_ns + shape.jitter_ns > _LONGEST_NS:
         return Refusal(
             f"{format_duration(shape.delay_ns + shape.jitter_ns)} is too long to be proven", "give 2s at most"
         )
     if figures and {*figures} <= {"latency", "jitter"} and not shape.delay_ns:
-        return Refusal("latency=0s does nothing", "such as latency=50ms")
+        return Refusal("latency=0s does nothing", "give a delay, such as latency=50ms")
     return None
 
 
@@ -270,7 +278,7 @@ def _refuse_links(links: Links) -> Refusal | None:
         return Refusal("a proxy sees streams, not packets", "use toxic:...:kind=latency, bandwidth or reset there")
     if links is Links.SIDECAR:
         return Refusal(
-            "a side-car cuts links but holds no packets",
+            "a side-car can cut links, but cannot delay packets",
             "use --links rules (as root, with an engine on this kernel), the fault toxic with --links toxiproxy, or "
             "--runtime lab",
         )

@@ -5,9 +5,9 @@ cuts what the chosen nodes send, `in` what they receive. `ring` and `bridge` nee
 nodes of a ring could hold a connection.
 
 Where nodes have roles, the four partitions of KIP-500 are shapes of their own: `total`, `broker-broker`,
-`broker-metadata` and `controller`. They cut links between nodes only, so clients reach both sides (but for
-`total:links=all`). "controller" names the shape here and the active controller for other faults: to cut that one from
-every other node, say `total:of=controller`.
+`broker-metadata` and `controller`. They cut links between nodes only, so clients reach both sides (except with
+`total:links=all`). Here "controller" is the name of a shape; for other faults it is the active controller. To cut that
+node off from every other node, write `total:of=controller`.
 """
 
 import random
@@ -27,15 +27,15 @@ from fencepost.harness.runtime.node import Member, Runtime
 from fencepost.harness.runtime.provider import Placement
 
 _WIDE: Final = {
-    "ring": "every node sees a majority, no two the same (from 5 nodes on)",
-    "bridge": "two halves that only one node sees both of (from 5 nodes on)",
+    "ring": "every node sees a majority, and no two nodes see the same one (needs 5 nodes)",
+    "bridge": "two halves, and one node that sees both (needs 5 nodes)",
 }
-#: KIP-500, "Network partitions" and the case that it leaves out: a controller whose brokers still follow it.
+#: KIP-500, "Network partitions", and the case that it leaves out: a controller that its brokers still follow.
 _BY_ROLE: Final = {
-    "total": "one node from every other node: drawn, or named by of=",
-    "broker-broker": "one broker from every other broker, not from the metadata's keepers: drawn, or named by of=",
-    "broker-metadata": "one broker from every controller (or ZooKeeper), not from brokers: drawn, or named by of=",
-    "controller": "the active controller from its quorum peers (or the ZooKeepers), not from brokers and clients",
+    "total": "one node is cut off from every other node: drawn at random, or named by of=",
+    "broker-broker": "one broker is cut off from every other broker, but not from controllers or ZooKeepers",
+    "broker-metadata": "one broker is cut off from every controller (or ZooKeeper), but not from brokers",
+    "controller": "the active controller is cut off from its quorum (or the ZooKeepers), but not from brokers",
 }
 _BROKER: Final = "broker"
 _SECOND_PROBE_S: Final = 1.0
@@ -43,14 +43,14 @@ _OPPOSITE: Final = {Effect.DROP: Reach.DROPPED, Effect.RESET: Reach.RESET}
 
 
 class PartitionOptions(LinkChoice, frozen=True, kw_only=True):
-    of: Annotated[str | UnsetType, about("whom a partition by roles is about: a node, a role or a target above")] = (
-        UNSET
-    )
+    of: Annotated[
+        str | UnsetType, about("which node a partition by roles cuts off: a node, a role or a target above")
+    ] = UNSET
 
 
 class Partition(FaultKind):
     name = "partition"
-    about = "network partition: links that carry no packets"
+    about = "a network partition: chosen links carry no packets"
     targets: Mapping[str, str] = {**NODE_TARGETS, **_WIDE, **_BY_ROLE}
     options = PartitionOptions()
     for_all = (
@@ -71,7 +71,7 @@ class Partition(FaultKind):
             return _refuse_shape(spec, placement)
         options = spec.own(PartitionOptions)
         if options.of is not UNSET:
-            return Refusal(f"of= belongs to {', '.join(name for name in _BY_ROLE if name != 'controller')}")
+            return Refusal(f"of= goes only with {', '.join(name for name in _BY_ROLE if name != 'controller')}")
         if spec.target not in _WIDE:
             return None
         if placement.nodes < 5:
@@ -100,12 +100,12 @@ class Partition(FaultKind):
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         await cluster.runtime.network.withdraw(fault_id)
-        # Another fault may still hold some of these links: only those that nobody holds must be open.
+        # Another fault may still cut some of these links: only the others must be open.
         freed = [link for link in resolved.links if link not in cluster.runtime.network.blocked]
         disturbed = cluster.disturbed(fault_id)
-        found = await cluster.runtime.network.probe(freed, _SECOND_PROBE_S)
+        reaches = await cluster.runtime.network.probe(freed, _SECOND_PROBE_S)
         disturbed |= cluster.disturbed(fault_id)
-        closed = sorted(link for link, reach in found.items() if reach is not Reach.OPEN)
+        closed = sorted(link for link, reach in reaches.items() if reach is not Reach.OPEN)
         shut = [str(link) for link in closed if not disturbed & {*link}]
         if shut:
             return Proof(FaultOutcome.INDETERMINATE, f"still shut after healing: {', '.join(shut)}")
@@ -132,7 +132,7 @@ def _refuse_shape(spec: FaultSpec, placement: Placement) -> Refusal | None:
 
 
 def _lacks(shape: str, members: tuple[Member, ...]) -> str | None:
-    """Why these members cannot be parted so; None when they can."""
+    """Return why these members cannot be partitioned in this shape; None when they can."""
     brokers = [member for member in members if _BROKER in member.roles]
     if shape == "total":
         return None
@@ -141,14 +141,14 @@ def _lacks(shape: str, members: tuple[Member, ...]) -> str | None:
     if shape == "controller":
         return None
     if any(member.votes for member in brokers):
-        return "since the nodes are brokers and controllers at once, and a link belongs to both"
+        return "since each node is broker and controller at once, and a link belongs to both"
     if shape == "broker-broker" and len(brokers) < 2:
-        return "since there is one broker only"
+        return "since there is only one broker"
     return None
 
 
 def _subjects(shape: str, members: tuple[Member, ...]) -> list[str]:
-    """What of= may name."""
+    """Return what of= may name."""
     if shape == "controller":
         return []
     if shape != "total":
@@ -159,7 +159,7 @@ def _subjects(shape: str, members: tuple[Member, ...]) -> list[str]:
 
 
 def _resolve_shape(spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-    """The one node on the inner side (or the few that of= means), and the nodes that it is cut from."""
+    """Choose the node that is cut off (or the few that of= means), and cut its links to the other side."""
     shape = spec.target
     default = {"total": "one", "controller": "leader"}.get(shape, _BROKER)
     options = spec.own(PartitionOptions)
@@ -174,31 +174,36 @@ def _resolve_shape(spec: FaultSpec, view: View, draw: random.Random) -> Resolved
 async def prove_links(
     links: Mapping[Link, Effect], runtime: Runtime, disturbed: Callable[[], frozenset[str]] = frozenset
 ) -> Proof:
-    """Probe every link of the cluster: each of `links` must be shut as meant, and every link that nobody cut, open.
+    """Probe every link of the cluster: each of `links` must be shut as intended, every link that no fault cuts open.
 
-    Of a link that ends on one of the `disturbed` nodes only the first is asked: another fault is at work there.
+    Args:
+        links: the links that were just cut, with the effect of each.
+        disturbed: returns the nodes on which other faults act. A link that ends there need not be open.
+
+    Returns:
+        INSTALLED with the counts, or INDETERMINATE with the links that are not as they should be.
     """
     names = [*runtime.nodes, CLIENT]
     every = [Link(a, b) for a in names for b in names if a != b]
     excused = disturbed()
     blocked = dict(runtime.network.blocked)
-    found = await runtime.network.probe(every)
-    # Another fault may have come or gone meanwhile: its links may have been shut at any moment of it.
+    reaches = await runtime.network.probe(every)
+    # Another fault may have begun or ended meanwhile: its links may have been shut at any moment of the probe.
     blocked |= runtime.network.blocked
-    slow = [link for link in every if link not in blocked and found[link] is not Reach.OPEN]
-    # So may a refusal.
-    slow += [link for link in links if blocked.get(link) is Effect.RESET and found[link] is Reach.DROPPED]
+    slow = [link for link in every if link not in blocked and reaches[link] is not Reach.OPEN]
+    # A refusal may need longer than the first probe waits, too.
+    slow += [link for link in links if blocked.get(link) is Effect.RESET and reaches[link] is Reach.DROPPED]
     if slow:
         # On a busy machine a datagram may need longer than the first probe waits; a shut link stays shut.
-        found = {**found, **await runtime.network.probe(slow, _SECOND_PROBE_S)}
+        reaches = {**reaches, **await runtime.network.probe(slow, _SECOND_PROBE_S)}
         blocked |= runtime.network.blocked
     excused |= disturbed()
-    leaking = sorted(str(link) for link, effect in links.items() if found[link] is not _OPPOSITE[effect])
-    closed = [link for link in every if link not in blocked and found[link] is not Reach.OPEN]
+    leaking = sorted(str(link) for link, effect in links.items() if reaches[link] is not _OPPOSITE[effect])
+    closed = [link for link in every if link not in blocked and reaches[link] is not Reach.OPEN]
     dead = sorted(str(link) for link in closed if not excused & {*link})
     text = f"{len(links) - len(leaking)} of {len(links)} links shut, {len(every) - len(blocked) - len(closed)} open"
     if leaking or dead:
-        detail = [f"not shut: {', '.join(leaking)}"] * bool(leaking) + [f"shut beside: {', '.join(dead)}"] * bool(dead)
+        detail = [f"not shut: {', '.join(leaking)}"] * bool(leaking) + [f"also shut: {', '.join(dead)}"] * bool(dead)
         return Proof(FaultOutcome.INDETERMINATE, f"{text}; {'; '.join(detail)}")
     return Proof(FaultOutcome.INSTALLED, text)
 

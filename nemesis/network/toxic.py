@@ -1,10 +1,10 @@
-"""Faults of byte streams: late, slow, cut into slices, closed, reset or swallowed, by a proxy in the link's middle.
+"""Faults of connections, made by a proxy in the middle: late, slow, sliced, closed, reset or swallowed bytes.
 
-They need `--links toxiproxy`. `links=` and `direction=` choose as in a partition, seen from the chosen nodes: `in` is
-what they receive. A link between two chosen nodes counts as well, so that `toxic:all` means the whole cluster.
+They need `--links toxiproxy`. `links=` and `direction=` choose links as in a partition, seen from the chosen nodes:
+`in` is what they receive. A link between two chosen nodes counts as well, so that `toxic:all` means the whole cluster.
 
-The proof has two parts. The server is asked which toxics it holds; and a new connection of our own over each link, made
-before and after, must have experienced what the toxic does. Otherwise the fault is indeterminate, with the figures.
+The proof has two parts. The proxy lists the toxics that it holds. And a new connection of our own over each link, made
+before and after, must show what the toxic does; otherwise the fault is indeterminate, with the figures.
 """
 
 import random
@@ -26,13 +26,13 @@ from fencepost.harness.runtime.network import Ending, Experience, Link, Reach, S
 from fencepost.harness.runtime.node import Runtime
 from fencepost.harness.runtime.provider import Links, Placement
 
-#: A measurement waits for what it measures, and the nemesis gives an injection ten seconds.
+#: A measurement lasts as long as the delay that it measures, and an injection may take ten seconds.
 _LONGEST_NS: Final = 4_000_000_000
 _MEASURE_S: Final = 1.5
 _PROBE_S: Final = 1.0
-#: A toxicity below 1 is drawn for each connection, so a healthy one proves nothing.
+#: With a toxicity below 1 the proxy draws for each connection, so a healthy connection proves nothing.
 _TRIES: Final = 8
-#: Else what is there is felt at once, unless this machine was busy at the wrong moment.
+#: Otherwise a toxic shows at once, unless this machine was busy at the wrong moment.
 _TRIES_OF_ALL: Final = 2
 #: A timer may fire this much early by the other's clock, as a share of what was asked.
 _NEARLY: Final = 0.9
@@ -41,11 +41,11 @@ _LINKS_SHOWN: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Figure:
-    """One figure of a kind: the server's attribute, its default and least in the unit that it is sent in."""
+    """One figure of a kind: the proxy's attribute, its default and its least value, in the proxy's unit."""
 
     attribute: str
     default: int
-    #: Of a duration; 0: a plain number.
+    #: The unit of a duration in ns; 0: a plain number.
     unit_ns: int = 0
     least: int = 0
 
@@ -53,7 +53,7 @@ class _Figure:
 _MS: Final = 10**6
 _US: Final = 10**3
 
-#: What a person can ask for: the server's kind, and its figures by the names of our options.
+#: By the value of `kind=`: the proxy's own kind, and its figures by the names of our options.
 _KINDS: Final[Mapping[str, tuple[str, Mapping[str, _Figure]]]] = {
     "latency": (
         "latency",
@@ -77,7 +77,7 @@ _KINDS: Final[Mapping[str, tuple[str, Mapping[str, _Figure]]]] = {
     ),
     "limit-data": ("limit_data", {"bytes": _Figure(attribute="bytes", default=1000)}),
 }
-#: Those that end connections, or let nothing through.
+#: The kinds that end connections, or let nothing through.
 _ENDS: Final = frozenset({"timeout", "black-hole", "reset", "limit-data"})
 _NUMBER_MAX: Final = 2**31 - 1
 
@@ -103,29 +103,32 @@ class KilobyteRate(int, Quantity):
 class ToxicOptions(LinkChoice, frozen=True, kw_only=True):
     kind: Annotated[
         Literal["latency", "bandwidth", "slow-close", "timeout", "black-hole", "reset", "slicer", "limit-data"],
-        about("what happens to the streams"),
+        about("what happens to the connections"),
     ] = "latency"
-    latency: Annotated[Duration | UnsetType, about("delay of kind=latency; 100ms without it")] = UNSET
-    jitter: Annotated[Duration | UnsetType, about("how much kind=latency varies; 0ms without it")] = UNSET
+    latency: Annotated[Duration | UnsetType, about("delay of kind=latency; 100ms unless given")] = UNSET
+    jitter: Annotated[Duration | UnsetType, about("how much the delay of kind=latency varies; 0ms unless given")] = (
+        UNSET
+    )
     rate: Annotated[
-        KilobyteRate | UnsetType, about("rate of kind=bandwidth; 64KB/s without it", least=1, most=_NUMBER_MAX)
+        KilobyteRate | UnsetType, about("rate of kind=bandwidth; 64KB/s unless given", least=1, most=_NUMBER_MAX)
     ] = UNSET
     delay: Annotated[
-        Duration | UnsetType, about("delay of kind=slow-close, 1s without it; between the slices of slicer, 1ms")
+        Duration | UnsetType,
+        about("delay of the close (kind=slow-close), 1s unless given; pause between slices (slicer), 1ms"),
     ] = UNSET
     timeout: Annotated[
-        Duration | UnsetType, about("time until kind=timeout ends a connection, 1s without it; of kind=reset, 0ms")
+        Duration | UnsetType, about("time until the connection ends: kind=timeout, 1s unless given; kind=reset, 0ms")
     ] = UNSET
     size: Annotated[
-        int | UnsetType, about("bytes of a slice of kind=slicer; 64 without it", least=1, most=_NUMBER_MAX)
+        int | UnsetType, about("bytes in a slice of kind=slicer; 64 unless given", least=1, most=_NUMBER_MAX)
     ] = UNSET
     variation: Annotated[
-        int | UnsetType, about("bytes by which size= varies; 0 without it", least=0, most=_NUMBER_MAX)
+        int | UnsetType, about("bytes by which size= varies; 0 unless given", least=0, most=_NUMBER_MAX)
     ] = UNSET
     bytes: Annotated[
-        int | UnsetType, about("bytes that kind=limit-data lets pass; 1000 without it", least=0, most=_NUMBER_MAX)
+        int | UnsetType, about("bytes that kind=limit-data lets pass; 1000 unless given", least=0, most=_NUMBER_MAX)
     ] = UNSET
-    toxicity: Annotated[Share, about("connections that it happens to", above=0, most=1)] = Share(1)
+    toxicity: Annotated[Share, about("share of the connections that it happens to", above=0, most=1)] = Share(1)
 
     @property
     def figures(self) -> Mapping[str, _Figure]:
@@ -138,21 +141,21 @@ class ToxicOptions(LinkChoice, frozen=True, kw_only=True):
         return Toxic(kind=_KINDS[self.kind][0], attributes=attributes, toxicity=float(self.toxicity))
 
     def _value(self, name: str, figure: _Figure) -> int:
-        """The figure in the server's unit."""
+        """Return the figure in the proxy's unit."""
         given = getattr(self, name)
         return figure.default if given is UNSET else int(given) // (figure.unit_ns or 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poisoned:
-    """What happens to the streams of each link; nothing is severed."""
+    """The toxic of each link; no link is severed."""
 
     toxics: Mapping[Link, Toxic]
 
 
 class ToxicFault(FaultKind):
     name = "toxic"
-    about = "byte streams delayed, throttled, sliced, closed, reset or swallowed by a proxy (--links toxiproxy)"
+    about = "a proxy delays, throttles, slices, closes, resets or swallows byte streams"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     options = ToxicOptions()
     for_all = ("toxic",)
@@ -195,7 +198,7 @@ class ToxicFault(FaultKind):
         await streams.apply(fault_id, toxics)
         held = await streams.read_back()
         absent = [
-            link for link, toxic in toxics.items() if not any(_same(toxic, found) for found in held.get(link, ()))
+            link for link, toxic in toxics.items() if not any(_same(toxic, present) for present in held.get(link, ()))
         ]
         if absent:
             return Proof(FaultOutcome.INDETERMINATE, f"the proxy does not hold the toxic on {_names(absent)}")
@@ -203,7 +206,7 @@ class ToxicFault(FaultKind):
         unfelt = [link for link, toxic in toxics.items() if not is_felt(toxic, before[link], after[link])]
         shown = unfelt[:_LINKS_SHOWN] or list(toxics)[:1]
         figures = "; ".join(f"{link}: {before[link]} before, {after[link]} with it" for link in shown)
-        what = _words(next(iter(toxics.values())))
+        what = _toxic_text(next(iter(toxics.values())))
         if unfelt:
             return Proof(FaultOutcome.INDETERMINATE, f"{what}: not felt on {_names(unfelt)}: {figures}")
         return Proof(FaultOutcome.INSTALLED, f"{what}: felt on {len(toxics)} of {len(toxics)} links, such as {figures}")
@@ -213,59 +216,65 @@ class ToxicFault(FaultKind):
         before = await streams.read_back()
         await streams.withdraw(fault_id)
         held = await streams.read_back()
-        # Another fault may hold a toxic of its own there: then one fewer is left, and the link need not be open.
+        # Another fault may have a toxic on the same link: then one fewer is left, and the link need not be open.
         kept = [link for link in toxics if len(held.get(link, ())) > max(len(before.get(link, ())) - 1, 0)]
         if kept:
             return Proof(FaultOutcome.INDETERMINATE, f"the proxy still holds the toxic on {_names(kept)}")
         freed = [link for link in toxics if not held.get(link) and link not in cluster.runtime.network.blocked]
-        found = await cluster.runtime.network.probe(freed, _PROBE_S)
-        shut = [link for link in freed if found[link] is not Reach.OPEN]
+        reaches = await cluster.runtime.network.probe(freed, _PROBE_S)
+        shut = [link for link in freed if reaches[link] is not Reach.OPEN]
         if shut:
             return Proof(FaultOutcome.INDETERMINATE, f"still shut after healing: {_names(shut)}")
         return Proof(FaultOutcome.HEALED, f"{len(freed)} of {len(toxics)} links free again")
 
 
 def is_felt(toxic: Toxic, before: Experience, after: Experience) -> bool:
-    """Whether what a connection experienced is what this toxic does, and not what it was like before."""
+    """Decide whether a connection shows what this toxic does, and did not show it before.
+
+    Args:
+        before, after: what a connection of our own over the same link experienced without and with the toxic.
+
+    Source: the kinds of toxics in Toxiproxy's README, section "Toxics".
+    """
     return _FELT[toxic.kind](toxic.attributes, before, after)
 
 
-def _late(asked: Mapping[str, int], before: Experience, after: Experience) -> bool:
-    """Each answer is late by latency +- jitter; with much jitter some are hardly late at all, so the latest counts."""
+def _late(attributes: Mapping[str, int], before: Experience, after: Experience) -> bool:
+    """Each answer is late by latency +- jitter. With much jitter some are hardly late, so the latest one counts."""
     latest, usual = max(after.round_trips_ms, default=0.0), before.round_trip_ms or 0.0
-    latency = asked["latency"]
-    return latest - usual >= max(latency - asked.get("jitter", 0), latency / 2) * _NEARLY
+    latency = attributes["latency"]
+    return latest - usual >= max(latency - attributes.get("jitter", 0), latency / 2) * _NEARLY
 
 
-def _slow(asked: Mapping[str, int], before: Experience, after: Experience) -> bool:
-    # So slow that the many bytes were never asked for: then all that came counts.
+def _slow(attributes: Mapping[str, int], before: Experience, after: Experience) -> bool:
+    # A connection may be so slow that it never came to the many bytes: then all received bytes count.
     rate = after.rate_kb_s or (after.byte_count / after.ended_ms if after.ended_ms else 0.0)
-    return 0.0 < rate <= asked["rate"] * 1.5 and rate < before.rate_kb_s
+    return 0.0 < rate <= attributes["rate"] * 1.5 and rate < before.rate_kb_s
 
 
-def _closes_late(asked: Mapping[str, int], before: Experience, after: Experience) -> bool:
-    return after.ending is Ending.COMPLETE and after.closing_ms >= max(asked["delay"] * _NEARLY, before.closing_ms)
+def _closes_late(attributes: Mapping[str, int], before: Experience, after: Experience) -> bool:
+    return after.ending is Ending.COMPLETE and after.closing_ms >= max(attributes["delay"] * _NEARLY, before.closing_ms)
 
 
-def _silent(asked: Mapping[str, int], before: Experience, after: Experience) -> bool:
-    if asked["timeout"] == 0:
+def _silent(attributes: Mapping[str, int], before: Experience, after: Experience) -> bool:
+    if attributes["timeout"] == 0:
         return after.byte_count == 0 and after.ending is Ending.SILENT
-    return _ended(asked, before, after)
+    return _ended(attributes, before, after)
 
 
-def _ended(asked: Mapping[str, int], before: Experience, after: Experience) -> bool:
-    # A published port's relay makes a plain end of a reset.
+def _ended(attributes: Mapping[str, int], before: Experience, after: Experience) -> bool:
+    # The relay of a published port turns a reset into a plain end.
     ends = (Ending.CLOSED, Ending.RESET)
-    return after.byte_count == 0 and after.ending in ends and after.ended_ms >= asked["timeout"] * _NEARLY
+    return after.byte_count == 0 and after.ending in ends and after.ended_ms >= attributes["timeout"] * _NEARLY
 
 
-def _sliced(asked: Mapping[str, int], before: Experience, after: Experience) -> bool:
-    # Without a pause between them the kernel puts slices together again, and then nothing is felt.
+def _sliced(attributes: Mapping[str, int], before: Experience, after: Experience) -> bool:
+    # Without a pause between them the kernel joins the slices again, and nothing shows.
     return after.pieces >= 2 * before.pieces
 
 
-def _cut_off(asked: Mapping[str, int], before: Experience, after: Experience) -> bool:
-    limit = asked["bytes"]
+def _cut_off(attributes: Mapping[str, int], before: Experience, after: Experience) -> bool:
+    limit = attributes["bytes"]
     return after.byte_count <= limit < before.byte_count and after.ending in (Ending.CLOSED, Ending.RESET)
 
 
@@ -283,7 +292,7 @@ _FELT: Final[Mapping[str, Callable[[Mapping[str, int], Experience, Experience], 
 async def _felt(
     streams: Streams, toxics: Mapping[Link, Toxic], before: Mapping[Link, Experience]
 ) -> dict[Link, Experience]:
-    """Measure every link until the toxic was felt on it or the tries are spent."""
+    """Measure every link until the toxic shows on it, or the attempts are used up."""
     after: dict[Link, Experience] = {}
     for tried in range(_TRIES):
         left = [
@@ -299,7 +308,7 @@ async def _felt(
 
 
 def _longest_s(toxics: Mapping[Link, Toxic]) -> float:
-    """How long the slowest toxic takes to show."""
+    """Return how long the slowest toxic takes to show."""
     return max(
         sum(toxic.attributes.get(name, 0) for name in ("latency", "jitter", "timeout")) / 1e3
         + (toxic.attributes["delay"] / 1e3 if toxic.kind == "slow_close" else 0.0)
@@ -315,7 +324,7 @@ def _refuse_figures(options: ToxicOptions) -> Refusal | None:
         given, unit = getattr(options, name), format_duration(figure.unit_ns)
         waited_ns += figure.default * figure.unit_ns if given is UNSET else given
         if given is not UNSET and given % figure.unit_ns:
-            return Refusal(f"{name}={given}: the proxy counts whole steps of {unit}", f"give a multiple of {unit}")
+            return Refusal(f"{name}={given}: the proxy counts in steps of {unit}", f"give a multiple of {unit}")
         if given is not UNSET and given < figure.least * figure.unit_ns:
             return Refusal(f"{name}={given} does nothing", f"give at least {unit}")
     if waited_ns > _LONGEST_NS:
@@ -331,14 +340,14 @@ def _streams(runtime: Runtime) -> Streams:
     return streams
 
 
-def _same(asked: Toxic, found: Toxic) -> bool:
-    """The server tells attributes that were not given, too."""
-    return (asked.kind, asked.toxicity) == (found.kind, found.toxicity) and all(
-        found.attributes.get(name) == value for name, value in asked.attributes.items()
+def _same(wanted: Toxic, present: Toxic) -> bool:
+    """Compare a toxic with what the proxy lists, which includes attributes that were not given."""
+    return (wanted.kind, wanted.toxicity) == (present.kind, present.toxicity) and all(
+        present.attributes.get(name) == value for name, value in wanted.attributes.items()
     )
 
 
-def _words(toxic: Toxic) -> str:
+def _toxic_text(toxic: Toxic) -> str:
     if toxic.attributes == {"timeout": 0} and toxic.kind == "timeout":
         return "black hole"
     figures = " ".join(f"{name}={value}" for name, value in toxic.attributes.items())

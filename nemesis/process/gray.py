@@ -1,8 +1,8 @@
 """Gray nodes: a server that is stopped and continued in turns, so that it is neither up nor down.
 
-It answers, late; it sends heartbeats, seldom. `share=` of each `period=` it is stopped, as a pause stops it. The proof
-is a measurement: the server's processes are looked at many times, at random moments, and must be found stopped in
-about that share of the looks. The share that was measured stands in the proof.
+It answers late and sends few heartbeats. For the share `share=` of each `period=` it is stopped, as a pause stops it.
+The proof is a measurement: the server's processes are looked at many times, at random moments, and must be stopped in
+about that share of the looks. The proof states the measured share.
 """
 
 import asyncio
@@ -21,20 +21,20 @@ from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Need
 from fencepost.nemesis.process.pause import prove_state
 
-_PERIODS_LOOKED: Final = 3
-_LOOKED_NS_MIN: Final = 1_000_000_000
-_LOOKED_NS_MAX: Final = 6_000_000_000
+_PERIODS_SAMPLED: Final = 3
+_SAMPLING_NS_MIN: Final = 1_000_000_000
+_SAMPLING_NS_MAX: Final = 6_000_000_000
 _LOOKS: Final = 60
-#: Moments for looks; more than looks, since those that a stall of the harness swept together are one moment.
+#: Moments to choose from; more than looks, since all moments within one stall of the harness count as one.
 _MOMENTS: Final = 90
 _LOOKS_MIN: Final = 30
-#: By how much the measured share may differ: looks are few, and a signal takes a moment to stop every thread.
+#: How much the measured share may differ: looks are few, and a signal takes a moment to stop every thread.
 _TOLERANCE: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pattern:
-    """How the server is stopped in turns: for this share of each period; `looks_seed` draws when it is looked at."""
+    """Which share of each period the server is stopped; `looks_seed` draws the moments of the looks."""
 
     share: float
     period_ns: int
@@ -42,18 +42,18 @@ class _Pattern:
 
 
 class GrayOptions(FaultOptions, frozen=True, kw_only=True):
-    share: Annotated[Share, about("part of the time for which the server is stopped", least=0.05, most=0.95)] = Share(
+    share: Annotated[Share, about("share of the time for which the server is stopped", least=0.05, most=0.95)] = Share(
         0.5
     )
-    # Shorter ones cannot be kept, longer ones not be proven.
+    # A shorter period cannot be kept up, a longer one cannot be proven.
     period: Annotated[
-        Duration, about("time from one stop to the next", least=seconds(0.01), most=_LOOKED_NS_MAX // 2)
+        Duration, about("time from one stop to the next", least=seconds(0.01), most=_SAMPLING_NS_MAX // 2)
     ] = seconds(0.2)
 
 
 class Gray(FaultKind):
     name = "gray"
-    about = "the server stopped and continued in turns: neither up nor down"
+    about = "the server is stopped and continued in turns: neither up nor down"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     options = GrayOptions(for_=seconds(6))
     holds = frozenset({"process"})
@@ -83,16 +83,16 @@ class Gray(FaultKind):
         if any(node.state is not NodeState.RUNNING for node in nodes):
             return Proof(FaultOutcome.INDETERMINATE, "a node was not running")
         cycles = self._cycles[fault_id] = [_Cycle(node, share, period_s) for node in nodes]
-        looked_s = min(max(_PERIODS_LOOKED * period_s, _LOOKED_NS_MIN / 1e9), _LOOKED_NS_MAX / 1e9)
-        found = await _looked(nodes, looked_s, random.Random(pattern.looks_seed))
+        sampling_s = min(max(_PERIODS_SAMPLED * period_s, _SAMPLING_NS_MIN / 1e9), _SAMPLING_NS_MAX / 1e9)
+        samples = await _sample(nodes, sampling_s, random.Random(pattern.looks_seed))
         failed = [cycle.failure for cycle in cycles if cycle.failure]
         if failed:
             return Proof(FaultOutcome.INDETERMINATE, failed[0])
-        words = ", ".join(f"{name} in {stopped} of {looks} looks" for name, (stopped, looks) in found.items())
-        seldom = any(looks < _LOOKS_MIN for _, looks in found.values())
-        off = seldom or any(abs(stopped / looks - share) > _TOLERANCE for stopped, looks in found.values())
-        said = f"found stopped: {words}, over {looked_s:g} s; {share:.0%} was asked for"
-        return Proof(FaultOutcome.INDETERMINATE if off else FaultOutcome.INSTALLED, said)
+        counts = ", ".join(f"{name} in {stopped} of {looks} looks" for name, (stopped, looks) in samples.items())
+        seldom = any(looks < _LOOKS_MIN for _, looks in samples.values())
+        off = seldom or any(abs(stopped / looks - share) > _TOLERANCE for stopped, looks in samples.values())
+        text = f"stopped: {counts}, over {sampling_s:g} s; planned was {share:.0%}"
+        return Proof(FaultOutcome.INDETERMINATE if off else FaultOutcome.INSTALLED, text)
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         cycles = self._cycles.pop(fault_id, [])
@@ -112,7 +112,7 @@ class Gray(FaultKind):
 
 
 class _Cycle:
-    """One node stopped and continued in turns; measures for how long it was stopped."""
+    """Stops and continues one node in turns, and measures for how long it was stopped."""
 
     def __init__(self, node: Node, share: float, period_s: float) -> None:
         self.node = node
@@ -126,7 +126,7 @@ class _Cycle:
 
     @property
     def stopped_share(self) -> float:
-        """Between a stop that took effect and the next continuing."""
+        """The share of the time between a stop that took effect and the next continue."""
         return self._stopped_s / max((self._ended_s or self._loop.time()) - self._began_s, 1e-9)
 
     async def end(self) -> None:
@@ -145,24 +145,27 @@ class _Cycle:
                 finally:
                     await self.node.resume()
                     self._stopped_s += self._loop.time() - since_s
-                # A cycle that came late is not made up for: the share stays what it is.
+                # A late cycle is not made up for, so that the share stays the same.
                 due_s = max(due_s + self._period_s, self._loop.time())
                 await asyncio.sleep(due_s - self._loop.time())
-            self.failure = f"{self.node.name} died meanwhile"
+            self.failure = f"{self.node.name} ended meanwhile"
         except Exception as error:
             self.failure = f"{self.node.name}: {type(error).__name__}: {error}"
 
 
-async def _looked(nodes: list[Node], looked_s: float, draw: random.Random) -> dict[str, tuple[int, int]]:
-    """How often each node was found stopped, of so many looks at random moments, for `looked_s` or half as long again.
+async def _sample(nodes: list[Node], sampling_s: float, draw: random.Random) -> dict[str, tuple[int, int]]:
+    """Look at the nodes at random moments during `sampling_s` seconds, or half as long again on a busy machine.
 
-    Moments that had passed by the last look are none of their own: all that a stall of ours swept together would see
-    one and the same state.
+    A moment that is already over when the last look ends is left out: all moments within one stall of the harness
+    would see the same state.
+
+    Returns:
+        By node: how many looks found it stopped, and the number of looks.
     """
     loop = asyncio.get_running_loop()
     began_s = looked_at_s = loop.time()
     stopped = dict.fromkeys((node.name for node in nodes), 0)
-    slot_s, looks = looked_s / _LOOKS, 0
+    slot_s, looks = sampling_s / _LOOKS, 0
     for moment in range(_MOMENTS):
         due_s = began_s + (moment + draw.random()) * slot_s
         if due_s < looked_at_s:

@@ -1,4 +1,4 @@
-"""Kills: SIGKILL to the server's process group, then a restart with the data kept.
+"""Kills: SIGKILL to the server's process group, then a restart with its data.
 
 A kill keeps the operating system's page cache, so it tests recovery and not durability under power loss.
 """
@@ -16,7 +16,7 @@ from fencepost.harness.runtime.node import NodeState
 
 class Kill(FaultKind):
     name = "kill"
-    about = "SIGKILL, then a restart with the data kept"
+    about = "the server is killed (SIGKILL), then restarted with its data"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     options = FaultOptions(for_=seconds(2))
     holds = frozenset({"process"})
@@ -34,8 +34,8 @@ class Kill(FaultKind):
         pids = [node.pid for node in nodes]
         for node in nodes:
             await node.kill()
-        found = {node.name: await node.evidence() for node in nodes}
-        left = [f"{name}: {seen.text}" for name, seen in found.items() if seen.state is not NodeState.DEAD]
+        evidence = {node.name: await node.evidence() for node in nodes}
+        left = [f"{name}: {seen.text}" for name, seen in evidence.items() if seen.state is not NodeState.DEAD]
         if left:
             return Proof(FaultOutcome.INDETERMINATE, f"not gone: {'; '.join(left)}")
         return Proof(FaultOutcome.INSTALLED, f"process {', '.join(str(pid) for pid in pids)} gone")

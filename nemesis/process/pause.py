@@ -1,7 +1,7 @@
-"""Pauses: every thread of a node's server is stopped (SIGSTOP, or a container's freezer), proven by looking at them.
+"""Pauses: every thread of a node's server is stopped (SIGSTOP, or a container's freezer). Each thread's state is proof.
 
-The default of seven seconds is longer than ZooKeeper's (syncLimit + 2) ticks at the lab's settings, so that a paused
-leader is surely superseded before it wakes.
+The default of seven seconds is longer than ZooKeeper's (syncLimit + 2) ticks at the lab's settings, so a paused leader
+is certainly superseded before it wakes.
 """
 
 import asyncio
@@ -18,26 +18,26 @@ from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Need
 
-#: Each thread stops, or goes on, when it next has its turn of the processor.
+#: Each thread stops, or goes on, when it next gets the processor.
 _PROOF_DEADLINE_S: Final = 5.0
-#: How long a frozen client is watched before it is believed.
+#: How long a frozen client must send nothing.
 _WATCHED_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Client:
-    """The client worker that is frozen, in place of servers."""
+    """The client worker that is frozen instead of servers."""
 
     worker: int
 
 
 class Pause(FaultKind):
     name = "pause"
-    about = "every thread of the server stopped, then resumed"
+    about = "every thread of the server is stopped, then resumed"
     targets: Mapping[str, str] = {
         **NODE_TARGETS,
         "all": "every node",
-        CLIENT_WORKER: "one client of the load, drawn from those with an operation under way: it sends nothing",
+        CLIENT_WORKER: "one client of the load, drawn from those with an operation under way, sends nothing",
     }
     options = FaultOptions(for_=seconds(7))
     holds = frozenset({"process"})
@@ -47,7 +47,7 @@ class Pause(FaultKind):
 
     def __init__(self) -> None:
         self._sent: dict[int, Mapping[int, int]] = {}
-        #: Of clients that sent all the same: that doubt stays, however often they are thawed.
+        #: Clients that sent something while frozen: that doubt stays, however often they are thawed.
         self._leaked: dict[int, Proof] = {}
 
     def effects(self, spec: FaultSpec) -> Effects:
@@ -89,8 +89,8 @@ class Pause(FaultKind):
             return Proof(FaultOutcome.INDETERMINATE, f"client {worker} still sent {sent} bytes")
         return Proof(
             FaultOutcome.INSTALLED,
-            f"client {worker} sent nothing for {_WATCHED_S * 1e3:.0f} ms on {len(before)} connections, as the kernel"
-            " counts",
+            f"client {worker} sent nothing for {_WATCHED_S * 1e3:.0f} ms on {len(before)} connections, by the kernel's"
+            " count",
         )
 
     async def _thaw(self, fault_id: int, worker: int, cluster: Cluster) -> Proof:
@@ -102,13 +102,11 @@ class Pause(FaultKind):
             return self._leaked.get(fault_id, Proof(FaultOutcome.HEALED, f"client {worker} runs"))
         sent = _sent_since(before, after)
         if sent:
-            said = f"client {worker} sent {sent} bytes while it was frozen"
-            self._leaked[fault_id] = Proof(FaultOutcome.INDETERMINATE, said)
+            text = f"client {worker} sent {sent} bytes while it was frozen"
+            self._leaked[fault_id] = Proof(FaultOutcome.INDETERMINATE, text)
             return self._leaked[fault_id]
-        return Proof(
-            FaultOutcome.HEALED,
-            f"client {worker} had sent nothing all the while on {len(before)} connections; {held} writes leave now",
-        )
+        counts = f"on {len(before)} connections; {held} writes are sent now"
+        return Proof(FaultOutcome.HEALED, f"client {worker} sent nothing while it was frozen, {counts}")
 
 
 def _choose_client(view: View, draw: random.Random) -> Resolved | Skip:
@@ -122,18 +120,22 @@ def _choose_client(view: View, draw: random.Random) -> Resolved | Skip:
 
 
 def _sent_since(before: Mapping[int, int], after: Mapping[int, int]) -> int:
-    """On the connections that there were then and still are, and on new ones."""
+    """Count the bytes sent since, on connections that still exist and on new ones."""
     return sum(sent - before.get(number, 0) for number, sent in after.items())
 
 
 async def prove_state(nodes: list[Node], wanted: NodeState, outcome: FaultOutcome) -> Proof:
-    """Wait until every node is seen in this state: a thread may still run for a moment after the signal."""
+    """Wait until every node is in this state; a thread may still run for a moment after the signal.
+
+    Returns:
+        `outcome` with what was seen of each node; INDETERMINATE when a node is not there within 5 s.
+    """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _PROOF_DEADLINE_S
     while True:
-        found = {node.name: await node.evidence() for node in nodes}
-        text = "; ".join(f"{name}: {seen.text}" for name, seen in found.items()) or "no node runs"
-        if all(seen.state is wanted for seen in found.values()):
+        evidence = {node.name: await node.evidence() for node in nodes}
+        text = "; ".join(f"{name}: {seen.text}" for name, seen in evidence.items()) or "no node runs"
+        if all(seen.state is wanted for seen in evidence.values()):
             return Proof(outcome, text)
         if loop.time() > deadline:
             return Proof(FaultOutcome.INDETERMINATE, text)

@@ -1,19 +1,19 @@
-"""Rolling restarts: nodes are ended in their own order and started again, one by one, as an operator would do it.
+"""Rolling restarts: nodes are ended and started again one by one, as an operator would do it.
 
-The next one has its turn only when the one before and all others serve, so at most one node is down at a time. With
-`to=VERSION` each starts again as that release: an upgrade, or a downgrade, under load. Its binaries are had before the
-cluster starts. Nodes stay what they became; with `back=yes` healing rolls them back one by one.
+A node is restarted only when all other nodes serve, so at most one node is down at a time. With `to=VERSION` each node
+starts again as that release: an upgrade, or a downgrade, under load. The binaries of that release are fetched or built
+before the cluster starts. Nodes keep the new release; with `back=yes` healing rolls them back one by one.
 
-Each restart is recorded as a part of this fault: its injection is proven by the process being gone, its healing by a
-new process that serves and says itself which release it is. Whom the time `for=` does not reach is left as it is, which
-is said. Healing leaves every node running.
+Each restart is recorded as a part of this fault. The injection is proven by the process being gone, the healing by a
+new process that serves and reports its release. When `for=` ends before the last restart, the remaining nodes are left
+as they are, and the proof says so. Healing leaves every node running.
 """
 
 import asyncio
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
@@ -27,12 +27,12 @@ from fencepost.harness.runtime.node import Node, NodeSpec, NodeState
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.reported_version import TellsVersion, ask_version
 
-#: After that a server that was asked to end is killed. Kafka's own patience with a controller is longer.
+#: A server that has not ended this long after SIGTERM is killed. Kafka itself waits longer for a controller.
 _STOP_S: Final = 15.0
-#: Until all other nodes serve, before the next one has its turn.
+#: Longest wait for all other nodes to serve, before the next restart.
 _OTHERS_S: Final = 10.0
 _ASK_S: Final = 2.0
-#: An order by leadership waits so long for a leader to be known.
+#: Longest wait for a known leader, where the order depends on it.
 _LEADER_S: Final = 2.0
 _LOOK_S: Final = 0.05
 _VOTERS: Final = "voters"
@@ -41,7 +41,7 @@ _OTHERS: Final = "others"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Turns:
-    """Whose turn it is when, and how each restart is done; `to` is the release that nodes become (None: their own)."""
+    """The order of the restarts, and how each is done. `to` is the new release; None: nodes keep theirs."""
 
     order: tuple[str, ...]
     order_by: str
@@ -52,10 +52,10 @@ class _Turns:
 
     @property
     def details(self) -> dict[str, str | int | bool]:
-        """As the history has them."""
-        found: dict[str, str | int | bool] = {"order": ",".join(self.order), "order_by": self.order_by}
-        found |= {"how": self.how, "pause_ms": self.pause_ns // 10**6}
-        return found if self.to is None else {**found, "to": self.to, "back": self.back}
+        """The order and manner, as the history records them."""
+        details: dict[str, str | int | bool] = {"order": ",".join(self.order), "order_by": self.order_by}
+        details |= {"how": self.how, "pause_ms": self.pause_ns // 10**6}
+        return details if self.to is None else {**details, "to": self.to, "back": self.back}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class _Release:
 
 @dataclass(slots=True)
 class _Roll:
-    """One roll: whose turn is still to come, what was done, and why it ended early."""
+    """One rolling restart: which nodes are done, and why it ended early."""
 
     fault_id: int
     cluster: Cluster
@@ -77,12 +77,12 @@ class _Roll:
     begun: "asyncio.Future[Proof]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     task: "asyncio.Task[None] | None" = None
     done: list[str] = field(default_factory=list)
-    #: What nodes ran before this roll made another release of them.
+    #: The release of each node before this fault changed it.
     before: dict[str, _Release] = field(default_factory=dict)
     failure: str | None = None
 
     async def run(self) -> None:
-        """Everybody's turn, until the time is over or one failed."""
+        """Restart every node in turn, until the time is over or one restart fails."""
         try:
             await self._take_turns(list(self.turns.order))
         except Exception as error:
@@ -104,7 +104,7 @@ class _Roll:
                 await _until(self.over.is_set, self.turns.pause_ns / 1e9)
 
     async def turn_back(self) -> None:
-        """Whoever was changed becomes again what it was, one by one, until one fails or the run is to end."""
+        """Return each changed node to its release, one by one, until one fails or the run is to end."""
         for name, was in list(self.before.items()):
             if not await self._turn(name, was, self.cluster.hurried):
                 break
@@ -113,7 +113,7 @@ class _Roll:
             self.failure = "; ".join(filter(None, [self.failure, f"not rolled back: {', '.join(self.before)}"]))
 
     def _becomes(self, name: str) -> _Release | None:
-        """The other release as this node's; None where it is to stay what it is. Raises Entangled."""
+        """Return how this node runs as the other release; None when it keeps its own. Raises Entangled."""
         if self.turns.to is None:
             return None
         now, other = self._runs(name), self.cluster.others[self.turns.to]
@@ -132,12 +132,12 @@ class _Roll:
         return next((name for name in left if (name == leader) is first), left[0])
 
     async def _turn(self, name: str, becomes: _Release | None, halted: Callable[[], bool]) -> bool:
-        """One node's restart, as a part of this fault; whether it went well. Nobody else is down meanwhile."""
+        """Restart one node as a part of this fault; return whether that went well. No other node is down meanwhile."""
         trouble = await self._others_down(name, halted)
         if halted():
             return False
         if trouble:
-            self.failure = f"{name} was left alone: {trouble}"
+            self.failure = f"{name} was not restarted: {trouble}"
             return False
         assert self.cluster.parts is not None
         restart = _Restart(self.cluster.runtime.nodes[name], self.cluster, self.turns.how, becomes)
@@ -159,7 +159,7 @@ class _Roll:
         return proof.outcome is FaultOutcome.INSTALLED
 
     async def _others_down(self, name: str, halted: Callable[[], bool]) -> str | None:
-        """Who else does not serve although there was time for it; None when all do."""
+        """Wait for all other nodes to serve; return which did not, None when all do."""
 
         def down() -> list[str]:
             unready = self.cluster.view().unready
@@ -167,35 +167,35 @@ class _Roll:
             return [n for n, node in nodes if n != name and (n in unready or node.state is not NodeState.RUNNING)]
 
         await _until(lambda: halted() or not down(), _OTHERS_S)
-        found = down()
-        return f"{', '.join(found)} did not serve" if found else None
+        names = down()
+        return f"{', '.join(names)} did not serve" if names else None
 
     def _tell(self, proof: Proof) -> None:
         if not self.begun.done():
             self.begun.set_result(proof)
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """ "2 of 3 nodes restarted (n2, n1), then its time was over; now n2 3.5.1, n1 3.5.1, n3 3.4.23"."""
-        said = f"{len(self.done)} of {len(self.turns.order)} nodes restarted"
+        text = f"{len(self.done)} of {len(self.turns.order)} nodes restarted"
         if self.done:
-            said += f" ({', '.join(self.done)})"
+            text += f" ({', '.join(self.done)})"
         if len(self.done) < len(self.turns.order) and self.failure is None:
-            said += ", then its time was over"
-        parts = [said, *([self.failure] if self.failure else [])]
+            text += ", then its time was over"
+        parts = [text, *([self.failure] if self.failure else [])]
         if self.turns.to is not None:
             parts.append("now " + ", ".join(f"{n} {self.cluster.artifacts_of(n).version}" for n in self.turns.order))
         return "; ".join(parts)
 
 
 class _Restart:
-    """The end of one server and the beginning of the next one on its node, each with its proof."""
+    """The end of one server and the start of the next one on its node, each with its proof."""
 
     def __init__(self, node: Node, cluster: Cluster, how: str, becomes: _Release | None) -> None:
         self._node, self._cluster, self._how, self._becomes = node, cluster, how, becomes
         self._pid, self._incarnation = node.pid, node.incarnation
         was = cluster.artifacts_of(node.name).version
-        #: What is recorded; what the server says of itself is added once it did.
+        #: What is recorded. The release that the server reports is added later.
         self.details: dict[str, str | int | float | bool] = {"how": how, "from_version": was}
         if becomes is not None:
             self.details["to_version"] = becomes.artifacts.version
@@ -217,7 +217,7 @@ class _Restart:
         return Proof(FaultOutcome.INSTALLED, f"{process} gone, {how} after {loop.time() - began_s:.1f} s")
 
     async def begin(self) -> Proof:
-        """Start it, as what it is to become, and wait until it serves and says what it is."""
+        """Start the node, as its new release if there is one, and wait until it serves and reports its release."""
         node, cluster = self._node, self._cluster
         if node.state is not NodeState.DEAD and node.incarnation == self._incarnation:
             return Proof(FaultOutcome.INDETERMINATE, f"not restarted: its process is still there, {node.state}")
@@ -225,7 +225,7 @@ class _Restart:
             node.respec(self._becomes.spec)
             cluster.runs[node.name] = self._becomes.artifacts
         log_from = node.log.stat().st_size if node.log.is_file() else 0
-        # Somebody else's healing may have started it meanwhile.
+        # The healing of another fault may have started it meanwhile.
         if node.state in (NodeState.DEAD, NodeState.NEW):
             await node.start()
         started = "restarted" if node.pid is None else f"restarted as process {node.pid}"
@@ -239,7 +239,9 @@ class _Restart:
             if node.state is NodeState.DEAD:
                 return Proof(FaultOutcome.INDETERMINATE, f"{started}, and ended: {_last_line(node)}")
             if cluster.hurried():
-                return Proof(FaultOutcome.HEALED, f"{started}; not waited for until it serves, the run being ended")
+                return Proof(
+                    FaultOutcome.HEALED, f"{started}; not waited for until it serves, since the run is being ended"
+                )
             if loop.time() - began_s > node.spec.ready_timeout_s:
                 late = f"{started}, but does not serve after {node.spec.ready_timeout_s:g} s"
                 return Proof(FaultOutcome.INDETERMINATE, late)
@@ -249,34 +251,40 @@ class _Restart:
             return Proof(FaultOutcome.HEALED, serves)
         return await self._says(serves, cluster.system, log_from)
 
-    async def _says(self, serves: str, system: TellsVersion, log_from: int) -> Proof:
-        """Which release it says that it is, against the one that it was started as."""
+    async def _says(self, serves: str, system: TellsVersion[Any], log_from: int) -> Proof:
+        """Compare the release that the server reports with the one that it was started as."""
         node, cluster = self._node, self._cluster
         wanted = system.version_of(node, cluster.artifacts_of(node.name))
-        said, why = await ask_version(system, node, log_from=log_from, hurried=cluster.hurried)
-        if said is not None:
-            self.details["says_version"] = said
-        if said == wanted:
-            return Proof(FaultOutcome.HEALED, f"{serves}, says that it is {said}")
-        # A person's own build may say what it likes; only of a change of release it is the proof.
+        version, why = await ask_version(system, node, log_from=log_from, hurried=cluster.hurried)
+        if version is not None:
+            self.details["says_version"] = version
+        if version == wanted:
+            return Proof(FaultOutcome.HEALED, f"{serves}, says that it is {version}")
+        # A person's own build may report anything; it is part of the proof only when the release was changed.
         outcome = FaultOutcome.INDETERMINATE if node.name in cluster.runs else FaultOutcome.HEALED
-        doubt = f"does not say which release it is ({why})" if said is None else f"says that it is {said}, not {wanted}"
+        doubt = (
+            f"does not say which release it is ({why})"
+            if version is None
+            else f"says that it is {version}, not {wanted}"
+        )
         return Proof(outcome, f"{serves}, {doubt}")
 
 
 class RollingOptions(FaultOptions, frozen=True, kw_only=True):
-    to: Annotated[str | None, about("release or path that each node starts again as, as --version takes it")] = None
-    order: Annotated[Literal["drawn", "leader-last", "leader-first", "as-named"], about("whose turn comes when")] = (
-        "drawn"
-    )
-    how: Annotated[Literal["stop", "kill"], about("how a server is ended")] = "stop"
-    pause: Annotated[Duration, about("time from a node that serves again to the next one's turn")] = seconds(1)
-    back: Annotated[bool, about("whether healing rolls nodes back to what they were")] = False
+    to: Annotated[
+        str | None, about("release, or path of a binary, that nodes are restarted as: a value of --version")
+    ] = None
+    order: Annotated[
+        Literal["drawn", "leader-last", "leader-first", "as-named"], about("order in which the nodes are restarted")
+    ] = "drawn"
+    how: Annotated[Literal["stop", "kill"], about("how a server is ended: stop sends SIGTERM, kill SIGKILL")] = "stop"
+    pause: Annotated[Duration, about("time from a node that serves again to the next restart")] = seconds(1)
+    back: Annotated[bool, about("whether healing returns the nodes to their first release")] = False
 
 
 class Rolling(FaultKind):
     name = "rolling"
-    about = "nodes restarted one by one, each once all others serve; with to= into another release"
+    about = "nodes are restarted one by one, each once the others serve; to= changes the release"
     targets: Mapping[str, str] = {
         "all": "every node, one after the other",
         _VOTERS: "every node that votes",
@@ -286,9 +294,9 @@ class Rolling(FaultKind):
     default_target = "all"
     options = RollingOptions(for_=seconds(20))
     holds = frozenset({"process"})
-    #: In a mixture nothing is built or fetched for it.
+    #: In the mixture `all` there is no to=, so nothing has to be built or fetched.
     for_all = ("rolling:all:for=12s",)
-    #: A node's end, start and readiness, and in a roll back those of all of them. Each wait has a shorter one.
+    #: Covers the end, start and readiness of a node; rolling back, those of all nodes. Each wait has a shorter limit.
     act_deadline_s = 400.0
 
     def __init__(self) -> None:
@@ -299,12 +307,12 @@ class Rolling(FaultKind):
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         if spec.target == _OTHERS and all(member.votes for member in placement.cluster):
-            return Refusal("here every node votes", "leave the target out")
+            return Refusal("every node of this cluster votes", "leave the target out")
         options = spec.own(RollingOptions)
         if not options.to:
-            return Refusal("back=yes goes back from to=VERSION", "give to= as well") if options.back else None
+            return Refusal("back=yes needs to=VERSION", "give to= as well") if options.back else None
         if placement.image:
-            return Refusal("another release needs images of ours, one for each", "leave --image out, or to=")
+            return Refusal("to= needs one of our images for each release", "leave out --image, or to=")
         return None
 
     def release_changes(self, spec: FaultSpec) -> tuple[ReleaseChange, ...]:
@@ -342,35 +350,35 @@ class Rolling(FaultKind):
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         roll = self._rolls.get(fault_id)
         if roll is None:
-            return await _all_run(resolved.nodes, cluster, "never begun, or healed before")
+            return await _all_run(resolved.nodes, cluster, "it never began, or was healed before")
         roll.over.set()
         if roll.task is not None:
-            # It ends by itself once the turn that is under way is over, all of whose waits have ends.
+            # It ends by itself when the restart under way is over; each of its waits has a time limit.
             await asyncio.shield(roll.task)
         if resolved.own(_Turns).back:
             await roll.turn_back()
-        proof = await _all_run(resolved.nodes, cluster, roll.words)
+        proof = await _all_run(resolved.nodes, cluster, roll.summary)
         if proof.outcome is FaultOutcome.HEALED:
             del self._rolls[fault_id]
         return proof
 
 
-async def _all_run(names: tuple[str, ...], cluster: Cluster, said: str) -> Proof:
-    """Start whoever is down; proven by a look at every process."""
+async def _all_run(names: tuple[str, ...], cluster: Cluster, text: str) -> Proof:
+    """Start the nodes that are down; prove by a look at every process that all run."""
     nodes = [cluster.runtime.nodes[name] for name in names]
     for node in nodes:
         if node.state in (NodeState.DEAD, NodeState.NEW):
             await node.start()
-            said += f"; {node.name} was down and was started"
+            text += f"; {node.name} was down and was started"
     seen = {node.name: await node.evidence() for node in nodes}
-    down = [f"{name}: {found.text}" for name, found in seen.items() if found.state is not NodeState.RUNNING]
+    down = [f"{name}: {evidence.text}" for name, evidence in seen.items() if evidence.state is not NodeState.RUNNING]
     if down:
-        return Proof(FaultOutcome.INDETERMINATE, f"{said}; not running: {', '.join(down)}")
-    return Proof(FaultOutcome.HEALED, f"{said}; all run")
+        return Proof(FaultOutcome.INDETERMINATE, f"{text}; not running: {', '.join(down)}")
+    return Proof(FaultOutcome.HEALED, f"{text}; all run")
 
 
 async def _is_ready(node: Node, cluster: Cluster) -> bool:
-    """One short attempt; one that throws is a no."""
+    """Ask once, briefly, whether the node is ready; an exception means no."""
     try:
         async with asyncio.timeout(_ASK_S):
             return await cluster.system.ready(node)
@@ -379,7 +387,7 @@ async def _is_ready(node: Node, cluster: Cluster) -> bool:
 
 
 async def _until(condition: Callable[[], bool], deadline_s: float) -> None:
-    """Look until it holds, or the time is over."""
+    """Wait until the condition holds or the time is over."""
     loop = asyncio.get_running_loop()
     end_s = loop.time() + deadline_s
     while not condition() and loop.time() < end_s:

@@ -54,7 +54,7 @@ class Passing:
 
 
 def _ask_a_tool(folder: Path) -> None:
-    tool.wait_for_end(["sleep", "600"], timeout_s=0.05)
+    tool.wait_for_end(tool.Command(argv=["sleep", "600"], timeout_s=0.05))
 
 
 def _train(folder: Path) -> None:

@@ -1,4 +1,6 @@
-"""`make failover`: the whole curve, its table and picture put into docs/. About twenty minutes, on an idle machine.
+"""`make failover`: measure the whole curve and put its table and picture into docs/reference/.
+
+About twenty minutes, on an idle machine.
 
 `python -m tests.campaigns.failover_curve FOLDER` puts there what a `fencepost failover` has measured before.
 """

@@ -348,7 +348,7 @@ def test_a_cluster_that_does_not_stay_as_it_settled_is_settled_again(monkeypatch
     cluster = Settling(None, "n1", "n2")
     ended, probe = run_virtual(connected(cast(Any, cluster), "probe"))
     assert (ended, cast(Any, probe).controllers, cluster.settled) == ("n2", {"n1", "n3"}, 2)
-    with pytest.raises(HarnessError, match="no one active controller"):
+    with pytest.raises(HarnessError, match="no single active controller"):
         run_virtual(connected(cast(Any, Settling(None, None, None)), "probe"))
 
 

@@ -207,3 +207,10 @@ class Tale:
     def sample(self, at_ms: float, *, lag_ms: float = 1, cpu_stall_ms: float | None = None) -> None:
         stall = None if cpu_stall_ms is None else ns(cpu_stall_ms)
         self.tell(SampleEvent, at_ms, loop_lag_ns_max=ns(lag_ms), cpu_stall_ns=stall)
+
+
+def assert_each_had_a_chance(verdict: Verdict) -> None:
+    """Whatever anomaly was found, its rule had counted something that could show it."""
+    chances = {rule.name: rule.chances for rule in verdict.rules}
+    for anomaly in verdict.anomalies:
+        assert chances[anomaly] > 0, (anomaly, chances, verdict.witnesses[:1])

@@ -12,6 +12,7 @@ from fencepost.checkers.transactions.history import check_lists, check_registers
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import Event, History, OpEvent, Outcome
 from fencepost.harness.verdict import Facts, Thresholds, Verdict
+from fencepost.harness.verdict.reading import plain_verdict
 from tests.checkers.transactions.test_transaction_history import told
 from tests.histories.language import cases, parse
 
@@ -26,8 +27,8 @@ FACTS = Facts(
 
 def kept(verdict: Verdict) -> dict[str, Any]:
     """The verdict as it comes back from a file."""
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(verdict))
-    return found
+    document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(plain_verdict(verdict)))
+    return document
 
 
 def judged(history: History) -> dict[str, Any]:

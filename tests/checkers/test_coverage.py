@@ -70,7 +70,7 @@ def test_enough_of_everything() -> None:
 )
 def test_ok_operations_of_the_main_phase(reads: int, writes: int, missing: int) -> None:
     verdict = judged(tale_of(reads=reads, writes=writes), nemesis=("none",))
-    assert len(verdict.figures["missing"]) == missing
+    assert len(verdict.figures.plain()["missing"]) == missing
     assert verdict.validity is (Validity.UNKNOWN if missing else Validity.VALID)
 
 
@@ -88,7 +88,7 @@ def test_only_ok_counts() -> None:
     tale = tale_of(reads=60, writes=40)
     for i in range(50):
         tale.op("cas", "a", [1, 2], at=(3000 + i, 3001 + i), type=Outcome.FAIL)
-    assert judged(tale).figures["missing"] == ["0 ok operations 'cas' in the main phase, 10 are needed"]
+    assert judged(tale).figures.plain()["missing"] == ["0 ok operations 'cas' in the main phase, 10 are needed"]
 
 
 @pytest.mark.parametrize("outcome", [None, FaultOutcome.SKIPPED, FaultOutcome.INDETERMINATE])
@@ -99,7 +99,9 @@ def test_a_fault_must_have_taken_hold(outcome: FaultOutcome | None) -> None:
 
 
 def test_every_kind_of_fault_must_have_taken_hold() -> None:
-    assert judged(tale_of(), nemesis=("pause:leader", "kill")).figures["missing"] == ["no fault 'kill' took hold"]
+    assert judged(tale_of(), nemesis=("pause:leader", "kill")).figures.plain()["missing"] == [
+        "no fault 'kill' took hold"
+    ]
 
 
 @pytest.mark.parametrize(("least", "validity"), [(1, Validity.VALID), (2, Validity.UNKNOWN)])

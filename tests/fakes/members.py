@@ -29,7 +29,7 @@ class FakeMembers:
 
     runtime: FakeRuntime
     votes_last: bool = False
-    told_by_leader: bool = False
+    only_leader_answers: bool = False
     ends_removed: bool = False
     leader: str = "n1"
     answers: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class FakeMembers:
         await asyncio.sleep(0)
         if at in self.mute:
             raise Indefinite("timeout", "no answer")
-        if self.told_by_leader and at != self.leader:
+        if self.only_leader_answers and at != self.leader:
             raise Definite("not-leader")
         return self.first if at in self.lagging else dict(self.current)
 

@@ -19,11 +19,11 @@ TABLE: Final = "harness/history/effects.py"
 #: What else these words name: an anomaly of stores, and the key of a Kafka record's partition in a witness.
 OTHER_MEANINGS: Final = {
     "checkers/log/kafka_history.py": "lost-write",
-    "checkers/log/zombie_brokers.py": "partition",
     "checkers/metadata/zombie_controllers.py": "partition",
     "checkers/storage/kv/chain.py": "lost-write",
     "checkers/storage/kv/order.py": "lost-write",
     "checkers/storage/kv/refutation.py": "lost-write",
+    "checkers/storage/kv/rules.py": "lost-write",
     "checkers/storage/kv/versions.py": "lost-write",
     "checkers/storage/register_anomalies.py": "lost-write",
     "checkers/storage/registers.py": "lost-write",

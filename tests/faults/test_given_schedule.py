@@ -64,8 +64,8 @@ def test_a_plan_takes_its_faults_from_the_file_and_says_which_they_are(tmp_path:
     checked = check_plan(plan_with(path))
     assert checked.plan.nemesis == "kill:one:for=1s+pause:leader"
     assert check_plan(checked.plan).plan == checked.plan, "what a run's folder holds can be run again"
-    prospect = look_ahead(checked)
-    assert [(e.spec.text, e.inject_ns, e.duration_ns, e.draw_seed) for e in prospect.entries] == [
+    forecast = look_ahead(checked)
+    assert [(e.spec.text, e.inject_ns, e.duration_ns, e.draw_seed) for e in forecast.entries] == [
         ("kill:one:for=1s", round(2.5 * S), S, 7),
         ("kill:one:for=1s", 5 * S, S, 7),
         ("pause:leader", 3 * S, S, 7),  # a trigger is waited for again, from the nominal time on
@@ -80,7 +80,7 @@ def test_a_plan_file_names_its_schedule_relative_to_itself(tmp_path: Path) -> No
     assert read_plan(folder / "plan.toml", seed=0).schedule == str(path)
 
 
-@pytest.mark.parametrize("text", ["", "garbled", "\n\n", json.dumps({**row("kill:one"), "action": "heal"}) + "\n"])
+@pytest.mark.parametrize("text", ["", "\x00\x01", "\n\n", json.dumps({**row("kill:one"), "action": "heal"}) + "\n"])
 def test_a_schedule_without_a_fault_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "some.jsonl"
     path.write_text(text)

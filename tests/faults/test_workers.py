@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.conductor import Conductor
-from fencepost.harness.faults.forecast import Prospect, Surroundings, look_ahead
+from fencepost.harness.faults.forecast import Forecast, Surroundings, look_ahead
 from fencepost.harness.faults.kind import FaultKind, Resolved, View
 from fencepost.harness.faults.nemesis_text import nemesis_words, parse_faults, parse_nemesis
 from fencepost.harness.faults.quorum import Quorum
@@ -83,15 +83,15 @@ def test_a_plus_joins_workers_and_a_comma_faults_that_take_turns() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("kill:one:when=noon+1s", "nothing to wait for"),
+        ("kill:one:when=noon+1s", "there is no event 'noon'"),
         ("kill:one:when=leader+3", "is not a duration"),
-        ("kill:one:within=5s", "within= belongs to when="),
+        ("kill:one:within=5s", "within= needs when="),
         ("kill:one:when=leader:otherwise=perhaps", "is not a choice"),
         ("kill+flood", "unknown fault 'flood'"),
         ("gray:one:share=2", "2 is too large give at least 5%, at most 95%"),
         ("gray:one:period=1ms", "1ms is too small give at least 10ms, at most 3s"),
         ("flapping:leader:period=10ms", "10ms is too small give at least 600ms"),
-        ("churn:n1", "whoever leads"),
+        ("churn:n1", "whichever node leads"),
     ],
 )
 def test_what_makes_no_sense_is_refused(text: str, said: str) -> None:
@@ -186,7 +186,7 @@ def test_what_would_break_the_quorum_is_skipped_where_it_is_to_be_kept(monkeypat
     assert [e.outcome for e in free.ends(FaultAction.INJECT)] == [FaultOutcome.INSTALLED] * 2
 
 
-def _ahead(text: str, *, nodes: int = 3, seconds: int = 60, seed: int = 1) -> Prospect:
+def _ahead(text: str, *, nodes: int = 3, seconds: int = 60, seed: int = 1) -> Forecast:
     around = Surroundings(
         placement=Placement(nodes=nodes),
         members=members_alike(nodes),
@@ -228,7 +228,7 @@ def test_what_a_schedule_can_do_to_the_quorum_is_known_before_the_run(text: str,
 
 def test_the_mixture_meets_most_kinds_in_two_minutes_and_names_what_is_left_out() -> None:
     found = _ahead("all", seconds=120)
-    left_out = dict(found.asked.left_out)
+    left_out = dict(found.request.left_out)
     assert "proxy" in left_out["toxic"]
     assert "needs at least 5 nodes" in left_out["partition:ring"]
     assert set(found.kinds) | {fault.partition(":")[0] for fault in left_out} == set(FAULTS)
@@ -349,7 +349,7 @@ def test_a_flapping_link_that_leaks_is_not_called_installed() -> None:
 
 
 def test_a_gray_node_is_stopped_for_the_share_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.nemesis.process.gray._LOOKED_NS_MIN", 200 * MS)
+    monkeypatch.setattr("fencepost.nemesis.process.gray._SAMPLING_NS_MIN", 200 * MS)
     run = Run()
     run_virtual(_for_a_while(run, [entry("gray:n1:share=0.5:period=40ms", 0, 50)]))
     (proof,) = run.ends(FaultAction.INJECT)
@@ -363,7 +363,7 @@ def test_looks_that_a_stall_of_the_harness_swept_together_are_none(
     at_s: float, stalled_s: float, proven: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of them would see one state: half of the looks of 200 ms, of a node that is stopped half of the time."""
-    monkeypatch.setattr("fencepost.nemesis.process.gray._LOOKED_NS_MIN", 200 * MS)
+    monkeypatch.setattr("fencepost.nemesis.process.gray._SAMPLING_NS_MIN", 200 * MS)
     run = Run()
 
     async def scenario() -> None:
@@ -377,7 +377,7 @@ def test_looks_that_a_stall_of_the_harness_swept_together_are_none(
 
 
 def test_a_gray_node_that_never_stops_is_not_called_gray(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.nemesis.process.gray._LOOKED_NS_MIN", 100 * MS)
+    monkeypatch.setattr("fencepost.nemesis.process.gray._SAMPLING_NS_MIN", 100 * MS)
     run = Run()
     run.runtime.nodes["n1"].unstoppable = True
     run_virtual(_for_a_while(run, [entry("gray:n1:period=20ms", 0, 10)]))
@@ -483,8 +483,8 @@ def test_after_any_schedule_and_however_it_ends_the_cluster_is_as_before(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fencepost.harness.faults.conductor.HELD_WAIT_S", 0.03)
-        patch.setattr("fencepost.nemesis.process.gray._LOOKED_NS_MIN", 20 * MS)
-        patch.setattr("fencepost.nemesis.process.gray._PERIODS_LOOKED", 0)
+        patch.setattr("fencepost.nemesis.process.gray._SAMPLING_NS_MIN", 20 * MS)
+        patch.setattr("fencepost.nemesis.process.gray._PERIODS_SAMPLED", 0)
         run = Run(keep_quorum=keep_quorum)
         held: dict[tuple[str, str], int] = {}
         _watch(run, held)
@@ -596,4 +596,4 @@ def test_what_takes_too_long_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(type(run.conductor._faults["kill"]), "inject", never)
     run_virtual(_for_a_while(run, [entry("kill:n1")]))
-    assert run.ends(FaultAction.INJECT)[0].proof == "not done within 0.02 s"
+    assert run.ends(FaultAction.INJECT)[0].proof == "not finished within 0.02 s"

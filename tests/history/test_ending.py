@@ -244,6 +244,6 @@ def test_a_violation_stays_one_and_the_headline_says_both() -> None:
     cut = judged(noted(tale(), STOPPED_EARLY, 30_000), broken)
     assert cut.validity is Validity.INVALID
     assert cut.headline == (
-        "linearizable (promised) is broken: 1 x stale-read; "
+        "linearizable (promised) is violated: 1 stale read; "
         "the run was cut short after 30.0 s of the planned 30 s of its main phase: why"
     )

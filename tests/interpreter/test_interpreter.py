@@ -239,7 +239,7 @@ def test_a_client_that_ignores_cancellation_is_left_behind() -> None:
     assert (first.ended_ns or 0) - first.invoked_ns == pytest.approx((1.0 + GRACE_S) * 1e9, rel=0.01)
     (note,) = [event for event in bench.history.events if isinstance(event, NoteEvent)]
     assert note.topic == CLIENT_DEFECT
-    assert note.text == "the client of process 0 on n1 went on after it was cancelled; its worker was replaced"
+    assert note.text == "the client of process 0 on n1 ignored its cancellation; its worker was replaced"
 
 
 def test_a_client_that_answers_after_cancellation_comes_too_late() -> None:

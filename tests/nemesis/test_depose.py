@@ -133,7 +133,7 @@ def test_only_kafka_on_zookeeper_has_such_a_controller() -> None:
     (spec,) = parse_faults("depose", FAULTS, placement("kafka-zk"))
     assert spec.text == "depose:controller"
     for system in ("kraft", "zookeeper", "etcd"):
-        with pytest.raises(UsageError, match="nobody can take the role of the controller of"):
+        with pytest.raises(UsageError, match="nobody can take the role from the controller of"):
             parse_faults("depose", FAULTS, placement(system))
     assert Depose.for_all == ()
 

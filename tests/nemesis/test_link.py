@@ -289,8 +289,8 @@ def test_a_busy_moment_is_measured_again(is_in_force: bool) -> None:
     ("shapes", "installed", "healed", "said"),
     [
         (FakeShapes({}), "indeterminate", "healed", "not felt on n1>n2, n1>n3, n2>n1, n3>n1"),
-        (FakeShapes(SLOW, stuck=["n1>n2"]), "installed", "indeterminate", "still hands over n1>n2"),
-        (FakeShapes(SLOW | {"arrived": 99}, lasting=True), "installed", "indeterminate", "not as before after healing"),
+        (FakeShapes(SLOW, stuck=["n1>n2"]), "installed", "indeterminate", "still hands over the packets of n1>n2"),
+        (FakeShapes(SLOW | {"arrived": 99}, lasting=True), "installed", "indeterminate", "not healed: "),
     ],
 )
 def test_planted_defects_are_indeterminate(shapes: FakeShapes, installed: str, healed: str, said: str) -> None:

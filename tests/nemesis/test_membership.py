@@ -89,8 +89,7 @@ def test_a_member_is_removed_ended_wiped_and_comes_back_as_a_new_one() -> None:
         injected = await scene.inject()
         assert injected.outcome is FaultOutcome.INSTALLED
         assert re.sub(r"\d+ ms", "T", injected.text) == (
-            "n3 (n3-0) was to be removed: n1 did it in T; n1, n2 list n1, n2; its server was killed; "
-            "its data were wiped"
+            "n3 (n3-0) is to be removed: n1 did it in T; n1, n2 list n1, n2; its server was killed; its data was wiped"
         )
         assert scene.node.actions == ["kill", "wipe"]
         assert scene.node.spec.argv == ("join", "n1", "n2", "life 1")
@@ -109,7 +108,7 @@ def test_a_member_is_removed_ended_wiped_and_comes_back_as_a_new_one() -> None:
 
 def test_a_server_that_votes_last_is_started_before_its_vote_is_asked_for() -> None:
     async def scenario() -> None:
-        scene = Scene(votes_last=True, told_by_leader=True)
+        scene = Scene(votes_last=True, only_leader_answers=True)
         assert (await scene.inject()).outcome is FaultOutcome.INSTALLED
         assert (await scene.heal()).outcome is FaultOutcome.HEALED
         assert scene.node.spec.argv == ("join", "n1", "n2", "life 1")
@@ -159,7 +158,7 @@ def test_whoever_leads_is_asked_unless_it_is_the_member_itself() -> None:
 
 def test_the_leader_is_asked_to_remove_itself_where_nobody_else_takes_that() -> None:
     async def scenario() -> None:
-        scene = Scene(votes_last=True, told_by_leader=True)
+        scene = Scene(votes_last=True, only_leader_answers=True)
         scene.leader = scene.members.leader = "n3"
         running = asyncio.create_task(scene.inject())
         while "n3" in scene.members.current:
@@ -176,7 +175,7 @@ def test_the_leader_is_asked_to_remove_itself_where_nobody_else_takes_that() -> 
 
 def test_a_member_that_leads_after_its_return_tells_of_itself() -> None:
     async def scenario() -> None:
-        scene = Scene(votes_last=True, told_by_leader=True)
+        scene = Scene(votes_last=True, only_leader_answers=True)
         await scene.inject()
         scene.members.current["n3"] = "n3-5"
         await scene.node.start()
@@ -223,7 +222,7 @@ def test_a_member_that_may_still_be_one_keeps_its_server_and_its_data(impatient:
         impatient(False)
         healed = await scene.heal()
         assert healed.outcome is FaultOutcome.HEALED
-        assert "n3 (n3-0) is the member that it was" in healed.text
+        assert "n3 (n3-0) is still the same member" in healed.text
         assert scene.node.actions == []
 
     play(scenario)
@@ -234,11 +233,11 @@ def test_a_request_in_doubt_is_decided_by_the_lists() -> None:
         done = Scene(answers=["in doubt"], doubts_are_done=True)
         injected = await done.inject()
         assert injected.outcome is FaultOutcome.INSTALLED
-        assert "n1 left it in doubt (timeout: no answer); n1, n2 list n1, n2" in injected.text
+        assert "n1 did not say whether it did it (timeout: no answer); n1, n2 list n1, n2" in injected.text
         lost = Scene(answers=["in doubt"])
         injected = await lost.inject()
         assert injected.outcome is FaultOutcome.INSTALLED
-        assert "n1 left it in doubt (timeout: no answer), n2 did it" in injected.text
+        assert "n1 did not say whether it did it (timeout: no answer), n2 did it" in injected.text
 
     play(scenario)
 
@@ -277,13 +276,13 @@ def test_too_few_that_tell_forbid_the_proof_and_are_named(impatient: Callable[[b
         scene = Scene(mute={"n2"})
         injected = await scene.inject()
         assert injected.outcome is FaultOutcome.INDETERMINATE
-        assert "n2 tells nothing (timeout: no answer)" in injected.text
+        assert "n2 gave no list (timeout: no answer)" in injected.text
         impatient(False)
         # Of five, three others are a majority of those that stay.
         wide = Scene(count=5, mute={"n2"})
         injected = await wide.inject()
         assert injected.outcome is FaultOutcome.INSTALLED
-        assert "n2 tells nothing" in injected.text
+        assert "n2 gave no list" in injected.text
 
     play(scenario)
 
@@ -295,7 +294,7 @@ def test_a_node_that_nobody_lists_is_left_alone() -> None:
         injected = await scene.inject()
         assert injected.outcome is FaultOutcome.INDETERMINATE
         assert "nothing was done: nobody lists n3" in injected.text
-        assert (await scene.heal()).text == "nothing had been done"
+        assert (await scene.heal()).text == "nothing was done"
 
     play(scenario)
 
@@ -319,7 +318,7 @@ def test_a_system_with_fixed_members_is_not_asked() -> None:
         scene = Scene()
         fixed = cluster_of(scene.runtime, system="kafka-zk")
         injected = await scene.fault.inject(1, HELD, fixed)
-        assert injected == Proof(FaultOutcome.INDETERMINATE, "kafka-zk has a fixed set of members")
+        assert injected == Proof(FaultOutcome.INDETERMINATE, "the members of kafka-zk cannot be changed")
         assert (await scene.fault.heal(1, HELD, fixed)).outcome is FaultOutcome.HEALED
 
     play(scenario)
@@ -366,7 +365,7 @@ def test_a_run_that_is_ended_by_hand_does_not_wait() -> None:
 @pytest.mark.parametrize(
     ("mute", "lagging", "why"),
     [
-        ({"n3"}, set(), "n3 tells nothing (timeout: no answer)"),
+        ({"n3"}, set(), "n3 gave no list (timeout: no answer)"),
         (set(), {"n2"}, "n2 lists n1, n2"),
     ],
 )
@@ -392,7 +391,10 @@ def test_a_refusal_to_add_is_waited_out() -> None:
         scene.members.answers = ["no", "in doubt"]
         healed = await scene.heal()
         assert healed.outcome is FaultOutcome.HEALED
-        assert "n1 refused (refused: not now), n2 left it in doubt (timeout: no answer), n1 did it" in healed.text
+        assert (
+            "n1 refused (refused: not now), n2 did not say whether it did it (timeout: no answer), n1 did it"
+            in healed.text
+        )
 
     play(scenario)
 
@@ -406,7 +408,7 @@ def test_a_leader_that_is_gone_is_not_asked() -> None:
         healed = await scene.heal()
         assert healed.outcome is FaultOutcome.HEALED
         assert scene.members.asked[-1] == "add n3 through n2"
-        assert "n1 tells nothing (it does not run)" in healed.text
+        assert "n1 gave no list (it does not run)" in healed.text
 
     play(scenario)
 
@@ -450,7 +452,7 @@ def test_a_majority_that_does_not_tell_leaves_it_indeterminate(impatient: Callab
         scene.members.mute |= {"n1", "n2"}
         healed = await scene.heal()
         assert healed.outcome is FaultOutcome.INDETERMINATE
-        assert "n1 tells nothing" in healed.text
+        assert "n1 gave no list" in healed.text
         assert scene.members.asked == ["remove n3 through n1"], "nothing is asked for in the dark"
 
     play(scenario)
@@ -514,7 +516,7 @@ def test_one_member_is_meant_and_no_more(target: str) -> None:
         ("kraft", "4.3.1", {}, ""),
         ("kraft", "3.9.2", {}, ""),
         ("kraft", "3.8.0", {}, "3.9.0 and later can change it"),
-        ("kraft", "4.3.1", {"combined": True}, "a broker as well"),
+        ("kraft", "4.3.1", {"combined": True}, "a voter is also a broker"),
         ("kraft", "", {}, "in an image"),
         ("kafka-zk", "3.9.2", {}, "the members of kafka-zk are fixed when it starts; choose a system"),
     ],
@@ -570,8 +572,8 @@ def entry(fault: str, target: str, at_ms: int, for_ms: int, worker: int) -> Entr
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
-        ("kill", "it would leave no quorum: n1, n3 of 3 voters down"),
-        ("membership", "one membership at a time, and fault 0 is in force"),
+        ("kill", "it would leave no quorum: of 3 voters n1, n3 would be down"),
+        ("membership", "only one membership may be in force at a time, and fault 0 is"),
     ],
 )
 def test_nothing_else_is_taken_from_the_quorum_meanwhile(monkeypatch: pytest.MonkeyPatch, fault: str, why: str) -> None:

@@ -94,13 +94,13 @@ def test_a_drawn_broker_keeps_its_links_to_the_other_side(members: tuple[Member,
     [
         ("partition:controller", ETCD, "no node is a broker; choose from: total, one, minority"),
         ("partition:broker-metadata", ETCD, "no node is a broker"),
-        ("partition:broker-broker", KRAFT[:4], "one broker only; choose from: total, broker-metadata, controller, one"),
-        ("partition:broker-metadata", COMBINED, "brokers and controllers at once"),
+        ("partition:broker-broker", KRAFT[:4], "only one broker; choose from: total, broker-metadata, controller, one"),
+        ("partition:broker-metadata", COMBINED, "broker and controller at once"),
         ("partition:controller:links=all", KRAFT, "cuts links between nodes only"),
         ("partition:broker-broker:of=n1", KRAFT, "of='n1' is not a choice; choose from: b1, b2, b3"),
         ("partition:controller:of=n1", KRAFT, "of='n1' is not a choice; choose from: none"),
         ("partition:total:of=moon", KRAFT, "of='moon' is not a choice"),
-        ("partition:leader:of=n1", ETCD, "of= belongs to total, broker-broker, broker-metadata"),
+        ("partition:leader:of=n1", ETCD, "of= goes only with total, broker-broker, broker-metadata"),
     ],
 )
 def test_a_shape_that_makes_no_sense_is_refused_with_the_choices(
@@ -153,7 +153,7 @@ def test_the_nodes_that_a_workload_wishes_for_count_when_a_fault_is_checked() ->
     """The log asks for three brokers where the default is one, which could not be parted."""
     plan = Plan(system="kraft", workload="log", seed=1, nemesis="partition:broker-broker")
     assert check_plan(plan).plan.system_options["brokers"] == 3
-    with pytest.raises(UsageError, match="one broker only"):
+    with pytest.raises(UsageError, match="only one broker"):
         check_plan(msgspec.structs.replace(plan, system_options={"brokers": 1}, workload_options={"min_isr": 1}))
     with pytest.raises(UsageError, match="min_isr=2 is more than the number of brokers, 1"):
         check_plan(msgspec.structs.replace(plan, system_options={"brokers": 1}))

@@ -59,7 +59,7 @@ class FakeSystem:
             NodeSpec(name=n, argv=(artifacts.paths["server"], n), listeners={}, ready_timeout_s=0.2) for n in layout
         ]
 
-    async def told_version(self, node: Node, *, log_from: int) -> str:
+    async def reported_version(self, node: Node, *, log_from: int) -> str:
         self.asked.append(node.name)
         return self.lies.get(node.name, node.spec.argv[0].strip("/"))
 
@@ -252,10 +252,10 @@ def test_a_node_that_was_changed_is_rolled_back_also_where_its_restart_left_a_do
 def test_a_roll_back_ends_with_the_first_that_fails() -> None:
     run = Run()
 
-    async def told_version(node: Node, *, log_from: int) -> str:
+    async def reported_version(node: Node, *, log_from: int) -> str:
         return "1.1.0"
 
-    run.system.told_version = told_version
+    run.system.reported_version = reported_version
     run.play("rolling:to=1.1.0:back=yes:order=as-named:pause=0ms")
     assert run.order == ["n1", "n2", "n3", "n1"]
     assert "not rolled back: n1, n2, n3" in (run.ends(FaultAction.HEAL, parts=False)[0].proof or "")
@@ -271,11 +271,11 @@ def test_a_server_is_heard_only_from_its_own_start_on(tmp_path: Path) -> None:
     run, heard = Run(), []
     run.runtime.nodes["n1"] = LoggingNode("n1", given=run.runtime.nodes["n1"].spec)
 
-    async def told_version(node: Node, *, log_from: int) -> str:
+    async def reported_version(node: Node, *, log_from: int) -> str:
         heard.append(log_from)
         return "1.1.0"
 
-    run.system.told_version = told_version
+    run.system.reported_version = reported_version
     run.play("rolling:n1:to=1.1.0")
     assert heard == [len("I am 1.0.0\n")]
 
@@ -305,7 +305,7 @@ def test_a_server_that_does_not_say_its_release_leaves_a_doubt_only_where_it_was
         async def silent(node: Node, *, log_from: int) -> str:
             raise ValueError("no word of it")
 
-        run.system.told_version = silent
+        run.system.reported_version = silent
         run.play(text)
         (healed,) = run.ends(FaultAction.HEAL, parts=True)
         assert (healed.outcome, "no word of it" in (healed.proof or "")) == (outcome, True)
@@ -359,7 +359,7 @@ def test_while_another_node_does_not_serve_nobody_is_restarted() -> None:
     run.unready = frozenset({"n1"})
     run.play("rolling:order=as-named:pause=0ms")
     assert run.order == ["n1"]
-    assert "n2 was left alone: n1 did not serve" in (run.ends(FaultAction.HEAL, parts=False)[0].proof or "")
+    assert "n2 was not restarted: n1 did not serve" in (run.ends(FaultAction.HEAL, parts=False)[0].proof or "")
 
 
 def test_when_nobody_could_be_restarted_that_is_a_doubt() -> None:
@@ -524,10 +524,10 @@ def test_a_schedule_holds_it_with_its_own_length() -> None:
     [
         ("rolling:pause=soon", SETTING, "rolling option pause: 'soon' is not a duration"),
         ("rolling:back=yes", SETTING, "give to= as well"),
-        ("rolling:others", SETTING, "every node votes"),
+        ("rolling:others", SETTING, "every node of this cluster votes"),
         ("rolling:how=gently", SETTING, "is not a choice"),
         ("rolling:order=random", SETTING, "is not a choice"),
-        ("rolling:to=1.1.0", Placement(runtime="containers", image="mine:1"), "leave --image out"),
+        ("rolling:to=1.1.0", Placement(runtime="containers", image="mine:1"), "leave out --image"),
     ],
 )
 def test_what_makes_no_sense_is_refused(text: str, placement: Placement, said: str) -> None:
@@ -622,9 +622,9 @@ def test_etcd_says_what_it_is_by_http() -> None:
 
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         async with server:
-            from fencepost.harness.systems.etcd import reported_version as told_version
+            from fencepost.harness.systems.etcd import reported_version
 
-            return await told_version.ask(*server.sockets[0].getsockname()[:2])
+            return await reported_version.ask(*server.sockets[0].getsockname()[:2])
 
     assert asyncio.run(scenario()) == "3.4.23"
     assert ETCD.version_of(FakeNode("n1"), OLD) == "1.0.0"
@@ -646,13 +646,13 @@ def test_zookeepers_release_is_read_off_srvr(said: str, version: str) -> None:
 
 
 def test_kafkas_release_is_the_newest_line_behind_the_start(tmp_path: Path) -> None:
-    from fencepost.harness.systems.kafka.server import reported_version as told_version
+    from fencepost.harness.systems.kafka.server import reported_version
 
     log = tmp_path / "server.log"
     log.write_text("INFO AppInfoParser - Kafka version: 3.9.2\n")
     size = log.stat().st_size
-    with pytest.raises(ValueError, match="does not tell its version"):
-        told_version.read(log, size)
+    with pytest.raises(ValueError, match="does not report its version"):
+        reported_version.read(log, size)
     with log.open("a") as file:
         file.write("INFO AppInfoParser - Kafka version: 4.3.1\n")
-    assert told_version.read(log, size) == "4.3.1"
+    assert reported_version.read(log, size) == "4.3.1"

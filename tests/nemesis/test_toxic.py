@@ -76,7 +76,7 @@ def test_options_become_what_the_server_understands(text: str, kind: str, attrib
     [
         ("toxic:n1:latency=100", "'100' is not a duration"),
         ("toxic:n1:latency=0ms", "does nothing"),
-        ("toxic:n1:latency=1500us", "whole steps of 1ms"),
+        ("toxic:n1:latency=1500us", "counts in steps of 1ms"),
         ("toxic:n1:latency=3s:jitter=2s", "too long to be proven"),
         ("toxic:n1:rate=10", "kind=latency has no option rate; it has: latency, jitter"),
         ("toxic:n1:kind=black-hole:timeout=1s", "kind=black-hole has no option timeout; it has: none"),

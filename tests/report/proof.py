@@ -1,8 +1,8 @@
 """Does a figure again from the rows that it names, by its name alone: what a reader of `verdict.json` can do as well.
 
-The rules are those of `docs/verdict-format.md`: a count has one row for each thing counted; a length of time lies
-between two rows, less what lies between further pairs, or is the sum of such pairs; a moment and an epoch stand in one
-of the rows.
+The rules are those of `docs/reference/verdict-format.md`: a count has one row for each thing counted; a length of time
+lies between two rows, less what lies between further pairs, or is the sum of such pairs; a moment and an epoch stand in
+one of the rows.
 """
 
 import re
@@ -60,7 +60,7 @@ def _all(verdict: Verdict) -> Iterator[Figure]:
     for name, number in verdict.anomalies.items():
         key = f"anomalies.{name}"
         yield Figure(f"{path}.{key}", key, number, verdict.evidence.get(key, ()))
-    for name, value in verdict.figures.items():
+    for name, value in verdict.figures.plain().items():
         yield from _figures(f"{path}.{name}", name, value, verdict.evidence)
 
 

@@ -7,7 +7,9 @@ import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from fencepost.checkers.derive import derive
 from fencepost.harness.history import (
@@ -26,6 +28,7 @@ from fencepost.harness.history import (
     SampleEvent,
 )
 from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.facts.lanes import Lanes, lanes
 from fencepost.harness.verdict import (
     Facts,
     Guarantee,
@@ -36,6 +39,8 @@ from fencepost.harness.verdict import (
     Vocabulary,
     Witness,
 )
+from fencepost.harness.verdict.figure_rows import ClaimedSpan
+from fencepost.harness.verdict.figures import Figures, LeadershipFigures
 from tests.report.tape import MS, NODES, S, Tape, beliefs, load
 
 LINEARIZABLE = Guarantee(
@@ -65,6 +70,11 @@ SUPERSEDED = Guarantee(
     source="Zab (DSN 2011) for commits; for answers after sync only what recipes assume",
     known_issue="ZOOKEEPER-1675",
 )
+
+
+def lanes_of(history: History, nodes: tuple[str, ...]) -> Lanes:
+    """The lanes of a history that belongs to no run."""
+    return lanes(history, nodes, derive(history, Facts(system="etcd", workload="register", nodes=nodes, guarantees=())))
 
 
 def case(history: History, verdicts: tuple[Verdict, ...], validity: Validity, headline: str, **more: Any) -> ReportCase:
@@ -164,7 +174,7 @@ def etcd_valid() -> ReportCase:
             validity=Validity.VALID,
             exposure=len(history.operations),
             exposure_of="operations on 4 keys",
-            figures={"steps": 10412, "keys": 4, "search_ns": 7 * MS},
+            figures=Figures(others={"steps": 10412, "keys": 4, "search_ns": 7 * MS}),
         ),
         Verdict(
             checker="leadership",
@@ -185,30 +195,29 @@ def etcd_valid() -> ReportCase:
     )
 
 
-LEADERSHIP_FIGURES: dict[str, Any] = {
-    "claimed": [
-        {
-            "node": "n1",
-            "incarnation": 0,
-            "epoch": 2,
-            "superseded_by": 3,
-            "from_ns": 7200 * MS,
-            "to_ns": 8001 * MS,
-            "length_ns": 801 * MS,
-            "running_ns": 801 * MS,
-            "samples": 8,
-        }
-    ],
-    "claimed_count": 1,
-    "claimed_ns_max": 801 * MS,
-    "possible_claims": 1,
-    "asked_of_superseded_leader": 9,
-    "served_by_superseded_leader": 0,
-    "attempted_but_fenced": 2,
-    "attempted_outcome_unknown": 7,
-    "two_leaders_ns": 790 * MS,
-    "acted": 0,
-}
+LEADERSHIP_FIGURES: Final = LeadershipFigures(
+    claimed=(
+        ClaimedSpan(
+            node="n1",
+            incarnation=0,
+            epoch=2,
+            superseded_by=3,
+            from_ns=7200 * MS,
+            to_ns=8001 * MS,
+            length_ns=801 * MS,
+            running_ns=801 * MS,
+            samples=8,
+            indexes=(7, 9),
+        ),
+    ),
+    claimed_count=1,
+    claimed_ns_max=801 * MS,
+    possible_claims=1,
+    asked_of_superseded_leader=9,
+    attempted_but_fenced=2,
+    attempted_outcome_unknown=7,
+    two_leaders_ns=790 * MS,
+)
 
 
 def zookeeper_invalid() -> ReportCase:
@@ -335,7 +344,7 @@ def zookeeper_invalid() -> ReportCase:
             exposure_of="operations served after a later epoch had begun",
             anomalies={"stale-answer": 2},
             witnesses=(witness,),
-            figures={**LEADERSHIP_FIGURES, "served_by_superseded_leader": 14, "acted": 2},
+            figures=msgspec.structs.replace(LEADERSHIP_FIGURES, served_by_superseded_leader=14, acted=2),
         ),
         Verdict(
             checker="leadership",
@@ -349,7 +358,7 @@ def zookeeper_invalid() -> ReportCase:
         history,
         verdicts,
         Validity.INVALID,
-        "fresh-after-sync (relied-upon) is broken: 2 x stale-read",
+        "fresh-after-sync (relied-upon) is violated: 2 stale reads",
         facts=facts,
         version="3.9.5",
     )
@@ -449,7 +458,7 @@ def huge(operations: int = 200_000) -> ReportCase:
         ),
     )
     facts = Facts(system="etcd", workload="register", nodes=NODES, guarantees=(LINEARIZABLE,))
-    return case(history, verdicts, Validity.INVALID, "linearizable (promised) is broken: 1 x lost-update", facts=facts)
+    return case(history, verdicts, Validity.INVALID, "linearizable (promised) is violated: 1 lost update", facts=facts)
 
 
 HOSTILE = "</script><script>alert(1)</script><!--<b onmouseover='x'>\"&\x00\x1b\u2028\ud800"
@@ -481,7 +490,7 @@ def hostile() -> ReportCase:
             exposure_of=bad,
             anomalies={bad: 1},
             witnesses=(witness,),
-            figures={bad: [{bad: bad}]},
+            figures=Figures(others={bad: [{bad: bad}]}),
         ),
     )
     return case(

@@ -2,19 +2,23 @@
 
 from typing import Any
 
+import msgspec
+
 from fencepost.harness.history import Claim, EpochEvent, NodeChange, NodeEvent, PhaseEvent, PhaseName
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.systems.kafka.kraft import KRAFT
 from fencepost.harness.verdict import Facts, LeadershipBound, Standing, Validity, Verdict, Witness
+from fencepost.harness.verdict.figure_rows import Attachment, ClaimedSpan, Cut
+from fencepost.harness.verdict.figures import LeadershipFigures, RejoinFigures, SelfFencingFigures
 from tests.report.sample import case
 from tests.report.tape import MS, S, Tape
 
 CUT, BEGUN, LAST, HEALED, END = 10 * S, 11_600 * MS, 36_600 * MS, 36_700 * MS, 45 * S
 STORY = (
     "n2 led epoch 11; from 11.602 s, 1.6 s after it was cut off, n1 led epoch 13; n2 went on claiming for at least "
-    "25 s, beyond the 2.5 s after which it should have resigned; its controller layer answered nothing meanwhile; "
-    "broker b1 stayed with it for at least 24.9 s and followed after 25.2 s; 14 configuration reads there were stale, "
-    "the oldest by 24.1 s."
+    "25 s, beyond the 2.5 s after which it should have resigned; its controller layer answered nothing in that time; "
+    "broker b1 stayed with it for at least 24.9 s and followed after 25.2 s; 14 configuration reads at b1 were stale "
+    "by up to 24.1 s."
 )
 SPAN: dict[str, Any] = {
     "node": "n2",
@@ -87,16 +91,16 @@ def kraft_zombie() -> ReportCase:
         to_ns=LAST,
         nodes=("n2",),
     )
-    cuts = [
-        {"node": "n2", "from_ns": CUT, "to_ns": HEALED, "fault_ids": (0,), "events": {"from_ns": (5,), "to_ns": (6,)}}
-    ]
+    rows: dict[str, tuple[int, ...]] = {"from_ns": (5,), "to_ns": (6,)}
+    cuts = (Cut(node="n2", from_ns=CUT, to_ns=HEALED, fault_ids=(0,), events=rows),)
     verdicts = (
-        Verdict(checker="leadership", guarantee="no-act", validity=Validity.UNKNOWN, figures={"subject": "controller"}),
+        Verdict(checker="leadership", guarantee="no-act", validity=Validity.UNKNOWN, subject="controller"),
         Verdict(
             checker="leadership",
             guarantee="no-act",
             validity=Validity.VALID,
-            figures={"subject": "raft", "claimed": [SPAN], "claimed_count": 1},
+            subject="raft",
+            figures=LeadershipFigures(claimed=(msgspec.convert(SPAN, ClaimedSpan),), claimed_count=1),
         ),
         Verdict(
             checker="leadership",
@@ -104,13 +108,14 @@ def kraft_zombie() -> ReportCase:
             validity=Validity.INVALID,
             anomalies={"self-fencing-failed": 1},
             witnesses=(witness,),
-            figures={"subject": "raft", "bound_ns": 2500 * MS, "limit_running_ns": 4750 * MS, "cuts": cuts},
+            subject="raft",
+            figures=SelfFencingFigures(bound_ns=2500 * MS, limit_running_ns=4750 * MS, cuts=cuts),
         ),
         Verdict(
             checker="rejoin",
             guarantee="no-disruptive-rejoin",
             validity=Validity.VALID,
-            figures={"attachments": [ATTACHMENT]},
+            figures=RejoinFigures(attachments=(msgspec.convert(ATTACHMENT, Attachment),)),
         ),
     )
     facts = Facts(
@@ -126,4 +131,4 @@ def kraft_zombie() -> ReportCase:
             bound_ns=2500 * MS, source="Kafka", standing=Standing.PROMISED, one_leader_per_epoch=True
         ),
     )
-    return case(history, verdicts, Validity.INVALID, "leader-self-fencing is broken", facts=facts, version="3.6.0")
+    return case(history, verdicts, Validity.INVALID, "leader-self-fencing is violated", facts=facts, version="3.6.0")

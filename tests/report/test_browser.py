@@ -103,6 +103,16 @@ def test_report_of_a_system_with_layers_opens_without_a_console_error(
     assert 'data-drawn="' in dom
 
 
+@pytest.mark.parametrize("make", [sample.zookeeper_invalid, sample.etcd_valid, kraft_zombie])
+def test_print_has_at_most_six_pages(make: Callable[[], ReportCase], browser: str, tmp_path: Path) -> None:
+    page, paper = tmp_path / "report.html", tmp_path / "report.pdf"
+    page.write_text(render(make()).html, encoding="utf-8")
+    opened(browser, page, tmp_path / "profile", f"--print-to-pdf={paper}")
+    pages = re.search(rb"/Type\s*/Pages\s*/Count (\d+)|/Count (\d+)\s*/", paper.read_bytes())
+    assert pages is not None
+    assert 1 <= int(pages[1] or pages[2]) <= 6
+
+
 @pytest.mark.parametrize("name", ["zookeeper-invalid", "unknown", "empty", "hostile"])
 def test_report_opens_without_a_console_error(name: str, browser: str, tmp_path: Path) -> None:
     case = sample.SAMPLES[name]()

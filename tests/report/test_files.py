@@ -13,7 +13,7 @@ from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.verdict import Validity, Verdict
 from tests.report import sample
 
-DOCUMENTED = Path(__file__).parents[2] / "docs" / "verdict-format.md"
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "reference" / "verdict-format.md"
 
 
 @pytest.mark.parametrize("name", sample.SAMPLES)
@@ -100,10 +100,10 @@ def test_junit_notes_what_does_not_decide_and_tells_the_witness() -> None:
     root = ET.fromstring(junit_xml(sample.zookeeper_invalid()))
     note = root.find(".//testcase[@name='superseded-leader-does-not-act']/system-out")
     assert note is not None
-    assert "does not decide (relied-upon): 2 x stale-answer" in (note.text or "")
+    assert "does not decide (relied-upon): 2 stale answers" in (note.text or "")
     failure = root.find(".//failure")
     assert failure is not None
-    assert failure.attrib == {"message": "2 x stale-read", "type": "stale-read"}
+    assert failure.attrib == {"message": "2 stale reads", "type": "stale-read"}
     assert "process 900 wrote r1" in (failure.text or "")
     assert "repeat: fencepost run" in (failure.text or "")
 

@@ -47,7 +47,7 @@ def test_what_is_wrong_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert picture.attrib["aria-label"].startswith("Witness 1 of linearizable: stale-read.")
     assert len([bar for bar in picture.iter() if "op ok" in (bar.get("class") or "")]) == 3
     for said in (
-        "linearizable is broken: 1 x stale-read",
+        "linearizable is violated: 1 stale read",
         "key 1",
         "operations on 3 keys",
         "The table",
@@ -85,7 +85,7 @@ def test_of_many_keys_the_first_ones_are_shown(tmp_path: Path) -> None:
     generate(tmp_path / "table.parquet", 2_000, 20, bad=range(9))
     html = page_of(tmp_path / "table.parquet", 1)
     assert len(pictures(html)) == 5
-    assert "9 x stale-read" in html
+    assert "9 stale reads" in html
 
 
 def test_keys_that_are_valid_when_they_are_shown_are_a_defect() -> None:
@@ -126,7 +126,7 @@ def test_a_cycle_of_a_table_is_drawn_by_its_numbers(tmp_path: Path, capsys: pyte
     assert {"T70", "T71", "rw", "✓ T70: r 0 = []; append 1 1"} <= named
     assert not any("T72" in text for text in named)
     for said in (
-        "serializable is broken: 1 x G2-item",
+        "serializable is violated: 1 G2-item anomaly",
         "3 transactions on 2 keys; below, those that are shown: ",
         "T70 &lt; T71 (rw): T70 read [] from key 0, without 1, which T71 appended",
         "--consistency serializable --report again-out.html",

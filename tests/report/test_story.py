@@ -19,6 +19,7 @@ from fencepost.harness.report.tables.zombies import zombies
 from fencepost.harness.systems.kafka.kraft import KRAFT
 from fencepost.harness.verdict import Validity, Verdict, Vocabulary
 from tests.report import sample
+from tests.report.sample import lanes_of
 from tests.report.sample_kraft import ATTACHMENT, BEGUN, CUT, SPAN, STORY, kraft_zombie
 from tests.report.tape import MS, S, Tape
 
@@ -30,24 +31,25 @@ def zombie() -> ReportCase:
 
 def told(case: ReportCase) -> str:
     """The only story."""
-    found = stories(case, lanes(case.history, case.facts.nodes), "epoch")
+    found = stories(case, lanes(case.history, case.facts.nodes, case.derived), "epoch")
     assert len(found) == 1
-    return found[0].said
+    return found[0].sentence
 
 
 def changed(case: ReportCase, change: Mapping[str, Any], key: str) -> ReportCase:
     """The case with one row of figures changed."""
     verdicts = []
     for verdict in case.verdicts:
-        figures = dict(verdict.figures)
-        if key in figures:
-            figures[key] = [{**figures[key][0], **change}]
+        figures = verdict.figures
+        if key in figures.__struct_fields__:
+            first, *_ = getattr(figures, key)
+            figures = msgspec.structs.replace(figures, **{key: (msgspec.structs.replace(first, **change),)})
         verdicts.append(msgspec.structs.replace(verdict, figures=figures))
     return msgspec.structs.replace(case, verdicts=tuple(verdicts))
 
 
 def test_lanes_are_by_node_and_subject_and_brokers_name_their_leader(zombie: ReportCase) -> None:
-    found = lanes(zombie.history, zombie.facts.nodes)
+    found = lanes(zombie.history, zombie.facts.nodes, zombie.derived)
     assert [(r.node, r.title, r.first, r.last) for r in found.rows()] == [
         ("n1", "raft", True, False),
         ("n1", "controller", False, True),
@@ -71,7 +73,7 @@ def test_one_subject_has_neither_titles_nor_leaders() -> None:
     tape = Tape()
     tape.belief(0, 1, "n1", Claim.NO, 1, leader="n2")
     tape.belief(5, 6, "n1", Claim.NO, 1, leader=None)
-    found = lanes(tape.history(), ("n1", "n2"))
+    found = lanes_of(tape.history(), ("n1", "n2"))
     assert [(r.node, r.title, len(r.lane)) for r in found.rows()] == [("n1", "", 1), ("n2", "", 0)]
     assert found.by_node["n1"][0].leader is None
 
@@ -84,17 +86,17 @@ def test_a_claim_whose_line_may_be_yet_to_come_is_not_superseded(read_ms: int, s
     tape.belief(150 * MS, 151 * MS, "n1", Claim.YES, None, epoch_exact=False, subject="controller")
     tape.belief(150 * MS, 151 * MS, "n2", Claim.YES, 2, subject="raft")
     tape.add(EpochEvent, read_ms * MS, node="n1", incarnation=0, epoch=3, source="log")
-    own = lanes(tape.history(), ("n1", "n2")).others[0].by_node["n1"]
+    own = lanes_of(tape.history(), ("n1", "n2")).others[0].by_node["n1"]
     assert (own[0].superseded is not None) is superseded
 
 
 def test_the_story_of_a_zombie(zombie: ReportCase) -> None:
-    (story,) = stories(zombie, lanes(zombie.history, zombie.facts.nodes), "epoch")
-    assert story.said == STORY
+    (story,) = stories(zombie, lanes(zombie.history, zombie.facts.nodes, zombie.derived), "epoch")
+    assert story.sentence == STORY
     rows = {clause.lstrip(", "): clause.rows for clause in story.clauses}
     assert rows["n2 went on claiming for at least 25 s"] == (7, 9)
-    assert rows["14 configuration reads there were stale"] == tuple(range(40, 54))
-    assert rows["the oldest by 24.1 s"] == (32, 40)
+    assert rows["14 configuration reads at b1 were stale"] == tuple(range(40, 54))
+    assert rows["by up to 24.1 s"] == (32, 40)
     assert rows["broker b1 stayed with it for at least 24.9 s"] == (7, 30)
     assert all(rows.values())
 
@@ -102,22 +104,22 @@ def test_the_story_of_a_zombie(zombie: ReportCase) -> None:
 @pytest.mark.parametrize(
     ("key", "change", "said"),
     [
-        ("claimed", {"to_ns": CUT + 2500 * MS}, "within the 2.5 s after which it has to resign"),
+        ("claimed", {"to_ns": CUT + 2500 * MS}, "within the 2.5 s after which it must resign"),
         (
             "claimed",
             {"to_ns": CUT + 2510 * MS},
             "2.51 s after it was cut off; it should have resigned after 2.5 s, but",
         ),
-        ("claimed", {"to_ns": CUT + 4750 * MS}, "but is judged only from 4.75 s on"),
+        ("claimed", {"to_ns": CUT + 4750 * MS}, "but a violation counts only from 4.75 s on"),
         ("claimed", {"to_ns": CUT + 4751 * MS}, "beyond the 2.5 s after which it should have resigned"),
         ("claimed", {"running_ns": 2 * S}, "at least 25 s, 2 s of them running, beyond"),
         ("attachments", {"followed_ns": None}, "b1 stayed with it for at least 24.9 s and never followed;"),
         (
             "attachments",
             {"named_ns": 0, "silent": 16, "stale_describes": 1},
-            "b1 followed after 25.2 s, and left 16 questions unanswered; 1 configuration read there was stale",
+            "b1 followed after 25.2 s, and left 16 questions unanswered; 1 configuration read at b1 was stale",
         ),
-        ("attachments", {"undecided_describes": 1}, "at least 14 configuration reads there were stale"),
+        ("attachments", {"undecided_describes": 1}, "at least 14 configuration reads at b1 were stale"),
         ("attachments", {"named_ns": 0, "followed_ns": 499 * MS}, "broker b1 followed n1 at once"),
     ],
 )
@@ -144,18 +146,18 @@ def test_what_is_not_known_is_not_told(zombie: ReportCase, key: str, change: Map
 
 def test_a_claim_of_another_layer_alone_is_said_to_be_its(zombie: ReportCase) -> None:
     verdicts = list(zombie.verdicts)
-    verdicts[1] = msgspec.structs.replace(verdicts[1], figures={"subject": "controller", "claimed": [SPAN]})
+    verdicts[1] = msgspec.structs.replace(verdicts[1], subject="controller")
     said = told(msgspec.structs.replace(zombie, verdicts=tuple(verdicts)))
     assert "n2 went on claiming by its controller layer for at least 25 s" in said
 
 
 def test_a_story_belongs_to_witnesses_of_its_node_and_time(zombie: ReportCase) -> None:
-    found = stories(zombie, lanes(zombie.history, zombie.facts.nodes), "epoch")
+    found = stories(zombie, lanes(zombie.history, zombie.facts.nodes, zombie.derived), "epoch")
     verdict = zombie.verdicts[2]
     witness = verdict.witnesses[0]
     of = of_witness(witness, verdict, found)
     assert of is not None
-    assert of.said == STORY
+    assert of.sentence == STORY
     assert of_witness(msgspec.structs.replace(witness, nodes=("n1",)), verdict, found) is None
     assert of_witness(msgspec.structs.replace(witness, to_ns=BEGUN), verdict, found) is None
     assert of_witness(witness, zombie.verdicts[3], found) is None
@@ -177,7 +179,7 @@ def test_page_shows_lanes_story_and_attachments(zombie: ReportCase) -> None:
 
 
 def test_tables_by_subject(zombie: ReportCase) -> None:
-    found = lanes(zombie.history, zombie.facts.nodes)
+    found = lanes(zombie.history, zombie.facts.nodes, zombie.derived)
     assert [t.caption.split(": ")[1] for t in reigns(found, KRAFT.profile.vocabulary)] == [
         "raft layer",
         "controller layer",
@@ -198,9 +200,7 @@ def test_tables_by_subject(zombie: ReportCase) -> None:
 
 def test_reasons_about_two_layers_are_told_apart_and_the_broken_one_comes_first() -> None:
     def judged(subject: str, validity: Validity) -> Verdict:
-        return Verdict(
-            checker="leadership", guarantee="g", validity=validity, reason=subject, figures={"subject": subject}
-        )
+        return Verdict(checker="leadership", guarantee="g", validity=validity, reason=subject, subject=subject)
 
     case = kraft_zombie()
     both = (judged("controller", Validity.UNKNOWN), judged("raft", Validity.INVALID))
@@ -211,7 +211,7 @@ def test_reasons_about_two_layers_are_told_apart_and_the_broken_one_comes_first(
 
 
 def test_timeline_has_a_lane_for_each_subject(zombie: ReportCase) -> None:
-    data, _ = timeline(zombie.history, lanes(zombie.history, zombie.facts.nodes), (), Vocabulary())
+    data, _ = timeline(zombie.history, lanes(zombie.history, zombie.facts.nodes, zombie.derived), (), Vocabulary())
     assert data["nodes"][1]["lanes"] == ["raft", "controller"]
     assert {s["lane"] for s in data["stretches"] if s["node"] == "n2"} == {0, 1}
     assert {s["lane"] for s in data["stretches"] if s["node"] == "b1"} == {0}
@@ -220,7 +220,7 @@ def test_timeline_has_a_lane_for_each_subject(zombie: ReportCase) -> None:
 def test_other_systems_show_nothing_of_it() -> None:
     for make in (sample.etcd_valid, sample.zookeeper_invalid):
         case = make()
-        found = lanes(case.history, case.facts.nodes)
+        found = lanes(case.history, case.facts.nodes, case.derived)
         assert (found.others, attached(found, "epoch")) == ((), None)
         html = render(case).html
         assert 'class="story"' not in html
@@ -228,8 +228,7 @@ def test_other_systems_show_nothing_of_it() -> None:
 
 
 def test_attachment_of_the_sample_is_that_of_the_checker() -> None:
-    from fencepost.checkers.leadership.claims import ClaimedSpan
-    from fencepost.harness.verdict.figures import Attachment
+    from fencepost.harness.verdict.figure_rows import Attachment, ClaimedSpan
 
     assert msgspec.to_builtins(msgspec.convert(ATTACHMENT, Attachment)).keys() == ATTACHMENT.keys()
     assert msgspec.convert(SPAN, ClaimedSpan).indexes == (7, 9)

@@ -9,6 +9,7 @@ from fencepost.harness.report.facts.figures import Story
 from fencepost.harness.report.stories.attempt import attempts
 from fencepost.harness.report.tables.zombies import zombies
 from fencepost.harness.verdict import Validity, Verdict
+from fencepost.harness.verdict.figures import ControllerFigures, LeadershipFigures
 from tests.report.sample_kraft import kraft_zombie
 
 ELECTIONS = [
@@ -24,7 +25,8 @@ def row(what: str, refused_by: str | None = None, **more: Any) -> dict[str, Any]
 
 
 def told(*rows: dict[str, Any], elections: list[dict[str, Any]] = ELECTIONS) -> list[Story]:
-    figures = {"elections": elections, "attempts": list(rows)}
+    attempted = [{"indexes": (), **row} for row in rows]
+    figures = msgspec.convert({"elections": elections, "attempts": attempted}, ControllerFigures)
     verdict = Verdict(checker="zombie-controllers", guarantee="g", validity=Validity.VALID, figures=figures)
     return attempts(msgspec.structs.replace(kraft_zombie(), verdicts=(verdict,)), "epoch")
 
@@ -50,7 +52,7 @@ def test_nothing_tried_is_nothing_told() -> None:
         ),
         (
             [row("create t7", "session-expired", indexes=(7,))],
-            "1 topic was not made, since its session had expired",
+            "1 topic was not created, because its session had expired",
         ),
         (
             [row(f"make topic t{i}", zxid=f"0x1{i}") for i in range(5)],
@@ -61,7 +63,7 @@ def test_nothing_tried_is_nothing_told() -> None:
 )
 def test_each_kind_of_attempt(rows: list[dict[str, Any]], said: str) -> None:
     (story,) = told(*rows)
-    assert story.said == f"{BEGIN}; {said}."
+    assert story.sentence == f"{BEGIN}; {said}."
     assert (story.node, story.checker) == ("b1", "zombie-controllers")
     assert [clause.rows for clause in story.clauses] == [(3,), (5,), (7,) if "indexes" in rows[0] else ()]
     assert story.from_ns <= story.to_ns
@@ -72,18 +74,21 @@ def test_each_reign_has_its_own_story() -> None:
     first, second = told(row("write metadata", "controller-epoch"), again)
     assert first.node == "b1"
     # An election that the logs do not show is told without proof.
-    assert second.said.startswith("b2 was elected in epoch 2 (zxid 0x9); another led epoch 3; 1 write")
+    assert second.sentence.startswith("b2 was elected in epoch 2 (zxid 0x9); another led epoch 3; 1 write")
 
 
 def test_what_logs_tell_is_counted_with_what_clients_saw() -> None:
     case = kraft_zombie()
-    figures = {"subject": "controller", "attempted_but_fenced": 4, "acted": 1}
-    own = Verdict(checker="zombie-controllers", guarantee="g", validity=Validity.VALID, figures=figures)
+    figures = ControllerFigures(attempted_but_fenced=4, acted=1)
+    own = Verdict(
+        checker="zombie-controllers", guarantee="g", validity=Validity.VALID, subject="controller", figures=figures
+    )
     asked = Verdict(
         checker="leadership",
         guarantee="g",
         validity=Validity.VALID,
-        figures={"subject": "controller", "attempted_but_fenced": 2, "acted": 0},
+        subject="controller",
+        figures=LeadershipFigures(attempted_but_fenced=2),
     )
     found = zombies(msgspec.structs.replace(case, verdicts=(asked, own)))
     assert found is not None

@@ -279,7 +279,7 @@ INVOKE, OK, INFO = Outcome.INVOKE, Outcome.OK, Outcome.INFO
         ([fault(0, INJECT, END, INSTALLED)], 0, "without having begun"),
         ([fault(0, INJECT, BEGIN, PENDING), fault(1, INJECT, BEGIN, PENDING)], 1, "second time"),
         ([fault(0, HEAL, BEGIN, PENDING)], 0, "never injected"),
-        ([fault(0, INJECT, BEGIN, INSTALLED)], 0, "a begin is `pending`"),
+        ([fault(0, INJECT, BEGIN, INSTALLED)], 0, "a `begin` must be `pending`"),
         ([fault(0, INJECT, BEGIN, PENDING), fault(1, INJECT, END, PENDING)], 1, "ends as `pending`"),
     ],
 )
@@ -417,7 +417,7 @@ def test_a_file_of_version_1_is_read_without_the_columns_that_were_added_since(t
 
 
 def test_the_documentation_names_every_column_with_its_type() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "history-format.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "history-format.md").read_text()
     names = {"string": "string", "int64": "int64", "bool": "boolean", "list<element: string>": "list of strings"}
     names |= {"list<item: string>": "list of strings", "double": "double"}
     names |= {str(COLUMNS["effects"]): "struct"}

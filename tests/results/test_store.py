@@ -43,7 +43,7 @@ def test_a_history_without_its_plan_is_a_run(tmp_path: Path) -> None:
 
 
 def test_of_a_folder_of_all_results_none_is_meant(results: Path) -> None:
-    with pytest.raises(UsageError, match="neither a run nor a folder of runs; 3 are kept deeper") as caught:
+    with pytest.raises(UsageError, match="neither a run nor a folder of runs; 3 runs lie deeper") as caught:
         store.find_run_folder(results)
     assert f"as {results / 'etcd-lock-kill' / '20261123T000000.000Z'}" in (caught.value.hint or "")
 

@@ -5,8 +5,8 @@ controller of a KRaft quorum cut from its peers, of the release with KAFKA-15489
 
 A number after the soak's name asks for so many runs of each instead (`python -m tests.runs.soak soak-kafka 3`).
 
-The counts are written into `docs/benchmarks.md`, between its soak marks. A run that does not come out as expected is
-kept, named, and makes the exit code 1; nothing is repeated until it fits.
+The counts are written into `docs/reference/benchmarks.md`, between its soak marks. A run that does not come out as
+expected is kept, named, and makes the exit code 1; nothing is repeated until it fits.
 """
 
 import sys

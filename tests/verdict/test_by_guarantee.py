@@ -32,9 +32,9 @@ def said(
 @pytest.mark.parametrize(
     ("stale", "by_old_leader", "expected"),
     [
-        ((3, 5, 7), (3, 5, 7), f"3 x {_STALE} (all of them {_OLD_LEADER})"),
-        ((3, 5, 7), (5,), f"3 x {_STALE} (1 of them {_OLD_LEADER})"),
-        ((3, 5, 7), (5, 9), f"3 x {_STALE}, 2 x {_OLD_LEADER}"),
+        ((3, 5, 7), (3, 5, 7), "3 stale reads (all of them stale answers by a superseded leader)"),
+        ((3, 5, 7), (5,), "3 stale reads (1 of them stale answer by a superseded leader)"),
+        ((3, 5, 7), (5, 9), "3 stale reads, 2 stale answers by a superseded leader"),
     ],
 )
 def test_reads_that_two_rules_name_are_counted_once(
@@ -48,8 +48,8 @@ def test_reads_that_two_rules_name_are_counted_once(
 
 
 def test_one_anomaly_that_two_checkers_count_is_counted_once_where_its_rows_are_known() -> None:
-    layers = [said("a", Validity.INVALID, lost=(1, 2)), said("b", Validity.INVALID, lost=(2, 4))]
-    assert counts_in_words(layers) == "3 x lost"
+    layers = [said("a", Validity.INVALID, lost_write=(1, 2)), said("b", Validity.INVALID, lost_write=(2, 4))]
+    assert counts_in_words(layers) == "3 lost writes"
 
 
 @pytest.mark.parametrize(

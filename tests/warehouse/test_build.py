@@ -14,12 +14,16 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.warehouse import command
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table
 from fencepost.harness.run.conclude import judge_stored
-from fencepost.harness.warehouse.build import MARK, Warehouse, build, run_folders
+from fencepost.harness.warehouse.adding import _tasks, build
 from fencepost.harness.warehouse.query import query
+from fencepost.harness.warehouse.sources import run_folders
+from fencepost.harness.warehouse.store import MARK
+from fencepost.harness.warehouse.warehouse import Warehouse
 from tests.warehouse.handle import handle_of
 
 pytestmark = pytest.mark.spark
@@ -60,7 +64,9 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
     (results / "broken" / store.HISTORY).write_bytes(b"no history")
     document = json.loads((folders[1] / store.VERDICT).read_text()) | {"validity": "valid"}
     (folders[1] / store.VERDICT).write_text(json.dumps(document))
-    return Built(results, build(spark, run_folders(results), results / "warehouse"), folders)
+    root = str(results / "warehouse")
+    build(spark, [results], root)
+    return Built(results, Warehouse(spark, root), folders)
 
 
 @pytest.mark.parametrize("name", ["run", "zombie_episodes", "operations", "verdicts", "recovery", "cuts"])
@@ -135,10 +141,10 @@ def test_recovery_availability_and_latency_are_those_of_plain_python(built: Buil
 
 
 def test_a_query_gives_a_data_frame(built: Built, spark: SparkSession) -> None:
-    frame = query(built.warehouse.path, "select system, runs, acted from zombie_episodes_by_version", spark=spark)
+    frame = query(built.warehouse.root, "select system, runs, acted from zombie_episodes_by_version", spark=spark)
     assert {(row.system, row.runs, row.acted) for row in frame.itertuples()} >= {("zookeeper", 2, 16)}
     with pytest.raises(UsageError, match="the query was refused"):
-        query(built.warehouse.path, "select nothing from nowhere", spark=spark)
+        query(built.warehouse.root, "select nothing from nowhere", spark=spark)
     with pytest.raises(UsageError, match="no warehouse is here"):
         query(built.results, "select 1", spark=spark)
 
@@ -152,7 +158,8 @@ def test_the_command_says_each_episode_with_run_epoch_and_rows(
     for part in (
         "n2, leader of epoch 2",
         "acted 8 times (stale-answer-by-superseded-leader)",
-        f"(run {1:032x})",
+        "after epoch 3 had begun\n",
+        f" of {shorten(str(built.folders[1]))}\n",
         "the run: valid before, invalid now",
         "runs that could not be judged:",
         "3 of 4 runs judged again",
@@ -166,19 +173,39 @@ def test_it_takes_the_place_of_a_warehouse_and_of_nothing_else(
     out = tmp_path / "out"
     out.mkdir()
     (out / "precious").write_text("mine")
-    with pytest.raises(UsageError, match="is no warehouse"):
-        build(spark, built.folders[:1], out)
+    with pytest.raises(UsageError, match="no warehouse is here, but something else"):
+        build(spark, built.folders[:1], str(out))
     assert (out / "precious").read_text() == "mine"
     (out / "precious").rename(out / MARK)
     (out / MARK).write_text("{}")
-    build(spark, built.folders[:1], out)
-    assert [row["run_id"] for row in Warehouse(spark, out).table("run").collect()] == [f"{0:032x}"]
+    with pytest.raises(UsageError, match="format None"):
+        build(spark, built.folders[:1], str(out))
+    (out / MARK).write_text('{"format": 1, "runs": 3}')
+    with pytest.raises(UsageError, match="format 1, and this fencepost reads 2"):
+        Warehouse(spark, str(out))
+    for number in range(2):
+        build(spark, built.folders[number : number + 1], str(out))
+        assert [row["run_id"] for row in Warehouse(spark, str(out)).table("run").collect()] == [f"{number:032x}"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert len(list(out.iterdir())) == 2, "the generation before is gone"
+
+
+def test_a_copy_of_a_run_counts_once(built: Built, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(built.folders[0], tmp_path / name)
+    assert run_folders(tmp_path) == [(tmp_path / "one").resolve()]
+
+
+@pytest.mark.parametrize(
+    ("runs", "cores", "tasks"), [(1, 2, 1), (7, 2, 7), (9, 2, 8), (100, 2, 8), (1_000, 2, 63), (1_000, 64, 256)]
+)
+def test_tasks_are_few_and_fill_every_core(runs: int, cores: int, tasks: int) -> None:
+    assert _tasks(runs, cores) == tasks
 
 
 def test_runs_none_of_which_can_be_judged_make_no_warehouse(built: Built, spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="none of 1 runs could be judged"):
-        build(spark, [built.results / "broken"], tmp_path / "out")
+        build(spark, [built.results / "broken"], str(tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UsageError, match="no run is kept here"):
         run_folders(tmp_path)

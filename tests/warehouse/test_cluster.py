@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from fencepost.harness.warehouse import spark_session
+from fencepost.harness.warehouse import gateway
 from fencepost.harness.warehouse.across import ACROSS
-from fencepost.harness.warehouse.build import Warehouse, build
+from fencepost.harness.warehouse.adding import build
+from fencepost.harness.warehouse.warehouse import Warehouse
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -29,10 +30,10 @@ FOUND = ROOT / "tests" / "histories" / "found"
 BUILD = """
 import sys
 from pathlib import Path
-from fencepost.harness.warehouse.build import build
+from fencepost.harness.warehouse.adding import build
 from fencepost.harness.warehouse.spark_session import SparkHandle
 with SparkHandle(sys.argv[1], scratch=Path(sys.argv[2])) as handle:
-    build(handle.session(timeout_s=200), [Path(folder) for folder in sys.argv[4:]], Path(sys.argv[3]))
+    build(handle.session(timeout_s=200), [Path(folder) for folder in sys.argv[4:]], sys.argv[3])
 """
 
 
@@ -57,11 +58,11 @@ def full_java() -> Path:
 def daemon(folder: Path, java_home: Path, name: str, *arguments: str) -> Iterator[Path]:
     """A Spark daemon; yields its log, and ends it afterwards."""
     log = folder / f"{name}.log"
-    command = [str(java_home / "bin" / "java"), "-Xmx512m", "-cp", spark_session.class_path(), *arguments]
+    command = [str(java_home / "bin" / "java"), "-Xmx512m", "-cp", gateway.class_path(), *arguments]
     environment = {
         "PATH": os.environ["PATH"],
         "JAVA_HOME": str(java_home),
-        "SPARK_HOME": str(spark_session.spark_home()),
+        "SPARK_HOME": str(gateway.spark_home()),
         "SPARK_SCALA_VERSION": "2.13",
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
@@ -113,6 +114,7 @@ def test_a_standalone_master_with_two_workers_gives_the_same_warehouse(tmp_path:
             check=False,
         )
         assert done.returncode == 0, done.stderr[-6000:]
-    local, cluster = build(spark, folders, tmp_path / "local"), Warehouse(spark, out)
+    build(spark, folders, str(tmp_path / "local"))
+    local, cluster = Warehouse(spark, str(tmp_path / "local")), Warehouse(spark, str(out))
     for name in (*ACROSS, "run", "zombie_episodes", "operations"):
         assert sorted(map(str, cluster.table(name).collect())) == sorted(map(str, local.table(name).collect())), name

@@ -1,17 +1,20 @@
-"""One task of the warehouse, without Spark: the run's tables, and what reads otherwise than the stored verdict."""
+"""One task of the warehouse, without Spark: the tables of its runs, and the verdicts that differ now."""
 
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from fencepost.harness.results import run_folder as store
-from fencepost.harness.results.fact_files import FACTS, read_table
+from fencepost.harness.results.fact_files import FACTS, read_table, write_table
 from fencepost.harness.run.conclude import judge_stored
+from fencepost.harness.verdict.fact_table import VERSION_KEY
 from fencepost.harness.verdict.run_tables import TABLES
 from fencepost.harness.warehouse.rebuild import REBUILT, rebuild, task
+from fencepost.harness.warehouse.sources import Source, sources_of
 
 FOUND = Path(__file__).parents[1] / "histories" / "found" / "zookeeper-3.9.5-stale-after-sync"
 
@@ -24,55 +27,106 @@ def folder(tmp_path: Path) -> Path:
     return copy
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Path:
-    for name in TABLES:
-        (tmp_path / "tables" / name).mkdir(parents=True)
-    return tmp_path / "tables"
+def source(folder: Path) -> Source:
+    (known,) = sources_of([folder])
+    return known
 
 
-def test_it_writes_what_the_run_itself_wrote(folder: Path, tables: Path) -> None:
+def judge_all(folders: list[Path], target: Path, *, again: bool = True) -> list[dict[str, Any]]:
+    """Carry out one task over `folders` and return its rows."""
+    numbers = pa.RecordBatch.from_pydict({"id": list(range(len(folders)))})
+    work = task([source(folder) for folder in folders], str(target), "g", "add", again=again)
+    (batch,) = list(work(iter([numbers])))
+    assert batch.schema.equals(REBUILT)
+    rows: list[dict[str, Any]] = batch.to_pylist()
+    return rows
+
+
+def parts(target: Path, name: str) -> list[Path]:
+    return sorted((target / "g" / "data" / name).rglob("*.parquet"))
+
+
+def copy_of(folder: Path, run_id: str) -> Path:
+    copy = folder.with_name(run_id[:4])
+    shutil.copytree(folder, copy)
+    store.write_json(copy / store.RUN, {**store.read_json(folder / store.RUN), "run_id": run_id})
+    return copy
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_it_writes_what_the_run_itself_wrote(folder: Path, tmp_path: Path, again: bool) -> None:
     judge_stored(folder, progress=lambda _: None)
-    row = rebuild(folder, tables)
+    (row,) = judge_all([folder], tmp_path / "out", again=again)
     assert (row["run_id"], row["outcome"], row["error"], row["changes"]) == ("cd" * 16, "invalid", None, [])
     for name in TABLES:
-        of_run, written = read_table(folder / FACTS / f"{name}.parquet"), tables / name / f"{'cd' * 16}.parquet"
-        assert read_table(written).equals(of_run) if len(of_run) else not written.exists(), name
+        of_run = read_table(folder / FACTS / f"{name}.parquet")
+        written = [read_table(path) for path in parts(tmp_path / "out", name)]
+        assert written == [of_run] * bool(len(of_run)), name
+    (placed,) = read_table(parts(tmp_path / "out", "placed")[0]).to_pylist()
+    assert (placed["run_id"], placed["cell"]) == ("cd" * 16, None)
+    # Only who judged a run knows by which core.
+    assert (placed["core"] is not None) is again
 
 
-def test_a_verdict_that_reads_otherwise_now_is_named(folder: Path, tables: Path) -> None:
+def test_tables_of_another_form_are_derived_again(folder: Path, tmp_path: Path) -> None:
+    judge_stored(folder, progress=lambda _: None)
+    of_old = read_table(folder / FACTS / "run.parquet").replace_schema_metadata({VERSION_KEY: b"0"})
+    write_table(of_old.set_column(1, "folder", pa.array(["of old"])), folder / FACTS / "run.parquet")
+    judge_all([folder], tmp_path / "out", again=False)
+    assert read_table(parts(tmp_path / "out", "run")[0])["folder"].to_pylist() == [str(folder)]
+
+
+def test_a_task_writes_one_file_of_a_table_for_all_of_its_runs(folder: Path, tmp_path: Path) -> None:
+    judge_stored(folder, progress=lambda _: None)
+    own = len(read_table(folder / FACTS / "operations.parquet"))
+    judge_all([folder, copy_of(folder, "ab" * 16)], tmp_path / "out")
+    (part,) = parts(tmp_path / "out", "operations")
+    assert read_table(part).group_by("run_id").aggregate([([], "count_all")]).to_pydict() == {
+        "run_id": ["cd" * 16, "ab" * 16],
+        "count_all": [own, own],
+    }
+
+
+def test_a_large_part_is_written_before_the_task_ends(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fencepost.harness.warehouse.rebuild._PART_BYTES", 1)
+    judge_all([folder, copy_of(folder, "ab" * 16)], tmp_path / "out")
+    runs = {path.name: set(read_table(path)["run_id"].to_pylist()) for path in parts(tmp_path / "out", "operations")}
+    assert runs == {"add-0000000.parquet": {"cd" * 16}, "add-0000001.parquet": {"ab" * 16}}
+
+
+def test_a_verdict_that_differs_now_is_named(folder: Path) -> None:
     judge_stored(folder, progress=lambda _: None)
     document = json.loads((folder / store.VERDICT).read_text())
     document["validity"] = "valid"
     document["guarantees"] = [g for g in document["guarantees"] if g["name"] != "coverage"]
     document["guarantees"].append({"name": "of-old", "validity": "unknown"})
     (folder / store.VERDICT).write_text(json.dumps(document))
-    assert rebuild(folder, tables)["changes"] == [
+    assert rebuild(source(folder))[0]["changes"] == [
         {"guarantee": None, "before": "valid", "after": "invalid"},
         {"guarantee": "of-old", "before": "unknown", "after": None},
         {"guarantee": "coverage", "before": None, "after": "valid"},
     ]
 
 
-def test_a_run_that_was_never_judged_has_no_changes(folder: Path, tables: Path) -> None:
-    assert rebuild(folder, tables)["changes"] == []
+def test_a_run_that_was_never_judged_has_no_changes(folder: Path) -> None:
+    assert rebuild(source(folder))[0]["changes"] == []
 
 
-def test_a_stored_verdict_that_nobody_can_read_is_said(folder: Path, tables: Path) -> None:
+def test_an_unreadable_stored_verdict_is_an_error_of_its_run(folder: Path) -> None:
     (folder / store.VERDICT).write_text("{half a document")
-    assert "not JSON" in rebuild(folder, tables)["error"]
-    assert list((tables / "run").iterdir()) == []
+    row, tables = rebuild(source(folder))
+    assert "not JSON" in row["error"]
+    assert tables == {}
 
 
-def test_a_run_that_cannot_be_judged_costs_itself_only(folder: Path, tables: Path) -> None:
+def test_a_run_that_cannot_be_judged_costs_itself_only(folder: Path, tmp_path: Path) -> None:
     broken = folder.with_name("broken")
     shutil.copytree(folder, broken)
     (broken / store.HISTORY).write_bytes(b"PAR1 and no more")
-    folders = [str(broken), str(folder)]
-    numbers = pa.RecordBatch.from_pydict({"id": [0, 1]})
-    (batch,) = list(task(folders, str(tables))(iter([numbers])))
-    assert batch.schema.equals(REBUILT)
-    bad, good = batch.to_pylist()
+    bad, good = judge_all([broken, folder], tmp_path / "out")
     assert bad["outcome"] is None
     assert "not a whole Parquet file" in bad["error"]
     assert (good["outcome"], good["error"]) == ("invalid", None)
+    assert set(read_table(parts(tmp_path / "out", "run")[0])["run_id"].to_pylist()) == {"cd" * 16}

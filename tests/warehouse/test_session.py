@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.warehouse import spark_session
+from fencepost.harness.warehouse.gateway import GatewayJvm
 from fencepost.harness.warehouse.spark_session import SparkHandle
 
 pytestmark = pytest.mark.spark
@@ -105,9 +106,9 @@ def test_a_deadline_holds(tmp_path: Path) -> None:
 @pytest.fixture
 def never_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkHandle]:
     """A handle whose JVM seems to be ready; connecting to it is the test's. The other tests' session stays as it is."""
-    monkeypatch.setattr(spark_session, "_require_none_active", lambda: None)
-    monkeypatch.setattr(spark_session, "_disconnect", lambda session: None)
-    monkeypatch.setattr(spark_session._Jvm, "await_gateway", lambda jvm, deadline: (1, "secret"))
+    monkeypatch.setattr(spark_session, "require_none_active", lambda: None)
+    monkeypatch.setattr(spark_session, "disconnect", lambda session: None)
+    monkeypatch.setattr(GatewayJvm, "await_gateway", lambda jvm, deadline: (1, "secret"))
     with SparkHandle("local[1]", scratch=tmp_path, jvm_flags=NEVER_READY) as handle:
         handle.boot()
         yield handle
@@ -121,7 +122,7 @@ def test_a_jvm_that_dies_while_it_is_connected_to_is_reported(
         never_ready.abandon()
         raise ConnectionRefusedError("connection refused")
 
-    monkeypatch.setattr(spark_session, "_connect", refused)
+    monkeypatch.setattr(spark_session, "connect", refused)
     with pytest.raises(HarnessError, match="its JVM ended with status -9"):
         never_ready.session(timeout_s=60)
 
@@ -135,7 +136,7 @@ def test_a_session_whose_jvm_was_killed_at_its_deadline_is_none(
         await_end(never_ready)
         return MagicMock()
 
-    monkeypatch.setattr(spark_session, "_connect", connected)
+    monkeypatch.setattr(spark_session, "connect", connected)
     with pytest.raises(HarnessError, match="its JVM was not ready"):
         never_ready.session(timeout_s=0.1)
 
@@ -147,7 +148,7 @@ def test_a_call_that_fails_since_its_jvm_was_killed_at_its_deadline_says_so(
         await_end(never_ready)
         raise ConnectionResetError("connection reset by peer")
 
-    monkeypatch.setattr(spark_session, "_connect", failed)
+    monkeypatch.setattr(spark_session, "connect", failed)
     with pytest.raises(HarnessError, match="its JVM was not ready"):
         never_ready.session(timeout_s=0.1)
 

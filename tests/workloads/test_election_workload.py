@@ -57,9 +57,9 @@ def test_a_correct_store_passes_and_was_put_to_the_test(seed: int) -> None:
             assert verdict.validity is Validity.VALID, (verdict.guarantee, verdict.reason, verdict.witnesses[:1])
     # A stalled leader goes on believing; nothing but the check in its acts keeps it from harm.
     assert believed.anomalies["two-believers"] >= 1
-    assert believed.figures["two_believers_ns"] > S
+    assert believed.figures.plain()["two_believers_ns"] > S
     acting = only(verdicts, "one-acting-leader")
-    assert acting.figures["superseded_fenced"] >= BACKLOG
+    assert acting.figures.plain()["superseded_fenced"] >= BACKLOG
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -68,18 +68,18 @@ def test_without_fencing_the_same_store_is_found_to_mix_terms(seed: int) -> None
     verdicts = elections.check(history, facts(fenced=False))
     acting = [v for v in verdicts if "old-term-acted" in v.anomalies]
     assert [(v.guarantee, v.validity) for v in acting] == [("one-believed-leader", Validity.INVALID)]
-    assert acting[0].figures["superseded_acknowledged"] >= BACKLOG
+    assert acting[0].figures.plain()["superseded_acknowledged"] >= BACKLOG
     assert not [v for v in verdicts if v.guarantee == "one-acting-leader"]
 
 
 def test_strong_observations_of_a_correct_store_are_current_and_plain_ones_lag() -> None:
     strong = run_fake_election(None, 1, {"observe": "strong"})
     verdict = only(elections.check(strong, facts({"observe": "strong"})), "linearizable")
-    assert (verdict.validity, verdict.figures["observed_behind"]) == (Validity.VALID, 0)
+    assert (verdict.validity, verdict.figures.plain()["observed_behind"]) == (Validity.VALID, 0)
     plain = run_fake_election(None, 1)
     lagging = only(elections.check(plain, facts()), "session-order")
     assert lagging.validity is Validity.VALID
-    assert lagging.figures["observed_behind"] > 0
+    assert lagging.figures.plain()["observed_behind"] > 0
     broken = only(elections.check(plain, facts({"observe": "strong"})), "linearizable")
     assert "observed-term-went-back" in broken.anomalies
 

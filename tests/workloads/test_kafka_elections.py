@@ -45,7 +45,7 @@ def test_correct_brokers_pass_and_were_put_to_the_test(seed: int) -> None:
     for verdict in verdicts:
         if facts().decides(verdict.guarantee):
             assert verdict.validity is Validity.VALID, (verdict.guarantee, verdict.reason, verdict.witnesses[:1])
-    assert only(verdicts, "one-acting-leader").figures["superseded_fenced"] >= BACKLOG
+    assert only(verdicts, "one-acting-leader").figures.plain()["superseded_fenced"] >= BACKLOG
     errors = [error for o in history.operations if (error := error_of(o))]
     assert not [error for error in errors if error.kind is ErrorKind.UNFORESEEN]
 

@@ -56,7 +56,7 @@ def test_correct_leases_pass_and_were_put_to_the_test(seed: int) -> None:
     for verdict in verdicts:
         if verdict.guarantee != "answered-keep-alive-counts":
             assert verdict.validity is Validity.VALID, (verdict.guarantee, verdict.reason, verdict.witnesses[:1])
-    figures = only(verdicts, "live-lease-lives").figures
+    figures = only(verdicts, "live-lease-lives").figures.plain()
     assert figures["alive_across_elections"] >= 4
     assert figures["kept_through_other_nodes"] > 100
     assert figures["keep_info"], "losses were simulated too"
@@ -66,7 +66,7 @@ def test_correct_leases_pass_and_were_put_to_the_test(seed: int) -> None:
 
 def test_a_superseded_leader_that_revokes_is_told_of() -> None:
     verdict = only(leases.check(run_fake_leases("zombie-revokes", 0), facts()), "live-lease-lives")
-    assert verdict.figures["revoked_under_superseded_leader"] == verdict.anomalies["live-lease-revoked"]
+    assert verdict.figures.plain()["revoked_under_superseded_leader"] == verdict.anomalies["live-lease-revoked"]
     assert "its own log names" in verdict.reason
     witness = verdict.witnesses[0]
     assert witness.steps[-1] == leading.ASKED

@@ -54,7 +54,7 @@ def test_with_acks_1_losses_are_told_and_decide_nothing() -> None:
     assert "log-durable-unreplicated" in judgement.headline
     zombies = next(v for v in judgement.verdicts if v.checker == "zombie-brokers")
     assert zombies.anomalies["lost-acknowledgement"] > 10
-    assert len(zombies.figures["cut_brokers"]) == 2
+    assert len(zombies.figures.plain()["cut_brokers"]) == 2
 
 
 def test_every_name_that_is_judged_has_a_guarantee() -> None:

@@ -50,18 +50,18 @@ class Compare(NamedTuple):
     result: str
     number: int
 
-    def holds(self, found: int | None) -> bool:
-        """Of the number that was found; None: of the value of a key that is not there."""
+    def holds(self, actual: int | None) -> bool:
+        """Whether the compare holds for the key's actual number; None: the value of a key that is not there."""
         match self.result:
-            case _ if found is None:
+            case _ if actual is None:
                 return False
             case "=":
-                return found == self.number
+                return actual == self.number
             case "!=":
-                return found != self.number
+                return actual != self.number
             case "<":
-                return found < self.number
-        return found > self.number
+                return actual < self.number
+        return actual > self.number
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,7 +123,7 @@ class Act(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def row(self) -> int:
-        """By which a proof names it."""
+        """The event by which a proof names the act."""
         return self.invoked
 
     @property
@@ -134,7 +134,7 @@ class Act(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def known(self) -> int:
-        """The position of an ok write, or of a reply that told it."""
+        """The position of an ok write, or of a reply that tells one."""
         assert self.at is not None
         return self.at
 
@@ -145,7 +145,7 @@ class Act(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def shown(self) -> int | None:
-        """The value that was read; None: whatever it was."""
+        """The value that was read; None: unknown."""
         return None if self.value < 0 else self.value
 
     @property

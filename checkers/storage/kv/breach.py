@@ -15,6 +15,7 @@ class Breach(NamedTuple):
 
 
 def breach_of(anomaly: str, acts: tuple[Act, ...], *steps: str) -> Breach:
+    """Make a breach whose steps begin with the acts and their answers, the one at fault first."""
     # What is named first is what a drawing marks.
     lead = tuple(f"{_sentence(act)}." for act in (acts[-1], *acts[:-1]))
     return Breach(anomaly, acts, (*lead, *steps))
@@ -22,16 +23,16 @@ def breach_of(anomaly: str, acts: tuple[Act, ...], *steps: str) -> Breach:
 
 def _sentence(act: Act) -> str:
     """An operation and its answer, in words."""
-    said = describe(act.op)
+    request = describe(act.op)
     if act.done is None:
-        return f"{said} has no known outcome"
+        return f"{request} has no known outcome"
     if act.writes:
-        return f"{said} was acknowledged at {shown(act.at)}"
+        return f"{request} was acknowledged at {shown(act.at)}"
     if act.kind is Kind.SYNC:
-        return f"{said} was answered"
+        return f"{request} was answered"
     stands = "" if act.at is None else f", from {shown(act.at)}"
     made = "nothing" if act.made is None else f"what {shown(act.made)} made"
-    return f"{said} was answered with {made}{stands}"
+    return f"{request} was answered with {made}{stands}"
 
 
 def reached_words(act: Act, number: str) -> str:

@@ -1,7 +1,7 @@
 """Whether each version of a key follows from the one before it: counted, created, and compared with as it should be."""
 
 from bisect import bisect_left
-from typing import Final
+from typing import Final, NamedTuple
 
 from fencepost.checkers.findings.words import shown
 from fencepost.checkers.storage.kv.acts import Act, Condition, Dialect, Kind
@@ -12,8 +12,16 @@ _ENDLESS: Final = 1 << 63
 
 
 def open_question(breach: Breach) -> Need:
-    """What would be a breach, were it certain who wrote what."""
+    """Turn a breach into a need: it would be one, were it certain who wrote what."""
     return Need(Kind.PUT, None, (), 1, breach, False)
+
+
+class Claim(NamedTuple):
+    """What `by` says of a version: its `number`; `anomaly` is the name if that cannot be."""
+
+    number: int
+    anomaly: str
+    by: Act
 
 
 class Chain:
@@ -50,13 +58,13 @@ class Chain:
 
     def look(self) -> list[Breach] | Need:
         for i, version in enumerate(self._versions):
-            found = self._gone(version.at) or self._step(i, version)
-            if found is not None:
-                return [found] if isinstance(found, Breach) else found
+            problem = self._gone(version.at) or self._step(i, version)
+            if problem is not None:
+                return [problem] if isinstance(problem, Breach) else problem
         return self._gone(_ENDLESS) or []
 
     def _gone(self, until: int) -> Need | None:
-        """Nothing was there though nobody is known to have taken it away."""
+        """Return the delete that must be missing where a read found nothing, and no known delete explains it."""
         before = self._before
         if before is None or before.gone is None or before.gone_by is None or before.kind is Kind.DELETE:
             return None
@@ -88,17 +96,17 @@ class Chain:
             return None
         low = max(0 if self._last is None else self._last, 0)
         gap = (max(low, self._base) if self._present is None else low, version.at)
-        found = self._condition(version, gap)
-        if found is None:
-            found = self._removal(version, gap) if version.kind is Kind.DELETE else self._put(i, version, gap)
-        if found is None:
+        problem = self._condition(version, gap)
+        if problem is None:
+            problem = self._removal(version, gap) if version.kind is Kind.DELETE else self._put(i, version, gap)
+        if problem is None:
             self._before, self._last = version, version.last
         elif self._guessing or version.hidden or (before is not None and before.hidden):
-            return found._replace(certain=False) if isinstance(found, Need) else open_question(found)
-        return found
+            return problem._replace(certain=False) if isinstance(problem, Need) else open_question(problem)
+        return problem
 
     def _too_old(self, version: Version) -> Breach | None:
-        """Of a version from before the history: that it tells of a creation before the newest one that is known."""
+        """Return what is wrong with a version from before the history: it claims a creation older than a known one."""
         since = max(self._from, self._creation)
         if version.created is not None and version.created < since and version.created_by is not None:
             step = f"It was answered with {self._dialect.created} {shown(version.created)}; what was created "
@@ -107,26 +115,26 @@ class Chain:
         number, by = version.version, version.version_by
         if number is None or by is None:
             return None
-        told = () if version.created_by is None or version.created_by is by else (version.created_by,)
+        creators = () if version.created_by is None or version.created_by is by else (version.created_by,)
         writes = number - self._dialect.first_version
         if version.created is not None and (version.created == version.at) != (writes == 0):
             step = f"One tells of version {number}, and the key was created at {shown(version.created)}."
-            return breach_of("wrong-version", (*told, by), step)
+            return breach_of("wrong-version", (*creators, by), step)
         since = max(since, version.created or 0)
         if writes > version.at - since:
             step = f"It tells of version {number}: more writes than there can be from {shown(since)} on."
-            return breach_of("wrong-version", (*told, by), step)
+            return breach_of("wrong-version", (*creators, by), step)
         return None
 
     def _sure(self, version: Version) -> bool:
-        """Whether nothing about this place and the one before it was chosen."""
+        """Whether neither this version nor the one before it rests on a choice."""
         before = self._before
         owner = version.owner
         certain = owner is None or owner.done is not None or version.forced
         return certain and not version.hidden and (before is None or not (before.hidden or before.guessed))
 
     def _condition(self, version: Version, gap: tuple[int, int]) -> Breach | Need | None:
-        """What the write at `version` compared with was there."""
+        """Check that what the write at `version` compared with was there."""
         act, before = version.owner, self._before
         expected = act.expected if act is not None else None
         if expected is None or act is None:
@@ -139,7 +147,7 @@ class Chain:
                     step = "It changes what is there; nothing was, and no write that creates it can have come between."
                     breach = breach_of("write-to-nothing", (*by_whom(before), act), step)
                     return self._need(Kind.PUT, version, (gap,), breach)
-                self._found_something()
+                self._there()
                 return None
             case Condition.MADE:
                 if act.done is None and expected.number not in self._key.versions:
@@ -150,7 +158,7 @@ class Chain:
                     and before.kind is Kind.PUT
                     and present is not False
                 ):
-                    self._found_something(before)
+                    self._there(before)
                     return None
                 step = f"It compared with {self._dialect.made} {shown(expected.number)}, no longer the last write then."
                 breach = breach_of("cas-on-wrong-revision", (*by_whom(before), act), step)
@@ -163,7 +171,7 @@ class Chain:
                 return self._need(Kind.DELETE, version, (gap,), breach_of(anomaly, (*by_whom(before), act), step))
             case Condition.VALUE:
                 if present is None or (present and before is not None and before.value in (None, expected.number)):
-                    self._found_something()
+                    self._there()
                     return None
                 step = (
                     "It compared with another value than was there, and no write of that value can have come between."
@@ -175,22 +183,23 @@ class Chain:
                     step = "It compared with a version, and nothing was there."
                     breach = breach_of("cas-on-wrong-version", (*by_whom(before), act), step)
                     return self._need(Kind.PUT, version, (gap,), breach)
-                self._found_something()
+                self._there()
                 if version.kind is Kind.DELETE:
                     if present and self._version is not None and self._version != expected.number:
-                        return self._miscounted(version, expected.number, self._version, "cas-on-wrong-version", act)
+                        claim = Claim(expected.number, "cas-on-wrong-version", act)
+                        return self._miscounted(version, claim, self._version)
                     return None
         return None
 
-    def _found_something(self, found: Version | None = None) -> None:
-        """The key was there, which was unknown; in the version `found`."""
+    def _there(self, version: Version | None = None) -> None:
+        """Take the key to have been there, which was unknown; in this version, if one is given."""
         if self._present is None:
             self._present, self._since, self._start = True, self._since + 1, -1
-            if found is not None:
-                self._created, self._version = found.created, self._number(found)
+            if version is not None:
+                self._created, self._version = version.created, self._number(version)
 
     def _number(self, version: Version) -> int | None:
-        """Which version it is, as far as it says so itself."""
+        """Return the version's number, if an answer about it tells that."""
         return self._dialect.first_version if version.created == version.at else version.version
 
     def _removal(self, version: Version, gap: tuple[int, int]) -> Need | None:
@@ -204,7 +213,7 @@ class Chain:
     def _put(self, i: int, version: Version, gap: tuple[int, int]) -> Breach | Need | None:
         names, first = self._dialect, self._dialect.first_version
         act = version.owner
-        asked = act.expected if act is not None else None
+        expected = act.expected if act is not None else None
         created_here = version.created == version.at
         if created_here and self._present is True and version.created_by is not None:
             step = f"It was answered with {names.created} {shown(version.created)}; the key was there before, and no "
@@ -213,14 +222,14 @@ class Chain:
             return self._need(Kind.DELETE, version, (gap,), breach)
         if (
             created_here
-            and asked is not None
-            and asked.condition is not Condition.ABSENT
+            and expected is not None
+            and expected.condition is not Condition.ABSENT
             and version.created_by is not None
         ):
             step = f"It compared with what was there, and yet has {names.created} {shown(version.created)}, its own."
             breach = breach_of("wrong-creation", (*(() if act is None else (act,)), version.created_by), step)
             return breach if self._sure(version) else open_question(breach)
-        fresh = created_here or (asked is not None and asked.condition is Condition.ABSENT)
+        fresh = created_here or (expected is not None and expected.condition is Condition.ABSENT)
         creates = fresh or self._present is False
         created = version.at if creates else self._created if self._present else None
         if version.created is not None and created is not None and version.created != created:
@@ -239,24 +248,25 @@ class Chain:
         self._start = version.at if self._start is None else self._start
         if version.created is not None and self._created is None and version.created < self._start:
             self._since += 1
-        told: list[tuple[int, str, Act]] = []
-        if asked is not None and act is not None and asked.condition is Condition.VERSION:
-            told.append((asked.number + 1, "cas-on-wrong-version", act))
+        claims: list[Claim] = []
+        if expected is not None and act is not None and expected.condition is Condition.VERSION:
+            claims.append(Claim(expected.number + 1, "cas-on-wrong-version", act))
         if version.version is not None and version.version_by is not None:
-            told.append((version.version, "wrong-version", version.version_by))
-        for number, anomaly, by in told:
+            claims.append(Claim(version.version, "wrong-version", version.version_by))
+        for claim in claims:
+            number = claim.number
             least = due if due is not None else first + max(self._since - 1, self._known_since(version, i))
             if number < least or (number > least and due is not None):
                 if fresh or number < first:
                     step = (
                         f"It tells of version {number}; the key had just been created, so that its version was {first}."
                     )
-                    return breach_of("wrong-version", (by,), step)
-                return self._miscounted(version, number, least, anomaly, by, i=i, gap=gap, creates=creates)
+                    return breach_of("wrong-version", (claim.by,), step)
+                return self._miscounted(version, claim, least, i=i, gap=gap, creates=creates)
             most = first + self._base - (self._created or version.created or self._from) + self._puts
             if due is None and number > most:
-                found = self._miscounted(version, number, most, anomaly, by, i=i, gap=gap, creates=creates)
-                return found._replace(certain=False) if isinstance(found, Need) and self._key.unknown else found
+                problem = self._miscounted(version, claim, most, i=i, gap=gap, creates=creates)
+                return problem._replace(certain=False) if isinstance(problem, Need) and self._key.unknown else problem
             due = number
         if due is not None and version.created is not None and due < first + self._known_since(version, i):
             by_reply = () if version.created_by is None else (version.created_by,)
@@ -273,30 +283,29 @@ class Chain:
                 return breach_of("wrong-version", (*by_whom(self._before), *told_of), step)
         if due is not None:
             self._since, self._start = 0, -1
-        if told or creates or self._anchor < 0:
-            self._anchor, self._earlier = i, () if told or fresh else (gap,)
+        if claims or creates or self._anchor < 0:
+            self._anchor, self._earlier = i, () if claims or fresh else (gap,)
         self._present, self._version = True, due
         self._created = created if created is not None else version.created
         return None
 
     def _known_since(self, version: Version, i: int) -> int:
-        """How many versions are known from the key's creation on, as `version` tells of it, up to that one."""
+        """Return how many versions are known from the key's creation up to `version`."""
         created = version.created or self._created
         return 0 if created is None else i - bisect_left(self._key.places(), created)
 
     def _miscounted(
         self,
         version: Version,
-        number: int,
+        claim: Claim,
         due: int,
-        anomaly: str,
-        by: Act,
         *,
         i: int | None = None,
         gap: tuple[int, int] | None = None,
         creates: bool = False,
     ) -> Breach | Need:
-        """There are too few writes for the version that was told, or too many."""
+        """There are too few writes for the version that is claimed, or too many; by them it would be `due`."""
+        number = claim.number
         here = self._versions.index(version) if i is None else i
         low = self._last if self._last is not None else 0
         gaps = [gap or (low, version.at)]
@@ -306,12 +315,12 @@ class Chain:
         if not creates:
             gaps = [*self._earlier, *gaps]
         hidden = any(v.hidden for v in self._versions[max(self._anchor, 0) : here + 1])
-        if anomaly == "wrong-version":
+        if claim.anomaly == "wrong-version":
             step = f"It tells of version {number}; by the writes before it, it was {due}."
         else:
             step = f"It compared with version {number - (version.kind is Kind.PUT)}, and was accepted; by the writes "
             step += f"before it, the version was {due - (version.kind is Kind.PUT)}."
-        breach = breach_of(anomaly, (*by_whom(self._before), by), step)
+        breach = breach_of(claim.anomaly, (*by_whom(self._before), claim.by), step)
         if number > due:
             return Need(Kind.PUT, None, tuple(gaps), number - due, breach, not hidden and self._sure(version))
         same = version.created is not None and version.created == self._created

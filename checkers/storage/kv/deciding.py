@@ -18,29 +18,29 @@ _ROUNDS_MAX: Final = 20
 _CHOICES_MAX: Final = 3
 
 
-def decided(found: Judged, acts: Sequence[Act], store: Store) -> Judged:
-    """With an order for the keys in doubt, or with what is wrong with one; the same where neither was found.
+def decided(judgement: Judged, acts: Sequence[Act], store: Store) -> Judged:
+    """Decide the keys in doubt: add an order, or what is wrong with a key; return the same where neither is found.
 
     Writes of unknown outcome that the way through a key needs are put there, and everything is judged again: what a
     transaction did to one key it did to all of its keys, and a read that does not say where it stands may stand
     elsewhere.
     """
-    for key, breach in found.open.items():
+    for key, breach in judgement.open.items():
         if _walk(store, key).explained is False:
-            return msgspec.structs.replace(found, breaches=[breach or _unexplained(store.keys[key])])
+            return msgspec.structs.replace(judgement, breaches=[breach or _unexplained(store.keys[key])])
     few = store.choices if len(store.choices) <= _CHOICES_MAX else {}
     others = [{at: head} for at, heads in few.items() for head in heads[: _CHOICES_MAX + 1]]
     for first in ({}, *others):
-        tried = _tried(found, acts, store, first)
+        tried = _tried(judgement, acts, store, first)
         if tried is not None:
             return tried
-    return found
+    return judgement
 
 
-def _tried(found: Judged, acts: Sequence[Act], store: Store, first: dict[int, Act]) -> Judged | None:
-    """With an order that has the writes of `first` where they are put; None if that is not found."""
+def _tried(judgement: Judged, acts: Sequence[Act], store: Store, first: dict[int, Act]) -> Judged | None:
+    """Find an order that has the writes of `first` at their numbers; None: none was found."""
     pinned = dict(first)
-    tried = found if not first else _pinned(acts, store, pinned)
+    tried = judgement if not first else _pinned(acts, store, pinned)
     for _ in range(_ROUNDS_MAX):
         if not tried.doubts:
             return tried
@@ -63,43 +63,43 @@ def _pinned(acts: Sequence[Act], store: Store, pinned: dict[int, Act]) -> Judged
     return tried if tried.doubts else unsettled(tried, acts, store)
 
 
-def unsettled(found: Judged, acts: Sequence[Act], store: Store) -> Judged:
-    """The same, or where its order cannot be carried out the keys that compares ask about in doubt."""
-    if refusal(acts, store.dialect, found.order) is None:
-        return found
-    heads = unheld(acts, store.dialect, found.order)
+def unsettled(judgement: Judged, acts: Sequence[Act], store: Store) -> Judged:
+    """Put the keys that compares ask about in doubt where the order cannot be carried out; else return the same."""
+    if refusal(acts, store.dialect, judgement.order) is None:
+        return judgement
+    heads = unheld(acts, store.dialect, judgement.order)
     keys = {c.key: None for head in heads for c in (head.txn.compares if head.txn is not None else ())}
     doubt = "it is open where what no reply places took effect, or what was there at first"
-    return msgspec.structs.replace(found, doubts=[doubt], open=dict(keys))
+    return msgspec.structs.replace(judgement, doubts=[doubt], open=dict(keys))
 
 
-def in_doubt(found: Judged) -> Judged:
-    """Of breaches without a proof: that the keys are open."""
-    doubts = [f"it is open whether there was a {breach.anomaly}" for breach in found.breaches]
-    keys = {breach.acts[-1].key: breach for breach in found.breaches}
-    return msgspec.structs.replace(found, breaches=[], doubts=doubts, open=keys)
+def in_doubt(judgement: Judged) -> Judged:
+    """Turn breaches without a proof into doubts about their keys."""
+    doubts = [f"it is open whether there was a {breach.anomaly}" for breach in judgement.breaches]
+    keys = {breach.acts[-1].key: breach for breach in judgement.breaches}
+    return msgspec.structs.replace(judgement, breaches=[], doubts=doubts, open=keys)
 
 
 def _walk(store: Store, key: str | None) -> Walk:
-    rows = {told.row for told in (*store.keys.get(key, ()), *store.checks.get(key, ()))}
+    rows = {entry.row for entry in (*store.keys.get(key, ()), *store.checks.get(key, ()))}
     return walked(store, key, rows, -1)
 
 
 def _unexplained(acts: Sequence[Act]) -> Breach:
-    told = tuple(act for act in acts if act.done is not None)
-    step = f"No choice of the writes of unknown outcome explains all answers about {named(told[-1].key)}."
-    return breach_of("non-linearizable", told[-1:], step)
+    answers = tuple(act for act in acts if act.done is not None)
+    step = f"No choice of the writes of unknown outcome explains all answers about {named(answers[-1].key)}."
+    return breach_of("non-linearizable", answers[-1:], step)
 
 
 def _places(steps: Sequence[Placed], used: set[int]) -> list[tuple[Act, int]]:
-    """Each as late as it can be, in the order of the walk, at a number that nothing else has while there is one."""
-    found: list[tuple[Act, int]] = []
+    """Place each write as late as it can be, in the order of the walk, at a free number if there is one."""
+    placements: list[tuple[Act, int]] = []
     last = 1 << 63
     for step in reversed(steps):
         at = min(step.high, last - 1)
         while at in used and at > step.low:
             at -= 1
         used.add(at)
-        found.append((step.act, at))
+        placements.append((step.act, at))
         last = at
-    return found
+    return placements

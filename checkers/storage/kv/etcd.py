@@ -39,5 +39,5 @@ ETCD: Final = Dialect(
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """One verdict on all keys, whose revisions are one order."""
+    """Judge all keys, whose revisions are one order; see `checkers.storage.kv.judging.judged`."""
     return judged(history, facts, ETCD)

@@ -29,7 +29,7 @@ class Writers:
                     self._by_put.setdefault((part.key, None), []).append(head)
 
     def of(self, made: Mapping[str | None, int | None]) -> list[Act]:
-        """Those that can have made all these versions: values by key, None where that is not known."""
+        """Return the transactions that can have made all these versions: values by key, None if unknown."""
         one, *others = (self._by_put.get(version, []) for version in made.items())
         rows = [{id(head) for head in heads} for heads in others]
         return [head for head in one if all(id(head) in ids for ids in rows)]
@@ -62,7 +62,7 @@ class Store:
         for act in by_key(acts):
             if act.made is not None:
                 self.told.setdefault(act.made, set()).add(act.key)
-        self._taken: dict[str | None, list[int]] = {}
+        self._used_numbers: dict[str | None, list[int]] = {}
         #: By number, transactions of unknown outcome of which any can have made what was shown of it.
         self.choices: dict[int, list[Act]] = {}
         self._sure = {**self._certain(acts), **(pinned or {})}
@@ -78,14 +78,14 @@ class Store:
             self.checks.setdefault(compare.key, []).append(check)
 
     def _certain(self, acts: Sequence[Act]) -> dict[int, Act]:
-        """By number, transactions of unknown outcome that alone can have made what was shown of it."""
+        """Return by number the transactions of unknown outcome that alone can have made what was shown at it."""
         heads = [act for act in acts if act.txn is not None and act.done is None]
         shown: dict[int, dict[str | None, int | None]] = {}
         for act in by_key(acts) if heads else ():
             if act.made is not None and act.made > self.begun and act.made not in self.owners:
                 made = shown.setdefault(act.made, {})
                 made[act.key] = act.shown if made.get(act.key) is None else made[act.key]
-        found: dict[int, Act] = {}
+        sure: dict[int, Act] = {}
         spent: set[int] = set()
         writers = Writers(heads)
         plain: dict[tuple[str | None, int | None], int] = {}
@@ -101,12 +101,12 @@ class Store:
             alone = len(made) > 1 or plain.get(next(iter(made.items())), at) >= at
             # It took effect once: what it seems to have made elsewhere as well nobody made.
             if alone and len(could) == 1 and could[0].row not in spent:
-                found[at] = could[0]
+                sure[at] = could[0]
                 spent.add(could[0].row)
-        return found
+        return sure
 
     def sure_of(self, key: str | None) -> list[tuple[int, Act]]:
-        """What transactions of unknown outcome certainly did to a key, or pinned writes, and at which number."""
+        """Return what transactions of unknown outcome certainly did to a key, and pinned writes, with numbers."""
         return [(at, part) for at, act in self._sure.items() for part in by_key((act,)) if part.key == key]
 
     def together(self, key: str | None, other: str | None) -> bool:
@@ -114,12 +114,12 @@ class Store:
         return (key, other) in self._pairs
 
     def floor(self, act: Act) -> int:
-        """The highest number that any answer had told when `act` was invoked."""
+        """Return the highest number that any answer had told when `act` was invoked."""
         return self._reached[bisect_left(self._ends, act.invoked)]
 
-    def taken(self, key: str | None) -> list[int]:
-        """The numbers at which another key was written, or this one by an acknowledged write; in order."""
-        if key not in self._taken:
+    def used_numbers(self, key: str | None) -> list[int]:
+        """Return in order the numbers at which another key was written, or this one by an acknowledged write."""
+        if key not in self._used_numbers:
             others = (at for at, keys in self.told.items() if not all(k == key or self.together(k, key) for k in keys))
-            self._taken[key] = sorted({*self.owners, *others})
-        return self._taken[key]
+            self._used_numbers[key] = sorted({*self.owners, *others})
+        return self._used_numbers[key]

@@ -5,7 +5,7 @@ from typing import Any, Final, NoReturn
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Operation, Value
 
-_HINT: Final = "nothing of this history was judged; docs/models.md says what each model understands"
+_HINT: Final = "nothing of this history was judged; docs/reference/models.md says what each model understands"
 
 
 def fields_of(op: Operation, given: Value, what: str, allowed: set[str], at: int | None = None) -> dict[str, Any]:

@@ -30,12 +30,12 @@ class Floors:
         return self._best[bisect_left(self._ends, invoked)]
 
     def written(self, invoked: int) -> tuple[int, Act | None]:
-        """The same of acknowledged writes only."""
+        """The highest position of a write that was acknowledged by then, and which write."""
         return self._written[bisect_left(self._written_ends, invoked)]
 
 
 class Session:
-    """One session as it goes on: asked for its acts in the order of invocation."""
+    """What one session had seen at each moment; callers ask in the order of invocation."""
 
     def __init__(self, acts: Sequence[Act]) -> None:
         self._ended = sorted((act for act in acts if act.done is not None), key=lambda a: a.ended)
@@ -61,9 +61,9 @@ class Session:
         return self._best
 
     def seen(self, act: Act, at: int) -> None:
-        """A read stands at this position, though its reply may not say it."""
+        """Record the position of a read, whose reply may not tell it."""
         self._seen[act.invoked] = at
 
-    def synced(self, act: Act, found: tuple[int, Act | None]) -> None:
-        """A `sync` was invoked when so much was acknowledged."""
-        self._syncs[act.invoked] = found
+    def synced(self, act: Act, floor: tuple[int, Act | None]) -> None:
+        """Record that a `sync` was invoked when `floor` was acknowledged."""
+        self._syncs[act.invoked] = floor

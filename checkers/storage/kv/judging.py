@@ -20,33 +20,51 @@ from fencepost.checkers.storage.kv.proving import all_hold, compares_of, refutes
 from fencepost.checkers.storage.kv.reading import acts_of, operations_as_acts
 from fencepost.checkers.storage.kv.refutation import PROVEN, holds
 from fencepost.checkers.storage.kv.replay import order_of, refusal, unheld
+from fencepost.checkers.storage.kv.rules import rules_of
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Proof, Validity, Verdict
 
 #: Of longer histories the order is not kept in the verdict.
 ORDERED_MAX: Final = 5_000
+EXPOSURE_OF: Final = "ok reads with another operation on their key before or behind them"
 _WITNESSES_OF_EACH: Final = 2
 _WITNESSES_MAX: Final = 10
 
 
 def judged(history: History, facts: Facts, dialect: Dialect) -> list[Verdict]:
-    """One verdict on all operations; raises MalformedHistory, and RuntimeError where the order does not bear it out."""
+    """Judge all operations on a store whose writes have numbers.
+
+    Args:
+        history: the operations that `dialect` names; others are not read.
+        facts: the guarantee of the run's reads, and the plan's threshold of exposure.
+        dialect: the store's words, and what it promises.
+
+    Returns:
+        One verdict: `invalid` with proven witnesses; `unknown` where it is open which writes of unknown outcome took
+        effect, or nothing was exposed; `valid` with an order that was carried out.
+
+    Raises:
+        MalformedHistory: a reply that cannot be read; names the event.
+        RuntimeError: a defect: an order that cannot be carried out, or an anomaly that its operations do not show.
+
+    Cost: O(n log n), and a bounded search for writes of unknown outcome.
+    """
     operations = [op for op in history.operations if op.f in dialect.functions]
     acts = acts_of(operations, dialect, facts)
     store = Store(acts, dialect)
-    found = judge(acts, dialect)
-    shown = _proven(found.breaches, store)
-    if found.breaches and not any(proof for _, proof in shown):
-        found = in_doubt(found)
-    if not found.breaches and not found.doubts:
-        found, shown = _settled(found, acts, store)
-    if found.doubts and not found.breaches:
-        found = decided(found, acts, store)
-        shown = _proven(found.breaches, store)
-    placed = [act for act, _ in found.order if act.done is None]
+    judgement = judge(acts, dialect)
+    shown = _proven(judgement.breaches, store)
+    if judgement.breaches and not any(proof for _, proof in shown):
+        judgement = in_doubt(judgement)
+    if not judgement.breaches and not judgement.doubts:
+        judgement, shown = _settled(judgement, acts, store)
+    if judgement.doubts and not judgement.breaches:
+        judgement = decided(judgement, acts, store)
+        shown = _proven(judgement.breaches, store)
+    placed = [act for act, _ in judgement.order if act.done is None]
     proven = {breach.anomaly for breach, proof in shown if proof is not None}
     unproven = [breach for breach, proof in shown if proof is None]
-    breaches = [breach for breach in found.breaches if breach.anomaly in proven and breach not in unproven]
+    breaches = [breach for breach in judgement.breaches if breach.anomaly in proven and breach not in unproven]
     seen = _exposed(acts, dialect)
     answered = [act for act in acts if act.done is not None]
     keys: dict[str | None, Operation] = {}
@@ -63,21 +81,22 @@ def judged(history: History, facts: Facts, dialect: Dialect) -> list[Verdict]:
     verdict = Findings(
         checker=dialect.name,
         guarantee=facts.read_guarantee,
-        found=[_finding(breach) for breach in breaches],
+        findings=[_finding(breach) for breach in breaches],
         broken=f"{len(breaches)} answers fit no order of the {dialect.number}s",
-        doubt=_doubt(found.doubts, answered, dialect),
+        doubt=_doubt(judgement.doubts, answered, dialect),
         exposed=rows(seen),
-        exposure_of=_exposure_of(dialect),
+        exposure_of=EXPOSURE_OF,
+        rules=rules_of(acts, dialect),
         shown=[_finding(breach, proof) for breach, proof in shown if proof is not None],
         counted={name: rows(own) for name, own in counted.items()},
     ).verdict(facts)
     if verdict.validity is not Validity.VALID:
         return [verdict]
-    return [msgspec.structs.replace(verdict, proofs=_proofs(found.order))]
+    return [msgspec.structs.replace(verdict, proofs=_proofs(judgement.order))]
 
 
 def _exposed(acts: Sequence[Act], dialect: Dialect) -> list[Operation]:
-    """Reads that what is ordered with them could contradict; a Txn is what it did to each of its keys."""
+    """Return the reads that an ordered operation could contradict; a Txn counts as what it did to each of its keys."""
     by_name: dict[str | None, dict[int, tuple[Operation, set[Kind]]]] = {}
     for act in by_key(acts):
         kind = act.kind if act.head is not None else dialect.functions[act.op.f]
@@ -91,12 +110,8 @@ def _exposed(acts: Sequence[Act], dialect: Dialect) -> list[Operation]:
     return list(seen.values())
 
 
-def _did(kinds: dict[int, set[Kind]], asked: set[Kind], op: Operation) -> bool:
-    return bool(kinds[op.invoke_index] & asked)
-
-
-def _exposure_of(dialect: Dialect) -> str:
-    return "ok reads with another operation on their key before or behind them"
+def _did(kinds: dict[int, set[Kind]], wanted: set[Kind], op: Operation) -> bool:
+    return bool(kinds[op.invoke_index] & wanted)
 
 
 def _doubt(doubts: Sequence[str], answered: Sequence[Act], dialect: Dialect) -> Doubt | None:
@@ -118,7 +133,7 @@ def _proofs(order: Sequence[tuple[Act, int]]) -> tuple[Proof, ...]:
 
 
 def _most_telling(breaches: Sequence[Breach]) -> list[Breach]:
-    """The first ones of each name; those of few operations before those of many."""
+    """Return the first breaches of each name; those of few operations before those of many."""
     by_size = sorted(breaches, key=lambda b: len(b.acts))
     return one_of_each_first(few_of_each(by_size, _WITNESSES_OF_EACH))[:_WITNESSES_MAX]
 
@@ -127,18 +142,18 @@ def _proven(breaches: Sequence[Breach], store: Store) -> list[tuple[Breach, Proo
     return [(breach, _proof(breach, store)) for breach in _most_telling(breaches)]
 
 
-def _settled(found: Judged, acts: Sequence[Act], store: Store) -> tuple[Judged, list[tuple[Breach, Proof | None]]]:
-    """An order is carried out; what its transactions say of their compares may be wrong, or the order open."""
-    tried = unsettled(found, acts, store)
+def _settled(judgement: Judged, acts: Sequence[Act], store: Store) -> tuple[Judged, list[tuple[Breach, Proof | None]]]:
+    """Carry out the order; what its transactions say of their compares may be wrong, or the order open."""
+    tried = unsettled(judgement, acts, store)
     if not tried.doubts:
-        return found, []
-    if all(act.done is not None and act.at is not None and act.txn is None for act, _ in found.order):
-        wrong = refusal(acts, store.dialect, found.order)
+        return judgement, []
+    if all(act.done is not None and act.at is not None and act.txn is None for act, _ in judgement.order):
+        wrong = refusal(acts, store.dialect, judgement.order)
         raise RuntimeError(f"{store.dialect.name}: an order was found that cannot be: {wrong}")
-    breaches = [_unheld(head) for head in unheld(acts, store.dialect, found.order) if head.done is not None]
+    breaches = [_unheld(head) for head in unheld(acts, store.dialect, judgement.order) if head.done is not None]
     shown = _proven(breaches, store)
     if any(proof is not None for _, proof in shown):
-        return msgspec.structs.replace(found, breaches=breaches), shown
+        return msgspec.structs.replace(judgement, breaches=breaches), shown
     return tried, []
 
 
@@ -148,9 +163,9 @@ def _unheld(head: Act) -> Breach:
 
 
 def _proof(breach: Breach, store: Store) -> Proof | None:
-    """The operations where they show it by themselves, else answers that leave no state; None if none are found.
+    """Return the operations as a proof if they show the breach by themselves, else answers that leave no state.
 
-    Raises RuntimeError where numbers that the operations tell should show it, and neither do.
+    None: no proof was found. Raises RuntimeError for a breach that the numbers of its operations should show.
     """
     if breach.anomaly == "wrong-compare":
         return compares_of(store, breach.acts[-1].whole)
@@ -182,16 +197,16 @@ def _finding(breach: Breach, proof: Proof | None = None) -> Finding:
 
 
 def wrong_proof(history: History, dialect: Dialect, proof: Proof) -> str | None:
-    """What is wrong with a proof of a verdict that was kept; None: it holds.
+    """Return what is wrong with a proof of a stored verdict; None: it holds.
 
-    Whether reads ask for what the dialect's sign says is no matter of a history's: an order that holds for either will
-    do, and a finding that does.
+    A history does not say whether its reads ask for what the dialect's sign says: a proof that holds for either is
+    accepted.
     """
-    found = [
+    objections = [
         _wrong(operations_as_acts(history.operations, dialect, signed=signed), dialect, proof)
         for signed in (False, True)
     ]
-    return None if None in found else found[0]
+    return None if None in objections else objections[0]
 
 
 def _wrong(acts: Sequence[Act], dialect: Dialect, proof: Proof) -> str | None:

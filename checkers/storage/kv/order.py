@@ -73,10 +73,10 @@ class _Store:
         self._keys: dict[str | None, Key] = {}
         self._used: set[int] = set()
         #: The least position that the store can have reached when the history began, were it one of its first answers.
-        told = [
+        reached = [
             a.known - 1 if a.writes else a.known for a in acts if a.done is not None and a.current and a.at is not None
         ]
-        self.base = dialect.begun(told)
+        self.base = dialect.begun(reached)
         self.owners: dict[int, Act] = {}
         #: Positions of versions that no acknowledged write made.
         self.taken: set[int] = set()
@@ -211,18 +211,18 @@ class _Store:
                     key.versions[made] = Version(at=made, kind=Kind.PUT, value=None, shown_by=act, last=made)
         self._name_transactions()
         wanted: dict[tuple[str | None, int | None], list[Version]] = {}
-        taken: dict[int, tuple[str | None, Version]] = {}
+        first_at: dict[int, tuple[str | None, Version]] = {}
         for name, key in self._keys.items():
             for version in key.versions.values():
                 self.taken.add(version.at)
                 if version.owner is not None or version.at <= self.base:
                     continue
-                other = taken.setdefault(version.at, (name, version))
+                other = first_at.setdefault(version.at, (name, version))
                 owner = self.owners.get(version.at)
                 if owner is not None or other[1] is not version:
                     step = f"Both are said to have been made at {shown(version.at)}, which belongs to one write."
-                    told = (owner,) if owner is not None else other[1].told_by
-                    self._break("duplicate-revision", (*told, *version.told_by), step)
+                    tellers = (owner,) if owner is not None else other[1].told_by
+                    self._break("duplicate-revision", (*tellers, *version.told_by), step)
                     continue
                 wanted.setdefault((name, version.value), []).append(version)
         for (name, value), versions in wanted.items():
@@ -273,7 +273,7 @@ class _Store:
             self.taken.add(at)
 
     def _assign(self, versions: list[Version], puts: list[Act], *, exact: bool) -> None:
-        """To each version one of `puts`. `exact`: nobody else wants these, so a failed one has no version."""
+        """Give each version one of `puts` as its writer. `exact`: no other version can have been made by these."""
         waiting = sorted(((self.floor(act), act.invoked, act) for act in puts), key=lambda w: w[:2], reverse=True)
         plain, conditional = list[Act](), list[Act]()
         met = 0
@@ -315,37 +315,39 @@ class _Store:
         """Find what is wrong with a key, or fill its gaps one after the other."""
         for _ in range(_PLACED_MAX):
             before, breaches = key.bind()
-            found = breaches or Chain(key, before, self._dialect, self.base).look()
-            if not isinstance(found, Need) and found and not breaches and key.filled:
+            problem = breaches or Chain(key, before, self._dialect, self.base).look()
+            if not isinstance(problem, Need) and problem and not breaches and key.filled:
                 # Perhaps only by what was chosen before.
-                found = open_question(found[0])
-            wrong = found if not isinstance(found, Need) else [] if self._possible(key, found) else [found.breach]
-            if not wrong and not isinstance(found, Need) and not key.strict:
+                problem = open_question(problem[0])
+            wrong = (
+                problem if not isinstance(problem, Need) else [] if self._possible(key, problem) else [problem.breach]
+            )
+            if not wrong and not isinstance(problem, Need) and not key.strict:
                 return
-            open_ = bool(wrong) and (key.chosen or (isinstance(found, Need) and not found.certain))
-            if open_ and isinstance(found, Need) and self._undo(key, found):
+            open_ = bool(wrong) and (key.chosen or (isinstance(problem, Need) and not problem.certain))
+            if open_ and isinstance(problem, Need) and self._undo(key, problem):
                 continue
             if wrong and not key.strict and key.floats():
                 # Perhaps only by where reads were taken to stand that do not say it: it must be wrong without them.
                 key.strict = True
                 continue
-            if wrong and not key.chosen and (not isinstance(found, Need) or found.certain):
+            if wrong and not key.chosen and (not isinstance(problem, Need) or problem.certain):
                 self._breaches += [_compared(self._torn(key, breach)) for breach in wrong]
                 return
             if wrong or key.strict:
-                told = f": {wrong[0].anomaly}, or not" if wrong else ""
+                suspicion = f": {wrong[0].anomaly}, or not" if wrong else ""
                 breach = wrong[0] if wrong else None
-                self._doubt(key.name, f"it is open whether {named(key.name)} has an order{told}", breach)
+                self._doubt(key.name, f"it is open whether {named(key.name)} has an order{suspicion}", breach)
                 return
-            assert isinstance(found, Need)
-            if not self._place(key, found) and not self._undo(key, found):
+            assert isinstance(problem, Need)
+            if not self._place(key, problem) and not self._undo(key, problem):
                 why = f"it is open which writes of unknown outcome of {named(key.name)} took effect when"
-                self._doubt(key.name, why, found.breach)
+                self._doubt(key.name, why, problem.breach)
                 return
         self._doubt(key.name, f"{named(key.name)} has too many writes of unknown outcome")
 
     def _torn(self, key: Key, breach: Breach) -> Breach:
-        """The same, or that another write of the transaction whose write is missing was shown."""
+        """Name a lost write a torn transaction if another write of the same transaction was shown."""
         act = breach.acts[-1]
         if breach.anomaly != "lost-write" or act.at is None:
             return breach
@@ -363,7 +365,7 @@ class _Store:
 
     def _could(self, key: Key, need: Need, filled: Set[int] = frozenset()) -> list[tuple[int, Act]]:
         """Who could stand in a gap, wanted elsewhere or not, each with the first place there but for those `filled`."""
-        found = []
+        candidates = []
         for act in key.unknown:
             if act.kind is need.kind and need.value in (None, act.value):
                 floor = self.floor(act)
@@ -371,18 +373,18 @@ class _Store:
                     (p for low, high in need.gaps for p in self._places(max(low, floor), high, 1, filled)), None
                 )
                 if place is not None:
-                    found.append((place, act))
-        return found
+                    candidates.append((place, act))
+        return candidates
 
     def _places(self, low: int, high: int, count: int, filled: Set[int] = frozenset()) -> list[int]:
         """Up to `count` numbers between the two (both exclusive) that no known write has."""
-        found: list[int] = []
+        numbers: list[int] = []
         at = low + 1
-        while at < high and len(found) < count:
+        while at < high and len(numbers) < count:
             if at not in self.owners and at not in self.taken and at not in filled:
-                found.append(at)
+                numbers.append(at)
             at += 1
-        return found
+        return numbers
 
     def _possible(self, key: Key, need: Need) -> bool:
         if need.later is not None:
@@ -439,11 +441,11 @@ class _Store:
     # The order
 
     def _order(self) -> list[tuple[Act, int]]:
-        told = {act.row: (act, act.known) for act in self._acts if act.txn is not None and act.done is not None}
+        positions = {act.row: (act, act.known) for act in self._acts if act.txn is not None and act.done is not None}
         for key in self._keys.values():
-            told |= {v.owner.row: (v.owner.whole, v.at) for v in key.versions.values() if v.owner is not None}
-            told |= {act.row: (act, key.position(act)) for act in key.reads if act.head is None}
-        return sorted(told.values(), key=lambda t: (t[1], not t[0].writes, t[0].invoked))
+            positions |= {v.owner.row: (v.owner.whole, v.at) for v in key.versions.values() if v.owner is not None}
+            positions |= {act.row: (act, key.position(act)) for act in key.reads if act.head is None}
+        return sorted(positions.values(), key=lambda t: (t[1], not t[0].writes, t[0].invoked))
 
     def _doubt(self, key: str | None, why: str, breach: Breach | None = None) -> None:
         self._doubts.append(why)
@@ -454,7 +456,7 @@ class _Store:
 
 
 def _compared(breach: Breach) -> Breach:
-    """The same, or of a compare that stands for a read: that it cannot have held."""
+    """Name a breach a wrong compare if its last act is a compare that stands for a read."""
     act = breach.acts[-1]
     if act.head is None or act.head.txn is None or act not in act.head.txn.guards:
         return breach

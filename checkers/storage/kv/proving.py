@@ -18,7 +18,7 @@ _WALKS_MAX: Final = 60
 
 
 def window_of(store: Store, anomaly: str, acts: Sequence[Act]) -> Proof | None:
-    """A proof that no state is left by the answers `acts`, by all of the key up to these, or by all; None: by none."""
+    """Prove that no state explains the answers `acts`, those of the key up to these, or all of them; None: no proof."""
     key, rows_at_fault = acts[-1].key, {act.row for act in acts}
     known = [a for a in store.keys.get(key, ()) if a.done is not None and _place(a) >= 0]
     named = [act for act in known if act.row in rows_at_fault]
@@ -32,7 +32,7 @@ def window_of(store: Store, anomaly: str, acts: Sequence[Act]) -> Proof | None:
 
 
 def compares_of(store: Store, head: Act) -> Proof | None:
-    """A proof that the compares of a transaction say otherwise than it says; None if none is found."""
+    """Prove that the compares of a transaction contradict its reply; None: no proof was found."""
     assert head.txn is not None
     if not head.txn.succeeded and len(head.txn.compares) > 1:
         proof = Proof(kind="compares", name="wrong-compare", rows=(head.row,))
@@ -59,11 +59,12 @@ def all_hold(store: Store, head: Act) -> bool:
 
 
 def refutes(store: Store, key: str | None, rows: Collection[int], since: int) -> bool:
+    """Whether no state of a key explains these answers."""
     return walked(store, key, rows, since).explained is False
 
 
 def _least(store: Store, anomaly: str, key: str | None, rows: set[int], since: int) -> Proof:
-    """With fewer answers, as far as they are found quickly: halves are left out, then quarters, then single ones."""
+    """Leave out answers that the proof does not need: halves first, then quarters, then single ones."""
     left, size, walks = sorted(rows), (len(rows) + 1) // 2, 0
     while size and walks < _WALKS_MAX:
         at = 0
@@ -82,11 +83,11 @@ def _least(store: Store, anomaly: str, key: str | None, rows: set[int], since: i
 
 
 def _place(act: Act) -> int:
-    """Where an answer is true."""
+    """Return the number of the state that an answer shows; -1: unknown."""
     return act.at if act.at is not None else act.made if act.made is not None else -1
 
 
 def _earliest(act: Act) -> int:
-    """The lowest number of a version that it tells of."""
-    told = (act.at, act.made, act.created, None if act.expected is None else _place(act) - 1)
-    return min((number for number in told if number is not None), default=0)
+    """Return the lowest number of a version that an answer tells."""
+    numbers = (act.at, act.made, act.created, None if act.expected is None else _place(act) - 1)
+    return min((number for number in numbers if number is not None), default=0)

@@ -2,7 +2,7 @@
 
 What a reply says stands in the event's own columns (`position`, `value_position`, `session`), as a run's history has
 it, or in a map that is the completion's value, as another tool's: {:value 5, :revision 9, :mod-revision 7}. The fields
-are listed in docs/models.md.
+are listed in docs/reference/models.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,11 +26,18 @@ def acts_of(operations: Sequence[Operation], dialect: Dialect, facts: Facts) -> 
 
 
 def operations_as_acts(operations: Sequence[Operation], dialect: Dialect, *, signed: bool) -> list[Act]:
-    """`signed`: every read asks for what `dialect.sign` says."""
+    """Read operations as acts, in the order of invocation.
+
+    Args:
+        signed: whether every read asks for what `dialect.sign` says.
+
+    Raises:
+        MalformedHistory: a request or a reply that cannot be read; names the event.
+    """
     numbers = Numbers()
     numbers.number(None)
-    asked = (op for op in operations if op.f in dialect.functions)
-    return [act for op in asked for act in _acts(op, dialect, numbers, signed=signed)]
+    own = (op for op in operations if op.f in dialect.functions)
+    return [act for op in own for act in _acts(op, dialect, numbers, signed=signed)]
 
 
 def _acts(op: Operation, dialect: Dialect, numbers: Numbers, *, signed: bool) -> list[Act]:
@@ -45,7 +52,7 @@ def _act(op: Operation, dialect: Dialect, numbers: Numbers, *, signed: bool) -> 
     answered = op.type is Outcome.OK and op.complete_index is not None
     if op.type is Outcome.FAIL or (not answered and kind in (Kind.READ, Kind.SYNC)):
         return None
-    asked, value, expected = _asked(op, kind, dialect, numbers)
+    request, value, expected = _request_of(op, kind, dialect, numbers)
     act = Act(
         op=op,
         kind=kind,
@@ -59,25 +66,25 @@ def _act(op: Operation, dialect: Dialect, numbers: Numbers, *, signed: bool) -> 
     )
     if not answered:
         return act
-    told = _told(op, kind, dialect)
-    if (session := told.get("session")) is not None:
+    reply = _reply_of(op, kind, dialect)
+    if (session := reply.get("session")) is not None:
         act.session = ("session", session)
     if kind is Kind.SYNC:
         return act
-    act.created, act.version = told.get(dialect.created), told.get("version")
-    if told.get(dialect.made) == 0 or act.created == 0:
+    act.created, act.version = reply.get(dialect.created), reply.get("version")
+    if reply.get(dialect.made) == 0 or act.created == 0:
         # So etcd's own comparisons say that there is no key; a reply has no key-value pair then.
         wrong_with(op, f"{dialect.made} or {dialect.created} is 0; expected an integer from 1, or no such field")
-    act.children = told.get("pzxid")
-    number, made = told.get(dialect.number), told.get(dialect.made)
+    act.children = reply.get("pzxid")
+    number, made = reply.get(dialect.number), reply.get(dialect.made)
     if kind is Kind.READ:
-        sign = bool(asked.get(dialect.sign, signed))
+        sign = bool(request.get(dialect.sign, signed))
         act.current, act.fresh = dialect.current and not sign, not dialect.current and sign
         act.at, act.made = number, made
-        act.value = numbers.number(told["value"])
-        _check_read(act, told["value"], dialect)
+        act.value = numbers.number(reply["value"])
+        _check_read(act, reply["value"], dialect)
         return act
-    if kind is Kind.DELETE and told.get("deleted") == 0:
+    if kind is Kind.DELETE and reply.get("deleted") == 0:
         if number is None:
             wrong_with(op, f"a delete that found nothing has no {dialect.number}; expected that of the reply's header")
         act.kind, act.at = Kind.READ, number
@@ -97,7 +104,7 @@ def _check_read(act: Act, value: Value, dialect: Dialect) -> None:
         wrong_with(act.op, f"a read has no {dialect.number}; expected that of the reply's header")
 
 
-def _asked(
+def _request_of(
     op: Operation, kind: Kind, dialect: Dialect, numbers: Numbers
 ) -> tuple[Mapping[str, Any], int, Expected | None]:
     """The fields of a request, the number of the value to write, and what it compares with."""
@@ -146,7 +153,7 @@ def _expected(op: Operation, fields: Mapping[str, Any], dialect: Dialect) -> Exp
     return Expected(Condition.ABSENT, 0) if nothing else Expected(condition, number)
 
 
-def _told(op: Operation, kind: Kind, dialect: Dialect) -> dict[str, Any]:
+def _reply_of(op: Operation, kind: Kind, dialect: Dialect) -> dict[str, Any]:
     """The fields of a reply, those of its map before those of the columns; a read has its `value` in any case."""
     columns = {dialect.number: op.position, dialect.made: op.value_position}
     if isinstance(op.result, dict):

@@ -40,7 +40,7 @@ class RealTime:
                 self._session_read(act, sessions[act.session])
 
     def _sessions(self) -> dict[tuple[str, int], Session]:
-        """Nothing where reads are not held to sessions."""
+        """Return the acts of each session; none where reads are not held to sessions."""
         grouped: dict[tuple[str, int], list[Act]] = {}
         for act in () if self._dialect.current else self._acts:
             grouped.setdefault(act.session, []).append(act)

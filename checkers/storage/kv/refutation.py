@@ -95,7 +95,7 @@ def _before(a: Act, b: Act) -> bool:
 
 
 def _at(act: Act) -> int:
-    """Where an answer stands, as it says; before everything where it does not."""
+    """Return the position that an answer tells; -1, before everything, where it tells none."""
     return -1 if act.at is None else act.at
 
 
@@ -106,10 +106,10 @@ def _version(act: Act) -> int | None:
 
 def _versions(act: Act) -> set[int]:
     """The positions of all versions that an answer tells of: its own, the creation, and what a cas compared with."""
-    told = {_version(act), act.created}
+    positions = {_version(act), act.created}
     if act.expected is not None and act.done is not None and act.expected.condition is Condition.MADE:
-        told.add(act.expected.number)
-    return {made for made in told if made is not None}
+        positions.add(act.expected.number)
+    return {made for made in positions if made is not None}
 
 
 def _older(read: Act, known: Act) -> bool:

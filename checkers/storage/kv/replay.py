@@ -34,33 +34,33 @@ class _State(msgspec.Struct, kw_only=True):
 
 
 def refusal(acts: Sequence[Act], dialect: Dialect, order: Sequence[tuple[Act, int]]) -> str | None:
-    """Why the acts cannot have happened in this order, at these positions; None: they can."""
+    """Return why the acts cannot have happened in this order, at these positions; None: they can."""
     return _incomplete(acts, order) or _real_time(acts, dialect, order) or _Replay(acts, dialect).refusal(order)
 
 
 def unheld(acts: Sequence[Act], dialect: Dialect, order: Sequence[tuple[Act, int]]) -> list[Act]:
-    """Transactions that in this order say otherwise than their compares do, or than anybody can tell."""
+    """Return the transactions whose reply this order contradicts, or leaves open, by their compares."""
     replay = _Replay(acts, dialect)
     replay.refusal(order)
     return [*replay.unheld, *replay.open]
 
 
 def order_of(acts: Sequence[Act], rows: Sequence[int], links: Sequence[tuple[int | str, ...]]) -> list[tuple[Act, int]]:
-    """The acts that a proof names by `rows`; `links` say where those stand whose replies do not tell it."""
+    """Return the acts that a proof names by `rows`; `links` place those whose replies tell no position."""
     by_row = {act.row: act for act in acts}
-    told: dict[int, int] = {}
+    positions: dict[int, int] = {}
     for row, at_there, *branch in links:
-        told[int(row)] = int(at_there)
+        positions[int(row)] = int(at_there)
         heads = [a for a in acts if a.row == row and a.txn is not None and [int(a.txn.succeeded)] == branch]
         by_row |= {head.row: head for head in heads}
-    found = []
+    order = []
     for row in rows:
         act = by_row.get(row)
-        at = None if act is None else told.get(row, act.at)
+        at = None if act is None else positions.get(row, act.at)
         if act is None or at is None:
             raise UsageError(f"event {row} invokes nothing that could stand in an order")
-        found.append((act, at))
-    return found
+        order.append((act, at))
+    return order
 
 
 def _incomplete(acts: Sequence[Act], order: Sequence[tuple[Act, int]]) -> str | None:
@@ -82,7 +82,7 @@ def _incomplete(acts: Sequence[Act], order: Sequence[tuple[Act, int]]) -> str | 
 
 
 def _real_time(acts: Sequence[Act], dialect: Dialect, order: Sequence[tuple[Act, int]]) -> str | None:
-    """Nothing stands behind what was invoked only after its answer, where the two are held to real time."""
+    """Check that no act stands behind another that was invoked after its answer, where both are held to real time."""
     current, written, earlier, last = -1, -1, -1, -1
     sessions: dict[tuple[str, int], int] = {}
     for act, at in order:
@@ -113,16 +113,16 @@ def _syncs(acts: Sequence[Act], order: Sequence[tuple[Act, int]]) -> str | None:
             moments.append((act.invoked, 3, act))
     places = {act.row: at for act, at in order}
     highest = 0
-    asked: dict[int, int] = {}
+    highest_at: dict[int, int] = {}
     fresh: dict[tuple[str, int], int] = {}
     for _, what, act in sorted(moments, key=lambda m: m[:2]):
         match what:
             case 0:
                 highest = max(highest, act.known)
             case 1:
-                asked[act.row] = highest
+                highest_at[act.row] = highest
             case 2:
-                fresh[act.session] = max(fresh.get(act.session, 0), asked[act.row])
+                fresh[act.session] = max(fresh.get(act.session, 0), highest_at[act.row])
             case _:
                 if places[act.row] < max(fresh.get(act.session, 0), highest if act.fresh else 0):
                     return f"the read of event {act.row} stands before what its sync found"
@@ -169,8 +169,8 @@ class _Replay:
 
     def _compares(self, txn: Txn, head: Act, at: int) -> None:
         """All compares held just before the transaction, or one did not, as it says."""
-        found = [self._compared(compare, at, txn.succeeded) for compare in txn.compares]
-        held = False if False in found else None if None in found else True
+        outcomes = [self._compared(compare, at, txn.succeeded) for compare in txn.compares]
+        held = False if False in outcomes else None if None in outcomes else True
         if held is None:
             self.open.append(head)
         elif held != txn.succeeded:
@@ -194,13 +194,13 @@ class _Replay:
         if compare.target is Target.VALUE:
             return None if state.value is None else compare.holds(state.value)
         number_of = {Target.MADE: state.made, Target.CREATED: state.created, Target.VERSION: state.version}
-        told = number_of[compare.target]
-        if told is None and wanted and compare.result == "=" and self._suppose(state, compare):
+        current = number_of[compare.target]
+        if current is None and wanted and compare.result == "=" and self._suppose(state, compare):
             return True
-        if told is None and number == 0:
+        if current is None and number == 0:
             # Of a key that is there each of these is 1 at least.
             return compare.result in ("!=", ">")
-        return None if told is None else compare.holds(told)
+        return None if current is None else compare.holds(current)
 
     def _suppose(self, state: _State, compare: Compare) -> bool:
         """Take a compare for equality at its word, where what was there is unknown; whether that can be."""
@@ -288,7 +288,7 @@ class _Replay:
             state.puts += 1
             state.start = at if state.start is None and state.present is None else state.start
         state.present, state.made, state.value = True, at, act.value
-        return self._told(state, act)
+        return self._agrees(state, act)
 
     def _read(self, state: _State, act: Act) -> str | None:
         if act.made is None:
@@ -304,10 +304,10 @@ class _Replay:
         if not state.present or state.made != act.made or state.value not in (None, act.value):
             return f"it shows what {act.made} made, where {state.made} is the last write"
         state.value = act.value
-        return self._told(state, act)
+        return self._agrees(state, act)
 
-    def _told(self, state: _State, act: Act) -> str | None:
-        """What it tells of creation and version is so; where that is unknown, it is so from now on."""
+    def _agrees(self, state: _State, act: Act) -> str | None:
+        """Return why an answer's creation and version cannot be; None: they can, and the state has them from now on."""
         made, first = state.made or 0, self._first
         created = made if act.created is None and act.version == first else act.created
         if created is not None and not 0 < created <= made:

@@ -82,10 +82,10 @@ class _Event(NamedTuple):
 
 
 def walked(store: Store, key: str | None, reads: Collection[int], since: int, check: Check | None = None) -> Walk:
-    """Go through a key's acknowledged writes behind the number `since`, and the answers to `reads`, by their rows.
+    """Decide whether any states of `key` explain its acknowledged writes behind `since`, and the answers `reads`.
 
-    With `since` less than 0 from the beginning, else from whatever can be there then. Only what stands up to the last
-    of the answers and of the writes in `reads` counts, and up to `check`, which is asked in addition.
+    `since` below 0 is the beginning of the history; else any state can be there at first. Nothing counts beyond the
+    last of the rows in `reads`, and of `check`, a compare to explain besides. Undecided after too many states.
     """
     return _Walk(store, key, reads, since, check).walk()
 
@@ -93,20 +93,20 @@ def walked(store: Store, key: str | None, reads: Collection[int], since: int, ch
 class _Walk:
     """The search over the states of one key. Size: the steps of one search, which share its frontier."""
 
-    def __init__(self, store: Store, key: str | None, reads: Collection[int], since: int, asked: Check | None) -> None:
+    def __init__(self, store: Store, key: str | None, reads: Collection[int], since: int, also: Check | None) -> None:
         self._store, self._since = store, since
         self._first = store.dialect.first_version
-        self._taken = store.taken(key)
+        self._used_numbers = store.used_numbers(key)
         self._met = 0
         acts = store.keys.get(key, [])
         named = set(reads)
-        told = [a for a in acts if a.done is not None and a.row in named]
+        named_acts = [a for a in acts if a.done is not None and a.row in named]
         checks = [check for check in store.checks.get(key, ()) if check.row in named]
-        checks += [] if asked is None else [asked]
-        until = max([self._place(a) for a in told] + [check.at for check in checks], default=-1)
+        checks += [] if also is None else [also]
+        until = max([self._place(a) for a in named_acts] + [check.at for check in checks], default=-1)
         checks = [check for check in checks if check.at >= max(since, 0)]
-        asked_too = [*checks, *(check for a in acts if a.done is None for check in _asked(a))]
-        answers = [a for a in told if a.kind is Kind.READ and self._place(a) >= max(since, 0)]
+        asked_too = [*checks, *(check for a in acts if a.done is None for check in _checks_of(a))]
+        answers = [a for a in named_acts if a.kind is Kind.READ and self._place(a) >= max(since, 0)]
         writes = [a for a in acts if a.writes and a.done is not None and since < a.known <= until]
         sure = {at: part for at, part in store.sure_of(key) if since < at <= until}
         own = {a.known for a in writes} | set(sure)
@@ -127,14 +127,14 @@ class _Walk:
         self._groups = self._grouped([a for a in acts if a.done is None and a.row not in spent], values)
 
     def _place(self, act: Act) -> int:
-        """Where an answer is true for certain: where it stands, else where what it shows was made."""
+        """Return a number at which an answer is certainly true: its own, else that of the version that it shows."""
         return act.at if act.at is not None else act.made if act.made is not None else -1
 
-    def _marks(self, told: Sequence[Act], own: set[int]) -> Iterator[_Event]:
+    def _marks(self, answers: Sequence[Act], own: set[int]) -> Iterator[_Event]:
         """Versions that answers tell of: somebody made them, and those that are creations found nothing."""
         shown: dict[int, int | None] = {}
         created: set[int] = set()
-        for act in told:
+        for act in answers:
             made = act.at if act.writes else act.made
             if act.kind is Kind.READ and act.made is not None and shown.get(act.made) is None:
                 shown[act.made] = act.shown
@@ -152,12 +152,12 @@ class _Walk:
                     yield _Event(at, 1, None, None, True)
 
     def _grouped(self, unknown: Sequence[Act], values: set[int]) -> list[_Group]:
-        found: dict[tuple[Kind, bool, int, Expected | None, tuple[Check, ...]], list[tuple[int, int, Act]]] = {}
+        members_of: dict[tuple[Kind, bool, int, Expected | None, tuple[Check, ...]], list[tuple[int, int, Act]]] = {}
         for act in unknown:
             value = act.value if act.value in values else -1
-            told = self._store.floor(act), act.invoked, act
-            found.setdefault((act.kind, act.may_miss, value, act.expected, _asked(act)), []).append(told)
-        groups = [sorted(members, key=lambda m: m[:2]) for members in found.values()]
+            entry = self._store.floor(act), act.invoked, act
+            members_of.setdefault((act.kind, act.may_miss, value, act.expected, _checks_of(act)), []).append(entry)
+        groups = [sorted(members, key=lambda m: m[:2]) for members in members_of.values()]
         return [_Group(tuple(a for _, _, a in g), tuple(floor for floor, _, _ in g)) for g in groups]
 
     # The walk
@@ -200,37 +200,37 @@ class _Walk:
         if last < begun and last < high:
             nodes = self._unrecorded(node, last + 1, min(high, begun))
         low = max(last, begun) + 1
-        i, end = bisect_left(self._taken, low), bisect_left(self._taken, high + 1)
+        i, end = bisect_left(self._used_numbers, low), bisect_left(self._used_numbers, high + 1)
         room = high - low + 1 - (end - i)
-        while room > 0 and end > i and self._taken[end - 1] == high:
+        while room > 0 and end > i and self._used_numbers[end - 1] == high:
             end, high = end - 1, high - 1
-        for found in nodes:
-            yield from self._spread(found, room, low, high)
+        for start in nodes:
+            yield from self._spread(start, room, low, high)
 
     def _spread(self, node: _Node, room: int, low: int, high: int) -> Iterator[_Node]:
-        """With up to `room` writes of unknown outcome at numbers from `low` to `high`."""
+        """Yield the states after up to `room` writes of unknown outcome at numbers from `low` to `high`."""
         yield node
-        found = {(node.state, node.spent)}
+        known = {(node.state, node.spent)}
         waiting = deque([(node, 0)])
         while waiting and self._met <= STATES_MAX:
             node, used = waiting.popleft()
             for i in range(len(self._groups)) if used < room else ():
                 after = self._spend(node, i, low, high)
-                if after is not None and (after.state, after.spent) not in found:
+                if after is not None and (after.state, after.spent) not in known:
                     self._met += 1
-                    found.add((after.state, after.spent))
+                    known.add((after.state, after.spent))
                     waiting.append((after, used + 1))
                     yield after
 
     def _spend(self, node: _Node, group: int, low: int, high: int) -> _Node | None:
-        """One more write of a group took effect at one of these numbers."""
+        """Return the state after one more write of a group took effect at one of these numbers."""
         floors, spent = self._groups[group].floors, node.spent[group]
         if spent >= bisect_left(floors, high):
             return None
         act = self._groups[group].model
         low = max(low, floors[0] + 1)
         state: State | None = node.state
-        for check in _asked(act):
+        for check in _checks_of(act):
             state = None if state is None else self._checked(state, check)
         state = None if state is None else self._written(state, act, (low, high), act.value)
         if state is None:
@@ -251,10 +251,10 @@ class _Walk:
     def _after(self, node: _Node, event: _Event) -> Iterator[_Node]:
         act, at = event.act, event.at
         if act is None and event.rank == 0:
-            for found in self._made(node, at):
-                state = self._narrowed(found.state, value=event.value, created=at if event.creates else None)
+            for maker in self._made(node, at):
+                state = self._narrowed(maker.state, value=event.value, created=at if event.creates else None)
                 if state is not None:
-                    yield found._replace(state=state)
+                    yield maker._replace(state=state)
             return
         if event.check is not None:
             state = self._checked(node.state, event.check)
@@ -272,14 +272,14 @@ class _Walk:
             yield node._replace(state=state)
 
     def _made(self, node: _Node, at: int) -> Iterator[_Node]:
-        """Somebody who was not answered made a version at this number."""
+        """Yield the states after a write without an answer made a version at this number."""
         if at <= self._store.begun:
             yield node._replace(state=State((at, at), (at, at), (self._first, self._first), None, at))
             if node.state != _NOTHING:
                 yield node._replace(state=self._put(node.state, (at, at), None))
         elif at not in self._store.owners:
             puts = (i for i, group in enumerate(self._groups) if group.model.kind is Kind.PUT)
-            yield from (found for i in puts if (found := self._spend(node, i, at, at)) is not None)
+            yield from (after for i in puts if (after := self._spend(node, i, at, at)) is not None)
 
     def _written(self, state: State, act: Act, at: tuple[int, int], value: int | None) -> State | None:
         """The state behind a write, if what it compares with can be there."""
@@ -379,22 +379,22 @@ class _Walk:
             steps += [node.by] if node.by is not None else []
             node = node.before
         left = [list(zip(group.floors, group.acts, strict=True)) for group in self._groups]
-        found = []
+        placements = []
         for group, low, high in reversed(steps):
             # Of several that will do, the one that was invoked last can do least else.
             i = bisect_left([floor for floor, _ in left[group]], high) - 1
             floor, act = left[group].pop(i)
-            found.append(Placed(act, max(low, floor + 1), high))
-        return tuple(found)
+            placements.append(Placed(act, max(low, floor + 1), high))
+        return tuple(placements)
 
 
-def _asked(act: Act) -> tuple[Check, ...]:
-    """What a part of a transaction of unknown outcome needs of its own key, as far as that is certain."""
+def _checks_of(act: Act) -> tuple[Check, ...]:
+    """Return what a part of a transaction of unknown outcome certainly needs of its own key."""
     txn = None if act.head is None else act.head.txn
     if txn is None or (not txn.succeeded and len(txn.compares) > 1):
         return ()
     return tuple(Check(0, 0, compare, txn.succeeded) for compare in txn.compares if compare.key == act.key)
 
 
-def _met(known: tuple[int, int], told: int | None) -> tuple[int, int]:
-    return known if told is None else (max(known[0], told), min(known[1], told))
+def _met(known: tuple[int, int], number: int | None) -> tuple[int, int]:
+    return known if number is None else (max(known[0], number), min(known[1], number))

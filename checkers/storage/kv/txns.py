@@ -151,27 +151,31 @@ def _answered(
     *,
     current: bool,
 ) -> Act:
-    said = fields_of(op, op.result, "the reply of a txn", {dialect.number, "succeeded", "responses"}, op.complete_index)
-    succeeded = said.get("succeeded")
+    reply_fields = fields_of(
+        op, op.result, "the reply of a txn", {dialect.number, "succeeded", "responses"}, op.complete_index
+    )
+    succeeded = reply_fields.get("succeeded")
     if type(succeeded) is not bool:
         wrong_with(op, f"succeeded of a txn is {succeeded!r:.80}; expected true or false", op.complete_index)
-    number = said.get(dialect.number, op.position)
+    number = reply_fields.get(dialect.number, op.position)
     if number is None:
         wrong_with(op, f"an ok txn has no {dialect.number}; expected that of the reply's header", op.complete_index)
     at = number_of(op, dialect.number, number)
-    asks, replies = branches[succeeded], _items(op, said, "responses")
+    asks, replies = branches[succeeded], _items(op, reply_fields, "responses")
     if len(replies) != len(asks):
         wrong_with(
             op, f"a txn has {len(replies)} responses; expected {len(asks)}, one of each operation", op.complete_index
         )
-    told = [_response(op, ask, reply, dialect) for ask, reply in zip(asks, replies, strict=True)]
-    wrote = {a.key for a, t in zip(asks, told, strict=True) if a.does == "put" or (a.does == "delete" and t["deleted"])}
+    answers = [_response(op, ask, reply, dialect) for ask, reply in zip(asks, replies, strict=True)]
+    wrote = {
+        a.key for a, t in zip(asks, answers, strict=True) if a.does == "put" or (a.does == "delete" and t["deleted"])
+    }
     if wrote and at == 0:
         wrong_with(op, f"the {dialect.number} of a txn that wrote is 0; expected an integer from 1", op.complete_index)
     head = _head(op, done=op.complete_index, at=at, current=current)
     before = at - bool(wrote)
     parts: list[Act] = []
-    for ask, reply in zip(asks, told, strict=True):
+    for ask, reply in zip(asks, answers, strict=True):
         own = any(part.writes and part.key == ask.key for part in parts)
         if ask.does == "put":
             parts.append(_part(head, Kind.PUT, ask.key, at, ask.value))
@@ -194,15 +198,18 @@ def _response(op: Operation, ask: _Ask, reply: Value, dialect: Dialect) -> dict[
         "get": {"value", dialect.made, dialect.created, "version"},
     }[ask.does]
     fields = {} if reply is None else fields_of(op, reply, f"the response to a {ask.does} of a txn", allowed, at)
-    told = {name: number_of(op, name, v) for name, v in fields.items() if name != "value" and v is not None}
+    numbers = {name: number_of(op, name, v) for name, v in fields.items() if name != "value" and v is not None}
     if ask.does == "delete":
-        return {"deleted": told.get("deleted", 1)}
+        return {"deleted": numbers.get("deleted", 1)}
     value = fields.get("value")
-    if (value is None) != (told.get(dialect.made) is None) or 0 in (told.get(dialect.made), told.get(dialect.created)):
+    if (value is None) != (numbers.get(dialect.made) is None) or 0 in (
+        numbers.get(dialect.made),
+        numbers.get(dialect.created),
+    ):
         wrong_with(
             op, f"a get of {ask.key} has a value without {dialect.made}, or the other way round, or one of 0", at
         )
-    return {**told, "value": value}
+    return {**numbers, "value": value}
 
 
 def _guards(head: Act, compares: Sequence[Compare], parts: Sequence[Act], before: int) -> tuple[Act, ...]:

@@ -86,7 +86,7 @@ class Key:
         self._sorted: list[int] = []
 
     def position(self, act: Act) -> int:
-        """Where a read stands."""
+        """Return the position of a read."""
         return self.positions[act.invoked] if act.at is None else act.at
 
     def places(self) -> list[int]:
@@ -178,7 +178,7 @@ class Key:
         return before, breaches
 
     def _least(self, act: Act) -> int:
-        """Where a read stands; if only what is certain counts, at least."""
+        """Return the position of a read; in a strict pass the least one that is certain."""
         if self.strict and act.at is None and act.made is not None:
             floor, by, fresh, _ = self.bounds[act.invoked]
             return max(act.made, fresh, 0 if by is not None and by.reached < floor else floor)
@@ -196,20 +196,26 @@ class Key:
         """`act` stands at a position where `version` was in force, and does not show it."""
         number = self._dialect.number
         what = "nothing" if act.made is None else f"what {shown(act.made)} made"
-        told = tuple(other for other in (*version.told_by, version.last_by) if other is not None)
-        told = (told[0], told[-1]) if act.made is None and len(told) > 1 and told[0] is not told[-1] else told[:1]
+        witnesses = tuple(other for other in (*version.told_by, version.last_by) if other is not None)
+        witnesses = (
+            (witnesses[0], witnesses[-1])
+            if act.made is None and len(witnesses) > 1 and witnesses[0] is not witnesses[-1]
+            else witnesses[:1]
+        )
         if act.at is None:
             floor, by, fresh, since = self.bounds[act.invoked]
             if fresh >= version.at and since is not None:
                 step = f"{shown(version.at)} was there before the sync was invoked; the read behind it shows {what}."
-                return breach_of("stale-after-sync", (*told, *(() if since is act else (since,)), act), step)
+                return breach_of("stale-after-sync", (*witnesses, *(() if since is act else (since,)), act), step)
             if floor >= version.at and by is not None:
                 step = f"The session had been answered from {shown(floor)} before, and now is shown {what}, which "
                 step += f"{shown(version.at)} had replaced."
-                return breach_of("session-went-back", (*told, *(() if by in told else (by,)), act), step)
+                return breach_of("session-went-back", (*witnesses, *(() if by in witnesses else (by,)), act), step)
         step = f"The read was answered from {number} {shown(at)} with {what}."
         gone = "took it away" if version.kind is Kind.DELETE else "made a newer version"
-        return breach_of("lost-write", (*told, act), step, f"{shown(version.at)}, which is not beyond that, {gone}.")
+        return breach_of(
+            "lost-write", (*witnesses, act), step, f"{shown(version.at)}, which is not beyond that, {gone}."
+        )
 
 
 def by_whom(version: Version | None) -> tuple[Act, ...]:

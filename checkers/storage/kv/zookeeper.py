@@ -39,5 +39,5 @@ ZOOKEEPER: Final = Dialect(
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """One verdict on all znodes, whose zxids are one order."""
+    """Judge all znodes, whose zxids are one order; see `checkers.storage.kv.judging.judged`."""
     return judged(history, facts, ZOOKEEPER)

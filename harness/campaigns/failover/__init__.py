@@ -1,5 +1,6 @@
 """How long a cluster is without a controller, against the number of its topic partitions (`fencepost failover`).
 
-`cell` says what is measured; `child` is the process that holds one cluster and measures; `curve` starts one such
-process after another and gathers; `growth`, `document` and `page` make figures, a table and a picture of it.
+`cell` says what is measured. `child` is the process that runs one cluster and measures it. `curve` starts these
+processes one after another and collects their samples. `growth`, `document` and `page` turn them into figures, a table
+and a picture.
 """

@@ -1,8 +1,8 @@
-"""What is measured: one cell is one cluster of one system with so many topic partitions, its controller ended often.
+"""A cell: one cluster of one system with a given number of topic partitions, whose controller is ended several times.
 
-The conditions are the same for both systems: three nodes that are brokers, two replicas of each partition, sessions of
-2 s (the ZooKeeper session of a broker; the broker session of KRaft), so that the controller is a broker as well and its
-end leaves a third of the partitions without their leader.
+The conditions are the same for both systems: three nodes that are all brokers, two replicas of each partition, and
+sessions of 2 s (a broker's ZooKeeper session, or its session with the KRaft controller). The controller is a broker as
+well, so its end leaves a third of the partitions without a leader.
 """
 
 from enum import StrEnum
@@ -12,19 +12,19 @@ import msgspec
 
 NODES: Final = 3
 REPLICAS: Final = 2
-#: More in one request than this, and ZooKeeper mode is busy for many seconds with one topic.
+#: With more in one request, ZooKeeper mode is busy with one topic for many seconds.
 PARTITIONS_PER_TOPIC: Final = 500
 
 
 class Ending(StrEnum):
-    """How the active controller ends: SIGKILL, or SIGTERM and its own orderly shutdown."""
+    """How the active controller ends: by SIGKILL, or by SIGTERM and an orderly shutdown."""
 
     KILL = "kill"
     STOP = "stop"
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One cluster; `budget_s` is what its process may take in all, `serial` its number in this curve."""
+    """One cluster; its process may take `budget_s` in all and ends the controller `times` times in each way."""
 
     system: str
     version: str
@@ -41,8 +41,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """One ending of one active controller. Times are seconds since the signal was sent; None: not seen, see `missing`.
 
-    `load_s` is no such time: it is how long the new controller took to load its state, by two lines of its own log.
-    `exit_s` is when the process of the old one was gone.
+    `load_s` is the exception: it is how long the new controller loaded its state, by two lines of its own log.
+    `exit_s` is when the process of the old controller was gone.
     """
 
     system: str
@@ -58,7 +58,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     refusals: dict[str, int] = {}
 
 
-#: The figures of a sample that are compared, with what they are.
+#: The figures of a sample that are compared, each with its description.
 MEASURES: Final = {
     "metadata_s": "first accepted metadata change",
     "produce_s": "first acknowledged produce on every partition",
@@ -67,9 +67,9 @@ MEASURES: Final = {
 
 
 def topics(partitions: int) -> dict[str, int]:
-    """The topics that together have so many partitions."""
-    found: dict[str, int] = {}
+    """Split `partitions` into topics; returns the number of partitions by topic name."""
+    sizes: dict[str, int] = {}
     while partitions > 0:
-        found[f"load-{len(found)}"] = min(partitions, PARTITIONS_PER_TOPIC)
+        sizes[f"load-{len(sizes)}"] = min(partitions, PARTITIONS_PER_TOPIC)
         partitions -= PARTITIONS_PER_TOPIC
-    return found
+    return sizes

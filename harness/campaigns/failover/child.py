@@ -1,7 +1,7 @@
 """The process of one cell: `python -m harness.campaigns.failover.child <cell's folder>`, which holds cell.json.
 
-It enters fresh namespaces before anything heavy is imported, as a run's runner does, so that its death takes every
-server with it. It hands over one JSON line on stdout for each sample. SIGTERM ends it, and the cluster.
+It enters new namespaces before anything heavy is imported, as the runner of a run does, so that every server dies with
+it. It prints one line of JSON on stdout for each sample. SIGTERM ends it and the cluster.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ async def _measure(folder: Path) -> None:
     async with AsyncExitStack() as stack:
         cluster = await open_cluster(cell, folder, stack)
         took_s = 0.0
-        # By turns, so that a cell whose time is over has both.
+        # Alternate, so that a cell that runs out of time has samples of both endings.
         for number in range(cell.times):
             for ending in Ending:
                 began = time.monotonic()

@@ -1,8 +1,9 @@
-"""The cluster of one cell: brought up, filled with topics, and brought back to the same state before every ending.
+"""The cluster of one cell: started, filled with topics, and brought to the same state before every ending.
 
-The same state: every node serves, one controller is active, every partition has all its replicas in sync and is led by
-the first of them, as every broker knows, and has just acknowledged a produce: metadata alone may be ahead of brokers
-that still make the logs of thousands of partitions. So each ending meets a third of them led by the node that ends.
+In that state every node serves, one controller is active, and every partition has all replicas in sync and is led by
+its first replica, as every broker knows. Each partition has also just acknowledged a produce, because metadata may be
+ahead of brokers that still create the logs of thousands of partitions. So the node that ends always leads a third of
+the partitions.
 """
 
 import asyncio
@@ -38,16 +39,17 @@ _DIAL_S: Final = 1.0
 _ASK_S: Final = 5.0
 _CREATE_PATIENCE_S: Final = 60.0
 _ELECT_MS: Final = 20_000
-#: Between two looks at a cluster that is coming back: each costs its nodes and us some work.
+#: Pause between two checks of a recovering cluster: each check costs the nodes and this process some work.
 _LOOK_EVERY_S: Final = 0.3
-#: Nothing is measured then. With the probe's 100 ms most of thousands of partitions would be asked again and again.
+#: Long, since nothing is measured meanwhile: with the 100 ms of the probe, thousands of partitions would need many
+#: requests each.
 _PRODUCE_WAIT_MS: Final = 5000
 
 _Failed = (Definite, Indefinite, TimeoutError, OSError)
 
 
 class Cluster:
-    """Made by `open_cluster`."""
+    """A running cluster; `open_cluster` makes it."""
 
     def __init__(self, cell: Cell, nodes: Mapping[str, Node], layout: Mapping[str, Place]) -> None:
         self.cell = cell
@@ -57,11 +59,11 @@ class Cluster:
         self.failover = failover_of(cell.system)
         self.topics = topics(cell.partitions)
         self.filled = False
-        #: Kept: a question may read its node's log, which grows by a line per partition with every ending.
+        #: Kept open: a question may read its node's log, which grows by a line per partition with every ending.
         self._questions: dict[str, Question] = {}
 
     async def close(self) -> None:
-        """Close what is asked through; the nodes are the runtime's."""
+        """Close the connections of the questions; the runtime stops the nodes."""
         for question in self._questions.values():
             await question.close()
 
@@ -71,20 +73,20 @@ class Cluster:
 
     @property
     def brokers(self) -> dict[str, Address]:
-        """Where every broker takes produce requests."""
+        """The address of every broker for produce requests."""
         return {name: place.dial(CLIENT_PORT) for name, place in self.layout.items() if "broker" in place.roles}
 
     @property
     def controllers(self) -> dict[str, Address]:
-        """Where every node that may be the active controller takes changes as such, and forwards none."""
+        """The address at which every possible controller takes changes itself and forwards none."""
         port = self.system.profile.listeners[self.failover.controller]
         return {name: self.layout[name].dial(port) for name in self.brokers}
 
     async def active(self) -> str | None:
-        """The node that acts as the controller now; None when it is not exactly one."""
+        """Ask which node acts as the controller now; returns None unless it is exactly one."""
         claims = await asyncio.gather(*(self._acts(name) for name in self.controllers))
-        found = [name for name, acts in zip(self.controllers, claims, strict=True) if acts]
-        return found[0] if len(found) == 1 else None
+        claimants = [name for name, acts in zip(self.controllers, claims, strict=True) if acts]
+        return claimants[0] if len(claimants) == 1 else None
 
     async def _acts(self, name: str) -> bool:
         question = self._questions.get(name) or self.system.question(self.layout[name], "controller")
@@ -97,7 +99,7 @@ class Cluster:
             return False
 
     async def fill(self) -> None:
-        """Make the topics, one after the other; raises HarnessError when that takes too long."""
+        """Create the topics one after the other; raises HarnessError when that takes too long."""
         deadline = time.monotonic() + _CREATE_S
         for name, count in self.topics.items():
             while True:
@@ -106,14 +108,14 @@ class Cluster:
                     break
                 except _Failed as error:
                     if time.monotonic() > deadline:
-                        raise HarnessError(f"topic {name} with {count} partitions was not made: {error}") from error
+                        raise HarnessError(f"topic {name} with {count} partitions was not created: {error}") from error
                     await asyncio.sleep(_LOOK_EVERY_S)
         self.filled = True
 
     async def _create(self, name: str, count: int) -> None:
         active = await self.active()
         if active is None:
-            raise Definite("no-controller", "nobody, or several, act as the controller")
+            raise Definite("no-controller", "no node, or several, act as the controller")
         node = await open_node(*self.controllers[active], connect_timeout_s=_DIAL_S)
         try:
             async with asyncio.timeout(_CREATE_PATIENCE_S):
@@ -127,7 +129,7 @@ class Cluster:
             node.close()
 
     async def remove(self, names: set[str]) -> None:
-        """Delete what the probes made, so that the number of partitions stays what it is said to be; at its best."""
+        """Delete the topics of the probes, so that the number of partitions stays as stated; errors are ignored."""
         active = await self.active()
         if active is None or not names:
             return
@@ -141,17 +143,17 @@ class Cluster:
                     async with asyncio.timeout(_ASK_S):
                         await node.delete_topic(name)
                 except (ServerRefusal, ServerDoubt):
-                    continue  # never made, or in the middle of it
+                    continue  # never created, or being created
         except _Failed:
             return
         finally:
             node.close()
 
     async def settle(self) -> None:
-        """Until the cluster is in the state of the module's text; raises HarnessError with what is still wrong."""
+        """Wait for the state that the module describes; raises HarnessError with what is still wrong."""
         began = time.monotonic()
         deadline = began + _SETTLE_S
-        wrong: str | None = "not looked at yet"
+        wrong: str | None = "not checked yet"
         while time.monotonic() < deadline:
             wrong = await self._wrong()
             if wrong is None:
@@ -177,7 +179,7 @@ class Cluster:
             return str(error) or "a node does not answer in time"
 
     async def _unavailable(self, left_s: float) -> str | None:
-        """Produce to every partition once."""
+        """Produce to every partition once; returns what is wrong, or None."""
         lines = [ProduceLine(address, _PRODUCE_WAIT_MS) for address in self.brokers.values()]
         probe = ProduceProbe(lines, self.partitions)
         try:
@@ -198,7 +200,7 @@ class Cluster:
                 node.close()
 
     async def _replicas_wrong(self) -> str | None:
-        """By one broker's word first: asking all of them for thousands of partitions would slow their coming back."""
+        """Ask one broker only: asking all for thousands of partitions would slow down their recovery."""
         for topic in await self._views(next(iter(self.brokers.values()))):
             for view in topic.partitions:
                 if view.leader < 0 or len(view.isr) < len(view.replicas):
@@ -206,15 +208,15 @@ class Cluster:
         return None
 
     async def _leaders_wrong(self) -> str | None:
-        found: list[str] = []
+        strays: list[str] = []
         for name, address in self.brokers.items():
             known = [topic for topic in await self._views(address) if topic.name in self.topics]
             led = [(topic.name, view) for topic in known for view in topic.partitions]
-            # Before they are made there is nothing to know.
+            # Before the topics are created there is nothing to know.
             if self.filled and len(led) < self.cell.partitions:
                 return f"{name} knows of {len(led)} partitions"
-            found += [f"{topic}-{view.partition}" for topic, view in led if view.leader != view.replicas[0]]
-        if not found:
+            strays += [f"{topic}-{view.partition}" for topic, view in led if view.leader != view.replicas[0]]
+        if not strays:
             return None
         active = await self.active()
         if active is not None:
@@ -224,14 +226,14 @@ class Cluster:
                     await elect_preferred_leaders(node, timeout_ms=_ELECT_MS)
             finally:
                 node.close()
-        election = "is asked" if active else "cannot be asked: nobody, or several, act as the controller"
-        return f"{len(found)} partitions are not led by their first replica ({found[0]}); an election {election}"
+        election = "was requested" if active else "is impossible: no node, or several, act as the controller"
+        return f"{len(strays)} partitions are not led by their first replica ({strays[0]}); an election {election}"
 
 
 async def open_cluster(cell: Cell, folder: Path, stack: AsyncExitStack) -> Cluster:
-    """Bring the cell's cluster up in the lab; `stack` takes it down."""
+    """Start the cell's cluster in the lab, settled and filled; closing `stack` stops it."""
     system = registry.system(cell.system)
-    options = system.profile.parse_options(failover_of(cell.system).options)
+    options = failover_of(cell.system).options
     artifacts = Artifacts(**cell.artifacts)
     placement = Placement(runtime="lab", nodes=NODES, members=members_of(system, NODES, options), links=Links.RULES)
     runtime = await registry.runtime("lab").open(folder, placement, system.profile.listeners, artifacts)

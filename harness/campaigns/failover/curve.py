@@ -1,7 +1,7 @@
-"""The whole curve from outside: one process for each cell, one after the other, their samples gathered and written.
+"""The whole curve: starts one process for each cell, one after the other, and collects and writes their samples.
 
-Cells with few partitions come first, both systems of a size side by side, so that what a deadline cuts off is the
-largest of both. Each cell may take its share of the time that is left.
+Cells with few partitions come first, both systems at each size, so that a deadline cuts off the largest cells of both
+systems. Each cell may take an equal share of the remaining time.
 """
 
 import json
@@ -44,7 +44,7 @@ Say = Callable[[str], None]
 
 
 def check_choices(systems: Sequence[str], partitions: Sequence[int]) -> None:
-    """Everything that can be found wrong before a cluster starts; raises UsageError."""
+    """Refuse wrong choices before a cluster starts; raises UsageError."""
     for name in systems:
         failover_of(name)
     for what, given in (("--systems", systems), ("--partitions", partitions)):
@@ -58,7 +58,7 @@ def check_choices(systems: Sequence[str], partitions: Sequence[int]) -> None:
 
 
 class CurveRun:
-    """One command: `run` measures, `write` puts what there is into the folder, at any time."""
+    """One command: `run` measures; `write` writes the samples so far into the folder, at any time."""
 
     def __init__(
         self,
@@ -82,25 +82,25 @@ class CurveRun:
         self.folder = store.make_run_folder(results, _SLUG)
 
     def _resolve(self) -> dict[str, Artifacts]:
-        """Raises MachineError or UsageError: before the folder is made."""
+        """Resolve the releases before the folder is created; raises MachineError or UsageError."""
         provider = registry.runtime("lab")
-        found = {}
+        artifacts = {}
         for name in self.systems:
             system = registry.system(name)
-            options = system.profile.parse_options(failover_of(name).options)
+            options = failover_of(name).options
             placement = Placement(runtime="lab", nodes=NODES, members=members_of(system, NODES, options))
             placement = provider.refuse_if_impossible(placement)
-            found[name] = provider.resolve(system.releases, system.releases.default, placement, self.say)
-        return found
+            artifacts[name] = provider.resolve(system.releases, system.releases.default, placement, self.say)
+        return artifacts
 
     def run(self) -> Curve:
-        """Measure every cell; raises HarnessError when there is not one sample, StoppedTwice when asked twice."""
+        """Measure every cell; raises HarnessError without a single sample, StoppedTwice when a person insists."""
         waiting = [(system, partitions) for partitions in self.partitions for system in self.systems]
         while waiting and not self.stop.asked:
             left_s = self.ends - time.monotonic()
             system, partitions = waiting[0]
             if left_s <= 0:
-                self.failures.append(f"{system}, {partitions} partitions: not begun before the deadline")
+                self.failures.append(f"{system}, {partitions} partitions: not started before the deadline")
                 del waiting[0]
                 continue
             self._cell(system, partitions, left_s / len(waiting))
@@ -112,13 +112,13 @@ class CurveRun:
         curve = self.write()
         if not self.samples:
             raise HarnessError(
-                f"nothing was measured: {'; '.join(self.failures) or 'no cell was begun'}",
+                f"nothing was measured: {'; '.join(self.failures) or 'no cell was started'}",
                 hint=f"the logs are in {self.folder}",
             )
         return curve
 
     def write(self) -> Curve:
-        """failover.json, failover.html and failover.svg of what there is by now."""
+        """Write failover.json, failover.html and failover.svg with the samples so far."""
         curve = Curve(
             systems=self.systems,
             versions={name: self.artifacts[name].version for name in self.systems},
@@ -150,9 +150,9 @@ class CurveRun:
         self.say(f"{system}, {partitions:,} partitions (at most {budget_s:.0f} s)")
         before = len(self.samples)
         failure = _Child(folder, self._take, self.stop, budget_s).run()
-        found = len(self.samples) - before
-        if failure is None and found < 2 * self.times and not self.stop.asked:
-            failure = f"its {budget_s:.0f} s were over after {found} of {2 * self.times} endings"
+        endings = len(self.samples) - before
+        if failure is None and endings < 2 * self.times and not self.stop.asked:
+            failure = f"its {budget_s:.0f} s had passed after {endings} of {2 * self.times} endings"
         if failure is not None:
             self.failures.append(f"{system}, {partitions} partitions: {failure}")
             self.say(self.failures[-1])
@@ -160,14 +160,14 @@ class CurveRun:
     def _take(self, sample: Sample) -> None:
         self.samples.append(sample)
         shown = {"metadata": sample.metadata_s, "produce": sample.produce_s, "loading": sample.load_s}
-        words = ", ".join(f"{name} {'-' if value is None else f'{value:.3f} s'}" for name, value in shown.items())
-        self.say(f"  {sample.ending} {sample.ended} -> {sample.successor or 'nobody'}: {words}")
+        figures = ", ".join(f"{name} {'-' if value is None else f'{value:.3f} s'}" for name, value in shown.items())
+        self.say(f"  {sample.ending} {sample.ended} -> {sample.successor or 'nobody'}: {figures}")
         for missing in sample.missing:
             self.say(f"  missing: {missing}")
 
 
 class _Child:
-    """The process of one cell: listened to, ended when its time is over."""
+    """The process of one cell: its lines are read, and it is ended when its time is over."""
 
     def __init__(self, folder: Path, take: Callable[[Sample], None], stop: StopRequest, budget_s: float) -> None:
         self.folder, self.take, self.stop = folder, take, stop
@@ -177,7 +177,7 @@ class _Child:
         self.budget_s = budget_s
 
     def run(self) -> str | None:
-        """Returns why it ended before its work was done; None when it was."""
+        """Run the process to its end; returns why it ended before its work was done, or None."""
         with (self.folder / _LOG).open("ab") as log:
             self.child = subprocess.Popen(
                 [sys.executable, "-m", "fencepost.harness.campaigns.failover.child", str(self.folder)],
@@ -185,7 +185,7 @@ class _Child:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=source_tree(),
-                # In a session of its own, so that Ctrl-C reaches it once and through us.
+                # In a session of its own: Ctrl-C reaches it only once, through this process.
                 start_new_session=True,
                 env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
                 text=True,
@@ -207,7 +207,9 @@ class _Child:
                 self.child.kill()
                 self.child.wait()
         if self.failure is None and not done and not self.stop.asked:
-            why = f"its {self.budget_s:.0f} s were over" if self.late else f"it ended with {self.child.returncode}"
+            why = (
+                f"its time of {self.budget_s:.0f} s was over" if self.late else f"it ended with {self.child.returncode}"
+            )
             self.failure = f"{why}; its log is {self.folder / _LOG}"
         return self.failure
 
@@ -230,7 +232,7 @@ class _Child:
         self._after(STOP_GRACE_S, lambda: self._signal(signal.SIGKILL))
 
     def _signal(self, number: signal.Signals) -> None:
-        # Not reaped yet, or gone: `send_signal` looks first.
+        # `send_signal` checks first whether the process still exists.
         self.child.send_signal(number)
 
     def _after(self, delay_s: float, action: Callable[[], None]) -> None:

@@ -6,9 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
+from fencepost.harness.base.options import plain
 from fencepost.harness.campaigns.failover.cell import MEASURES, NODES, REPLICAS, Ending, Sample
 from fencepost.harness.campaigns.failover.growth import Growth, fit
 from fencepost.harness.campaigns.failover.measurable import failover_of
+from fencepost.harness.systems.contract.options import SystemOptions
 
 FORMAT: Final = 1
 
@@ -21,7 +23,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     measure: str
     partitions: int
     values: tuple[float, ...]
-    #: How many were wanted.
+    #: How many values were planned.
     times: int
 
     @property
@@ -30,7 +32,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was measured; `failures` says of cells, in words, why they ended before their time."""
+    """Everything that was measured; `failures` says which cells ended early, and why."""
 
     systems: tuple[str, ...]
     versions: dict[str, str]
@@ -61,14 +63,14 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
         return [self.figure(system, ending, measure, partitions) for partitions in self.partitions]
 
     def growth(self, system: str, ending: Ending, measure: str) -> Growth | None:
-        """Through the medians; None with fewer than two numbers of partitions."""
+        """Fit a line through the medians; returns None with fewer than two numbers of partitions."""
         return fit(
             [(f.partitions, f.median_s) for f in self.figures(system, ending, measure) if f.median_s is not None]
         )
 
     @property
     def incomplete(self) -> list[str]:
-        """Every figure that was asked for and is not there often enough."""
+        """Every figure with fewer values than planned."""
         return [
             f"{figure.system}, {figure.partitions} partitions, {figure.ending}: {what}:"
             f" {len(figure.values)} of {self.times}"
@@ -81,7 +83,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def document(curve: Curve) -> dict[str, Any]:
-    """What failover.json holds."""
+    """Make the contents of failover.json."""
     return {
         "format": FORMAT,
         "started_at": curve.started_at,
@@ -91,7 +93,7 @@ def document(curve: Curve) -> dict[str, Any]:
             "nodes": NODES,
             "replicas": REPLICAS,
             "acks": "all",
-            "system_options": {name: dict(failover_of(name).options) for name in curve.systems},
+            "system_options": {name: _changed(failover_of(name).options) for name in curve.systems},
         },
         "versions": curve.versions,
         "partitions": list(curve.partitions),
@@ -112,7 +114,7 @@ def document(curve: Curve) -> dict[str, Any]:
 
 
 def read_document(data: dict[str, Any]) -> Curve:
-    """The curve of a failover.json; what is derived is derived again."""
+    """Read the curve back from the contents of failover.json; derived figures are computed again."""
     fields = {name: data[name] for name in Curve.__struct_fields__ if name in data}
     return msgspec.convert({**fields, "systems": tuple(data["versions"])}, Curve)
 
@@ -136,14 +138,14 @@ def _figure(curve: Curve, figure: Figure) -> dict[str, Any]:
 
 
 def seconds(value: float | None) -> str:
-    """For people: milliseconds below one second."""
+    """Write a time for people, in milliseconds below one second."""
     if value is None:
         return "not measured"
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
 
 
 def growth_words(growth: Growth | None) -> str:
-    """`+0.41 s per 1,000 (± 0.02)`."""
+    """Write the growth for people: `+410 ms per 1,000 (± 20 ms)`."""
     if growth is None:
         return "too few points"
     slope = growth.per_1000_s
@@ -153,7 +155,7 @@ def growth_words(growth: Growth | None) -> str:
 
 
 def table(curve: Curve) -> list[list[str]]:
-    """Rows for the command line and the page: the first one is the heading."""
+    """Make the rows for the command line and the page; the first is the heading."""
     rows = [
         ["system", "controller ends by", "measured", *(f"{p:,}" for p in curve.partitions), "growth with partitions"]
     ]
@@ -176,3 +178,9 @@ def table(curve: Curve) -> list[list[str]]:
 def _cell(figure: Figure) -> str:
     short = "" if len(figure.values) == figure.times else f" [{len(figure.values)} of {figure.times}]"
     return f"{seconds(figure.median_s)}{short if figure.values else ''}"
+
+
+def _changed(options: SystemOptions) -> dict[str, Any]:
+    """The options that differ from the system's defaults, as a plan keeps them."""
+    defaults = plain(type(options)())
+    return {name: value for name, value in plain(options).items() if value != defaults[name]}

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-#: Two points lie on a line whatever they are: only from three on does the line leave something unexplained.
+#: Any two points lie on a line; only with three or more can the line leave a residual.
 _UNCERTAIN_FROM: Final = 3
 
 
@@ -25,7 +25,7 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fit(points: Sequence[tuple[float, float]]) -> Growth | None:
-    """The line through (partitions, seconds); None when all points have the same number of partitions."""
+    """Fit a line through (partitions, seconds); returns None when all points have the same number of partitions."""
     if len({partitions for partitions, _ in points}) < 2:
         return None
     thousands = np.array([partitions / 1000 for partitions, _ in points], dtype=np.float64)

@@ -8,26 +8,32 @@ _DAY_MS: Final = 24 * 3600 * 1000
 
 
 def load_time_s(loading: tuple[str, str], log: str) -> float | None:
-    """Of the last reign that this piece of a log tells of from its beginning; None when it tells of none whole.
+    """Compute how long the last controller in this piece of a log loaded its state.
 
-    `loading` are the two lines, as `harness.systems.contract.failover.Failover` has them.
+    Args:
+        loading: texts of the line that begins the loading and of the line that ends it, from
+            `harness.systems.contract.failover.Failover`.
+        log: a piece of the controller's log.
+
+    Returns:
+        Seconds; None when no loading both begins and ends in this piece.
     """
     first, last = loading
     began: int | None = None
-    found: float | None = None
+    load_s: float | None = None
     for line in log.splitlines():
         if first in line:
             began = _clock_ms(line)
         elif last in line and began is not None:
             ended = _clock_ms(line)
             if ended is not None:
-                found = (ended - began) % _DAY_MS / 1000
+                load_s = (ended - began) % _DAY_MS / 1000
             began = None
-    return found
+    return load_s
 
 
 def _clock_ms(line: str) -> int | None:
-    """Lines name the time of day only; a reign may begin before midnight."""
+    """Read the time of day at the start of a line, in milliseconds; the log has no date."""
     clock = _CLOCK.match(line)
     if clock is None:
         return None

@@ -1,17 +1,19 @@
-"""The systems whose failover can be measured, by what they declare themselves."""
+"""The systems whose failover can be measured: each declares it itself."""
+
+from typing import Any
 
 from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.plugins import registry
 from fencepost.harness.systems.contract.failover import Failover, MeasuresFailover
 
 
-def measurable() -> dict[str, Failover]:
+def measurable() -> dict[str, Failover[Any]]:
     """How each system's failover is measured, by the system's name."""
     systems = {name: registry.system(name) for name in registry.SYSTEMS}
     return {name: system.failover for name, system in systems.items() if isinstance(system, MeasuresFailover)}
 
 
-def failover_of(name: str) -> Failover:
+def failover_of(name: str) -> Failover[Any]:
     """How this system's failover is measured; raises UsageError for a system without partitions."""
     known = measurable()
     if name not in known:

@@ -1,4 +1,4 @@
-"""One ending of the active controller: who it is, the signal, the probes, and the cluster whole again."""
+"""One ending of the active controller: find it, send the signal, run the probes, restore the cluster."""
 
 import asyncio
 import signal
@@ -15,9 +15,9 @@ from fencepost.harness.coordination import Definite
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node
 
-#: What was not seen by then is missing.
+#: A figure that was not seen by then is missing.
 RECOVERY_S: Final = 60.0
-#: How often a cluster that did not stay as it had settled is settled again.
+#: How often a cluster is settled again that did not stay settled.
 _SETTLED_AGAIN: Final = 3
 #: The lines about a controller's loading may be written after it accepts changes.
 _LINES_S: Final = 5.0
@@ -41,7 +41,7 @@ async def measure(cluster: Cluster, ending: Ending, names: str) -> Sample:
     finally:
         metadata.close()
         produce.close()
-        # The runtime's own bookkeeping of an end that it did not make; also when the node would not stop.
+        # Tells the runtime of an end that it did not cause; also ends a node that would not stop.
         await node.kill()
     await node.start()
     await cluster.settle()
@@ -52,10 +52,11 @@ async def measure(cluster: Cluster, ending: Ending, names: str) -> Sample:
 
 
 async def connected(cluster: Cluster, names: str) -> tuple[str, MetadataProbe]:
-    """The active controller of a settled cluster, and a probe that has its connections to the others.
+    """Find the active controller of a settled cluster, and connect a probe to the other nodes.
 
-    Sessions of 2 s are short: where the machine stands still for a moment after the cluster has settled, another
-    controller may be elected, or a connection be late, and that one moment must not cost all endings of the cell.
+    Sessions of 2 s are short: when the machine stalls for a moment after the cluster has settled, another controller
+    may be elected, or a connection may be late. Then the cluster is settled again, so that one moment does not cost
+    all endings of the cell.
     """
     for _ in range(_SETTLED_AGAIN):
         ended = await cluster.active()
@@ -65,11 +66,11 @@ async def connected(cluster: Cluster, names: str) -> tuple[str, MetadataProbe]:
                 await metadata.open()
             except (Definite, OSError, TimeoutError) as error:
                 metadata.close()
-                print(f"not connected to all who may take over: {error!r}", file=sys.stderr, flush=True)
+                print(f"not connected to every node that may take over: {error!r}", file=sys.stderr, flush=True)
             else:
                 return ended, metadata
         await cluster.settle()
-    raise HarnessError(f"{cluster.cell.name}: no one active controller although the cluster has settled")
+    raise HarnessError(f"{cluster.cell.name}: no single active controller although the cluster has settled")
 
 
 async def _end(
@@ -77,7 +78,7 @@ async def _end(
 ) -> Sample:
     pid = node.pid
     if pid is None:
-        raise HarnessError(f"{node.name} is gone before it was ended")
+        raise HarnessError(f"{node.name} was gone before it could be ended")
     zero = time.monotonic()
     processes.signal_group(pid, _SIGNALS[ending])
     exited: list[float] = []
@@ -91,11 +92,11 @@ async def _end(
         if produce.pending:
             missing.append(f"{len(produce.pending)} partitions acknowledged nothing within {RECOVERY_S:g} s")
         if not exited:
-            missing.append(f"the process did not end within {RECOVERY_S:g} s and was killed then")
+            missing.append(f"the process did not end within {RECOVERY_S:g} s and was then killed")
     successor = metadata.accepted_by
     load_s = None if successor is None else await _load_time(cluster, successor, logs[successor])
     if successor is not None and load_s is None:
-        missing.append(f"the log of {successor} does not tell how long it loaded")
+        missing.append(f"the log of {successor} does not say how long it loaded")
     return Sample(
         system=cluster.cell.system,
         partitions=cluster.cell.partitions,
@@ -122,7 +123,7 @@ async def _load_time(cluster: Cluster, successor: str, from_byte: int) -> float 
     while True:
         with cluster.nodes[successor].log.open("rb") as file:
             file.seek(from_byte)
-            found = load_time_s(cluster.failover.loading, file.read().decode(errors="replace"))
-        if found is not None or time.monotonic() > deadline:
-            return found
+            load_s = load_time_s(cluster.failover.loading, file.read().decode(errors="replace"))
+        if load_s is not None or time.monotonic() > deadline:
+            return load_s
         await asyncio.sleep(_POLL_S)

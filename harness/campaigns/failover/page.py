@@ -46,19 +46,19 @@ _HOW: Final = (
     f"Three nodes, all of them brokers. Every partition has {REPLICAS} replicas. Before each ending all replicas are in"
     " sync and each partition is led by its first replica and has acknowledged a produce.",
     "A controller that is stopped in order goes on acting until it has handed over: the other nodes refuse changes"
-    " until then, so that this time holds its shutdown (exit_s among the samples).",
-    "First accepted metadata change: CreateTopics of a new name, asked of the two remaining nodes' controllers on three"
-    " connections each, every 10 ms unless an answer is awaited; the first answer without an error counts.",
+    " until then, so the time includes its shutdown (exit_s among the samples).",
+    "First accepted metadata change: CreateTopics with a new name, sent to the controllers of the two remaining nodes"
+    " on three connections each, 10 ms after the last answer; the first answer without an error counts.",
     "First acknowledged produce on every partition: acks=all, asked of the remaining brokers in rounds until the last"
     " partition has acknowledged one; while none becomes available only 100 are asked in a round, of 100 ms at most, so"
     " that asking does not slow down what is measured. It may be seen late by two such rounds.",
-    "A kill is found out by time-outs, a stop is not: so their share of the times is the settings', not the systems'.",
+    "A kill is detected by time-outs, a stop is not: that part of the times comes from the settings, not the systems.",
     "The new controller's own loading is the time between two lines of its log.",
 )
 
 
 def page(curve: Curve) -> str:
-    """failover.html."""
+    """Make failover.html."""
     style = (resources.files("fencepost.harness.report.page") / "templates" / "style.css").read_text(
         encoding="utf-8"
     ) + _OWN_STYLE
@@ -66,10 +66,10 @@ def page(curve: Curve) -> str:
     versions = ", ".join(f"{system} {version}" for system, version in curve.versions.items())
     run = f"{versions}; {curve.times} times each; {curve.started_at}; took {curve.took_s:.0f} s;"
     run += f" {curve.machine.get('cores', '?')} cores, Linux {curve.machine.get('kernel', '?')}"
-    said = [*curve.failures, *curve.incomplete]
+    gaps = [*curve.failures, *curve.incomplete]
     missing = Markup("")
-    if said:
-        items = Markup("").join(Markup("<li>{}</li>").format(text) for text in said)
+    if gaps:
+        items = Markup("").join(Markup("<li>{}</li>").format(text) for text in gaps)
         missing = Markup('<div class="notes"><strong>Not everything was measured</strong><ul>{}</ul></div>').format(
             items
         )
@@ -96,7 +96,7 @@ def _table(rows: list[list[str]]) -> Markup:
 
 
 def _of_systems(curve: Curve) -> list[str]:
-    """What the figures of each system rest on."""
+    """Say for each system what its figures are measured by."""
     lines = []
     for name in curve.systems:
         failover = failover_of(name)

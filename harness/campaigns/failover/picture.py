@@ -21,7 +21,7 @@ _ROW: Final = 250.0
 _ENDINGS: Final = {Ending.KILL: "controller killed", Ending.STOP: "controller stopped in order"}
 
 
-#: For a picture that stands alone, on paper as it were; on the page its style sheet does this.
+#: For a picture in a file of its own; on the page the style sheet does this.
 _ALONE: Final = Markup("""
 svg { font: 12px system-ui, sans-serif; } text { fill: #1b1f24; }
 .grid { stroke: #e4e7eb; } .tick, .lane-text { fill: #5b6470; font-size: 11px; } .lane-name { font-weight: 600; }
@@ -31,13 +31,13 @@ svg { font: 12px system-ui, sans-serif; } text { fill: #1b1f24; }
 
 
 def standing_alone(curve: Curve) -> str:
-    """failover.svg: the same picture with colours and paper of its own."""
+    """Draw failover.svg: the same picture with its own colours and background."""
     paper = element("rect", width="100%", height="100%", fill="#ffffff")
     return str(drawn(curve, element("style", _ALONE), paper)) + "\n"
 
 
 def drawn(curve: Curve, *before: Markup) -> Markup:
-    """All panels; a measure of which nothing is known says so in its place. `before` is drawn first."""
+    """Draw all panels; a panel without values says "not measured". `before` is drawn first."""
     parts = [*before, _legend(curve)]
     for row, (measure, what) in enumerate(MEASURES.items()):
         for left, ending in zip(_LEFTS, Ending, strict=True):
@@ -80,24 +80,24 @@ def _panel(curve: Curve, ending: Ending, measure: str, heading: str, left: float
         parts.append(label(left - 6, y(value) + 4, f"{value:g} s", "tick", "end"))
     shown = -math.inf
     for partitions in sorted(curve.partitions):
-        # Neighbours too close for their numbers share the mark's title instead.
+        # Where numbers would overlap, the titles of the marks have them.
         if x(partitions) - shown > 34:
             parts.append(label(x(partitions), top + _HEIGHT + 16, f"{partitions:,}", "tick", "middle"))
             shown = x(partitions)
     for number, system in enumerate(curve.systems):
         growth = curve.growth(system, ending, measure)
         if growth is not None:
-            # No further than was measured.
+            # Only between the measured numbers of partitions.
             known = [f.partitions for f in curve.figures(system, ending, measure) if f.values]
             low, high = min(known), max(known)
             ends = {"x1": x(low), "y1": y(growth.at(low)), "x2": x(high), "y2": y(growth.at(high))}
             parts.append(element("line", title(f"{system}: {growth_words(growth)}"), **ends, class_=f"fit f{number}"))
         for figure in curve.figures(system, ending, measure):
-            said = f"{system}, {figure.partitions:,} partitions"
+            cell = f"{system}, {figure.partitions:,} partitions"
             for value in figure.values:
-                parts.append(_mark(number, x(figure.partitions), y(value), 2.2, f"{said}: {seconds(value)}", "single"))
+                parts.append(_mark(number, x(figure.partitions), y(value), 2.2, f"{cell}: {seconds(value)}", "single"))
             if figure.median_s is not None:
-                about = f"{said}: median {seconds(figure.median_s)} of {len(figure.values)}"
+                about = f"{cell}: median {seconds(figure.median_s)} of {len(figure.values)}"
                 parts.append(_mark(number, x(figure.partitions), y(figure.median_s), 5.5, about))
     return joined(parts)
 
@@ -113,16 +113,16 @@ def _mark(number: int, x: float, y: float, size: float, about: str = "", more: s
 
 
 def _round_up(value: float) -> float:
-    """The next of 1, 2, 4, 5, 8 and their tens: quarters of it are short numbers."""
+    """Round up to 1, 2, 4, 5 or 8 times a power of ten, so that a quarter of it is a short number."""
     ten = 10.0 ** math.floor(math.log10(max(value, 1e-3)))
     return next(ten * step for step in (1, 2, 4, 5, 8, 10) if value <= ten * step * (1 + 1e-9))
 
 
 def _in_words(curve: Curve) -> str:
-    said = [
+    lines = [
         f"{system}, {_ENDINGS[ending]}, {what}: {growth_words(curve.growth(system, ending, measure))}"
         for ending in Ending
         for measure, what in MEASURES.items()
         for system in curve.systems
     ]
-    return "; ".join(said)
+    return "; ".join(lines)

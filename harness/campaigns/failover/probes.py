@@ -1,17 +1,17 @@
-"""Two questions asked of the nodes that remain, again and again, from the moment when the signal was sent.
+"""Two probes of the remaining nodes, repeated from the moment when the signal was sent.
 
-*A metadata change*: CreateTopics of a name of its own, one partition with two replicas, asked of each remaining node's
-controller itself (KRaft brokers would forward and repeat it). Each node is asked on three connections, each a few
-milliseconds after its last answer, so that one request that hangs holds nothing back. The first acceptance counts. In
-ZooKeeper mode it is answered once the partition has a leader, in KRaft once the record is committed.
+*A metadata change*: CreateTopics with a new name, one partition and two replicas, sent to the controller of each
+remaining node itself (KRaft brokers would forward and repeat it). Each node has three connections, and each connection
+sends the next request a few milliseconds after the last answer, so that one hanging request holds nothing back. The
+first acceptance counts. ZooKeeper mode accepts once the partition has a leader, KRaft once the record is committed.
 
-*A produce on every partition*: each remaining broker is asked for all partitions without an acknowledgement so far in
-one Produce with acks=all; it refuses those that it does not lead, and waits at most 100 ms for replicas. After a round
-without any acknowledgement only 100 of them are asked, the next 100 each time, until one acknowledges: else asking for
-thousands would slow down the failover that is measured. The last partition's first acknowledgement counts; it may be
-seen late by two such rounds.
+*A produce on every partition*: each remaining broker gets one Produce with acks=all for all partitions that have not
+acknowledged yet. It refuses those that it does not lead, and waits at most 100 ms for replicas. After a round without
+any acknowledgement only 100 partitions are tried, the next 100 each time, until one acknowledges: requests for
+thousands would slow down the failover that is measured. The first acknowledgement of the last partition counts; it may
+be seen two such rounds late.
 
-What is refused or lost is asked again, openly: these are probes, and each refusal is counted.
+Refused and lost requests are sent again, and each refusal is counted.
 """
 
 import asyncio
@@ -21,22 +21,23 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.systems.kafka.client.client import ACKS_ALL, KafkaNode, open_node
+from fencepost.harness.systems.kafka.client.client import KafkaNode, open_node
+from fencepost.harness.systems.kafka.client.partition_logs import ACKS_ALL
 from fencepost.harness.systems.kafka.wire import log_messages as log
 from fencepost.harness.systems.kafka.wire.errors import CODES, NOT_CONTROLLER, UNKNOWN_CODE, ServerDoubt, ServerRefusal
 from fencepost.harness.systems.kafka.wire.records import write_batch
 
-#: Where a listener is dialled.
+#: Host and port of a listener.
 Address = tuple[str, int]
 Partition = tuple[str, int]
 
 _DIAL_S: Final = 0.5
 _AGAIN_S: Final = 0.01
 _REDIAL_S: Final = 0.02
-#: How long each connection of a node waits for an answer: some short, so that a lost request is soon replaced.
+#: How long each connection of a node waits for an answer; one waits briefly, so that a lost request is soon replaced.
 _PATIENCE_S: Final = (1.0, 3.0, 10.0)
 _PRODUCE_WAIT_MS: Final = 100
-#: Asked of a broker while none of its partitions becomes available.
+#: Partitions in one request while no partition acknowledges.
 SCOUTS: Final = 100
 _PRODUCE_PATIENCE_S: Final = 10.0
 _PROBE_REPLICAS: Final = 2
@@ -45,7 +46,7 @@ _Refused = (Definite, Indefinite, TimeoutError, OSError)
 
 
 class Line:
-    """A kept connection to one listener, opened again when it is lost."""
+    """A lasting connection to one listener, opened again when it is lost."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -67,7 +68,7 @@ async def _opened(line: Line) -> None:
 
 
 class MetadataProbe:
-    """When, by which node, the first metadata change was accepted; times of `time.monotonic`."""
+    """When and by which node the first metadata change was accepted; times are of `time.monotonic`."""
 
     def __init__(self, controllers: Mapping[str, Address], names: str) -> None:
         self._lines = [
@@ -78,15 +79,15 @@ class MetadataProbe:
         self.accepted_at: float | None = None
         self.accepted_by: str | None = None
         self.refusals: Counter[str] = Counter()
-        #: Topics that were made, or may have been.
+        #: Topics that were created, or may have been.
         self.made: set[str] = set()
 
     async def open(self) -> None:
-        """Connect beforehand, so that connecting is no part of what is measured."""
+        """Connect before the measurement, so that it does not include connecting."""
         await gathered([_opened(line) for _, line, _ in self._lines])
 
     async def run(self) -> None:
-        """Until one was accepted, or cancelled."""
+        """Send changes until one is accepted."""
         await first_of([self._ask(node, line, patience_s) for node, line, patience_s in self._lines])
 
     async def _ask(self, node: str, line: Line, patience_s: float) -> None:
@@ -101,7 +102,7 @@ class MetadataProbe:
                     )
             except _Refused as error:
                 self.refusals[_word(error)] += 1
-                # From a node that never led, "not controller" means that nothing was made: these nodes never did.
+                # None of these nodes led before, so "not controller" proves that nothing was created.
                 if isinstance(error, Definite) or getattr(error, "number", None) == NOT_CONTROLLER:
                     self.made.discard(name)
                 if not isinstance(error, ServerRefusal | ServerDoubt):
@@ -118,17 +119,17 @@ class MetadataProbe:
 
 
 class Produces(Protocol):
-    """A connection that takes a Produce request; the tests have one of their own."""
+    """A connection that takes a Produce request; the tests use a fake."""
 
     async def produce_all(self, partitions: Sequence[Partition]) -> Mapping[Partition, int]:
-        """The error number by partition, 0 for an acknowledgement."""
+        """Produce to each partition; returns the error number by partition, 0 for an acknowledgement."""
         ...
 
     def close(self) -> None: ...
 
 
 class ProduceLine:
-    """`Produces` over a kept connection to one broker, which waits for replicas so many milliseconds."""
+    """`Produces` over a lasting connection to one broker, which waits `wait_ms` for replicas."""
 
     def __init__(self, address: Address, wait_ms: int = _PRODUCE_WAIT_MS) -> None:
         self._line = Line(address)
@@ -139,14 +140,14 @@ class ProduceLine:
         by_topic: dict[str, list[log.ProducePartition]] = {}
         for topic, number in partitions:
             by_topic.setdefault(topic, []).append(log.ProducePartition(number, self._batch))
-        asked = log.ProduceRequest(
+        request = log.ProduceRequest(
             None,
             ACKS_ALL,
             self._wait_ms,
             tuple(log.ProduceTopic(topic, tuple(data)) for topic, data in by_topic.items()),
         )
         async with asyncio.timeout(_PRODUCE_PATIENCE_S):
-            answer = await (await self._line.node()).connection.request(log.PRODUCE, asked)
+            answer = await (await self._line.node()).connection.request(log.PRODUCE, request)
         return {
             (topic.name, result.index): result.error_code
             for topic in answer.responses
@@ -158,7 +159,7 @@ class ProduceLine:
 
 
 class ProduceProbe:
-    """When the last partition had its first acknowledgement."""
+    """When the last partition gave its first acknowledgement."""
 
     def __init__(self, brokers: Iterable[Produces], partitions: Iterable[Partition]) -> None:
         self._brokers = list(brokers)
@@ -167,18 +168,18 @@ class ProduceProbe:
         self.refusals: Counter[str] = Counter()
 
     async def run(self) -> None:
-        """Until every partition was acknowledged, or cancelled."""
+        """Produce until every partition has acknowledged."""
         await gathered([self._ask(broker) for broker in self._brokers])
 
     async def _ask(self, broker: Produces) -> None:
         whole, turn = True, 0
         while self.pending:
-            asked = sorted(self.pending)
-            if not whole and len(asked) > SCOUTS:
-                turn = (turn + SCOUTS) % len(asked)
-                asked = [*asked[turn:], *asked[:turn]][:SCOUTS]
+            batch = sorted(self.pending)
+            if not whole and len(batch) > SCOUTS:
+                turn = (turn + SCOUTS) % len(batch)
+                batch = [*batch[turn:], *batch[:turn]][:SCOUTS]
             try:
-                answers = await broker.produce_all(asked)
+                answers = await broker.produce_all(batch)
             except _Refused as error:
                 self.refusals[f"produce: {_word(error)}"] += 1
                 broker.close()
@@ -188,7 +189,7 @@ class ProduceProbe:
             await asyncio.sleep(_AGAIN_S)
 
     def _take(self, answers: Mapping[Partition, int]) -> bool:
-        """Whether any partition acknowledged."""
+        """Count the answers; returns whether any partition acknowledged."""
         now = time.monotonic()
         for partition, number in answers.items():
             if number:
@@ -210,7 +211,7 @@ def _word(error: BaseException) -> str:
 
 
 async def gathered(work: Sequence[Awaitable[None]]) -> None:
-    """All of it; what fails, or a cancellation, ends the rest."""
+    """Wait for all of `work`; a failure or a cancellation cancels the rest."""
     tasks = [asyncio.ensure_future(one) for one in work]
     try:
         await asyncio.gather(*tasks)
@@ -221,7 +222,7 @@ async def gathered(work: Sequence[Awaitable[None]]) -> None:
 
 
 async def first_of(work: Sequence[Awaitable[None]]) -> None:
-    """Until one of it is done; the rest is ended, and what failed is raised."""
+    """Wait until the first of `work` is done and cancel the rest; raises what the first raised."""
     tasks = [asyncio.ensure_future(one) for one in work]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""A recorded run as replay and shrink take it: its plan, the faults that it really injected, and what it showed."""
+"""A recorded run, for replay and shrink: its plan, the faults that were injected, and the violations it showed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,12 +35,12 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_recorded(path: Path) -> Recorded:
-    """Raises UsageError for a folder that keeps no run or no schedule, and for a schedule that does not fit."""
+    """Read the run in a folder; raises UsageError without a run or a schedule, or when the schedule does not fit."""
     folder = store.find_run_folder(path)
     schedule = folder / store.SCHEDULE
     for needed in (store.PLAN, store.SCHEDULE):
         if not (folder / needed).is_file():
-            raise UsageError(f"{folder}: no {needed} is kept here", hint="only a whole run's folder can be done again")
+            raise UsageError(f"{folder}: there is no {needed} in this folder", hint="give the folder of a whole run")
     plan = read_plan(folder / store.PLAN, seed=0)
     rows = tuple(injected(read_rows(schedule)))
     return Recorded(
@@ -54,19 +54,23 @@ def with_faults(plan: Plan, schedule: Path, rows: Sequence[Row]) -> Plan:
 
 
 def shown_by(folder: Path) -> tuple[Anomaly, ...]:
-    """What a stored run shows, judged again: an old verdict may be by another version's words."""
+    """Judge a stored run again and list what it shows: the old verdict may use the names of another version."""
     history, judgement = judge(folder)
     effect_free = registry.workload(judgement.facts.workload).effect_free
     return tuple(anomalies(history, judgement.facts, judgement.verdicts, effect_free))
 
 
-def choose(recorded: Recorded, asked: str | None) -> str | None:
-    """The fingerprint to look for: the one asked for, else the first that decides; None of a run without a violation.
+def choose(recorded: Recorded, fingerprint: str | None) -> str | None:
+    """Choose the fingerprint to look for: `fingerprint` if given, else the first that decided the verdict.
 
-    Raises UsageError when the run does not show the one that is asked for.
+    Returns:
+        None when the run shows no violation that decides.
+
+    Raises:
+        UsageError: the run does not show `fingerprint`; the hint lists what it shows.
     """
     every = all_fingerprints(recorded.shown)
-    if asked is not None and asked not in every:
+    if fingerprint is not None and fingerprint not in every:
         there = f"it shows: {', '.join(every)}" if every else "it shows no violation"
-        raise UsageError(f"{recorded.folder}: the run does not show {asked!r}", hint=there)
-    return asked or next((found.fingerprints[0] for found in recorded.shown if found.decides), None)
+        raise UsageError(f"{recorded.folder}: the run does not show {fingerprint!r}", hint=there)
+    return fingerprint or next((anomaly.fingerprints[0] for anomaly in recorded.shown if anomaly.decides), None)

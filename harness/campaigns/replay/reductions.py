@@ -1,6 +1,6 @@
 """Smaller candidates: fewer faults, less load, narrower parameters. Pure: values in, values out.
 
-A reduction offers candidates from the smallest to the least reduced; the first that still shows is taken.
+A reduction offers candidates, the smallest first; the search takes the first that still shows the violation.
 """
 
 import hashlib
@@ -18,18 +18,18 @@ from fencepost.harness.faults.fault_options import OF_EVERY_FAULT, FaultOptions
 from fencepost.harness.plan import Plan, dump_plan
 from fencepost.harness.results.schedule_rows import Row
 
-#: Before the first fault, between two and after the last one, when idle time is taken out.
+#: What stays of the time before the first fault, between two faults and after the last, when idle time is removed.
 IDLE_NS: Final = 1_000_000_000
 _TIME_LIMIT_NS_MIN: Final = 2_000_000_000
 _DURATION_NS_MIN: Final = 50_000_000
 _ROUND_NS: Final = 100_000_000
-#: What is divided by, the largest first.
+#: Divisors, the largest first.
 _SHARES: Final = (8, 4, 2)
-#: Options of workloads that say how many clients there are, and over how much they spread.
+#: Names of workload options: the number of clients, the number of keys or the like, and the rate.
 _CLIENTS: Final = "_per_node"
 _KEYS: Final = ("keys", "names", "partitions", "steady", "passing")
 _RATES: Final = ("rate", "observe_rate", "looks_per_second")
-#: Targets of several nodes and narrower ones in their place.
+#: For each target of several nodes, the narrower ones to try.
 _NARROWER: Final[Mapping[str, tuple[str, ...]]] = {
     "all": ("one", "minority", "majority"),
     "majority": ("one", "minority"),
@@ -38,14 +38,14 @@ _NARROWER: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan and the faults that it carries out; the plan's own `schedule` and `nemesis` follow from these."""
+    """A plan and its faults; the plan's own `schedule` and `nemesis` follow from `rows`."""
 
     plan: Plan
     rows: tuple[Row, ...]
 
     @property
     def key(self) -> str:
-        """The same for candidates that do the same."""
+        """A hash that is equal for candidates that do the same."""
         plan = msgspec.structs.replace(self.plan, schedule="", nemesis="none")
         acts = [[row[k] for k in ("worker", "spec", "duration_ns", "draw_seed")] + [_start(row)] for row in self.rows]
         return hashlib.sha256(f"{dump_plan(plan)}{json.dumps(acts)}".encode()).hexdigest()[:16]
@@ -59,19 +59,19 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reduction(msgspec.Struct, frozen=True):
-    """One thing of which there may be less; `offers` are made from the candidate as it then is."""
+    """One thing to reduce; `offers` makes smaller candidates from the current one."""
 
     name: str
     offers: Callable[[Candidate], Iterator[Candidate]]
 
 
 def idle_time(candidate: Candidate) -> list[Reduction]:
-    """Time without a fault: between faults, then behind the last."""
+    """Cut time without a fault: between faults, then after the last."""
     return [Reduction("idle time", _without_idle_time), Reduction("time_limit", _shorter)]
 
 
 def load(candidate: Candidate) -> list[Reduction]:
-    """Clients, keys, rate, in this order."""
+    """Reduce clients, keys and rate, in this order."""
     options = candidate.plan.workload_options
     clients = [name for name, value in options.items() if name.endswith(_CLIENTS) and type(value) is int]
     keys = [name for name in _KEYS if type(options.get(name)) is int]
@@ -83,17 +83,17 @@ def load(candidate: Candidate) -> list[Reduction]:
 
 
 def narrowing(candidate: Candidate) -> list[Reduction]:
-    """Each fault's target, length and quantities."""
-    found = []
+    """Narrow each fault's target, length and quantities."""
+    reductions = []
     for number, row in enumerate(candidate.rows):
         name, _, options = _parts(row["spec"])
         of = f"fault {number}, {name}"
-        found += [
+        reductions += [
             Reduction(f"target of {of}", _narrower(number)),
             Reduction(f"length of {of}", _briefer(number)),
             *(Reduction(f"{key} of {of}", _less(number, key)) for key in options if key not in OF_EVERY_FAULT),
         ]
-    return found
+    return reductions
 
 
 # -- load ---------------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def _slower(option: str) -> Reduction:
 
 
 def _shorter(candidate: Candidate) -> Iterator[Candidate]:
-    """To just behind the last fault; a run without faults to shares of what it was."""
+    """Shorten the run to just after its last fault; without faults, to fractions of its length."""
     now_ns = candidate.plan.duration_ns("time_limit")
     last_ns = max((_end(row) for row in candidate.rows), default=None)
     wanted = [now_ns // share for share in _SHARES] if last_ns is None else [last_ns + IDLE_NS]
@@ -130,28 +130,28 @@ def _shorter(candidate: Candidate) -> Iterator[Candidate]:
 
 
 def _without_idle_time(candidate: Candidate) -> Iterator[Candidate]:
-    """Faults moved together, with the time limit; then only the head taken off."""
+    """Move the faults together and shorten the time limit; else only cut the time before the first fault."""
     cuts = _idle(candidate.rows)
-    for taken in ([*cuts], cuts[:1]) if len(cuts) > 1 else ([*cuts],):
-        total_ns = sum(to_ns - from_ns for from_ns, to_ns in taken)
+    for chosen in ([*cuts], cuts[:1]) if len(cuts) > 1 else ([*cuts],):
+        total_ns = sum(to_ns - from_ns for from_ns, to_ns in chosen)
         if total_ns <= 0:
             continue
         limit_ns = max(candidate.plan.duration_ns("time_limit") - total_ns, _TIME_LIMIT_NS_MIN)
         limit_ns = math.ceil(limit_ns / _ROUND_NS) * _ROUND_NS
         yield Candidate(
             plan=msgspec.structs.replace(candidate.plan, time_limit=format_duration(limit_ns)),
-            rows=tuple(_earlier(row, taken) for row in candidate.rows),
+            rows=tuple(_earlier(row, chosen) for row in candidate.rows),
         )
 
 
 def _idle(rows: tuple[Row, ...]) -> list[tuple[int, int]]:
-    """Stretches without a fault in force, less the second that stays of each; none behind the last fault."""
-    found, free_from_ns = [], 0
+    """List the stretches (from, to) without a fault, each less the second that stays; none after the last fault."""
+    stretches, free_from_ns = [], 0
     for start_ns, end_ns in sorted((_start(row), _end(row)) for row in rows):
         if start_ns - free_from_ns > IDLE_NS:
-            found.append((free_from_ns + IDLE_NS, start_ns))
+            stretches.append((free_from_ns + IDLE_NS, start_ns))
         free_from_ns = max(free_from_ns, end_ns)
-    return found
+    return stretches
 
 
 def _earlier(row: Row, cuts: list[tuple[int, int]]) -> Row:
@@ -160,12 +160,12 @@ def _earlier(row: Row, cuts: list[tuple[int, int]]) -> Row:
 
 
 def _start(row: Row) -> int:
-    """When it is injected, or begins to wait for its trigger."""
+    """When the fault is injected, or starts to wait for its trigger, in ns."""
     return int(row["at_ns"] if row["when"] is None else row["nominal_ns"])
 
 
 def _end(row: Row) -> int:
-    """When it is healed, at the latest."""
+    """The latest time at which the fault is healed, in ns."""
     given = _parts(row["spec"])[2]
     when = {name: given[name] for name in OF_EVERY_FAULT if name in given}
     trigger = parse(row["spec"], when, FaultOptions()).trigger
@@ -177,15 +177,15 @@ def _end(row: Row) -> int:
 
 
 def _parts(text: str) -> tuple[str, str, dict[str, str]]:
-    """Name, target and options of a canonical spec."""
+    """Split a canonical spec into name, target and options."""
     name, target, *options = text.split(":")
     return name, target, dict(option.split("=", 1) for option in options)
 
 
 def _with_spec(row: Row, *, target: str | None = None, **options: str) -> Row:
     name, old, given = _parts(row["spec"])
-    words = [name, target or old, *(f"{k}={v}" for k, v in {**given, **options}.items())]
-    return {**row, "spec": ":".join(words)}
+    fields = [name, target or old, *(f"{k}={v}" for k, v in {**given, **options}.items())]
+    return {**row, "spec": ":".join(fields)}
 
 
 def _narrower(number: int) -> Callable[[Candidate], Iterator[Candidate]]:
@@ -203,14 +203,14 @@ def _briefer(number: int) -> Callable[[Candidate], Iterator[Candidate]]:
         for share in _SHARES:
             ns = row["duration_ns"] // share // 1_000_000 * 1_000_000
             if ns >= _DURATION_NS_MIN:
-                said = {"for": format_duration(ns)} if "for" in _parts(row["spec"])[2] else {}
-                yield candidate.with_row(number, {**_with_spec(row, **said), "duration_ns": ns})
+                options = {"for": format_duration(ns)} if "for" in _parts(row["spec"])[2] else {}
+                yield candidate.with_row(number, {**_with_spec(row, **options), "duration_ns": ns})
 
     return offers
 
 
 def _less(number: int, option: str) -> Callable[[Candidate], Iterator[Candidate]]:
-    """Shares of a duration or a number; a choice stays."""
+    """Divide a duration or a number; a choice stays as it is."""
 
     def offers(candidate: Candidate) -> Iterator[Candidate]:
         row = candidate.rows[number]
@@ -224,7 +224,7 @@ def _less(number: int, option: str) -> Callable[[Candidate], Iterator[Candidate]
 
 
 def _divided(value: str, share: int) -> str | None:
-    """`100ms` by 2 is `50ms`, `-2s` is `-1s`, `0.5` is `0.25`; None for what is no quantity."""
+    """Divide a quantity: `100ms` by 2 is `50ms`, `-2s` is `-1s`, `0.5` is `0.25`; None for anything else."""
     sign, text = ("-", value[1:]) if value.startswith("-") else ("", value)
     try:
         return sign + format_duration(parse_duration_ns(text) // share)
@@ -236,11 +236,11 @@ def _divided(value: str, share: int) -> str | None:
         return None
 
 
-# -- what came of it ----------------------------------------------------------------------------------------------
+# -- the result ----------------------------------------------------------------------------------------------------
 
 
 def dropped(before: Candidate, after: Candidate) -> list[str]:
-    """What the smaller one does without, one line each."""
+    """Say what the smaller candidate leaves out, one line each."""
     places = {(row["worker"], row["number"]): row for row in after.rows}
     lines = []
     for row in before.rows:

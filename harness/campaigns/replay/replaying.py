@@ -1,18 +1,17 @@
-"""`replay`: the recorded schedule with the same plan, so many times, and in how many runs the same fingerprint showed.
+"""`replay`: runs a plan with its recorded schedule several times and counts how often the same fingerprint shows.
 
-Every run is kept. Verdicts of stored histories come again exactly; a run does only k of n times, since threads,
-networks and disks have no seed.
+Every run is kept. Judging a stored history always gives the same verdict; running again shows the violation only k of n
+times, since threads, networks and disks have no seed.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from fencepost.harness.campaigns.replay import wilson
 from fencepost.harness.campaigns.replay.recorded import Recorded
-from fencepost.harness.campaigns.replay.tries import Carry, Resemblance, Try, resemblance
+from fencepost.harness.campaigns.replay.tries import Carrier, Resemblance, Try, resemblance
+from fencepost.harness.findings.rate import Rate
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Validity
 
@@ -21,7 +20,7 @@ FORMAT: Final = 1
 
 
 class Replay(msgspec.Struct, kw_only=True):
-    """What came of it so far; `fingerprint` is None when the recorded run shows no violation."""
+    """The runs so far; `fingerprint` is None when the recorded run shows no violation."""
 
     folder: Path
     recorded: Recorded
@@ -39,8 +38,8 @@ class Replay(msgspec.Struct, kw_only=True):
         return sum(self.fingerprint in made.fingerprints for made in self.counted)
 
     def document(self) -> dict[str, Any]:
-        """As `replay.json` holds it."""
-        low, high = wilson.interval(self.shows, len(self.counted))
+        """Make the contents of `replay.json`."""
+        low, high = Rate(self.shows, len(self.counted)).interval()
         return {
             "format": FORMAT,
             "run": str(self.recorded.folder),
@@ -63,22 +62,21 @@ def replay(
     *,
     times: int,
     until_invalid: bool,
-    carry: Carry,
-    stopped: Callable[[], bool],
-    say: Callable[[str], None],
+    carrier: Carrier,
 ) -> Replay:
     """Run up to `times` times, with `until_invalid` only until one run is invalid; `replay.json` is kept up to date."""
+    say = carrier.say
     folder = store.make_run_folder(results, f"replay-{recorded.folder.parent.name}")
     done = Replay(folder=folder, recorded=recorded, fingerprint=fingerprint, times=times)
     for number in range(times):
         say(f"replay {number + 1} of {times}")
-        made = carry(recorded.checked, folder)
+        made = carrier.carry(recorded.checked, folder)
         alike = resemblance(recorded.rows, folder / made.folder / store.SCHEDULE)
         done.tries.append(made)
         done.resemblances.append(alike)
         store.write_json(folder / DOCUMENT, done.document())
         say(_in_words(made, alike, fingerprint))
-        if stopped() or (until_invalid and made.validity == Validity.INVALID.value):
+        if carrier.stopped() or (until_invalid and made.validity == Validity.INVALID.value):
             break
     return done
 

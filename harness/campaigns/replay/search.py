@@ -1,9 +1,8 @@
 """The search for less that still shows: delta debugging with an oracle that errs. Pure: no clock, no files, no chance.
 
 One try of a candidate shows the anomaly or does not, and a real anomaly shows only now and then. So each candidate is
-tried until Wald's sequential test tells "about as often as the whole" from "at most a third as often". Tries are
-remembered by candidate: the same tries in the same order lead to the same result, which is how a search that was
-stopped goes on.
+tried until Wald's sequential test decides between "about as often as the whole" and "at most a third as often". Tries
+are remembered by candidate: the same tries in the same order lead to the same result, so a stopped search can continue.
 
 Sources: Zeller & Hildebrandt, "Simplifying and isolating failure-inducing input" (2002); Wald, "Sequential tests of
 statistical hypotheses" (1945).
@@ -14,17 +13,17 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final, Generic, TypeVar
 
-#: A candidate that shows so much less often than the whole is not "the same, smaller".
+#: A candidate that shows at this fraction of the whole's rate, or less, does not count as "the same, smaller".
 _TOO_SELDOM: Final = 1 / 3
-#: Two shows without a miss are enough; a candidate as good as the whole is given up in about one of twenty cases.
+#: Two shows without a miss suffice. A candidate as good as the whole is rejected in about one of twenty cases.
 _ACCEPT: Final = math.log(9.0) - 1e-9
 _REJECT: Final = math.log(0.05)
-#: For the second look before the end, at every fault that seems to be needed.
+#: For the second test, at the end, of every fault that seems to be needed.
 _REJECT_STRICT: Final = math.log(0.002)
-#: What is not told apart after so many tries is good when it showed at least half as often as the whole.
+#: After so many tries without a decision, a candidate is accepted if it showed at least half as often as the whole.
 TRIES_MAX: Final = 12
 _TRIES_MAX_STRICT: Final = 20
-#: The whole is tried until it has shown so often, at most so many times.
+#: The whole is tried until it has shown BASELINE_SHOWS times, at most BASELINE_TRIES_MAX times.
 BASELINE_SHOWS: Final = 4
 BASELINE_TRIES_MAX: Final = 10
 
@@ -33,12 +32,12 @@ K = TypeVar("K", bound=Hashable)
 
 
 def rate_of(shows: int, tries: int) -> float:
-    """How often the whole shows, by its tries; rather too low, since a few tries in a row are soon lucky."""
+    """Estimate how often the whole shows; rather too low, since a few lucky tries in a row are common."""
     return shows / (tries + 1)
 
 
 def decide(outcomes: Iterable[bool], rate: float, *, strict: bool = False) -> bool | None:
-    """Whether these tries, in this order, show about as often as `rate`; None: not yet told."""
+    """Decide whether these tries, in this order, show about as often as `rate`; None: more tries are needed."""
     low = rate * _TOO_SELDOM
     show, miss = math.log(rate / low), math.log((1 - rate) / (1 - low))
     reject, tries_max = (_REJECT_STRICT, _TRIES_MAX_STRICT) if strict else (_REJECT, TRIES_MAX)
@@ -56,21 +55,28 @@ def decide(outcomes: Iterable[bool], rate: float, *, strict: bool = False) -> bo
 
 
 class Evidence(Generic[K]):
-    """All tries of all candidates, and `attempt` to make one more; whatever `attempt` raises ends the search."""
+    """All tries of all candidates, and `attempt` for one more; an exception of `attempt` ends the search."""
 
-    def __init__(self, attempt: Callable[[K], bool], *, known: Iterable[tuple[K, bool]] = ()) -> None:
+    def __init__(
+        self,
+        attempt: Callable[[K], bool],
+        *,
+        known: Iterable[tuple[K, bool]] = (),
+        baseline_shows: Callable[[], int] = lambda: BASELINE_SHOWS,
+    ) -> None:
         self._attempt = attempt
+        self._baseline_shows = baseline_shows
         self._tries: dict[K, list[bool]] = {}
         self.rate = rate_of(BASELINE_SHOWS, BASELINE_SHOWS)
         for candidate, shown in known:
             self._tries.setdefault(candidate, []).append(shown)
 
     def tries(self, candidate: K) -> Sequence[bool]:
-        """What the tries of a candidate showed, in order."""
+        """Whether each try of a candidate showed, in order."""
         return self._tries.get(candidate, ())
 
     def baseline(self, whole: K) -> bool:
-        """Learn how often the whole shows; False when it does not at all."""
+        """Measure how often the whole shows; returns False when it never does."""
         while not self._learnt(self.tries(whole)):
             self._once_more(whole)
         tries = self._first(self.tries(whole))
@@ -80,13 +86,13 @@ class Evidence(Generic[K]):
         return True
 
     def enough(self, candidate: K, *, strict: bool = False) -> bool:
-        """Try until it is told whether the candidate shows about as often as the whole."""
-        while (told := decide(self.tries(candidate), self.rate, strict=strict)) is None:
+        """Try until it is decided whether the candidate shows about as often as the whole."""
+        while (decision := decide(self.tries(candidate), self.rate, strict=strict)) is None:
             self._once_more(candidate)
-        return told
+        return decision
 
     def once(self, candidate: K) -> bool:
-        """Whether its first try showed; no other is made."""
+        """Whether the first try of the candidate shows; makes no further try."""
         if not self.tries(candidate):
             self._once_more(candidate)
         return self.tries(candidate)[0]
@@ -96,15 +102,14 @@ class Evidence(Generic[K]):
         self._tries.setdefault(candidate, []).append(shown)
 
     def _first(self, tries: Sequence[bool]) -> Sequence[bool]:
-        """The tries by which the rate was learnt; later ones of the same candidate must not change it."""
+        """The tries that the rate was measured by; later tries of the same candidate must not change it."""
         for number in range(1, len(tries) + 1):
             if self._learnt(tries[:number]):
                 return tries[:number]
         return tries
 
-    @staticmethod
-    def _learnt(tries: Sequence[bool]) -> bool:
-        return sum(tries) >= BASELINE_SHOWS or len(tries) >= BASELINE_TRIES_MAX
+    def _learnt(self, tries: Sequence[bool]) -> bool:
+        return sum(tries) >= self._baseline_shows() or len(tries) >= BASELINE_TRIES_MAX
 
 
 def minimise(
@@ -112,18 +117,22 @@ def minimise(
     candidate: Callable[[tuple[T, ...]], K],
     evidence: Evidence[K],
     *,
-    found: Callable[[tuple[T, ...]], None] = lambda _: None,
+    report: Callable[[tuple[T, ...]], None] = lambda _: None,
 ) -> tuple[T, ...]:
-    """The fewest of `items`, in order, from which none can be left out; `found` hears of every smaller set.
+    """Return the fewest of `items`, in order, from which none can be left out.
 
-    Before the end each single one is left out once more and asked about more strictly. The empty set is tried once:
-    whoever looks for a needed fault learns nothing from runs without any.
+    At the end each remaining item is left out once more and tested more strictly. The empty set is tried once only:
+    runs without a fault tell nothing about which fault is needed.
+
+    Args:
+        candidate: makes the candidate that has these items.
+        report: called with every smaller set that still shows.
     """
 
     def enough(kept: tuple[T, ...]) -> bool:
         good = evidence.enough(candidate(kept)) if kept else evidence.once(candidate(kept))
         if good:
-            found(kept)
+            report(kept)
         return good
 
     while True:
@@ -132,12 +141,12 @@ def minimise(
         better = next((kept for kept in smaller if evidence.enough(candidate(kept), strict=True)), None)
         if better is None:
             return items
-        found(better)
+        report(better)
         items = better
 
 
 def ddmin(items: tuple[T, ...], enough: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
-    """Zeller's ddmin, the empty set first; `items` itself is taken to be enough and never asked about."""
+    """Run Zeller's ddmin, the empty set first; `items` itself counts as enough and is never tested."""
     if not items or enough(()):
         return ()
     parts = 2
@@ -147,7 +156,7 @@ def ddmin(items: tuple[T, ...], enough: Callable[[tuple[T, ...]], bool]) -> tupl
         if kept is not None:
             items, parts = kept, 2
             continue
-        # With two parts the rest is the other part, which has been asked about.
+        # With two parts the rest is the other part, which has been tested already.
         rests = [] if parts == 2 else [_without(chunks, number) for number in range(len(chunks))]
         kept = next((rest for rest in rests if enough(rest)), None)
         if kept is not None:
@@ -160,7 +169,7 @@ def ddmin(items: tuple[T, ...], enough: Callable[[tuple[T, ...]], bool]) -> tupl
 
 
 def _split(items: tuple[T, ...], parts: int) -> list[tuple[T, ...]]:
-    """Into `parts` runs of lengths that differ by one at most."""
+    """Split into `parts` consecutive pieces whose lengths differ by one at most."""
     edges = [len(items) * number // parts for number in range(parts + 1)]
     return [items[a:b] for a, b in itertools.pairwise(edges)]
 

@@ -1,42 +1,52 @@
 """`shrink`: less time, fewer faults, less load, narrower parameters, while the same fingerprint still shows.
 
-Everything that was tried stands in `shrink.json`. The search itself holds no state: begun again it takes the tries that
-are there in their order, comes to where it was, and goes on. The counts of the search are biased upwards (a candidate
-was taken because it showed), so the final plan is confirmed by fresh runs that decide nothing.
+Every try is kept in `shrink.json`. The search itself holds no state: started again, it reads those tries in order,
+comes to where it was, and goes on. The counts of the search are too high (a candidate was accepted because it showed),
+so new runs that decide nothing confirm the final plan.
 """
 
 import contextlib
-import fcntl
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from fencepost.harness.base.errors import HarnessError, UsageError
-from fencepost.harness.campaigns.replay import wilson
 from fencepost.harness.campaigns.replay.recorded import Recorded, with_faults
-from fencepost.harness.campaigns.replay.reductions import Candidate, Reduction, dropped
-from fencepost.harness.campaigns.replay.search import Evidence, minimise, rate_of
+from fencepost.harness.campaigns.replay.reductions import Candidate, Reduction
+from fencepost.harness.campaigns.replay.search import BASELINE_SHOWS, Evidence, minimise
+from fencepost.harness.campaigns.replay.shrink_state import (
+    DOCUMENT,
+    SMALLER,
+    Kept,
+    Shrunk,
+    document,
+    folder_of,
+    locked,
+    read_tries,
+)
 from fencepost.harness.campaigns.replay.stages import AFTER_FAULTS, BEFORE_FAULTS, FAULTS, Stage, forecast, span
-from fencepost.harness.campaigns.replay.tries import Carry, Try
+from fencepost.harness.campaigns.replay.tries import Carrier, Try
 from fencepost.harness.plan import write_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.schedule_rows import write_rows
 
-DOCUMENT: Final = "shrink.json"
-SMALLER: Final = "smaller.toml"
 SMALLER_SCHEDULE: Final = "smaller.jsonl"
-FORMAT: Final = 1
-#: Fresh runs of the final plan.
+#: New runs of the final plan, unless told otherwise.
 CONFIRMATIONS: Final = 10
+#: Of an anomaly that shows half of the time, three runs miss it once in eight searches.
+CONFIRMATIONS_MIN: Final = 3
 _CANDIDATES: Final = "candidates"
-_LOCK: Final = ".lock"
 #: So many tries in a row in which the harness fails end the search.
 _FAILURES_MAX: Final = 3
 #: A try takes as long as the latest ones did.
 _RECENT: Final = 5
+
+
+#: At most this part of the budget is for learning how often the whole shows.
+_BASELINE_SHARE: Final = 0.2
 
 
 class BudgetSpent(Exception):
@@ -47,43 +57,9 @@ class Stopped(Exception):
     """A person asked for the end."""
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One try as `shrink.json` holds it: `candidate` is the key of what was tried."""
-
-    candidate: str
-    confirms: bool
-    made: Try
-
-
-class Shrunk(msgspec.Struct, kw_only=True):
-    """What came of it. `complete`: the search came to its end, so nothing more can be left out."""
-
-    folder: Path
-    fingerprint: str
-    whole: Candidate
-    best: Candidate
-    #: How the whole did: shows and tries.
-    baseline: tuple[int, int]
-    #: How the smaller plan did in runs of its own; None before that.
-    confirmation: tuple[int, int] | None = None
-    confirmations: int
-    complete: bool = False
-    stopped: bool = False
-    tries: int = 0
-    #: How long a try takes, by the latest ones.
-    per_try_s: float = 0.0
-
-    @property
-    def smaller(self) -> bool:
-        return self.best.key != self.whole.key
-
-    @property
-    def confirmed(self) -> bool:
-        """All the fresh runs were made, and show it not much less often than the whole did."""
-        if self.confirmation is None or self.confirmation[1] < self.confirmations:
-            return False
-        shows, tries = self.confirmation
-        return shows > 0 and shows / tries >= rate_of(*self.baseline) / 3
+def _main_s(candidate: Candidate) -> float:
+    """The length of a candidate's main phase in seconds."""
+    return candidate.plan.duration_ns("time_limit") / 1e9
 
 
 class Shrinking:
@@ -96,16 +72,15 @@ class Shrinking:
         results: Path,
         *,
         budget_s: float,
-        carry: Carry,
-        clock_s: Callable[[], float],
-        stopped: Callable[[], bool],
-        say: Callable[[str], None],
+        carrier: Carrier,
         confirmations: int = CONFIRMATIONS,
     ) -> None:
-        self.folder = _folder_of(recorded, results)
-        self._recorded, self._fingerprint, self._carry = recorded, fingerprint, carry
-        self._clock_s, self._stopped, self._say = clock_s, stopped, say
-        self._ends_s = clock_s() + budget_s
+        self.folder = folder_of(recorded, results)
+        self._recorded, self._fingerprint = recorded, fingerprint
+        self._carry, self._stopped, self._say = carrier.carry, carrier.stopped, carrier.say
+        self._clock_s = carrier.clock_s
+        self._ends_s = self._clock_s() + budget_s
+        self._budget_s = budget_s
         self._confirmations = confirmations
         self._candidates: dict[str, Candidate] = {}
         self._plans: dict[str, CheckedPlan] = {}
@@ -114,8 +89,8 @@ class Shrinking:
 
     def run(self) -> Shrunk:
         """Search, then confirm; stopped at any moment it goes on when it is run again. Raises HarnessError."""
-        with _locked(self.folder):
-            self._kept = _read(self.folder / DOCUMENT)
+        with locked(self.folder):
+            self._kept = read_tries(self.folder / DOCUMENT)
             whole = Candidate(plan=self._recorded.plan, rows=self._recorded.rows)
             self._shrunk = Shrunk(
                 folder=self.folder,
@@ -143,7 +118,7 @@ class Shrinking:
 
     def _search(self, whole: Candidate) -> None:
         known = ((kept.candidate, self._shows(kept.made)) for kept in self._counted(confirms=False))
-        evidence: Evidence[str] = Evidence(self._attempt, known=known)
+        evidence: Evidence[str] = Evidence(self._attempt, known=known, baseline_shows=self._baseline_shows)
         self._say(f"how often it shows as it is: {len(whole.rows)} faults, {whole.plan.time_limit}")
         try:
             showed = evidence.baseline(self._key(whole))
@@ -164,7 +139,7 @@ class Shrinking:
                 begun.rows,
                 lambda rows: self._key(msgspec.structs.replace(begun, rows=rows)),
                 evidence,
-                found=lambda rows: self._accept(msgspec.structs.replace(begun, rows=rows), f"{len(rows)} faults"),
+                report=lambda rows: self._accept(msgspec.structs.replace(begun, rows=rows), f"{len(rows)} faults"),
             )
 
     def _play(self, stage: Stage, evidence: Evidence[str]) -> None:
@@ -194,8 +169,8 @@ class Shrinking:
                 self._accept(offer, f"less: {reduction.name}")
                 return
 
-    def _accept(self, candidate: Candidate, words: str) -> None:
-        self._say(f"still shows with {words}")
+    def _accept(self, candidate: Candidate, change: str) -> None:
+        self._say(f"still shows with {change}")
         self._shrunk.best = candidate
         self._write()
 
@@ -212,11 +187,31 @@ class Shrinking:
 
     # -- tries ----------------------------------------------------------------------------------------------------
 
+    def _baseline_shows(self) -> int:
+        """How often the whole must show before the search: a short budget must not be spent on that alone.
+
+        The first try tells how long one takes, so a search that goes on with the same budget comes to the same number.
+        """
+        first_s = max(self._kept[0].made.seconds, 1.0) if self._kept else 1.0
+        return max(1, min(BASELINE_SHOWS, int(self._budget_s * _BASELINE_SHARE / first_s)))
+
     def _attempt(self, key: str) -> bool:
-        per_try_s = self._per_try_s()
-        if self._kept and self._clock_s() + per_try_s * (1 + self._confirmations) > self._ends_s:
+        """Try a candidate once; raises BudgetSpent where no time would be left to confirm what is smaller."""
+        candidate, best = self._candidates[key], self._shrunk.best
+        needed_s = self._forecast_s(candidate)
+        if key != self._shrunk.whole.key:
+            needed_s += self._confirmations * self._forecast_s(best if self._shrunk.smaller else candidate)
+        if self._kept and self._clock_s() + needed_s > self._ends_s:
             raise BudgetSpent
-        return self._shows(self._try(self._candidates[key], confirms=False))
+        return self._shows(self._try(candidate, confirms=False))
+
+    def _forecast_s(self, candidate: Candidate) -> float:
+        """How many seconds a try of this candidate takes: as recent ones, or less where its main phase is shorter."""
+        recent = [kept for kept in self._kept if kept.candidate in self._candidates][-_RECENT:]
+        if not recent:
+            return self._per_try_s()
+        around_s = [max(kept.made.seconds - _main_s(self._candidates[kept.candidate]), 0.0) for kept in recent]
+        return min(self._per_try_s(), sum(around_s) / len(around_s) + _main_s(candidate))
 
     def _confirm(self, candidate: Candidate) -> None:
         """Fresh runs, whatever the search has seen of this candidate; the budget was kept for them."""
@@ -283,63 +278,3 @@ class Shrinking:
             schedule = SMALLER_SCHEDULE if plan.schedule else ""
             write_plan(msgspec.structs.replace(plan, schedule=schedule), self.folder / SMALLER)
         store.write_json(self.folder / DOCUMENT, document(shrunk, self._recorded, self._kept))
-
-
-def document(shrunk: Shrunk, recorded: Recorded, kept: Iterable[Kept]) -> dict[str, Any]:
-    """As `shrink.json` holds it."""
-    return {
-        "format": FORMAT,
-        "run": str(recorded.folder),
-        "fingerprint": shrunk.fingerprint,
-        "complete": shrunk.complete,
-        "confirmed": shrunk.confirmed,
-        "baseline": _share(shrunk.baseline),
-        "confirmation": _share(shrunk.confirmation),
-        "smaller": SMALLER if shrunk.smaller else None,
-        "faults": {"before": len(shrunk.whole.rows), "after": len(shrunk.best.rows)},
-        "dropped": dropped(shrunk.whole, shrunk.best),
-        "tries": msgspec.to_builtins(list(kept)),
-    }
-
-
-def _share(counts: tuple[int, int] | None) -> dict[str, Any] | None:
-    if counts is None:
-        return None
-    low, high = wilson.interval(*counts)
-    return {"shown": counts[0], "of": counts[1], "interval_95": [round(low, 4), round(high, 4)]}
-
-
-def _folder_of(recorded: Recorded, results: Path) -> Path:
-    """One for each recorded run, so that the same command finds its own state again."""
-    folder = results / f"shrink-{recorded.folder.parent.name}" / recorded.folder.name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{folder}: {error.strerror}", hint="give another folder with --results") from None
-    return folder.resolve()
-
-
-def _read(path: Path) -> list[Kept]:
-    data = store.read_json(path)
-    if not data:
-        return []
-    if data.get("format") != FORMAT:
-        raise UsageError(
-            f"{path}: format {data.get('format')!r} where {FORMAT} was expected",
-            hint="move the folder away to begin again",
-        )
-    try:
-        return msgspec.convert(data.get("tries"), list[Kept])
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {error}", hint="move the folder away to begin again") from None
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Two searches in one folder would mix their tries."""
-    with (folder / _LOCK).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(f"{folder}: this run is being shrunk already", hint="let that end, or stop it") from None
-        yield

@@ -1,6 +1,8 @@
-"""One try: a plan carried out on a new cluster, and what of it counts."""
+"""One try: a plan that ran on a new cluster, and whether it counts."""
 
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -11,10 +13,10 @@ from fencepost.harness.results.schedule_rows import Row, injected, read_rows
 
 
 class Try(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A run that was carried out, or what kept it from that.
+    """A run, or the reason why there is none.
 
-    `folder` is relative to where tries are kept. A try counts when it was judged whole: one that the harness failed in,
-    or that was stopped by hand, says nothing of how often an anomaly shows.
+    `folder` is relative to the folder of all tries. A try counts when the whole run was judged: one in which the
+    harness failed, or that was stopped by hand, says nothing about how often an anomaly shows.
     """
 
     folder: str = ""
@@ -23,20 +25,32 @@ class Try(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seconds: float = 0.0
     #: Why it does not count; None when it does.
     why: str | None = None
+    #: Whether checkers contradicted each other without a proof, which is a defect of ours.
+    contradiction: bool = False
 
     @property
     def counts(self) -> bool:
         return self.why is None
 
 
-#: Carries out a plan, keeping the run below the folder. Errors of a person or a machine are raised.
+#: Runs a plan and keeps the run below the folder; raises the errors that a person or the machine causes.
 Carry = Callable[[CheckedPlan, Path], Try]
 
 
-class Resemblance(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a schedule came again: of `faults`, so many were injected, so many of them on the same targets.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carrier:
+    """How tries are run, whether a person wants to stop, where progress is printed, and a clock in seconds."""
 
-    The same target: the same nodes and links, and the same figures, such as which client or how large an offset.
+    carry: Carry
+    stopped: Callable[[], bool]
+    say: Callable[[str], None]
+    clock_s: Callable[[], float] = time.monotonic
+
+
+class Resemblance(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a schedule was repeated: of `faults`, how many were injected, and how many on the same targets.
+
+    A target is the same if the nodes, the links and the details (which client, how large an offset) are the same.
     """
 
     faults: int
@@ -45,12 +59,12 @@ class Resemblance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def resemblance(recorded: Sequence[Row], schedule: Path) -> Resemblance:
-    """Compare with the schedule that a try really had; a try without a readable one resembles nothing."""
+    """Compare the recorded faults with those of a try; without a readable schedule nothing is the same."""
     try:
-        found = injected(read_rows(schedule))
+        rows = injected(read_rows(schedule))
     except UsageError:
-        found = []
-    again = {_place(row): _target(row) for row in found}
+        rows = []
+    again = {_place(row): _target(row) for row in rows}
     both = [row for row in recorded if _place(row) in again]
     same = [row for row in both if _target(row) == again[_place(row)]]
     return Resemblance(faults=len(recorded), injected=len(both), same_targets=len(same))

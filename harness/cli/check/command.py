@@ -2,17 +2,18 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.cli.check.file_report import check_report
-from fencepost.harness.cli.check.foreign import check_file, is_run
+from fencepost.harness.cli.check.foreign import Reading, check_file, is_run
 from fencepost.harness.cli.check.operations import check_history_by_spark, check_table, is_table, refuse_beside
 from fencepost.harness.cli.check.run import judge_again
-from fencepost.harness.cli.check.second_opinions import Asked, asked_by
+from fencepost.harness.cli.check.second_opinions import OtherTools, other_tools
 from fencepost.harness.cli.check.transactions import check_transactions, has_transactions
+from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.results import run_folder as store
 
@@ -55,40 +56,69 @@ class _Flags:
         return self.spark_master if self.use_spark else None
 
 
-@click.command("check")
+EXAMPLES = (
+    Example("fencepost check RUN", "Judge a stored run again by its plan"),
+    Example("fencepost check history.edn --model queue --report out.html", "A history of Jepsen, with a page of it"),
+    Example("fencepost check RUN --also porcupine", "Ask Porcupine too, and compare the verdicts"),
+)
+_GROUPS: Final = {
+    "A history FILE": ("form", "model", "keyed", "consistency", "report"),
+    "At any size, through Spark": ("use_spark", "spark_master"),
+    "A second opinion": ("also", "also_command", "also_time_limit"),
+}
+
+
+@click.command("check", cls=Documented, examples=EXAMPLES, groups=_GROUPS)
 @click.argument("folder", metavar="RUN|FILE", type=PathValue(allow_dash=True))
-@click.option("--json", "as_json", is_flag=True, help="Print verdict.json on stdout instead of words.")
-@click.option("--spark-master", default="local[*]", help="With --spark: a Spark master whose executors reach FILE.")
-@click.option("--spark", "use_spark", is_flag=True, help="FILE in Parquet: judged through Spark, at any size.")
-@click.option("--model", help="FILE: register, queue, ..., or module:Model. Default: guessed from the operations.")
-@click.option("--format", "form", help="FILE: edn, porcupine, jsonl, parquet. Default: guessed from its first bytes.")
-@click.option("--keyed/--no-keyed", default=None, help="FILE in EDN: values are [key value], or not.")
-@click.option("--report", type=PathValue(), help="FILE: write an HTML report of it (must not exist yet).")
-@click.option("--also", multiple=True, metavar="TOOL", help="Ask a second checker too: porcupine, knossos, elle.")
-@click.option("--also-command", multiple=True, metavar="TOOL=COMMAND", help="How knossos or elle is called here.")
-@click.option("--also-time-limit", default="60s", show_default=True, help="For each of those that are asked.")
+@click.option("--json", "as_json", is_flag=True, help="Print verdict.json on standard output instead of text.")
+@click.option(
+    "--spark-master",
+    metavar="URL",
+    default="local[*]",
+    show_default=True,
+    help="With --spark: a Spark master whose executors can read FILE.",
+)
+@click.option("--spark", "use_spark", is_flag=True, help="Judge FILE, in Parquet, through Spark.")
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="What the operations act on: register, queue, mutex, ..., or module:Model of your own. Default: guessed.",
+)
+@click.option(
+    "--format", "form", metavar="NAME", help="edn, porcupine, jsonl or parquet. Default: guessed from its first bytes."
+)
+@click.option("--keyed/--no-keyed", default=None, help="Whether values in EDN are pairs [key value]. Default: guessed.")
+@click.option("--report", type=PathValue(), help="Write an HTML report to this file, which must not exist yet.")
+@click.option("--also", multiple=True, metavar="TOOL", help="Ask porcupine, knossos or elle too. May be repeated.")
+@click.option(
+    "--also-command", multiple=True, metavar="TOOL=COMMAND", help="The command that starts knossos or elle here."
+)
+@click.option(
+    "--also-time-limit", metavar="DURATION", default="60s", show_default=True, help="Limit for each of these tools."
+)
 @click.option(
     "--consistency",
     metavar="NAME",
-    help="FILE of transactions: serializable, snapshot-isolation, causal, ... Default: strict-serializable.",
+    help="For transactions: serializable, snapshot-isolation, causal, ... Default: strict-serializable.",
 )
 def command(folder: Path, **given: Any) -> int:
-    """Judge a stored history again, offline.
+    """Judge a stored run or a history file again, offline.
 
-    A run is judged by its plan; verdict, JUnit and report are written again. A FILE that stands alone (Jepsen's
-    history.edn or its folder; operations in JSON; a .parquet or .jsonl of ours; a table of operations or of
-    transactions in Parquet; - for standard input) is judged by a model, and nothing is written but the --report that is
-    asked for.
+    A RUN is judged by its plan; its verdict, JUnit file and report are written again.
 
-    --also hands the same history to another checker. A tool that is missing is skipped; one that contradicts the
-    verdict makes the exit code 255, with both verdicts shown.
+    A FILE is judged by a model, and nothing is written unless --report says so. It is Jepsen's history.edn or the
+    folder of it, operations in JSON as for Porcupine, a history of ours (.parquet or .jsonl), or a table of operations
+    or transactions in Parquet; `-` is standard input.
+
+    --also hands the same history to another checker. A missing tool is skipped. If a tool contradicts the verdict, both
+    verdicts are shown and the exit code is 255.
     """
     flags = _Flags(**given)
     if flags.report is not None:
         check_report(flags.report)
-    asked = asked_by(flags.also, flags.also_command, flags.also_time_limit)
+    others = other_tools(flags.also, flags.also_command, flags.also_time_limit)
     if flags.form in (None, "parquet") and flags.keyed is None and is_table(folder):
-        return _check_table(folder, flags, asked)
+        return _check_table(folder, flags, others)
     if flags.names_a_file and folder.is_dir() and is_run(folder):
         raise UsageError(
             f"{folder}: {', '.join(flags.of_files)}: a run is judged by its plan",
@@ -102,24 +132,16 @@ def command(folder: Path, **given: Any) -> int:
         if flags.use_spark:
             hint = "`fencepost warehouse build` judges runs through Spark, any number of them"
             raise UsageError(f"--spark: {folder} is a run: it is judged by its plan, on this machine", hint=hint)
-        return judge_again(folder, as_json=flags.as_json, asked=asked)
+        return judge_again(folder, as_json=flags.as_json, others=others)
     if flags.use_spark:
-        beside = {"--also": asked.names, "--report": flags.report, "--consistency": flags.consistency}
+        beside = {"--also": others.names, "--report": flags.report, "--consistency": flags.consistency}
         refuse_beside(folder, beside)
         return check_history_by_spark(folder, model=flags.model, spark_master=flags.spark_master, as_json=flags.as_json)
-    return check_file(
-        folder,
-        form=flags.form,
-        model=flags.model,
-        keyed=flags.keyed,
-        consistency=flags.consistency,
-        as_json=flags.as_json,
-        asked=asked,
-        report=flags.report,
-    )
+    reading = Reading(form=flags.form, model=flags.model, keyed=flags.keyed, consistency=flags.consistency)
+    return check_file(folder, reading, as_json=flags.as_json, others=others, report=flags.report)
 
 
-def _check_table(path: Path, flags: _Flags, asked: Asked) -> int:
+def _check_table(path: Path, flags: _Flags, others: OtherTools) -> int:
     if has_transactions(path):
         return check_transactions(
             path,
@@ -127,10 +149,10 @@ def _check_table(path: Path, flags: _Flags, asked: Asked) -> int:
             consistency=flags.consistency,
             spark_master=flags.tables_master,
             as_json=flags.as_json,
-            asked=asked,
+            others=others,
             report=flags.report,
         )
-    refuse_beside(path, {"--also": asked.names, "--consistency": flags.consistency})
+    refuse_beside(path, {"--also": others.names, "--consistency": flags.consistency})
     return check_table(
         path, model=flags.model, spark_master=flags.tables_master, as_json=flags.as_json, report=flags.report
     )

@@ -13,6 +13,7 @@ from fencepost.harness.judging.judge import Judgement
 from fencepost.harness.report.page.judged_file import JudgedFile, ModelRow, render_file
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.harness.verdict.consistency_models import MODELS, implied, ruled_out, ruled_out_of_registers
+from fencepost.harness.verdict.figures import TransactionFigures
 
 #: The letters of `harness.verdict.consistency_models`.
 _SOURCES: Final = {
@@ -36,13 +37,13 @@ def check_report(output: Path) -> None:
     check_new(output, what=_WHAT, hint=_HINT)
 
 
-def write_report(output: Path, found: Imported, judgement: Judgement, path: Path) -> None:
+def write_report(output: Path, imported: Imported, judgement: Judgement, path: Path) -> None:
     """The page, at `output`; raises UsageError, or HarnessError for a section that could not be made."""
     judged = JudgedFile(
-        found=found,
+        imported=imported,
         judgement=judgement,
         file=file_facts(path),
-        command=_command(found, judgement, path, output),
+        command=_command(imported, judgement, path, output),
         models=models_of(judgement.verdicts),
         sources=MODEL_SOURCES,
     )
@@ -72,32 +73,33 @@ def file_facts(path: Path) -> dict[str, str]:
     return {"file": str(path), "bytes": str(path.stat().st_size), "sha256": digest}
 
 
-def _command(found: Imported, judgement: Judgement, path: Path, output: Path) -> str:
-    words = ["fencepost", "check", str(path), "--format", found.form, "--model", _model(found)]
-    if found.form == "edn":
-        words.append("--keyed" if found.keyed else "--no-keyed")
-    if judgement.facts.read_guarantee not in ("", found.family.guarantee):
-        words += ["--consistency", judgement.facts.read_guarantee]
-    return shlex.join([*words, "--report", f"again-{output.name}"])
+def _command(imported: Imported, judgement: Judgement, path: Path, output: Path) -> str:
+    arguments = ["fencepost", "check", str(path), "--format", imported.form, "--model", _model(imported)]
+    if imported.form == "edn":
+        arguments.append("--keyed" if imported.keyed else "--no-keyed")
+    if judgement.facts.read_guarantee not in ("", imported.family.guarantee):
+        arguments += ["--consistency", judgement.facts.read_guarantee]
+    return shlex.join([*arguments, "--report", f"again-{output.name}"])
 
 
-def _model(found: Imported) -> str:
+def _model(imported: Imported) -> str:
     """As `--model` takes it."""
-    family = found.family
+    family = imported.family
     return f"{family.name}:{family.parameter}" if family.parameter and not family.is_users else family.name
 
 
 def models_of(verdicts: tuple[Verdict, ...]) -> tuple[ModelRow, ...]:
     """Every model, with what the history says of it; none unless transactions were judged."""
-    verdict = next((v for v in verdicts if "ruled_out" in v.figures), None)
-    if verdict is None:
+    own = next(((v, v.figures) for v in verdicts if isinstance(v.figures, TransactionFigures)), None)
+    if own is None:
         return ()
-    out = set(verdict.figures["ruled_out"])
+    verdict, figures = own
+    out = set(figures.ruled_out)
     proven = implied(verdict.guarantee) if verdict.validity is Validity.VALID else frozenset()
     rule = ruled_out_of_registers if verdict.checker == "rw-register" else ruled_out
     rows = []
     for model in MODELS:
         because = [name for name in verdict.anomalies if model.name in out and model.name in rule([name])]
-        said = "ruled out" if model.name in out else "kept" if model.name in proven else "not ruled out"
-        rows.append(ModelRow(name=model.name, said=said, because=tuple(because), source=model.source))
+        standing = "ruled out" if model.name in out else "kept" if model.name in proven else "not ruled out"
+        rows.append(ModelRow(name=model.name, judgement=standing, because=tuple(because), source=model.source))
     return tuple(rows)

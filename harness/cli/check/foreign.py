@@ -17,7 +17,7 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Validity
 
 if TYPE_CHECKING:
-    from fencepost.harness.cli.check.second_opinions import Asked
+    from fencepost.harness.cli.check.second_opinions import OtherTools
     from fencepost.harness.judging.judge import Judgement
 
 #: The files of a run, of which each stands for all.
@@ -46,47 +46,57 @@ def is_run(path: Path) -> bool:
     return path.name in _OF_A_RUN and (path.parent / store.PLAN).is_file()
 
 
-def check_file(
-    path: Path,
-    *,
-    form: str | None,
-    model: str | None,
-    keyed: bool | None,
-    consistency: str | None,
-    as_json: bool,
-    asked: "Asked",
-    report: Path | None = None,
-) -> int:
-    """Judge one history by the model that fits it, without a plan; then ask others, if asked to."""
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """How a file is read and judged, as the flags say; None where the file itself decides."""
+
+    form: str | None = None
+    model: str | None = None
+    #: Whether values are pairs of a key and a value.
+    keyed: bool | None = None
+    consistency: str | None = None
+
+
+def check_file(path: Path, reading: Reading, *, as_json: bool, others: "OtherTools", report: Path | None = None) -> int:
+    """Judge one history without a plan, then ask the other tools.
+
+    Args:
+        reading: what the flags say of the file; the rest is guessed from it.
+        report: where the HTML page goes; None for no page.
+
+    Returns:
+        The exit code of the verdict, or 255 when another tool contradicts it.
+    """
     from fencepost.harness.cli.check.file_report import write_report
     from fencepost.harness.cli.check.second_opinions import exit_code as exit_code_with
     from fencepost.harness.cli.check.second_opinions import question_of_file, say_opinions, with_opinions
-    from fencepost.harness.cli.output.outcome import say_judgement
+    from fencepost.harness.cli.output.verdict_text import say_judgement
     from fencepost.harness.interchange.formats.recognise import read_foreign
     from fencepost.harness.judging.stand_alone import document, judge_foreign
 
-    found = read_foreign(path, form=form, model=model, keyed=keyed)
-    source = str(path)
-    judgement = judge_foreign(found, source, consistency)
-    keys = ", keyed" if found.keyed else ""
-    _err(f"{source}: {found.form}, {len(found.history.events)} events; model {found.family.name}{keys}")
-    if found.origin is not None:
-        _err(f"judged as {judgement.facts.read_guarantee}; {found.origin.sentence}")
+    imported = read_foreign(path, form=reading.form, model=reading.model, keyed=reading.keyed)
+    source, consistency = str(path), reading.consistency
+    judgement = judge_foreign(imported, source, consistency)
+    keys = ", keyed" if imported.keyed else ""
+    _err(f"{source}: {imported.form}, {len(imported.history.events)} events; model {imported.family.name}{keys}")
+    if imported.origin is not None:
+        _err(f"judged as {judgement.facts.read_guarantee}; {imported.origin.sentence}")
     ours = int(judgement.exit_code)
-    asked_of = found.family if consistency is None else msgspec.structs.replace(found.family, guarantee=consistency)
-    question = question_of_file(found.history, asked_of, judgement.validity)
+    family = imported.family
+    if consistency is not None:
+        family = msgspec.structs.replace(family, guarantee=consistency)
+    question = question_of_file(imported.history, family, judgement.validity)
     if not as_json:
-        say_judgement(judgement, found.history)
+        say_judgement(judgement, imported.history)
         sys.stdout.flush()
     if report is not None:
-        write_report(report, found, judgement, path)
+        write_report(report, imported, judgement, path)
         _err(f"report: {report}")
     elif not as_json and (more := _not_drawn(judgement)):
         _err(f"{more} more witness{'' if more == 1 else 'es'}: --report FILE.html draws {'it' if more == 1 else 'all'}")
-    opinions = asked.of(question)
+    opinions = others.opinions(question)
     if as_json:
-        told = with_opinions(document(found, judgement, source), opinions, ours)
-        sys.stdout.write(json.dumps(told, indent=2, default=str) + "\n")
+        printed = with_opinions(document(imported, judgement, source), opinions, ours)
+        sys.stdout.write(json.dumps(printed, indent=2, default=str) + "\n")
     say_opinions(opinions, as_json=as_json)
     return exit_code_with(ours, opinions)
 

@@ -3,29 +3,23 @@
 A Parquet history of registers that stands alone is judged through Spark likewise.
 """
 
-import json
 import re
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import click
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.harness.base.errors import HarnessError, UsageError
+from fencepost.harness.cli.check.judged_table import JudgedTable, conclude
 from fencepost.harness.interchange.formats.recognise import JEPSEN_EDN
-from fencepost.harness.interchange.second_opinion.opinion import Opinion
-from fencepost.harness.judging.judge import Judgement
-from fencepost.harness.judging.stand_alone import FORMAT
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.columns import VERSION_KEY
-from fencepost.harness.verdict import Facts, Validity, Verdict
-from fencepost.harness.verdict.counting import counts_in_words
+from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.reading import table_figures
 from fencepost.harness.verdict.tables import CAS_REGISTER, LINEARIZABLE
 
 MODELS: Final = ("register", CAS_REGISTER)
@@ -61,7 +55,7 @@ def check_table(
     else:
         verdict = by_spark(path, spark_master, "operations", facts)
     write_page = partial(write_operations_report, report, path, spark_master=spark_master) if report else None
-    return _say_registers(path, verdict, facts, form="operations", as_json=as_json, write_page=write_page)
+    return conclude(_registers(path, verdict, facts, form="operations"), as_json=as_json, write_page=write_page)
 
 
 def check_history_by_spark(path: Path, *, model: str | None, spark_master: str, as_json: bool) -> int:
@@ -73,7 +67,7 @@ def check_history_by_spark(path: Path, *, model: str | None, spark_master: str, 
         )
     facts = _facts(path, model)
     verdict = by_spark(path, spark_master, "history", facts)
-    return _say_registers(path, verdict, facts, form="parquet", as_json=as_json)
+    return conclude(_registers(path, verdict, facts, form="parquet"), as_json=as_json)
 
 
 def refuse_beside(path: Path, flags: Mapping[str, object]) -> None:
@@ -97,7 +91,7 @@ def _facts(path: Path, model: str | None) -> Facts:
     if model not in (None, *MODELS):
         raise UsageError(
             f"{path}: a table of operations is of the model cas-register, not {model}",
-            hint="docs/operations-table.md says what its columns mean",
+            hint="docs/reference/operations-table.md says what its columns mean",
         )
     return Facts(
         system="",
@@ -109,66 +103,19 @@ def _facts(path: Path, model: str | None) -> Facts:
     )
 
 
-def _say_registers(
-    path: Path,
-    verdict: Verdict,
-    facts: Facts,
-    *,
-    form: str,
-    as_json: bool,
-    write_page: Callable[[Judgement], None] | None = None,
-) -> int:
-    much = f"{verdict.figures['operations']} operations"
-    what = "table of operations" if form == "operations" else form
-    return say(path, verdict, facts, form=form, what=what, much=much, as_json=as_json, write_page=write_page)
-
-
-def say(
-    path: Path,
-    verdict: Verdict,
-    facts: Facts,
-    *,
-    form: str,
-    what: str,
-    much: str,
-    as_json: bool,
-    write_page: Callable[[Judgement], None] | None = None,
-    ask: Callable[[], Sequence[Opinion]] | None = None,
-) -> int:
-    """Tell the verdict on a table, write its page and ask others; the exit code. `much`: how much there is in it."""
-    from fencepost.harness.cli.check.second_opinions import exit_code as exit_code_with
-    from fencepost.harness.cli.check.second_opinions import say_opinions, with_opinions
-    from fencepost.harness.cli.output.outcome import say_judgement
-
-    headline = _headline(verdict, much)
-    judgement = Judgement(validity=verdict.validity, headline=headline, verdicts=(verdict,), facts=facts)
-    said = f"{what}, {much} on {verdict.figures['keys']} keys"
-    click.echo(f"{path}: {said}; model {facts.workload}, by {verdict.figures['engine']}", err=True)
-    if not as_json:
-        say_judgement(judgement)
-        sys.stdout.flush()
-    if write_page is not None:
-        write_page(judgement)
-    opinions = ask() if ask is not None else ()
-    ours = int(judgement.exit_code)
-    if as_json:
-        sys.stdout.write(json.dumps(with_opinions(_document(path, judgement, form), opinions, ours), indent=2) + "\n")
-    say_opinions(opinions, as_json=as_json)
-    return exit_code_with(ours, opinions)
-
-
-def _headline(verdict: Verdict, much: str) -> str:
-    match verdict.validity:
-        case Validity.INVALID:
-            return f"{verdict.guarantee} is broken: {counts_in_words([verdict])}"
-        case Validity.UNKNOWN:
-            return verdict.reason
-        case Validity.VALID:
-            return f"{much}: no violation of {verdict.guarantee} was found"
+def _registers(path: Path, verdict: Verdict, facts: Facts, *, form: str) -> JudgedTable:
+    return JudgedTable(
+        path=path,
+        form=form,
+        what="table of operations" if form == "operations" else form,
+        size=f"{table_figures(verdict).rows} operations",
+        verdict=verdict,
+        facts=facts,
+    )
 
 
 def by_spark(path: Path, master: str, holds: str, facts: Facts, *more: object) -> Verdict:
-    """What the judge of such tables says with a session at `master`; what Spark itself fails with is no verdict."""
+    """Judge a table through Spark at `master`; raises HarnessError when Spark fails, for that is no verdict."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -180,10 +127,10 @@ def by_spark(path: Path, master: str, holds: str, facts: Facts, *more: object) -
         try:
             return judge(handle.session(_SESSION_S), str(path.resolve()), facts, *more)
         except (PySparkException, Py4JJavaError) as error:
-            said = _reason(str(error).splitlines())
-            lacking = "ModuleNotFoundError" in said or "ImportError" in said
+            reason = _reason(str(error).splitlines())
+            lacking = "ModuleNotFoundError" in reason or "ImportError" in reason
             raise HarnessError(
-                f"{path}: Spark at {master} gave no verdict: {said}",
+                f"{path}: Spark at {master} gave no verdict: {reason}",
                 hint="executors need fencepost and its native core for the Python that PYSPARK_PYTHON names there"
                 if lacking
                 else "without --spark it is judged on this machine",
@@ -197,23 +144,5 @@ def _bytes(path: Path) -> int:
 def _reason(lines: list[str]) -> str:
     """The innermost exception that is named: it stands behind its traceback, before Spark's own."""
     named = [line.strip() for line in lines if re.match(r"(Caused by: )?[\w.]+(Error|Exception)\b", line)]
-    told = [line for line in lines if line.strip()]
-    return (named[-1] if named else told[0] if told else "no reason given").removeprefix("Caused by: ")
-
-
-def _document(path: Path, judgement: Judgement, form: str) -> dict[str, Any]:
-    """The judgement as plain data, as of any file that stands alone."""
-    (verdict,) = judgement.verdicts
-    return {
-        "format": FORMAT,
-        "validity": judgement.validity.value,
-        "exit_code": int(judgement.exit_code),
-        "headline": judgement.headline,
-        "file": str(path),
-        "form": form,
-        "model": judgement.facts.workload,
-        "keyed": True,
-        "events": 0,
-        "operations": verdict.figures.get("operations", verdict.figures.get("transactions")),
-        "verdicts": [msgspec.to_builtins(verdict)],
-    }
+    filled = [line for line in lines if line.strip()]
+    return (named[-1] if named else filled[0] if filled else "no reason given").removeprefix("Caused by: ")

@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from fencepost.harness.cli.check.second_opinions import (
-    Asked,
+    OtherTools,
     exit_code,
     question_of_run,
     say_opinions,
@@ -18,17 +18,17 @@ from fencepost.harness.results.reader import read_history
 from fencepost.harness.run.conclude import judge_stored
 
 
-def judge_again(folder: Path, *, as_json: bool, asked: Asked | None = None) -> int:
-    """Judge a stored run by its plan; the exit code. `asked` are the second opinions that are wanted."""
-    found = store.find_run_folder(folder)
+def judge_again(folder: Path, *, as_json: bool, others: OtherTools | None = None) -> int:
+    """Judge a stored run by its plan, then ask the other tools; returns the exit code."""
+    run = store.find_run_folder(folder)
     with Session() as session:
-        result = judge_stored(found, progress=session.progress)
-    seed = read_plan(found / store.PLAN, seed=0).seed
-    if asked is None or not asked.names:
+        result = judge_stored(run, progress=session.progress)
+    seed = read_plan(run / store.PLAN, seed=0).seed
+    if others is None or not others.names:
         say_last(seed, result, as_json=as_json)
         return exit_code_of([result])
     ours = exit_code_of([result])
-    opinions = asked.of(question_of_run(read_history(found), result.judgement))
+    opinions = others.opinions(question_of_run(read_history(run), result.judgement))
     document = with_opinions(result.document, opinions, ours)
     say_last(seed, dataclasses.replace(result, document=document), as_json=as_json)
     say_opinions(opinions, as_json=as_json)

@@ -24,28 +24,28 @@ _OF_A_RUN: Final = {"linearizable": "cas-register", "list-append": "list-append"
 FIELD: Final = "second_opinions"
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the flags say."""
+class OtherTools(msgspec.Struct, frozen=True, kw_only=True):
+    """The checkers of `--also`, the commands that start them, and how long each may take."""
 
     names: tuple[str, ...]
     commands: dict[str, str]
     time_limit_s: float
 
-    def of(self, question: Question) -> tuple[Opinion, ...]:
-        """Asks each; Ctrl-C and SIGTERM end the tool and take its files away."""
+    def opinions(self, question: Question) -> tuple[Opinion, ...]:
+        """Ask each tool; Ctrl-C and SIGTERM end the tool and remove its files."""
         with interruptible():
             return ask(self.names, question, time_limit_s=self.time_limit_s, commands=self.commands)
 
 
-def asked_by(also: Sequence[str], also_command: Sequence[str], also_time_limit: str) -> Asked:
-    """The flags, checked before anything is judged; raises UsageError. A command given is a wish to ask, too."""
+def other_tools(also: Sequence[str], also_command: Sequence[str], also_time_limit: str) -> OtherTools:
+    """Check the flags before anything is judged; raises UsageError. A tool with a command is asked, too."""
     commands = commands_of(also_command)
     names = tuple(dict.fromkeys((*also, *commands)))
     check_names(names)
     limit_ns = parse_duration_ns(also_time_limit, what="--also-time-limit")
     if limit_ns <= 0:
         raise UsageError(f"--also-time-limit {also_time_limit!r} leaves no time", hint="give a longer one, such as 60s")
-    return Asked(names=names, commands=commands, time_limit_s=limit_ns / 1e9)
+    return OtherTools(names=names, commands=commands, time_limit_s=limit_ns / 1e9)
 
 
 def question_of_run(history: History, judgement: Judgement) -> Question:
@@ -102,17 +102,17 @@ def opinion_line(opinion: Opinion) -> str:
     theirs = opinion.validity.value if opinion.validity else ""
     match opinion.standing:
         case Standing.AGREES:
-            said = f"{theirs}, as ours"
+            outcome = f"{theirs}, as ours"
         case Standing.DISAGREES:
-            said = f"{theirs.upper()}, but ours is {opinion.ours.value.upper()}: one of the two is mistaken"
+            outcome = f"{theirs.upper()}, but ours is {opinion.ours.value.upper()}: one of the two is mistaken"
         case Standing.UNDECIDED:
-            said = f"{theirs}, and ours is {opinion.ours.value}: nothing to compare"
+            outcome = f"{theirs}, and ours is {opinion.ours.value}: nothing to compare"
         case Standing.NO_ANSWER:
-            said = f"no answer: {opinion.reason}"
+            outcome = f"no answer: {opinion.reason}"
         case Standing.SKIPPED:
-            said = f"not asked: {opinion.reason}"
+            outcome = f"not asked: {opinion.reason}"
     took = f" ({opinion.took_s:.2f} s)" if opinion.standing is not Standing.SKIPPED else ""
-    return f"second opinion of {opinion.tool} on {opinion.guarantee}: {said}{took}"
+    return f"second opinion of {opinion.tool} on {opinion.guarantee}: {outcome}{took}"
 
 
 def exit_code(ours: int, opinions: Sequence[Opinion]) -> int:

@@ -6,7 +6,6 @@ A table has no events: those of what is shown are made from its rows, and its wi
 import shlex
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -19,6 +18,7 @@ from fencepost.harness.judging.judge import Judgement
 from fencepost.harness.plugins import registry
 from fencepost.harness.report.page.judged_file import JudgedFile, Whole
 from fencepost.harness.verdict import Witness
+from fencepost.harness.verdict.reading import table_figures
 from fencepost.harness.verdict.tables import ShownRows
 
 
@@ -40,13 +40,13 @@ def write_operations_report(output: Path, path: Path, judgement: Judgement, *, s
     table = registry.table("operations")(path)
     source = f"{path} ({verdict.guarantee})"
     history = ImportedHistory(table.shown(verdict).events, FAMILIES[table.model], source=source)
-    figures: dict[str, Any] = verdict.figures
+    figures = table_figures(verdict)
     judged = JudgedFile(
-        found=Imported(history=history, form="operations", keyed=True),
+        imported=Imported(history=history, form="operations", keyed=True),
         judgement=_with(judgement, table.witnesses(history, verdict, judgement.facts)),
         file=file_facts(path),
         command=_command(path, output, spark_master),
-        whole=Whole(count=figures["operations"], keys=figures["keys"]),
+        whole=Whole(count=figures.rows, keys=figures.keys),
     )
     _write(output, judged)
 
@@ -56,15 +56,15 @@ def write_transactions_report(output: Path, path: Path, judgement: Judgement, *,
     (verdict,) = judgement.verdicts
     table = registry.table("transactions")(path)
     history = ShownTransactions(table.shown(verdict), table.model, source=f"{path} ({verdict.guarantee})")
-    figures: dict[str, Any] = verdict.figures
+    figures = table_figures(verdict)
     judged = JudgedFile(
-        found=Imported(history=history, form="transactions", keyed=False),
+        imported=Imported(history=history, form="transactions", keyed=False),
         judgement=_with(judgement, table.witnesses(history, verdict, judgement.facts)),
         file=file_facts(path),
         command=_command(path, output, spark_master, "--consistency", verdict.guarantee),
         models=models_of(judgement.verdicts),
         sources=MODEL_SOURCES,
-        whole=Whole(count=figures["transactions"], keys=figures["keys"], of="transactions", shown="that are shown"),
+        whole=Whole(count=figures.rows, keys=figures.keys, of="transactions", shown="that are shown"),
     )
     _write(output, judged)
 

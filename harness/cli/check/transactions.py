@@ -9,15 +9,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.harness.base.errors import UsageError, unknown_choice
-from fencepost.harness.cli.check.operations import by_spark, say
+from fencepost.harness.cli.check.judged_table import JudgedTable, conclude
+from fencepost.harness.cli.check.operations import by_spark
 from fencepost.harness.interchange.second_opinion.opinion import Opinion
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.consistency_models import NAMES
+from fencepost.harness.verdict.reading import table_figures
 from fencepost.harness.verdict.tables import LIST_APPEND, RW_REGISTER, STRICT
 
 if TYPE_CHECKING:
-    from fencepost.harness.cli.check.second_opinions import Asked
+    from fencepost.harness.cli.check.second_opinions import OtherTools
 
 #: Numbers in micro-operations that are handed to another tool: as events about a gigabyte, as text a tenth of that.
 HANDED_MAX: Final = 20_000_000
@@ -39,7 +41,7 @@ def check_transactions(
     consistency: str | None,
     spark_master: str | None,
     as_json: bool,
-    asked: "Asked",
+    others: "OtherTools",
     report: Path | None = None,
 ) -> int:
     """Judge the table's transactions by a consistency model; through Spark when a master is given."""
@@ -48,49 +50,52 @@ def check_transactions(
     if model not in (None, LIST_APPEND, RW_REGISTER):
         raise UsageError(
             f"{path}: a table of transactions is of the model {LIST_APPEND} or {RW_REGISTER}, not {model}",
-            hint="docs/transactions-table.md says what its columns mean",
+            hint="docs/reference/transactions-table.md says what its columns mean",
         )
     held = consistency or STRICT
     if held not in NAMES:
         raise unknown_choice("consistency model", held, NAMES)
-    _check_asked(path, asked, model, held)
+    _refuse_others(path, others, model, held)
     facts = Facts(system="", workload=model or "", nodes=(), guarantees=(), required=(held,), read_guarantee=held)
     if spark_master is None:
         verdict = registry.table("transactions")(path, model).check(facts)
     else:
         verdict = by_spark(path, spark_master, "transactions", facts, model)
     facts = msgspec.structs.replace(facts, workload=verdict.checker)
-    return say(
-        path,
-        verdict,
-        facts,
+    table = JudgedTable(
+        path=path,
         form="transactions",
         what="table of transactions",
-        much=f"{verdict.figures['transactions']} transactions",
+        size=f"{table_figures(verdict).rows} transactions",
+        verdict=verdict,
+        facts=facts,
+    )
+    return conclude(
+        table,
         as_json=as_json,
         write_page=partial(write_transactions_report, report, path, spark_master=spark_master) if report else None,
-        ask=partial(_ask, path, asked, verdict) if asked.names else None,
+        ask=partial(_ask, path, others, verdict) if others.names else None,
     )
 
 
-def _check_asked(path: Path, asked: "Asked", model: str | None, held: str) -> None:
+def _refuse_others(path: Path, others: "OtherTools", model: str | None, held: str) -> None:
     """Raise UsageError for tools that cannot be asked, before anything is judged."""
     from fencepost.harness.cli.check.second_opinions import refuse_unasked
 
-    if not asked.names:
+    if not others.names:
         return
     table = registry.table("transactions")(path, model)
-    refuse_unasked(path, asked.names, table.model, held)
+    refuse_unasked(path, others.names, table.model, held)
     size = table.size()
     if size > HANDED_MAX:
         raise UsageError(
-            f"{path}: --also {asked.names[0]}: its micro-operations hold {size} numbers, and at most {HANDED_MAX} are "
+            f"{path}: --also {others.names[0]}: its micro-operations hold {size} numbers, and at most {HANDED_MAX} are "
             "handed to another tool",
             hint="ask about a table of some of the keys, or leave --also out",
         )
 
 
-def _ask(path: Path, asked: "Asked", verdict: Verdict) -> tuple[Opinion, ...]:
+def _ask(path: Path, others: "OtherTools", verdict: Verdict) -> tuple[Opinion, ...]:
     from fencepost.harness.cli.check.second_opinions import question_of_table
 
-    return asked.of(question_of_table(registry.table("transactions")(path).events(), verdict))
+    return others.opinions(question_of_table(registry.table("transactions")(path).events(), verdict))

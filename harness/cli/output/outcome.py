@@ -1,7 +1,6 @@
-"""What a run says first and last: the seed, the command that repeats it, the verdict and its witness."""
+"""What a run prints first and last: its plan and seed, the command that repeats it, the verdict, the files."""
 
 import json
-import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,30 +13,29 @@ from fencepost.harness.base.errors import ExitCode, FencepostError
 from fencepost.harness.base.options import plain
 from fencepost.harness.campaigns.times.junit import Made, junit_of, junit_path
 from fencepost.harness.cli.output.progress import shorten
+from fencepost.harness.cli.output.verdict_text import say_judgement
 from fencepost.harness.plan import Plan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.systems.contract import server_settings as settings
-from fencepost.harness.verdict import Facts, Validity, Witness
-from fencepost.harness.verdict.by_guarantee import OfGuarantee, by_guarantee
-from fencepost.harness.verdict.counting import counts, one_line
+from fencepost.harness.verdict import Validity
 
 if TYPE_CHECKING:
     from fencepost.harness.history import History
-    from fencepost.harness.judging.judge import Judgement
     from fencepost.harness.plan.checked_plan import CheckedPlan
     from fencepost.harness.run.conclude import Result
 
 #: Of several runs the first of these that one of them ended with.
 _CODES: Final = (ExitCode.INVALID, ExitCode.INTERNAL, ExitCode.UNKNOWN, ExitCode.VALID)
-_INDENT: Final = "  "
-_GRAVITY: Final = (Validity.INVALID, Validity.UNKNOWN, Validity.VALID)
-_COLOURS: Final = {Validity.VALID: "green", Validity.INVALID: "red", Validity.UNKNOWN: "yellow"}
 
 
 def exit_code_of(results: "list[Result]") -> int:
-    """A proven violation always wins."""
-    codes = {result.judgement.exit_code for result in results}
-    return int(next((code for code in _CODES if code in codes), ExitCode.UNKNOWN))
+    """The exit code of several runs; unknown where there was none."""
+    return int(gravest([result.judgement.exit_code for result in results]))
+
+
+def gravest(codes: Sequence[ExitCode]) -> ExitCode:
+    """The code that a command ends with whose runs ended with these; a proven violation always wins."""
+    return next((code for code in _CODES if code in codes), ExitCode.UNKNOWN)
 
 
 def say_first(checked: "CheckedPlan", number: int, times: int) -> None:
@@ -56,8 +54,8 @@ def say_first(checked: "CheckedPlan", number: int, times: int) -> None:
 def repeat_command(checked: "CheckedPlan") -> str:
     """The flags that give this plan again; settings that have no flag of their own stand in -o and -O."""
     plan = checked.plan
-    words = ["fencepost run", f"--system {plan.system}", f"--workload {plan.workload}"]
-    words += [f"--schedule {_quoted(shorten(plan.schedule))}" if plan.schedule else f"--nemesis {plan.nemesis}"]
+    arguments = ["fencepost run", f"--system {plan.system}", f"--workload {plan.workload}"]
+    arguments += [f"--schedule {_quoted(shorten(plan.schedule))}" if plan.schedule else f"--nemesis {plan.nemesis}"]
     defaults = Plan(system="", workload="", seed=0, version=checked.system.releases.default)
     for field in (
         "quorum",
@@ -74,15 +72,15 @@ def repeat_command(checked: "CheckedPlan") -> str:
         value = getattr(plan, field)
         # An image decides the version: the plan has none then.
         if value and value != getattr(defaults, field):
-            words.append(f"--{field.replace('_', '-')} {_quoted(str(value))}")
+            arguments.append(f"--{field.replace('_', '-')} {_quoted(str(value))}")
     watch_ns = checked.leadership().watch_ns
-    words += [f"--watch {plan.phases.watch}"] * (plan.duration_ns("watch") != watch_ns)
-    words += ["--limited-data"] * plan.limited_data
-    words += [f"--require {name}" for name in plan.require]
-    words += [f"-o {name}={_quoted(str(value))}" for name, value in _changed_options(checked).items()]
-    words += [f"-O {name}={_quoted(str(value))}" for name, value in _changed_system_options(checked).items()]
-    words += [f"--set {_quoted(text)}" for text in settings.words(plan.settings)]
-    return " ".join([*words, f"--seed {plan.seed}"])
+    arguments += [f"--watch {plan.phases.watch}"] * (plan.duration_ns("watch") != watch_ns)
+    arguments += ["--limited-data"] * plan.limited_data
+    arguments += [f"--require {name}" for name in plan.require]
+    arguments += [f"-o {name}={_quoted(str(value))}" for name, value in _changed_options(checked).items()]
+    arguments += [f"-O {name}={_quoted(str(value))}" for name, value in _changed_system_options(checked).items()]
+    arguments += [f"--set {_quoted(text)}" for text in settings.as_arguments(plan.settings)]
+    return " ".join([*arguments, f"--seed {plan.seed}"])
 
 
 def _changed_options(checked: "CheckedPlan") -> dict[str, object]:
@@ -107,7 +105,7 @@ def say_last(seed: int, result: "Result", *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(result.document, indent=2) + "\n")
     else:
-        say_judgement(result.judgement, _history(result))
+        say_judgement(result.judgement, _history(result), shorten(str(result.folder)))
     for warning in result.warnings:
         _err(f"warning: {warning}")
     _err(f"report: {shorten(str(result.folder / store.REPORT))}")
@@ -125,70 +123,6 @@ def _history(result: "Result") -> "History | None":
         return read_history(result.folder)
     except FencepostError:
         return None
-
-
-def say_judgement(judgement: "Judgement", history: "History | None" = None) -> None:
-    """The verdict, each checker's word and the first witness that decides, drawn where its history is given."""
-    click.echo(f"{_coloured(judgement.validity)}: {judgement.headline}")
-    lines = by_guarantee(judgement.verdicts, judgement.facts)
-    for line in sorted(lines, key=lambda line: (_GRAVITY.index(line.effect), _GRAVITY.index(line.validity))):
-        click.echo(f"  {guarantee_line(line, judgement.facts)}")
-    shown = [v for v in judgement.verdicts if v.witnesses and v.validity is Validity.INVALID]
-    shown.sort(key=lambda v: not judgement.facts.decides(v.guarantee))
-    for verdict in shown[:1]:
-        witness = verdict.witnesses[0]
-        click.echo(f"witness ({witness.anomaly}):")
-        told = _draw(witness, history) if history is not None else frozenset()
-        for step in witness.steps:
-            if step not in told:
-                click.echo(f"  - {step}")
-
-
-def _draw(witness: Witness, history: "History") -> frozenset[str]:
-    """Draws the witness; returns the sentences that the drawing tells, so that they need not stand below it again.
-
-    A drawing that fails costs nothing but itself: the verdict stands above it.
-    """
-    from fencepost.harness.report.drawing.terminal import of_stdout
-    from fencepost.harness.report.drawing.text import drawing
-
-    sys.stdout.flush()
-    try:
-        found = drawing(witness, history, of_stdout().narrower(len(_INDENT)))
-    except Exception as error:
-        _err(f"the witness could not be drawn: {type(error).__name__}: {error}")
-        return frozenset()
-    if found.lines:
-        click.echo("\n" + "".join(f"{_INDENT}{line}".rstrip() + "\n" for line in found.lines))
-    return found.told
-
-
-def guarantee_line(line: OfGuarantee, facts: Facts) -> str:
-    """What was judged of one guarantee on one line: validity, standing, violations or reasons, how often tested."""
-    guarantee = facts.guarantee(line.name)
-    standing = f" [{guarantee.standing.value}]" if guarantee else ""
-    required = ", required" if line.name in facts.required else ""
-    tested = [f"tested {v.exposure} times: {v.exposure_of}" for v in line.verdicts if v.exposure]
-    text = "; ".join(dict.fromkeys([*_words_of(line, facts), *tested]))
-    return f"{line.validity.value:8}{line.name}{standing}{required} by {', '.join(line.checkers)}: {text}"
-
-
-def _words_of(line: OfGuarantee, facts: Facts) -> list[str]:
-    if line.contradiction:
-        return [line.contradiction]
-    seen = counts(line.verdicts)
-    broken = one_line([count for count in seen if count.allowed_by is None])
-    allowed = one_line([count for count in seen if count.allowed_by is not None])
-    beside = [f"allowed by {line.name}: {allowed}"] if allowed else []
-    if broken:
-        return [broken, *beside]
-    layered = len({v.figures.get("subject") for v in line.verdicts}) > 1
-    reasons = [
-        f"{v.figures['subject']}: {v.reason}" if layered and "subject" in v.figures else v.reason
-        for v in line.verdicts
-        if v.reason and not (allowed and v.validity is Validity.VALID)
-    ]
-    return [*(reasons or ["no violation found"]), *beside]
 
 
 def say_times(results: "Sequence[Result]", made: "Sequence[Made]") -> None:
@@ -211,13 +145,6 @@ def say_times(results: "Sequence[Result]", made: "Sequence[Made]") -> None:
             _err(f"warning: {path.name} could not be written: {error.strerror}")
         else:
             _err(f"JUnit of all runs: {shorten(str(path))}")
-
-
-def _coloured(validity: Validity) -> str:
-    word = validity.value.upper()
-    if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
-        return word
-    return click.style(word, fg=_COLOURS[validity], bold=True)
 
 
 def _err(text: str) -> None:

@@ -1,5 +1,5 @@
-"""Histories in the forms of other tools, read and written: EDN as Jepsen has it, JSON as Porcupine's users have it.
+"""Readers and writers for the history formats of other tools: EDN as in Jepsen, JSON as used with Porcupine.
 
-`recognise.py` tells which form a file has and opens it; `edn.py` and `porcupine.py` know one form each; `jepsen.py`
-knows what the operations of a history in EDN mean; `family.py` tells from the operations which model can judge them.
+`recognise.py` recognises the format of a file and opens it; `edn.py` and `porcupine.py` know one format each;
+`jepsen.py` maps the operations of an EDN history onto events; `family.py` chooses the model that can judge them.
 """

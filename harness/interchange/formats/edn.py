@@ -1,8 +1,8 @@
-"""EDN: what the native reader returns, and how values are written.
+"""EDN: the values that the native reader returns, and the writing of values.
 
-JSON values stand for those of EDN wherever a history keeps them: `plain` turns one into the other. What JSON lacks is
-text as EDN has it (`:a`, `1/2`); sets are lists in a fixed order. So values that differ in EDN by their type alone may
-be equal as JSON, and whoever compares them must compare `kind_of` too.
+A history keeps JSON values in place of EDN values; `plain` converts them. A value that JSON lacks becomes its EDN text
+(`:a`, `1/2`); a set becomes a list in a fixed order. Two EDN values that differ only in their type may therefore be
+equal as JSON, so a comparison must also compare `kind_of`.
 """
 
 import math
@@ -19,7 +19,7 @@ _Ids = NDArray[np.uint32]
 
 
 class Edn(Protocol):
-    """A value of EDN that Python has no type of its own for; the native core makes and describes it."""
+    """A value of EDN for which Python has no type; the native core makes and describes it."""
 
     @property
     def kind(self) -> str: ...
@@ -30,7 +30,7 @@ class Edn(Protocol):
 
 
 class EdnEvents(Protocol):
-    """A history's events as columns, as the native core describes them; ids are places in `forms`."""
+    """A history's events as columns, as the native core describes them; ids are positions in `forms`."""
 
     @property
     def line(self) -> _Ids: ...
@@ -60,7 +60,7 @@ class EdnEvents(Protocol):
 
 _EDN: Final[type] = registry.native("edn-form")
 
-#: What names in a message are called.
+#: The names of kinds of values in messages.
 KINDS: Final = {bool: "a boolean", int: "an integer", float: "a double", str: "a string", list: "a vector"}
 _KEYWORD: Final = re.compile(r":[A-Za-z*+!_?<>=$&%.-][\w*+!?<>=$&%.'#-]*(/[\w*+!?<>=$&%.'#-]+)?", re.ASCII)
 _ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
@@ -68,10 +68,10 @@ _ESCAPED: Final = re.compile(r'[\\"\n\t\r\b\f]')
 
 
 def read_events(stream: BinaryIO, source: str) -> EdnEvents:
-    """The history in `stream` as columns; raises MalformedHistory with line, column and what was expected."""
+    """Read the history in `stream` as columns; raise MalformedHistory with line, column and expectation."""
     try:
-        found: EdnEvents = registry.native("edn")(stream.read)
-        return found
+        events: EdnEvents = registry.native("edn")(stream.read)
+        return events
     except ValueError as error:
         if len(error.args) != 3:
             raise
@@ -80,26 +80,26 @@ def read_events(stream: BinaryIO, source: str) -> EdnEvents:
 
 
 def malformed(source: str, line: int, column: int, message: str) -> MalformedHistory:
-    """One wrong place of a file; nothing of the file is judged."""
+    """Make the error for one wrong position of a file; nothing of the file is judged."""
     return MalformedHistory(
-        f"{source}: line {line}, column {column}: {message}", hint="nothing of this history was judged; mend the file"
+        f"{source}: line {line}, column {column}: {message}", hint="nothing of this history was judged; fix the file"
     )
 
 
 def is_edn(form: object) -> TypeGuard[Edn]:
-    """Whether a form is of a type that Python lacks."""
+    """Say whether a form has a type that Python lacks."""
     return isinstance(form, _EDN)
 
 
 def kind_of(form: Any) -> str:
-    """What kind of value a form is, for a message and for comparing; nil has none."""
+    """Return the kind of a form's value, for messages and comparisons; nil has no kind."""
     if is_edn(form):
         return f"a #{form.text}" if form.kind == "tagged" else f"a {form.kind}"
     return KINDS[type(form)]
 
 
 def plain(form: Any) -> Any:
-    """The form as a JSON value."""
+    """Convert a form to a JSON value."""
     if type(form) is list:
         return [plain(item) for item in form]
     if type(form) is float and not math.isfinite(form):
@@ -121,7 +121,7 @@ def plain(form: Any) -> Any:
 
 
 def key_text(form: Any) -> str:
-    """The form as the name of a key."""
+    """Convert a form to the name of a key."""
     if type(form) is str:
         return form
     if is_edn(form) and form.kind in ("character", "ratio", "decimal", "symbol"):
@@ -130,7 +130,7 @@ def key_text(form: Any) -> str:
 
 
 def edn_text(value: Any) -> str:
-    """A JSON value in EDN. Text that could be a keyword is one, as `plain` had it."""
+    """Write a JSON value as EDN. Text that looks like a keyword becomes one, because `plain` made it from one."""
     match value:
         case None:
             return "nil"
@@ -149,9 +149,9 @@ def edn_text(value: Any) -> str:
         case list() | tuple():
             return "[" + " ".join(edn_text(item) for item in value) + "]"
         case _:
-            raise TypeError(f"no value of a history: {value!r}")
+            raise TypeError(f"not a value of a history: {value!r}")
 
 
 def edn_string(text: str) -> str:
-    """Text as a string, though it could be a keyword."""
-    return f'"{_ESCAPED.sub(lambda found: _ESCAPES[found[0]], text)}"'
+    """Write text as a string, even if it looks like a keyword."""
+    return f'"{_ESCAPED.sub(lambda match: _ESCAPES[match[0]], text)}"'

@@ -1,8 +1,8 @@
-"""Families: what the operations of a history are about, told by their functions; who judges it, or why nobody does.
+"""Families: the kind of object that the operations of a history act on, and the checker that judges it.
 
-A family is chosen by a name given, else by the functions and by what reads return, where these leave one choice: a
-history of reads alone may be of a register, a counter or a bank, and its owner is asked. A history whose operations are
-of no family, or of one that nothing judges yet, is refused as a whole: what is judged is judged completely.
+The user names the family, or the functions and the results of reads decide it if they leave only one choice: a history
+of only reads may be of a register, a counter or a bank, so the user must say which. A history of no known family, or of
+a family without a checker, is refused as a whole, because a verdict must cover every operation.
 """
 
 from collections.abc import Callable, Collection
@@ -16,24 +16,24 @@ from fencepost.harness.history import OpEvent, Outcome
 NO_JUDGE: Final = "its operations are read, but nothing judges them yet"
 
 
-#: The registry key of what judges by a model that a user wrote.
+#: The registry key of the checker for a model that a user wrote.
 USER_MODEL: Final = "user-model"
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
-    """`functions` are those that its histories may have; `checker` is a registry key, empty when there is none."""
+    """A family: `functions` may occur in its histories; `checker` is a registry key, empty without a checker."""
 
     name: str
     about: str
     functions: frozenset[str]
     checker: str = ""
     guarantee: str = ""
-    #: What a name says of its model behind a colon, as `semaphore:3`; of a user's model the whole name.
+    #: The part of the name after the colon, as in `semaphore:3`; for a user's model the whole name.
     parameter: str = ""
 
     @property
     def is_users(self) -> bool:
-        """Whether what its operations may carry is known to its model alone."""
+        """Say whether this is a user's model, which alone knows the values that operations may carry."""
         return self.checker == USER_MODEL
 
 
@@ -81,27 +81,34 @@ FAMILIES: Final = {
     )
 }
 
-#: Asked for no name, the first of these whose functions cover the history's is taken.
+#: Without a name, the first of these families whose functions cover the history's functions is chosen.
 _BY_FUNCTIONS: Final = ("register", "cas-register", "queue", "bank", "log", "append-log")
 _WITH_PARAMETER: Final = ("semaphore", "etcd-kv", "zookeeper-kv")
-#: Models whose values are what the store's replies say; their checkers read these by themselves.
+#: Models whose values are the store's replies; their checkers read these themselves.
 STORES: Final = ("etcd-kv", "zookeeper-kv")
-#: Models of transactions: these can be held to any of the consistency models.
+#: Models of transactions: these can be judged by any of the consistency models.
 TRANSACTIONS: Final = ("list-append", "rw-register")
 JUDGED: Final = tuple(name for name, family in FAMILIES.items() if family.checker)
 
 
 def choose(name: str | None, functions: Collection[str], sample: Callable[[str], Any], source: str) -> Family:
-    """The family of a history with these functions; raises UsageError.
+    """Choose the family of a history.
 
-    `sample(f)` is the value of an `ok` completion of `f`, or None.
+    Args:
+        name: the model that the user named, or None.
+        functions: the functions of all operations in the history.
+        sample: returns the value of an `ok` completion of a function, or None.
+        source: the file, for messages.
+
+    Raises:
+        UsageError: no family has all the functions, or several have them and the samples do not decide.
     """
     family = _named(name, functions) if name else _recognised(set(functions), sample)
     if family is None and (open_between := _open_between(set(functions))):
         raise UsageError(
-            f"{source}: operations {', '.join(sorted(functions))}: what they answer does not tell which of "
+            f"{source}: operations {', '.join(sorted(functions))}: their results do not show which of "
             f"{', '.join(open_between)} this is",
-            hint=f"say it: --model {open_between[0]}",
+            hint=f"name the model: --model {open_between[0]}",
         )
     if family is None:
         raise UsageError(
@@ -119,7 +126,7 @@ def choose(name: str | None, functions: Collection[str], sample: Callable[[str],
 
 
 def judged(family: Family, source: str) -> Family:
-    """The family, if there is a checker for it; raises UsageError."""
+    """Return the family if there is a checker for it; raise UsageError if there is none."""
     if not family.checker:
         raise UsageError(
             f"{source}: a history of the model {family.name} ({family.about}): {NO_JUDGE}",
@@ -161,7 +168,8 @@ def _recognised(functions: set[str], sample: Callable[[str], Any]) -> Family | N
         kind = _transactions(sample("txn"))
         return FAMILIES[kind] if kind else None
     if functions and functions <= {"acquire", "release"}:
-        return FAMILIES["mutex" if sample("acquire") is None else "fenced-mutex"]
+        # A number may be a token or a count of permits; without a number it may be any lock or a semaphore.
+        return FAMILIES["fenced-mutex"] if {"fence", "token"} & _fields(sample("acquire")) else None
     if (store := _store(functions, sample)) is not None:
         return store
     if functions == {"read"} and sample("read") is not None:
@@ -174,27 +182,34 @@ def _recognised(functions: set[str], sample: Callable[[str], Any]) -> Family | N
 
 
 def _store(functions: set[str], sample: Callable[[str], Any]) -> Family | None:
-    """The store with numbered writes whose replies these are, told by their fields."""
+    """Recognise a store with numbered writes by the fields of its replies."""
     for name, number in (("etcd-kv", "revision"), ("zookeeper-kv", "mzxid"), ("zookeeper-kv", "zxid")):
         family = FAMILIES[name]
         for f in functions if functions <= family.functions else ():
             seen = sample(f)
-            if isinstance(seen, dict) and number in {str(field).removeprefix(":") for field in seen}:
+            if number in _fields(seen):
                 return family
     return None
 
 
+def _fields(value: Any) -> set[str]:
+    """Return the names of an answer's fields, without the colon of EDN; none if the answer is not a map."""
+    return {str(field).removeprefix(":") for field in value} if isinstance(value, dict) else set()
+
+
 def _open_between(functions: set[str]) -> tuple[str, ...]:
-    """The models between which these functions leave the choice open where no answer settles it."""
+    """Return the models between which only an answer could decide, for these functions."""
     if functions == {"read"}:
         return ("register", "counter", "bank", "set")
     if functions == {"txn"}:
         return ("list-append", "rw-register")
+    if functions and functions <= {"acquire", "release"}:
+        return ("mutex", "owner-mutex", "fenced-mutex", "semaphore:N")
     return ("counter", "set") if "add" in functions and functions <= {"add", "read"} else ()
 
 
 def _transactions(value: Any) -> str:
-    """By the functions of the micro-operations of one transaction; empty where they do not tell."""
+    """Recognise the model of one transaction by its micro-operations; empty if they do not decide."""
     named = _micro_functions(value)
     if named & {"send", "poll"}:
         return "log"
@@ -207,12 +222,12 @@ def _micro_functions(value: Any) -> set[str]:
 
 
 def tells(f: str, value: Any) -> bool:
-    """Whether an answer helps to tell its family: it is not nil, and a transaction does more than read."""
+    """Say whether an answer helps to recognise its family: not nil, and not a transaction that only reads."""
     return value is not None and (f != "txn" or not isinstance(value, list) or _micro_functions(value) != {"r"})
 
 
 def sampler(events: Collection[Any]) -> Callable[[str], Any]:
-    """The value of the first `ok` completion of a function that tells something."""
+    """Return a function that finds the value of the first `ok` completion which helps to recognise the family."""
 
     def sample(f: str) -> Any:
         for event in events:

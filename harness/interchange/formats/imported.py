@@ -1,8 +1,8 @@
-"""A history that came from another tool, and what holds for it before anything is judged.
+"""A history from another tool, and the checks that it must pass before it is judged.
 
-It knows no phases, often no nodes, and numbers its events as they stand in the file. Operations that a model would
-misread are refused here, with their place: values of mixed type, a completion that says another value than its
-invocation.
+It has no phases and often no nodes, and numbers its events in the order of the file. This module refuses operations
+that a model would misread, and names their position: values of mixed type, or a completion whose value differs from
+its invocation's.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ _TYPES: Final = {
 
 
 class ImportedHistory(History):
-    """Its reads are judged as the family says: of a `set` those after all adds and the last one, else all."""
+    """A history whose family decides which reads are judged: for a `set` those after all adds and the last one."""
 
     def __init__(self, events: Sequence[Event], family: Family, *, source: str) -> None:
         if family.name in _SETS:
@@ -41,30 +41,30 @@ class ImportedHistory(History):
 
     @cached_property
     def operations(self) -> list[Operation]:
-        """Paired operations in the order of invocation, named so that sentences about them can be read."""
-        found = pair(self.events)
+        """Return paired operations in the order of invocation, with function names that read well in sentences."""
+        operations = pair(self.events)
         share = msgspec.structs.force_setattr
         the_one = _THE_ONE.get(self.family.name)
-        for op in found:
+        for op in operations:
             if not op.node:
                 share(op, "node", UNNAMED_NODE)
             if op.key is None and the_one:
                 share(op, "key", the_one)
-        return _with_last_reads(found) if self.family.name == "set" else found
+        return _with_last_reads(operations) if self.family.name == "set" else operations
 
     @cached_property
     def healed_ns(self) -> int | None:
-        """Nothing is known of faults: every read counts."""
+        """Return None: the history knows no faults, so every read counts."""
         return 0
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read: the history, in which form it came, and whether its values are keyed."""
+    """An imported history, its format, and whether its values are keyed."""
 
     history: ImportedHistory
     form: str
     keyed: bool
-    #: The run that it was exported from, as the file says.
+    #: The run from which it was exported, if the file names it.
     origin: Origin | None = None
 
     @property
@@ -79,7 +79,7 @@ def _rename(events: Iterable[Event], old: str, new: str) -> None:
 
 
 def _with_last_reads(operations: list[Operation]) -> list[Operation]:
-    """Without the reads that came while elements were still added, unless it is the last one of its key."""
+    """Drop the reads that came while elements were still added, except the last read of each key."""
     last = {op.key: op for op in operations if op.f == "members" and op.type is Outcome.OK}
     added: dict[str | None, int] = {}
     for op in operations:
@@ -93,7 +93,7 @@ def _with_last_reads(operations: list[Operation]) -> list[Operation]:
 
 
 def check_values(history: ImportedHistory, place: Callable[[int], str]) -> None:
-    """Raise MalformedHistory where a model would misread a value. `place(i)` says where event i stands."""
+    """Raise MalformedHistory for a value that a model would misread. `place(i)` names the position of event i."""
     expected: tuple[type, int] | None = None
     if history.family.name in (*TRANSACTIONS, "log"):
         _check_keyless(history, place)
@@ -105,10 +105,10 @@ def check_values(history: ImportedHistory, place: Callable[[int], str]) -> None:
             if op.f == "cas" and (not isinstance(op.value, list) or len(op.value) != 2):
                 raise _wrong(place(op.invoke_index), f"the value of a cas is {op.value!r}; expected [old new]")
             if op.f == "add" and op.value is None:
-                raise _wrong(place(op.invoke_index), "an add of nothing; expected an element")
+                raise _wrong(place(op.invoke_index), "an add without an element; expected an element")
             if known and op.result is not None and op.result != op.value:
-                said = f"a {op.f} completes with {op.result!r}, but was invoked with {op.value!r} at "
-                raise _wrong(place(at), f"{said}{place(op.invoke_index)}; expected the same value, or nil")
+                mismatch = f"a {op.f} completes with {op.result!r}, but was invoked with {op.value!r} at "
+                raise _wrong(place(at), f"{mismatch}{place(op.invoke_index)}; expected the same value, or nil")
         elif op.f == "txn" and known and op.result is not None and history.family.name != "log":
             _check_agreement(op, place)
         elif op.f == "members" and known and not isinstance(op.result, list):
@@ -124,40 +124,40 @@ def check_values(history: ImportedHistory, place: Callable[[int], str]) -> None:
 
 
 def _check_keyless(history: ImportedHistory, place: Callable[[int], str]) -> None:
-    """Keys of transactions, and of Kafka's sends and polls, stand in the value."""
+    """Refuse a `key` field for transactions and for Kafka's sends and polls, whose keys stand in the value."""
     named = next((op for op in history.operations if op.key is not None), None)
     if named is not None:
         raise _wrong(place(named.invoke_index), f"a {named.f} of the key {named.key!r:.60}; expected it in the value")
 
 
 def _check_agreement(op: Operation, place: Callable[[int], str]) -> None:
-    """The micro-operations of a completion are those of the invocation, but for what reads found."""
-    asked, done = (
+    """Check that a completion has the micro-operations of its invocation, except for the results of reads."""
+    requested, done = (
         [
             [m[0], m[1], None if str(m[0]) in _READS else m[2]] if isinstance(m, list) and len(m) == 3 else m
-            for m in said
+            for m in operands
         ]
-        if isinstance(said, list)
-        else said
-        for said in (op.value, op.result)
+        if isinstance(operands, list)
+        else operands
+        for operands in (op.value, op.result)
     )
-    if asked != done and op.complete_index is not None:
-        said = f"a transaction completes as {op.result!r:.80}, but was invoked as {op.value!r:.80} at "
+    if requested != done and op.complete_index is not None:
+        mismatch = f"a transaction completes as {op.result!r:.80}, but was invoked as {op.value!r:.80} at "
         raise _wrong(
-            place(op.complete_index), f"{said}{place(op.invoke_index)}; expected the same but for what was read"
+            place(op.complete_index), f"{mismatch}{place(op.invoke_index)}; expected the same except for values read"
         )
 
 
 def _compared(op: Operation, known: bool) -> Iterator[tuple[int, Any]]:
-    """The values of an operation that a model compares, each with its event."""
+    """Yield the values of an operation that a model compares, each with its event."""
     if op.f in ("write", "add"):
         yield op.invoke_index, op.value
     elif op.f == "cas":
         yield op.invoke_index, op.value[0]
         yield op.invoke_index, op.value[1]
     elif op.f == "txn":
-        for said in (op.value, op.result if known else None):
-            yield from ((op.invoke_index, m[1]) for m in said or () if isinstance(m, list) and len(m) == 3)
+        for operands in (op.value, op.result if known else None):
+            yield from ((op.invoke_index, m[1]) for m in operands or () if isinstance(m, list) and len(m) == 3)
     elif known and op.complete_index is not None and op.f == "read":
         yield op.complete_index, op.result
     elif known and op.complete_index is not None and op.f == "members":
@@ -167,5 +167,5 @@ def _compared(op: Operation, known: bool) -> Iterator[tuple[int, Any]]:
 
 def _wrong(place: str, message: str) -> MalformedHistory:
     return MalformedHistory(
-        f"{place}: {message}", hint="nothing of this history was judged; give each kind of value a history of its own"
+        f"{place}: {message}", hint="nothing of this history was judged; put each kind of value into its own history"
     )

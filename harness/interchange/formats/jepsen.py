@@ -1,10 +1,9 @@
-"""Histories in EDN as Jepsen writes them, mapped onto events; and events written so.
+"""Reader and writer of Jepsen's EDN histories.
 
-`:f` names the operation. Where values are keyed, as by `jepsen.independent`, a value is [key value], and a read is
-invoked with [key nil]; a history where every read is invoked so is taken as keyed. Operations may also name their key
-beside the value, by `:key`; a `:key` that no model would look at is refused. The nemesis's operations become notes, so
-that event i of the history is operation i of the file. docs/2026-11-22-histories-of-other-tools.md has the whole
-mapping.
+`:f` names the operation. In a keyed history (as by `jepsen.independent`) a value is [key value], and a read is invoked
+with [key nil]; a history is keyed if every read is invoked in that way. An operation may instead name its key by `:key`
+beside the value; a `:key` that no model would use is refused. The nemesis's operations become notes, so that event i of
+the history is operation i of the file. docs/how-to/judge-other-histories.md has the whole mapping.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -35,23 +34,23 @@ _NONE: Final = 2**32 - 1
 _INVOKE: Final = 0
 _OK: Final = 1
 _OUTCOMES: Final = (Outcome.INVOKE, Outcome.OK, Outcome.FAIL, Outcome.INFO)
-#: Functions that concern no key.
+#: Functions without a key.
 _KEYLESS: Final = ("sync", "txn")
-#: Ends of the tags by which a pair of key and value may be marked.
+#: The ends of the tags that may mark a pair of key and value.
 _PAIR_TAGS: Final = ("tuple", "Tuple", "MapEntry")
-#: Functions whose values a model compares: of invocations, of ok completions.
-_SAID: Final = ("write", "cas", "add")
+#: Functions whose values a model compares: in invocations, in ok completions.
+_WRITES: Final = ("write", "cas", "add")
 _SEEN: Final = ("read",)
 _Parts = Callable[[Any], list[Any]]
 
 
 def read_edn(stream: BinaryIO, source: str, *, model: str | None = None, keyed: bool | None = None) -> Imported:
-    """The history in `stream`, checked; raises UsageError for what nobody can mean, with its place."""
+    """Read and check the history in `stream`; raise UsageError with the position for a history without a meaning."""
     return _Reading(read_events(stream, source), source).imported(model, keyed)
 
 
 class _Reading:
-    """Columns on their way to events."""
+    """The conversion of columns into events."""
 
     def __init__(self, columns: EdnEvents, source: str) -> None:
         self._columns = columns
@@ -61,7 +60,7 @@ class _Reading:
         self._clients: NDArray[np.bool_] = columns.process != NEMESIS
         used = np.unique(columns.function[self._clients]).tolist()
         self._functions = {int(i): str(names[i]) for i in used}
-        #: Whether operations name their key beside the value.
+        #: Whether operations name their key by `:key`, beside the value.
         self._named = bool((columns.key[self._clients] != _NONE).any())
 
     def imported(self, model: str | None, keyed: bool | None) -> Imported:
@@ -83,7 +82,7 @@ class _Reading:
         check_values(history, self._place)
         return Imported(history=history, form=FORM, keyed=pairs)
 
-    # --- what the columns say
+    # --- reading the columns
 
     def _place(self, row: int) -> str:
         return f"{self._source}: line {self._columns.line[row]}, column {self._columns.column[row]}"
@@ -92,30 +91,31 @@ class _Reading:
         return malformed(self._source, int(self._columns.line[row]), int(self._columns.column[row]), message)
 
     def _rows(self, functions: Iterable[str], kind: int) -> NDArray[np.int64]:
-        """The clients' rows of this type and of these functions."""
+        """Return the clients' rows of this type and of these functions."""
         ids = [i for i, name in self._functions.items() if name in functions]
         return np.flatnonzero(self._clients & (self._columns.kind == kind) & np.isin(self._columns.function, ids))
 
     def _sample(self, f: str, values: list[Any]) -> Any:
-        # What a transaction does stands in its request too; that may be all there is of one that failed.
-        asked = self._rows((f,), _INVOKE).tolist() if f == "txn" else []
-        for row in [*self._rows((f,), _OK).tolist(), *asked]:
+        # The request of a transaction also shows what it does; a failed transaction may have nothing else.
+        requests = self._rows((f,), _INVOKE).tolist() if f == "txn" else []
+        for row in [*self._rows((f,), _OK).tolist(), *requests]:
             value = int(self._columns.value[row])
             if value != _NONE and tells(f, values[value]):
                 return values[value]
         return None
 
     def _maps(self, f: str) -> bool:
-        """Whether requests of a function are maps."""
+        """Say whether the requests of a function are maps."""
         ids = self._columns.value[self._rows((f,), _INVOKE)].tolist()
         forms = (self._forms[i] for i in ids if i != _NONE)
         return all(is_edn(form) and form.kind == "map" for form in forms if form is not None)
 
     # --- keys
 
-    def _keyed(self, asked: bool | None) -> bool:
-        if asked is not None:
-            return asked
+    def _keyed(self, keyed: bool | None) -> bool:
+        """Say whether values are [key value]; the user's choice `keyed` wins."""
+        if keyed is not None:
+            return keyed
         reads = self._rows(_SEEN, _INVOKE)
         if len(reads):
             wrong = np.isin(self._columns.value[reads], self._unpaired(self._columns.value[reads]))
@@ -123,22 +123,22 @@ class _Reading:
                 row = int(reads[np.argmax(wrong)])
                 raise self._wrong(row, "a read without a key among reads with one; expected [key nil], or nil, in all")
             return not wrong.any()
-        said = self._columns.value[self._rows(_SAID, _INVOKE)]
-        if len(said) and not len(self._unpaired(said)):
-            example = edn_text(plain(self._forms[int(said[0])]))
+        writes = self._columns.value[self._rows(_WRITES, _INVOKE)]
+        if len(writes) and not len(self._unpaired(writes)):
+            example = edn_text(plain(self._forms[int(writes[0])]))
             raise UsageError(
-                f"{self._source}: no read tells whether values such as {example} are [key value]",
-                hint="say it by --keyed or --no-keyed",
+                f"{self._source}: no read shows whether values such as {example} are [key value]",
+                hint="choose --keyed or --no-keyed",
             )
         return False
 
     def _unpaired(self, ids: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Of these values those that are no [key value]."""
-        found = [i for i in np.unique(ids).tolist() if i == _NONE or _pair(self._forms[i]) is None]
-        return np.array(found, dtype=np.int64)
+        """Return those of the values that are not [key value]."""
+        unpaired = [i for i in np.unique(ids).tolist() if i == _NONE or _pair(self._forms[i]) is None]
+        return np.array(unpaired, dtype=np.int64)
 
     def _split(self, pairs: bool) -> tuple[list[str | None], list[Any]]:
-        """Key and value of every form: what it is as either, or where values are pairs, of the pair."""
+        """Return every form as a key and as a value; with `pairs`, return the two parts of each pair."""
         keys: list[str | None] = []
         values: list[Any] = []
         for form in self._forms:
@@ -153,25 +153,25 @@ class _Reading:
         return int(np.argmax(self._clients & (self._columns.key != _NONE)))
 
     def _check_named_keys(self, keyed: bool | None) -> None:
-        """All operations that concern a key name one, of one kind, and those that concern none do not."""
+        """Check that every operation with a key names one, all of one kind, and that the others name none."""
         if keyed:
-            raise self._wrong(self._first_named(), "a :key beside values that --keyed says are [key value]")
+            raise self._wrong(self._first_named(), "a :key, although --keyed says that values are [key value]")
         key, clients = self._columns.key, self._clients
         keyless = np.isin(self._columns.function, [i for i, f in self._functions.items() if f in _KEYLESS])
         has = clients & keyless & (key != _NONE)
         if has.any():
-            raise self._wrong(int(np.argmax(has)), "a :key beside an operation that concerns none, or several")
+            raise self._wrong(int(np.argmax(has)), "a :key on an operation that has no key, or several keys")
         lacks = clients & ~keyless & (self._columns.kind == _INVOKE) & (key == _NONE)
         if lacks.any():
             raise self._wrong(int(np.argmax(lacks)), "an operation without :key among some that have one")
         first: dict[str, tuple[str, int]] = {}
         rows = np.flatnonzero(clients & (key != _NONE))
-        for i, at in zip(*(found.tolist() for found in np.unique(key[rows], return_index=True)), strict=True):
+        for i, at in zip(*(column.tolist() for column in np.unique(key[rows], return_index=True)), strict=True):
             self._check_kind("key", self._forms[i], int(rows[at]), first)
 
     def _check_missing(self) -> None:
-        """Without a value are only invocations of reads, and completions that say nothing of it."""
-        for rows in (self._rows(_SAID, _INVOKE), self._rows((*_SEEN, "txn"), _OK), self._rows(("txn",), _INVOKE)):
+        """Check that only invocations of reads, and completions that repeat no value, lack a value."""
+        for rows in (self._rows(_WRITES, _INVOKE), self._rows((*_SEEN, "txn"), _OK), self._rows(("txn",), _INVOKE)):
             lacking = rows[self._columns.value[rows] == _NONE]
             if len(lacking):
                 raise self._wrong(
@@ -187,7 +187,7 @@ class _Reading:
                 raise self._wrong(int(rows[np.argmax(wrong)]), "a value without its key; expected [key value]")
 
     def _check_kinds(self, pairs: bool, read: _Parts, wrote: _Parts | None = None) -> None:
-        """Values that are equal as JSON but not in EDN, as a keyword and its text, must not meet; nor such keys."""
+        """Refuse values, or keys, that are equal as JSON but not in EDN, such as a keyword and its text."""
         wrote = wrote or _whole
         first: dict[str, tuple[str, int]] = {}
         for rows, parts in (
@@ -224,8 +224,8 @@ class _Reading:
         last = len(values) - 1
 
         def ids(column: NDArray[np.uint32]) -> list[int]:
-            found: list[int] = np.where(column == _NONE, last, column).tolist()
-            return found
+            places: list[int] = np.where(column == _NONE, last, column).tolist()
+            return places
 
         untimed = bool(len(columns.time)) and int(columns.time[0]) < 0
         times = range(len(columns.time)) if untimed else columns.time.tolist()
@@ -239,7 +239,7 @@ class _Reading:
         )
         for index, (time_ns, kind, process, function, value) in enumerate(rows):
             if process == NEMESIS:
-                add(NoteEvent(index=index, time_ns=time_ns, topic="nemesis", text=self._said(index)))
+                add(NoteEvent(index=index, time_ns=time_ns, topic="nemesis", text=self._nemesis_text(index)))
                 continue
             invoked = invocations[index]
             first = index if invoked == _NONE else invoked
@@ -262,17 +262,17 @@ class _Reading:
             )
         return out
 
-    def _said(self, row: int) -> str:
-        """What the nemesis did, in EDN."""
+    def _nemesis_text(self, row: int) -> str:
+        """Describe what the nemesis did, as EDN."""
         columns = self._columns
         value = int(columns.value[row])
         f = edn_text(plain(self._forms[columns.function[row]]))
-        said = "nil" if value == _NONE else edn_text(plain(self._forms[value]))
-        return f":{_OUTCOMES[columns.kind[row]].value} {f} {said}"
+        shown = "nil" if value == _NONE else edn_text(plain(self._forms[value]))
+        return f":{_OUTCOMES[columns.kind[row]].value} {f} {shown}"
 
 
 def _pair(form: Any) -> tuple[Any, Any] | None:
-    """Key and value, if the form is [key value]."""
+    """Return key and value if the form is [key value]."""
     if is_edn(form) and form.kind == "tagged" and form.text.endswith(_PAIR_TAGS):
         form = form.items[0]
     return (form[0], form[1]) if type(form) is list and len(form) == 2 and form[0] is not None else None
@@ -293,7 +293,7 @@ def _elements(form: Any) -> list[Any]:
 
 
 def _stored(form: Any) -> list[Any]:
-    """The value in a map that is a request or a reply, of a plain request, or the two of [old new]."""
+    """Return the compared values: that of a request or reply in a map, of a plain request, or both of [old new]."""
     if is_edn(form) and form.kind == "map":
         named = zip(form.items[::2], form.items[1::2], strict=True)
         return [value for key, value in named if plain(key) in ("value", ":value")]
@@ -301,7 +301,7 @@ def _stored(form: Any) -> list[Any]:
 
 
 def _second(form: Any) -> list[Any]:
-    """The value of [offset value]."""
+    """Return the value of [offset value]."""
     return form[1:2] if type(form) is list else [form]
 
 
@@ -309,9 +309,9 @@ _READ_AS: Final[dict[str, _Parts]] = {"append-log": _second}
 
 
 def write_edn(events: Iterable[Event]) -> Iterator[str]:
-    """One operation a line; faults as the nemesis's. What else a history tells has no place there.
+    """Write one operation per line, and faults as operations of the nemesis; leave out all other events.
 
-    `:history-index` is the event's own number, by which reports name it; `:index` counts without gaps.
+    `:history-index` is the event's number in our history, which reports use; `:index` counts without gaps.
     """
     events = list(events)
     index = 0

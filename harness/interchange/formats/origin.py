@@ -1,7 +1,7 @@
-"""Where an exported history comes from: a comment at its head, which other tools skip and `fencepost check` repeats.
+"""The origin of an exported history: a first-line comment that other tools skip and `fencepost check` repeats.
 
-What decides a run is more than the model that fits its operations: the comment names the run and the guarantees that it
-was judged for.
+A run is judged for more than the model that fits its operations, so the comment names the run and the guarantees that
+decided it.
 """
 
 from collections.abc import Iterable
@@ -17,9 +17,9 @@ _HEAD: Final = "; exported by fencepost: "
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """`judged_for` are the guarantees that decided the run; empty where it was not judged.
+    """The origin of a history: `judged_for` names the guarantees that decided the run; empty if it was not judged.
 
-    `keyed`: every value is [key value]; None where some operations have no key.
+    `keyed` says whether every value is [key value]; None if some operations have no key.
     """
 
     run: str
@@ -42,7 +42,7 @@ class _Judged(msgspec.Struct, frozen=True):
 
 
 def origin_of(folder: Path, events: Iterable[Event]) -> Origin:
-    """The origin of a history that is exported from a run's folder."""
+    """Return the origin of a history that is exported from a run's folder."""
     keyed = {event.key is not None for event in events if type(event) is OpEvent} == {True} or None
     try:
         kept = msgspec.json.decode((folder / store.VERDICT).read_bytes(), type=_Judged)
@@ -56,7 +56,7 @@ def comment(origin: Origin) -> str:
 
 
 def stated_origin(start: bytes) -> Origin | None:
-    """What the first line says, if it is such a comment."""
+    """Return the origin that the first line states, if it is such a comment."""
     first = start.partition(b"\n")[0]
     if not first.startswith(_HEAD.encode()):
         return None

@@ -1,9 +1,10 @@
-"""Operation lists in JSON with the fields of Porcupine's `Operation`: ClientId, Input, Call, Output, Return.
+"""Reader and writer of JSON lists with the fields of Porcupine's `Operation`: ClientId, Input, Call, Output, Return.
 
-Porcupine itself keeps no files, and leaves the shape of input and output to its user. Read here, and written: an array
-of such objects, or one a line, names in any case; Input is {"op": "read" | "write" | "cas" | "add", "key", "value",
-"from", "to"}, Output {"value", "ok", "unknown"}. Call and Return are closed: operations that touch are concurrent. An
-operation without Return, or with an unknown output, may take effect at any time after its call.
+Porcupine itself stores no files, and its users choose the shape of input and output. This module reads and writes an
+array of such objects, or one object per line, with names in upper or lower case; Input is {"op": "read" | "write" |
+"cas" | "add", "key", "value", "from", "to"}, Output is {"value", "ok", "unknown"}. Call and Return are inclusive: an
+operation that ends when another begins is concurrent with it. An operation without Return, or with an unknown output,
+may take effect at any time after its call.
 """
 
 import json
@@ -22,7 +23,7 @@ from fencepost.harness.interchange.formats.family import choose, sampler
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, check_values
 
 FORM: Final = "porcupine"
-#: Names of one function, as users of Porcupine have them.
+#: The names that users of Porcupine give to each function.
 _FUNCTIONS: Final = {"get": "read", "put": "write", "set": "write", "compareandswap": "cas", "compareandset": "cas"}
 _FIELDS: Final = {"clientid", "input", "call", "output", "return", "metadata"}
 _INPUT: Final = {"op", "key", "value", "from", "to"}
@@ -33,7 +34,7 @@ _INTEGER_DIGITS_MAX: Final = 4_000
 
 
 class _Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation of the list; `returned` None: nobody knows when or whether it took effect."""
+    """One operation of the list; `returned` is None if it is unknown when or whether it took effect."""
 
     line: int
     column: int
@@ -48,9 +49,9 @@ class _Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_porcupine(stream: BinaryIO, source: str, *, model: str | None = None) -> Imported:
-    """The list in `stream`, checked; raises UsageError for what nobody can mean, with its place."""
+    """Read and check the list in `stream`; raise UsageError with the position for a list without a meaning."""
     calls = [
-        _call(source, line, column, found) for line, column, found in _objects(_text(stream.read(), source), source)
+        _call(source, line, column, entry) for line, column, entry in _objects(_text(stream.read(), source), source)
     ]
     some = next((call for call in calls if (call.client is None) != (calls[0].client is None)), None)
     if some is not None:
@@ -79,7 +80,7 @@ def _text(data: bytes, source: str) -> str:
 
 
 def _objects(text: str, source: str) -> Iterator[tuple[int, int, Any]]:
-    """Every object of an array, or one after the other, with line and column."""
+    """Yield every object of an array, or of a sequence of objects, with its line and column."""
     decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer)
     at = _skip(text, 0)
     array = text[at : at + 1] == "["
@@ -91,7 +92,7 @@ def _objects(text: str, source: str) -> Iterator[tuple[int, int, Any]]:
         counted = at
         column = at - line_start + 1
         try:
-            found, at = decoder.raw_decode(text, at)
+            entry, at = decoder.raw_decode(text, at)
         except json.JSONDecodeError as error:
             below = error.lineno, error.colno
             raise malformed(
@@ -100,7 +101,7 @@ def _objects(text: str, source: str) -> Iterator[tuple[int, int, Any]]:
         except (ValueError, RecursionError) as error:
             why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
             raise malformed(source, line, column, why) from None
-        yield line, column, found
+        yield line, column, entry
         at = _skip(text, at)
         if array:
             comma = text[at : at + 1] == ","
@@ -110,7 +111,7 @@ def _objects(text: str, source: str) -> Iterator[tuple[int, int, Any]]:
     if array and at >= len(text):
         raise _at(text, len(text), source, f"expected `]`; {_END}")
     if array and _skip(text, at + 1) < len(text):
-        raise _at(text, _skip(text, at + 1), source, "something follows the list's end; expected nothing more")
+        raise _at(text, _skip(text, at + 1), source, "text after the end of the list; expected nothing more")
 
 
 _END: Final = "the file ends here: it is truncated"
@@ -121,32 +122,32 @@ def _at(text: str, at: int, source: str, message: str) -> MalformedHistory:
 
 
 def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    entry = _SPACE.match(text, at)
+    return entry.end() if entry else at
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    entry = dict(pairs)
+    if len(entry) != len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"the name {next(n for n in names if names.count(n) > 1)!r} stands twice in one object")
-    return found
+        raise ValueError(f"the name {next(n for n in names if names.count(n) > 1)!r} occurs twice in one object")
+    return entry
 
 
 def _constant(text: str) -> Any:
-    raise ValueError(f"{text} is no value of JSON")
+    raise ValueError(f"{text} is not a JSON value")
 
 
 def _integer(text: str) -> int:
     if len(text) > _INTEGER_DIGITS_MAX:
-        raise ValueError(f"an integer of {len(text)} digits; at most {_INTEGER_DIGITS_MAX} are read")
+        raise ValueError(f"an integer of {len(text)} digits; at most {_INTEGER_DIGITS_MAX} are allowed")
     return int(text)
 
 
 # --- one operation
 
 
-def _call(source: str, line: int, column: int, found: Any) -> _Call:
+def _call(source: str, line: int, column: int, entry: Any) -> _Call:
     def wrong(message: str) -> MalformedHistory:
         return malformed(source, line, column, message)
 
@@ -164,39 +165,39 @@ def _call(source: str, line: int, column: int, found: Any) -> _Call:
             raise wrong(f"{name} is {value!r:.60}; expected an integer time of less than 62 bits")
         return value
 
-    whole = fields(found, "an operation", _FIELDS)
+    whole = fields(entry, "an operation", _FIELDS)
     lacking = [name for name in ("Input", "Call") if name.lower() not in whole]
     if lacking:
         raise wrong(f"an operation without {' and '.join(lacking)}; expected ClientId, Input, Call, Output, Return")
-    asked = fields(whole["input"], "Input", _INPUT)
-    word = asked.get("op")
+    request = fields(whole["input"], "Input", _INPUT)
+    word = request.get("op")
     f = _FUNCTIONS.get(str(word).lower().replace("-", "").replace("_", ""), str(word).lower())
     if not isinstance(word, str) or f not in _ASKED:
         raise wrong(f"Input's op is {word!r:.60}; expected read, write, cas or add")
     needed = _ASKED[f]
-    if not needed <= asked.keys() or {
-        name for name in asked.keys() - needed - {"op", "key"} if asked[name] is not None
+    if not needed <= request.keys() or {
+        name for name in request.keys() - needed - {"op", "key"} if request[name] is not None
     }:
         raise wrong(
-            f"Input of {f} has {', '.join(sorted(asked))}; expected op, key, {', '.join(sorted(needed)) or 'no more'}"
+            f"Input of {f} has {', '.join(sorted(request))}; expected op, key, {', '.join(sorted(needed)) or 'no more'}"
         )
     client = whole.get("clientid")
     if client is not None and (type(client) is not int or not 0 <= client < 2**31):
         raise wrong(f"ClientId is {client!r:.60}; expected an integer from 0")
-    key = asked.get("key")
+    key = request.get("key")
     if key is not None and not isinstance(key, (str, int)):
         raise wrong(f"Input's key is {key!r:.60}; expected a string or an integer")
     called = time_of("Call", whole["call"])
     returned = None if whole.get("return") is None else time_of("Return", whole["return"])
     if returned is not None and returned < called:
-        raise wrong(f"Return {returned} is earlier than Call {called}; expected it not to be")
+        raise wrong(f"Return {returned} is earlier than Call {called}; expected Call or later")
     output = {} if whole.get("output") is None else fields(whole["output"], "Output", _OUTPUT)
     for name in ("ok", "unknown"):
         if not isinstance(output.get(name, False), bool):
             raise wrong(f"Output's {name} is {output[name]!r:.60}; expected true or false")
     unknown = output.get("unknown", False) or returned is None
     if f == "read" and not unknown and "value" not in output:
-        raise wrong("a read without Output's value; expected it, or unknown")
+        raise wrong("a read without a value in Output; expected a value, or unknown")
     failed = output.get("ok") is False
     return _Call(
         line=line,
@@ -204,7 +205,7 @@ def _call(source: str, line: int, column: int, found: Any) -> _Call:
         client=client,
         f=f,
         key=None if key is None else str(key),
-        value=[asked["from"], asked["to"]] if f == "cas" else asked.get("value"),
+        value=[request["from"], request["to"]] if f == "cas" else request.get("value"),
         called=called,
         returned=returned,
         type=Outcome.INFO if unknown else Outcome.FAIL if failed else Outcome.OK,
@@ -216,15 +217,15 @@ def _call(source: str, line: int, column: int, found: Any) -> _Call:
 
 
 def _processes(calls: Sequence[_Call], source: str) -> list[int]:
-    """A process for each operation: its client's, or a new one where the client's cannot take it.
+    """Give each operation a process: its client's process, or a new one if that one is not free.
 
-    A client's operations that touch are concurrent, as Porcupine has it; one that overlaps is refused, unless all
-    operations name the same client, as they do where nobody named any. After an unknown outcome a client goes on as
-    another process.
+    Two operations of a client of which one ends when the other begins are concurrent, as in Porcupine. Two that overlap
+    are refused, unless all operations name the same client, as happens when the file names no clients. After an unknown
+    outcome a client continues as another process.
     """
     named = len({call.client for call in calls}) > 1
     lines: dict[int | None, _Line] = {}
-    found = [0] * len(calls)
+    entry = [0] * len(calls)
     unused = 1 + max((call.client or 0 for call in calls), default=0)
     for i in sorted(range(len(calls)), key=lambda i: (calls[i].called, i)):
         call = calls[i]
@@ -239,26 +240,26 @@ def _processes(calls: Sequence[_Call], source: str) -> list[int]:
                     call.line,
                     call.column,
                     f"client {client} calls at {call.called} while its operation of line {calls[other].line} is open "
-                    f"until {returned}; expected one open operation of a client",
+                    f"until {returned}; expected at most one open operation per client",
                 )
         if line.free:
-            found[i] = line.free.pop()
+            entry[i] = line.free.pop()
         else:
-            found[i], unused = unused, unused + 1
+            entry[i], unused = unused, unused + 1
         if call.returned is not None and call.type is not Outcome.INFO:
-            heappush(line.busy, (call.returned, found[i], i))
-    return found
+            heappush(line.busy, (call.returned, entry[i], i))
+    return entry
 
 
 class _Line(NamedTuple):
-    """One client's processes: those that may take an operation, and (until, process, operation) of the others."""
+    """One client's processes: the free ones, and (until, process, operation) of the busy ones."""
 
     free: list[int]
     busy: list[tuple[int, int, int]]
 
 
 def _events(calls: Sequence[_Call], processes: Sequence[int]) -> tuple[list[Event], list[_Call]]:
-    """Events in the order of time, calls first among equal times; and the operation of each."""
+    """Return events in the order of time, calls first among equal times; and the operation of each event."""
     zero = min((call.called for call in calls), default=0)
     moments = [(call.called, 0, i) for i, call in enumerate(calls)]
     moments += [
@@ -288,13 +289,13 @@ def _events(calls: Sequence[_Call], processes: Sequence[int]) -> tuple[list[Even
 
 
 def write_porcupine(operations: Sequence[Operation]) -> Iterator[str]:
-    """An array with one operation a line; those that failed are left out, since Porcupine knows no such thing.
+    """Write an array with one operation per line; failed operations are left out, because Porcupine has none.
 
-    Raises UsageError for an operation that is none of a register or a set.
+    Raises UsageError for an operation that belongs to neither a register nor a set.
     """
     kept = [op for op in operations if op.type is not Outcome.FAIL]
     times = sorted(time for op in kept for time in (op.invoked_ns, op.completed_ns) if time is not None)
-    # Closed intervals: equal times would make concurrent what was not, so the places of the events stand in for them.
+    # Intervals are inclusive, so equal times would make successive operations concurrent: write event indexes as times.
     by_place = any(one == other for one, other in pairwise(times))
     end = 1 + max((op.complete_index or op.invoke_index for op in kept), default=0)
     end = end if by_place else 1 + max(times, default=0)
@@ -303,7 +304,7 @@ def write_porcupine(operations: Sequence[Operation]) -> Iterator[str]:
     for i, op in enumerate(kept):
         known = op.type is Outcome.OK
         called, returned = (op.invoke_index, op.complete_index) if by_place else (op.invoked_ns, op.completed_ns)
-        found = {
+        entry = {
             "ClientId": op.process,
             "Input": _input(op),
             "Call": called,
@@ -312,7 +313,7 @@ def write_porcupine(operations: Sequence[Operation]) -> Iterator[str]:
             else {"unknown": True},
             "Return": returned if known else end,
         }
-        yield json.dumps(found, allow_nan=False) + ("\n" if i == last else ",\n")
+        yield json.dumps(entry, allow_nan=False) + ("\n" if i == last else ",\n")
     yield "]\n"
 
 
@@ -328,5 +329,5 @@ def _input(op: Operation) -> dict[str, Any]:
         case _:
             raise UsageError(
                 f"event {op.invoke_index}: {op.f} has no form in Porcupine; expected read, write, cas or add",
-                hint="--format edn or jsonl takes every operation",
+                hint="--format edn or jsonl can hold every operation",
             )

@@ -1,4 +1,4 @@
-"""Which form a file has, and its reader: told by its first bytes, since names lie and standard input has none."""
+"""Recognises the format of a history by its first bytes, because names can be wrong and standard input has none."""
 
 import gc
 import io
@@ -20,12 +20,12 @@ from fencepost.harness.interchange.formats.imported import Imported, ImportedHis
 from fencepost.harness.interchange.formats.origin import stated_origin
 from fencepost.harness.results.reader import read_history
 
-#: Jepsen's folder of a test has these; the second is a binary form of its own.
+#: Files in Jepsen's folder of a test; the second has Jepsen's own binary format.
 JEPSEN_EDN: Final = "history.edn"
 JEPSEN_BINARY: Final = "test.jepsen"
 FORMS: Final = ("edn", "porcupine", "jsonl", "parquet")
 STANDARD_INPUT: Final = "-"
-#: How long a pipe with a name may stay without anybody who writes to it.
+#: How long to wait for a writer of a named pipe.
 PIPE_WAIT_S: Final = 5
 _PEEKED: Final = 64 << 10
 
@@ -33,9 +33,9 @@ _PEEKED: Final = 64 << 10
 def read_foreign(
     path: Path, *, form: str | None = None, model: str | None = None, keyed: bool | None = None
 ) -> Imported:
-    """The history in `path`, a file, a folder of Jepsen's or `-`; `form` as `FORMS` has it, told by the file if None.
+    """Read the history at `path`: a file, one of Jepsen's folders, or `-` for standard input.
 
-    Raises UsageError with file, line and column.
+    `form` is a name in `FORMS`; None means to recognise the format. Raises UsageError with file, line and column.
     """
     if form is not None and form not in FORMS:
         raise unknown_choice("format", form, list(FORMS))
@@ -53,7 +53,7 @@ def read_foreign(
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    """The file to read; of a pipe that has a name, once somebody writes to it. Raises UsageError when nobody does."""
+    """Open the file; wait until a named pipe has a writer. Raises UsageError when no writer comes."""
     if not path.is_fifo():
         with path.open("rb") as file:
             yield file
@@ -63,15 +63,15 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         poll.register(file, select.POLLIN | select.POLLHUP)
         if not poll.poll(PIPE_WAIT_S * 1000) and _has_no_writer(file.fileno()):
             raise UsageError(
-                f"{path}: nobody has written to this pipe for {PIPE_WAIT_S} s",
-                hint="start what writes the history first, or hand it to standard input: fencepost check -",
+                f"{path}: no program wrote to this pipe within {PIPE_WAIT_S} s",
+                hint="first start the program that writes the history, or use standard input: fencepost check -",
             )
         os.set_blocking(file.fileno(), True)
         yield file
 
 
 def _has_no_writer(descriptor: int) -> bool:
-    """Of a pipe that holds nothing: reading one that somebody has open for writing would block."""
+    """Say whether nobody has this empty pipe open for writing; with a writer, reading it would block."""
     try:
         return os.read(descriptor, 1) == b""
     except BlockingIOError:
@@ -80,7 +80,7 @@ def _has_no_writer(descriptor: int) -> bool:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """A million events hold no cycles: the collector would go through them again and again and find nothing."""
+    """Stop garbage collection: a million events hold no cycles, and the collector would only go through them again."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -96,7 +96,7 @@ def _read(
     buffered = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(stream)  # type: ignore[type-var]
     form = form or _form_of(buffered.peek(_PEEKED), source)
     if form != "edn" and keyed is not None:
-        raise UsageError(f"{source}: --keyed is a matter of EDN; {form} tells keys by their name")
+        raise UsageError(f"{source}: --keyed is an option for EDN only; {form} names its keys")
     if form == "edn":
         from fencepost.harness.interchange.formats.jepsen import read_edn
 
@@ -108,25 +108,25 @@ def _read(
 
         return read_porcupine(buffered, source, model=model)
     if path is None:
-        raise UsageError(f"{source}: a history in the form {form} is read from a file", hint="give the file's name")
+        raise UsageError(f"{source}: the format {form} can only be read from a file", hint="give the file's name")
     return _own(path, form, model)
 
 
 def _own(path: Path, form: str, model: str | None) -> Imported:
-    """A history of our own without the plan that it was made by."""
+    """Read a history in our own format, without the plan of its run."""
     if path.suffix != f".{form}":
         raise UsageError(
-            f"{path}: a file that is read as {form} has a name that ends in .{form}",
-            hint="give it such a name, or leave --format out: its first bytes say what it is",
+            f"{path}: to be read as {form}, the file's name must end in .{form}",
+            hint="rename the file, or leave out --format: its first bytes show the format",
         )
     read = read_history(path)
     if read.torn and not read.events:
         raise UsageError(
-            f"{path}: its {path.stat().st_size} bytes are no whole line: expected one event of JSON a line",
-            hint="the file is cut off, or its lines are not ended by a newline",
+            f"{path}: its {path.stat().st_size} bytes hold no complete line; expected one JSON event per line",
+            hint="the file is cut off, or its lines do not end with a newline",
         )
     if read.torn:
-        sys.stderr.write(f"{path}: ended in half a line, which is left out\n")
+        sys.stderr.write(f"{path}: ends in half a line, which is left out\n")
     functions = {event.f for event in read.events if type(event) is OpEvent}
     family = choose(model, {"read" if f == "members" else f for f in functions}, sampler(read.events), str(path))
     history = ImportedHistory(read.events, family, source=str(path))
@@ -136,7 +136,7 @@ def _own(path: Path, form: str, model: str | None) -> Imported:
 
 
 def _form_of(start: bytes, source: str) -> str:
-    """By what a history of each form must begin with; nothing at all is an empty history in EDN."""
+    """Recognise the format by its first bytes; an empty file is an empty history in EDN."""
     if start.startswith(b"PAR1"):
         return "parquet"
     text = re.sub(rb"\A(\s|;[^\n]*\n)*", b"", start)
@@ -147,6 +147,6 @@ def _form_of(start: bytes, source: str) -> str:
     if not text or text[:1] in b"{[(#":
         return "edn"
     raise UsageError(
-        f"{source}: line 1, column 1: this begins no history; expected EDN, JSON or Parquet",
-        hint=f"beside Jepsen's {JEPSEN_BINARY} stands {JEPSEN_EDN}; --format says which form it is: {', '.join(FORMS)}",
+        f"{source}: line 1, column 1: not the start of a history; expected EDN, JSON or Parquet",
+        hint=f"instead of Jepsen's {JEPSEN_BINARY} give {JEPSEN_EDN}; --format names the format: {', '.join(FORMS)}",
     )

@@ -1,7 +1,7 @@
-"""Second opinions: what another checker says of the history that was just judged, and whether it agrees.
+"""Second opinions: another checker judges the same history, and we compare its verdict with ours.
 
-opinion       what is asked, what an answer is, and what comes of the two verdicts
+opinion       the question, the answer, and the comparison of the two verdicts
 asking        every tool that can be asked, by name
-porcupine     Porcupine, by a small Go program of ours, built on first use
-installed     Knossos and Elle, by command lines that the user has
+porcupine     Porcupine, through a small Go program of ours that is built on first use
+installed     Knossos and Elle, through commands that the user has installed
 """

@@ -1,7 +1,7 @@
-"""Every tool that can be asked for a second opinion, and the asking.
+"""Every tool that can give a second opinion, and how it is asked.
 
-A tool that is missing, or that has no such model, is skipped with the remedy; one that fails, takes too long or says
-what nobody understands has given no answer. Neither changes our verdict. Only a plain contradiction does.
+A tool that is missing, or that lacks the model, is skipped with a remedy. A tool that fails, is late or prints
+something unreadable gives no answer. Neither changes our verdict; only a clear contradiction does.
 """
 
 import time
@@ -22,7 +22,7 @@ from fencepost.harness.interchange.second_opinion.opinion import (
 )
 from fencepost.harness.interchange.second_opinion.porcupine import Porcupine
 
-#: Models of transactions that Elle and we hold to the same anomalies under the same name.
+#: Consistency models for which Elle and our checkers report the same anomalies under the same name.
 _OF_ELLE: Final = (
     "strict-serializable",
     "serializable",
@@ -37,54 +37,54 @@ TOOLS: Final[Mapping[str, Tool]] = {
     "knossos": Installed(
         name="knossos",
         programs=("knossos", "elle-cli"),
-        asked={LINEARIZABLE: {"register": "cas-register", "cas-register": "cas-register", "mutex": "mutex"}},
+        questions={LINEARIZABLE: {"register": "cas-register", "cas-register": "cas-register", "mutex": "mutex"}},
     ),
     "elle": Installed(
         name="elle",
         programs=("elle-cli",),
-        asked={guarantee: {"list-append": "list-append", "rw-register": "rw-register"} for guarantee in _OF_ELLE},
+        questions={guarantee: {"list-append": "list-append", "rw-register": "rw-register"} for guarantee in _OF_ELLE},
         options=("--consistency-models", GUARANTEE),
     ),
 }
 
 
 def commands_of(given: Sequence[str]) -> dict[str, str]:
-    """`NAME=COMMAND` of each `--also-command`; raises UsageError."""
-    found = {}
+    """Read `NAME=COMMAND` of each `--also-command`; raise UsageError for another shape."""
+    commands = {}
     for text in given:
         name, mark, command = text.partition("=")
         if name == "porcupine":
-            raise UsageError("--also-command porcupine: it has no command", hint="--also porcupine asks it")
+            raise UsageError("--also-command porcupine: it has no command", hint="use --also porcupine")
         if name not in TOOLS:
             raise unknown_choice("tool", name, [tool for tool in TOOLS if tool != "porcupine"])
         if not mark or not command.strip():
             raise UsageError(
-                f"--also-command {text!r}: expected NAME=COMMAND", hint='such as knossos="java -jar elle-cli.jar"'
+                f"--also-command {text!r}: expected NAME=COMMAND", hint='for example knossos="java -jar elle-cli.jar"'
             )
-        found[name] = command
-    return found
+        commands[name] = command
+    return commands
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise UsageError for a tool that there is not."""
+    """Raise UsageError for an unknown tool."""
     for name in names:
         if name not in TOOLS:
             raise unknown_choice("tool", name, list(TOOLS))
 
 
 def check_asked(name: str, model: str, guarantee: str) -> None:
-    """Raise Skip for a tool that knows no such model for that guarantee."""
-    asked = TOOLS[name].models()
-    if model not in asked.get(guarantee, ()):
-        models = dict.fromkeys(known for of in asked.values() for known in of)
-        about = f"{', '.join(models)}; for {', '.join(asked)}"
-        raise Skip(f"it has no model {model} for {guarantee}", f"{name} is asked about {about}")
+    """Raise Skip for a tool that does not know the model for that guarantee."""
+    by_guarantee = TOOLS[name].models()
+    if model not in by_guarantee.get(guarantee, ()):
+        models = dict.fromkeys(known for of in by_guarantee.values() for known in of)
+        about = f"{', '.join(models)}; for {', '.join(by_guarantee)}"
+        raise Skip(f"it has no model {model} for {guarantee}", f"{name} can judge {about}")
 
 
 def ask(
     names: Sequence[str], question: Question, *, time_limit_s: float, commands: Mapping[str, str]
 ) -> tuple[Opinion, ...]:
-    """One opinion of each tool, in this order; each has the whole time limit."""
+    """Ask each tool for its opinion, in this order; each tool has the whole time limit."""
     return tuple(_ask(name, question, time_limit_s, commands.get(name)) for name in dict.fromkeys(names))
 
 

@@ -1,11 +1,11 @@
-"""Knossos and Elle: command lines that the user has installed, such as elle-cli, which is both.
+"""Knossos and Elle: commands that the user has installed, such as elle-cli, which contains both.
 
-The contract (docs/second-opinions.md): the command is called with `--model MODEL`, perhaps options, and one or more EDN
-files, each a history of one object; for each file it prints a line with the file's name, then `true`, `false` or
-`unknown`. `knossos.cli` and elle-cli do so. A history of keys is a file for each key, since neither splits them.
+The contract (docs/how-to/second-opinions.md): we call the command with `--model MODEL`, options if need be, and one or
+more EDN files, each a history of one object; for each file it prints a line with the file's name, then `true`, `false`
+or `unknown`. `knossos.cli` and elle-cli do so. Neither splits keys, so each key of a history has its own file.
 
-In Knossos a read of nil is one whose result nobody knows. So where nil was read or compared with, each file begins with
-a write of a value that stands for it: the same question, for which Knossos has an answer.
+For Knossos a read of nil is a read with an unknown result. So if an operation reads nil or compares with nil, each file
+begins with a write of a value that stands for nil: the question stays the same, and Knossos can answer it.
 """
 
 import os
@@ -25,21 +25,21 @@ from fencepost.harness.interchange.second_opinion.opinion import Answer, Questio
 from fencepost.harness.runtime.artifacts import tool
 from fencepost.harness.verdict import Validity
 
-#: Stands for nil, which every register holds at first. No history has this keyword.
+#: Replaces nil, the first value of every register. No history contains this keyword.
 NOTHING: Final = ":fencepost/nothing"
-#: Stands in a tool's options for the guarantee that is asked about.
+#: The placeholder in a tool's options for the guarantee in question.
 GUARANTEE: Final = "{guarantee}"
 _SAYS: Final = {"true": Validity.VALID, "false": Validity.INVALID, "unknown": Validity.UNKNOWN}
-#: A command line has its limits; and a JVM's start for each file has its price.
+#: The most files for one tool: command lines have a limit, and some tools start a JVM for each file.
 _FILES_MAX: Final = 2000
 
 
 class Installed(msgspec.Struct, frozen=True, kw_only=True):
-    """One such tool. `asked` names, by guarantee and model, the model as the tool has it."""
+    """One such tool. `asked` maps guarantee and model to the tool's own name of the model."""
 
     name: str
     programs: tuple[str, ...]
-    asked: dict[str, dict[str, str]]
+    questions: dict[str, dict[str, str]]
     options: tuple[str, ...] = ()
 
     @property
@@ -47,32 +47,32 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
         return f"FENCEPOST_{self.name.upper()}"
 
     def models(self) -> Mapping[str, Sequence[str]]:
-        return {guarantee: tuple(models) for guarantee, models in self.asked.items()}
+        return {guarantee: tuple(models) for guarantee, models in self.questions.items()}
 
     def ask(self, question: Question, time_limit_s: float, command: str | None) -> Answer:
-        words = self._command(command)
-        model = self.asked[question.guarantee][question.model]
+        command_line = self._command(command)
+        model = self.questions[question.guarantee][question.model]
         with tempfile.TemporaryDirectory(prefix="fencepost-opinion-") as folder:
             files = _files(question, Path(folder))
             if len(files) > _FILES_MAX:
-                raise Skip(f"{len(files)} keys, each a file of its own; at most {_FILES_MAX} are handed over")
+                raise Skip(f"{len(files)} keys, each in its own file; at most {_FILES_MAX} files are possible")
             options = [question.guarantee if option == GUARANTEE else option for option in self.options]
-            words += ["--model", model, *options, *map(str, files)]
+            command_line += ["--model", model, *options, *map(str, files)]
             try:
-                ended = tool.wait_for_end(words, timeout_s=time_limit_s, cwd=Path(folder))
+                ended = tool.wait_for_end(tool.Command(argv=command_line, timeout_s=time_limit_s, cwd=Path(folder)))
             except OSError as error:
-                raise Skip(f"{words[0]} does not start: {error.strerror}", self._remedy()) from None
+                raise Skip(f"{command_line[0]} does not start: {error.strerror}", self._remedy()) from None
             return _answer(ended, files, time_limit_s)
 
     def _command(self, given: str | None) -> list[str]:
-        """What the user gave, else the variable, else a program of a known name on the PATH."""
+        """Return the user's command, else that of the variable, else a program with a known name on the PATH."""
         text = given or os.environ.get(self.variable, "")
         try:
-            words = shlex.split(text)
+            command_line = shlex.split(text)
         except ValueError as error:
             raise Skip(f"the command {text!r}: {error}", self._remedy()) from None
-        if words:
-            return words
+        if command_line:
+            return command_line
         for program in self.programs:
             path = shutil.which(program)
             if path is not None:
@@ -81,13 +81,13 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
 
     def _remedy(self) -> str:
         return (
-            f'install elle-cli, or say how it is called: --also-command {self.name}="java -jar elle-cli.jar", '
-            f"or the variable {self.variable}"
+            f'install elle-cli, or name its command: --also-command {self.name}="java -jar elle-cli.jar", '
+            f"or set the variable {self.variable}"
         )
 
 
 def _files(question: Question, folder: Path) -> list[Path]:
-    """The history in EDN, a file for each key where it has keys."""
+    """Write the history as EDN: one file for each key, or one file if it has no keys."""
     shares: dict[str | None, list[OpEvent]] = {}
     for event in question.client_events():
         shares.setdefault(event.key, []).append(event)
@@ -100,7 +100,7 @@ def _files(question: Question, folder: Path) -> list[Path]:
 
 
 def _one_object(events: Sequence[OpEvent]) -> Iterator[OpEvent]:
-    """The events without their key, and with a name for nil where a register would otherwise have none."""
+    """Yield the events without their key; if need be, a keyword replaces nil in a register."""
     change = msgspec.structs.replace
     if not any(_meets_nothing(event) for event in events):
         yield from (change(event, key=None) for event in events)
@@ -127,7 +127,7 @@ def _meets_nothing(event: OpEvent) -> bool:
 
 
 def _named(event: OpEvent) -> Any:
-    """The value with `NOTHING` for nil, but for reads that have no result."""
+    """Return the value with `NOTHING` in place of nil, except for reads without a result."""
     if event.f == "read":
         return NOTHING if event.type is Outcome.OK and event.value is None else event.value
     if event.f == "write":
@@ -138,22 +138,23 @@ def _named(event: OpEvent) -> Any:
 
 
 def _answer(ended: tool.Ended, files: Sequence[Path], time_limit_s: float) -> Answer:
-    """One `false` is an answer, whatever became of the others; `true` must be said of every file."""
-    said = {}
+    """Combine the answers: one `false` is enough for invalid; valid needs `true` for every file."""
+    answers = {}
     for file in files:
         line = re.search(rf"^{re.escape(str(file))}\s+:?(true|false|unknown)\s*$", ended.stdout, re.MULTILINE)
         if line:
-            said[file] = _SAYS[line.group(1)]
-    if Validity.INVALID in said.values():
+            answers[file] = _SAYS[line.group(1)]
+    if Validity.INVALID in answers.values():
         return Answer(validity=Validity.INVALID)
     if ended.status is None:
         return Answer(validity=None, reason=f"no answer within {time_limit_s:g} s")
-    if ended.status != 0 or len(said) < len(files):
+    if ended.status != 0 or len(answers) < len(files):
         last = tool.last_lines(ended.stdout + ended.stderr).splitlines()
         heard = f": {last[-1].strip()[:200]}" if last else ""
         return Answer(
-            validity=None, reason=f"{len(said)} of {len(files)} answers understood; it ended with {ended.status}{heard}"
+            validity=None,
+            reason=f"{len(answers)} of {len(files)} answers could be read; it ended with {ended.status}{heard}",
         )
-    if Validity.UNKNOWN in said.values():
-        return Answer(validity=Validity.UNKNOWN, reason="it says unknown")
+    if Validity.UNKNOWN in answers.values():
+        return Answer(validity=Validity.UNKNOWN, reason="it answered unknown")
     return Answer(validity=Validity.VALID)

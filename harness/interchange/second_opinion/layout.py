@@ -1,7 +1,7 @@
-"""Operations as our Go program reads them (history.go, steps.go): numbers in columns.
+"""Operations as columns of numbers, as our Go program reads them (history.go, steps.go).
 
-They are laid out here again, not by the code that our own checker reads them through: a second opinion that shares the
-first one's eyes is none. Left out is what constrains nothing: operations that failed, and reads of unknown outcome.
+This module shares no code with our own checker's input: a second opinion that shares the reader would share its
+mistakes. It leaves out operations that constrain nothing: failed ones, and reads of unknown outcome.
 """
 
 import json
@@ -15,7 +15,7 @@ import msgspec
 from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.interchange.second_opinion.opinion import Skip
 
-#: Of a register: read and write and cas; the same numbers mean the functions of the other objects.
+#: Numbers of a register's functions: read, write, cas; other objects use the same numbers for their functions.
 _READ: Final = 0
 _WRITE: Final = 1
 _CAS: Final = 2
@@ -33,7 +33,7 @@ _TOKENS: Final = ("fence", "token", ":fence", ":token")
 
 
 class Layout:
-    """Rows on their way to a file."""
+    """The rows that go into a file."""
 
     def __init__(self) -> None:
         self._keys: dict[str | None, int] = {}
@@ -42,11 +42,11 @@ class Layout:
         self.elements = array("q")
 
     def number(self, value: Any) -> int:
-        """A number for each value, by its text as JSON; nil is 0."""
+        """Return the number of a value, by its text as JSON; nil is 0."""
         return self._values.setdefault(msgspec.json.encode(value, order="deterministic"), len(self._values))
 
     def nobodys(self) -> int:
-        """A number that no value has."""
+        """Return a number that no value has."""
         return self._values.setdefault(b"", len(self._values))
 
     def add(self, op: Operation, f: int, a: int = 0, b: int = 0) -> None:
@@ -93,7 +93,7 @@ def _counter(layout: Layout, op: Operation) -> None:
 
 
 def _small(number: int) -> int:
-    """Far from where sums of 64 bits end, whatever history adds it up."""
+    """Refuse a number so large that a history's sum could overflow 64 bits."""
     if abs(number) >= 2**40:
         raise Skip(f"its sums have 64 bits, and {number} is added or read")
     return number
@@ -123,7 +123,7 @@ def _semaphore(layout: Layout, op: Operation) -> None:
 
 def _queue(layout: Layout, op: Operation) -> None:
     if op.f == "drain":
-        raise Skip("a drain is many steps, for which it has no model", "leave the drains out")
+        raise Skip("a drain takes many steps, and it has no model for that", "leave out the drains")
     if op.f == "enqueue":
         layout.add(op, _ENQUEUE, layout.number(op.value))
     elif is_ok(op) and op.result is None:
@@ -145,7 +145,7 @@ def _set(layout: Layout, op: Operation) -> None:
         layout.elements.extend(shown)
 
 
-#: Our model: the program's name for it, and what lays its operations out.
+#: For each model of ours: the program's name for it, and the function that writes its operations.
 MODELS: Final[Mapping[str, tuple[str, Callable[[Layout, Operation], None]]]] = {
     "register": ("register", _register),
     "cas-register": ("register", _register),
@@ -161,7 +161,7 @@ MODELS: Final[Mapping[str, tuple[str, Callable[[Layout, Operation], None]]]] = {
 
 
 def write(file: Path, model: str, operations: Iterable[Operation], *, permits: int = 1) -> None:
-    """Lay the operations out in `file`; raises Skip where the program cannot say what they mean."""
+    """Write the operations to `file`; raise Skip for operations that the program cannot express."""
     name, add = MODELS[model]
     layout = Layout()
     for op in operations:

@@ -1,4 +1,4 @@
-"""One question, one tool's answer to it, and what comes of that answer beside our verdict."""
+"""A question to another tool, its answer, and the comparison of the answer with our verdict."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -13,9 +13,9 @@ LINEARIZABLE: Final = "linearizable"
 
 
 class Standing(StrEnum):
-    """What comes of two verdicts. `DISAGREES`: one says valid, the other invalid, so one of the two is wrong.
+    """The comparison of two verdicts. `DISAGREES`: one is valid, the other invalid, so one of the two is wrong.
 
-    `UNDECIDED`: one of them is unknown. `NO_ANSWER`: the tool was asked and did not say. `SKIPPED`: it was not asked.
+    `UNDECIDED`: one of them is unknown. `NO_ANSWER`: the tool gave no answer. `SKIPPED`: the tool was not asked.
     """
 
     AGREES = "agrees"
@@ -26,9 +26,9 @@ class Standing(StrEnum):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A judged history: its operations, the model and guarantee that it was held to, and what we say of it.
+    """A judged history: its operations, the model and guarantee by which it was judged, and our verdict.
 
-    `parameter` is what the model's name says behind a colon, as in `semaphore:3`.
+    `parameter` is the part of the model's name after the colon, as in `semaphore:3`.
     """
 
     events: Sequence[Event]
@@ -43,14 +43,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool said: a validity, which may be unknown, or None and the reason why it said nothing."""
+    """A tool's answer: a validity, which may be unknown; or None and the reason why there is no answer."""
 
     validity: Validity | None
     reason: str = ""
 
 
 class Opinion(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool's answer beside ours. `took_s` is the time that asking took."""
+    """A tool's answer and our verdict. `took_s` is the time that the tool needed."""
 
     tool: str
     standing: Standing
@@ -63,7 +63,7 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Skip(Exception):
-    """The tool cannot be asked: why, and the remedy."""
+    """Raised when a tool cannot be asked; it holds the reason and the remedy."""
 
     def __init__(self, reason: str, hint: str = "") -> None:
         super().__init__(reason)
@@ -75,14 +75,14 @@ class Tool(Protocol):
     """Another checker."""
 
     def models(self) -> Mapping[str, Sequence[str]]:
-        """By guarantee, the models that it can be asked about."""
+        """Return the models that it can judge, by guarantee."""
 
     def ask(self, question: Question, time_limit_s: float, command: str | None) -> Answer:
-        """Its answer within the limit; raises Skip. `command` is what the user gave to call it by."""
+        """Return its answer within the limit; raise Skip if it cannot be asked. `command` is the user's command."""
 
 
 def standing(ours: Validity, theirs: Validity | None) -> Standing:
-    """What comes of our verdict and theirs."""
+    """Compare our verdict with theirs."""
     if theirs is None:
         return Standing.NO_ANSWER
     if Validity.UNKNOWN in (ours, theirs):

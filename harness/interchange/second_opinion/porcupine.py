@@ -1,7 +1,7 @@
-"""Porcupine (github.com/anishathalye/porcupine), by a small Go program of ours that is built on first use.
+"""Porcupine (github.com/anishathalye/porcupine), through a small Go program of ours that is built on first use.
 
-The program's source stands in porcupine_go. It is built by the user's own `go`, with its proxy,
-checksum database and caches as they are set, and kept in the cache folder under the digest of the source.
+The program's source is in porcupine_go. The user's own `go` builds it with the user's settings for proxy, checksum
+database and caches; the cache folder keeps the program under the digest of its source.
 """
 
 import hashlib
@@ -23,17 +23,17 @@ from fencepost.harness.verdict import Validity
 SOURCE: Final = Path(__file__).with_name("porcupine_go")
 PROGRAM: Final = "second_opinion"
 MEMORY_BYTES: Final = 4 << 30
-#: As main.go has them.
+#: The same values as in main.go.
 OUT_OF_MEMORY: Final = 3
 OUT_OF_TIME: Final = 4
 _SAYS: Final = {"Ok": Validity.VALID, "Illegal": Validity.INVALID, "Unknown": Validity.UNKNOWN}
 _BUILD_TIMEOUT_S: Final = 300.0
-#: For starting it and reading the file; the program itself keeps the limit of the check.
+#: Extra time to start the program and to read the file; the program itself enforces the limit of the check.
 _GRACE_S: Final = 10.0
 
 
 class Porcupine:
-    """The tool, as `--also porcupine` names it."""
+    """The tool that `--also porcupine` asks."""
 
     def models(self) -> Mapping[str, Sequence[str]]:
         return {LINEARIZABLE: tuple(MODELS)}
@@ -44,10 +44,8 @@ class Porcupine:
             file = Path(folder) / "history"
             write(file, question.model, question.operations, permits=int(question.parameter or 1))
             try:
-                ended = tool.wait_for_end(
-                    [str(program), "check", str(file), f"{time_limit_s:g}", str(MEMORY_BYTES)],
-                    timeout_s=time_limit_s * 2 + _GRACE_S,
-                )
+                argv = [str(program), "check", str(file), f"{time_limit_s:g}", str(MEMORY_BYTES)]
+                ended = tool.wait_for_end(tool.Command(argv=argv, timeout_s=time_limit_s * 2 + _GRACE_S))
             except OSError as error:
                 raise MachineError(f"{program} does not start: {error.strerror}", hint="remove it") from None
         return _answer(ended, time_limit_s)
@@ -69,7 +67,7 @@ def _answer(ended: tool.Ended, time_limit_s: float) -> Answer:
 
 
 def built() -> Path:
-    """The program, built if this source never was; raises MachineError without `go` or where the build fails."""
+    """Return the program, and build it first if need be; raise MachineError without `go` or if the build fails."""
     sources = sorted(path for path in SOURCE.iterdir() if path.suffix in (".go", ".mod", ".sum"))
     digests = [f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in sources]
     key = key_of("porcupine", [*digests, platform.system(), platform.machine()])
@@ -78,18 +76,17 @@ def built() -> Path:
 
 def _build(target: Path) -> None:
     what = "building the program that asks Porcupine"
-    go = tool.found("go")
+    go = tool.path_of("go")
     if go is None:
         raise MachineError(f"{what}: there is no `go` on the PATH", hint="install Go 1.19 or newer")
     say(f"{what}, once")
     with tempfile.TemporaryDirectory(prefix="fencepost-go-") as name:
         folder = Path(name) / "source"
         shutil.copytree(SOURCE, folder)
+        argv = [go, "build", "-trimpath", "-o", str(target / PROGRAM), "."]
+        environment = {"CGO_ENABLED": "0", "GOWORK": "off"}
         tool.run(
-            [go, "build", "-trimpath", "-o", str(target / PROGRAM), "."],
+            tool.Command(argv=argv, timeout_s=_BUILD_TIMEOUT_S, cwd=folder, environment=environment),
             what=what,
-            timeout_s=_BUILD_TIMEOUT_S,
-            hint="is there a network, and does `go env GOPROXY` name a proxy that it reaches?",
-            cwd=folder,
-            environment={"CGO_ENABLED": "0", "GOWORK": "off"},
+            hint="check that the network works, and that the proxy named by `go env GOPROXY` can be reached",
         )

@@ -1,4 +1,4 @@
-"""Rows of a stored history as JSON lines, as `docs/history-format.md` has them: to check what a report claims."""
+"""Rows of a stored history as JSON lines (docs/reference/history-format.md), to check what a report claims."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ def event_lines(folder: Path, wanted: str) -> Iterator[str]:
 def _ranges(wanted: str, count: int) -> list[tuple[int, int]]:
     if wanted.strip() == "all":
         return [(0, count - 1)]
-    found = []
+    spans = []
     for part in wanted.replace(" ", ",").split(","):
         if not part:
             continue
@@ -32,7 +32,7 @@ def _ranges(wanted: str, count: int) -> list[tuple[int, int]]:
         span = int(first), int(last or first)
         if not span[0] <= span[1] < count:
             raise UsageError(f"--events: {part}: the rows of this history are 0 to {count - 1}", hint=_HINT)
-        found.append(span)
-    if not found:
+        spans.append(span)
+    if not spans:
         raise UsageError("--events: no row is named", hint=_HINT)
-    return found
+    return spans

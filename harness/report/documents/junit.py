@@ -23,19 +23,19 @@ _LINES_MAX: Final = 40
 def junit_xml(case: ReportCase) -> str:
     """The document as text, with its declaration."""
     suite = ET.Element(
-        "testsuite", {"name": _clean(f"fencepost {case.name}"), "time": f"{case.history.end_ns / 1e9:.3f}"}
+        "testsuite", {"name": clean(f"fencepost {case.name}"), "time": f"{case.history.end_ns / 1e9:.3f}"}
     )
     if case.run.get("started_at"):
-        suite.set("timestamp", _clean(str(case.run["started_at"])))
+        suite.set("timestamp", clean(str(case.run["started_at"])))
     properties = ET.SubElement(suite, "properties")
     for name in ("system", "version", "seed", "kernel", "git_commit"):
         if case.fact(name) is not None:
-            ET.SubElement(properties, "property", {"name": name, "value": _clean(text(case.fact(name), 200))})
+            ET.SubElement(properties, "property", {"name": name, "value": clean(text(case.fact(name), 200))})
     ending = ending_of(case.history, case.facts.planned_ns, case.facts.failure)
     for name, value in msgspec.to_builtins(ending).items():
         if value is not None:
-            ET.SubElement(properties, "property", {"name": name, "value": _clean(str(value))})
-    ET.SubElement(properties, "property", {"name": "command", "value": _clean(case.command)})
+            ET.SubElement(properties, "property", {"name": name, "value": clean(str(value))})
+    ET.SubElement(properties, "property", {"name": "command", "value": clean(case.command)})
     for line in by_guarantee(case.verdicts, case.facts):
         suite.append(_case(case, line))
     if not _says(suite, case.validity):
@@ -63,12 +63,12 @@ def _case(case: ReportCase, line: OfGuarantee) -> ET.Element:
         case Validity.INVALID if line.effect is Validity.INVALID:
             _add(out, "failure", _counted(line), _story(case, first), kind=next(iter(first.anomalies), "invalid"))
         case Validity.INVALID:
-            ET.SubElement(out, "system-out").text = _clean(
+            ET.SubElement(out, "system-out").text = clean(
                 f"violated, but it does not decide ({_standing(case, line.name)}): {_counted(line)}\n"
                 + _story(case, first)
             )
         case Validity.UNKNOWN:
-            ET.SubElement(out, "skipped", {"message": _clean(f"unknown; does not affect the result: {_reasons(line)}")})
+            ET.SubElement(out, "skipped", {"message": clean(f"unknown; does not affect the result: {_reasons(line)}")})
         case Validity.VALID:
             pass
     return out
@@ -96,12 +96,12 @@ def _whole(case: ReportCase) -> ET.Element:
 
 def _testcase(case: ReportCase, name: str) -> ET.Element:
     class_name = f"fencepost.{case.facts.system}.{case.facts.workload}"
-    return ET.Element("testcase", {"classname": _clean(class_name), "name": _clean(name), "time": "0"})
+    return ET.Element("testcase", {"classname": clean(class_name), "name": clean(name), "time": "0"})
 
 
 def _add(parent: ET.Element, tag: str, message: str, body: str, *, kind: str) -> None:
-    element = ET.SubElement(parent, tag, {"message": _clean(message), "type": _clean(kind)})
-    element.text = _clean(body)
+    element = ET.SubElement(parent, tag, {"message": clean(message), "type": clean(kind)})
+    element.text = clean(body)
 
 
 def _counted(line: OfGuarantee) -> str:
@@ -128,9 +128,9 @@ def _story(case: ReportCase, verdict: Verdict) -> str:
     return "\n".join([*lines, f"repeat: {case.command}"])
 
 
-def _clean(said: str) -> str:
+def clean(raw: str) -> str:
     """Text that XML 1.0 can hold: other control characters and lone surrogates are shown as escapes."""
-    return "".join(c if _allowed(c) else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in said)
+    return "".join(c if _allowed(c) else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in raw)
 
 
 def _allowed(c: str) -> bool:

@@ -12,7 +12,7 @@ from fencepost.harness.verdict.fingerprint import Anomaly, anomalies
 class Reproduce(msgspec.Struct, frozen=True, kw_only=True):
     """`shrink` is None for a run without a violation: there is nothing to keep while things are left out."""
 
-    found: tuple[Anomaly, ...]
+    deciding: tuple[Anomaly, ...]
     check: str
     replay: str
     shrink: str | None
@@ -22,18 +22,18 @@ def reproduce(case: ReportCase) -> Reproduce | None:
     """None for a run that is kept nowhere."""
     if case.folder is None:
         return None
-    folder = shlex.quote(_relative(case.folder))
-    found = anomalies(case.history, case.facts, case.verdicts, case.effect_free)
-    deciding = tuple(anomaly for anomaly in found if anomaly.decides)
+    folder = shlex.quote(typed_path(case.folder))
+    every = anomalies(case.history, case.facts, case.verdicts, case.effect_free)
+    deciding = tuple(anomaly for anomaly in every if anomaly.decides)
     return Reproduce(
-        found=deciding,
+        deciding=deciding,
         check=f"fencepost check {folder}",
         replay=f"fencepost replay {folder} --times 10",
         shrink=f"fencepost shrink {folder} --budget 30m" if deciding else None,
     )
 
 
-def _relative(folder: str) -> str:
-    """Below the current folder relative to it, as a person would type it."""
+def typed_path(folder: str) -> str:
+    """Make a path relative where it lies below the current folder, as a person would type it."""
     below = os.path.relpath(folder)
     return folder if below.startswith("..") else below

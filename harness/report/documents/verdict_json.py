@@ -1,4 +1,4 @@
-"""`verdict.json`: the verdict as a gate or a script reads it; the format is documented in docs/verdict-format.md.
+"""`verdict.json`: the verdict for gates and scripts (docs/reference/verdict-format.md documents the format).
 
 The document stands alone: a witness carries its events, a guarantee its standing and source. A reader refuses a format
 version that it does not know, since a misread verdict is worse than none.
@@ -21,6 +21,7 @@ from fencepost.harness.verdict import Validity, Verdict, Witness
 from fencepost.harness.verdict.by_guarantee import by_guarantee, exit_code
 from fencepost.harness.verdict.counting import counts
 from fencepost.harness.verdict.fingerprint import anomalies
+from fencepost.harness.verdict.reading import plain_figures
 
 FORMAT: Final = 1
 
@@ -53,7 +54,7 @@ _NEEDED: Final = {
 
 def verdict_document(case: ReportCase) -> dict[str, Any]:
     """The document as plain data (strings, numbers, lists, objects)."""
-    found = _anomalies(case)
+    listed = _anomalies(case)
     return {
         "format": FORMAT,
         "validity": case.validity.value,
@@ -70,8 +71,8 @@ def verdict_document(case: ReportCase) -> dict[str, Any]:
         "duration_ns": case.history.end_ns,
         **msgspec.to_builtins(ending_of(case.history, case.facts.planned_ns, case.facts.failure)),
         "command": case.command,
-        "fingerprint": next((a["fingerprint"] for a in found if a["decides"]), None),
-        "anomalies": found,
+        "fingerprint": next((a["fingerprint"] for a in listed if a["decides"]), None),
+        "anomalies": listed,
         "guarantees": _guarantees(case),
         "verdicts": [_verdict(case, v) for v in case.verdicts],
         **_stories(case),
@@ -105,9 +106,9 @@ def read(path: Path) -> dict[str, Any]:
             f"{path}: not JSON: {error}", hint="`fencepost check` on the run's folder makes it again"
         ) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        found = document.get("format") if isinstance(document, dict) else type(document).__name__
+        version = document.get("format") if isinstance(document, dict) else type(document).__name__
         raise UsageError(
-            f"{path}: format {found!r} where {FORMAT} was expected",
+            f"{path}: format {version!r} where {FORMAT} was expected",
             hint="`fencepost check` on the run's folder makes it again in this version's format",
         )
     for name, kind in _NEEDED.items():
@@ -122,14 +123,14 @@ def _anomalies(case: ReportCase) -> list[dict[str, Any]]:
     """Every anomaly by name, those that decide first."""
     return [
         {
-            "fingerprint": found.fingerprints[0],
-            "fingerprints": list(found.fingerprints),
-            "guarantee": found.guarantee,
-            "anomaly": found.anomaly,
-            "count": found.count,
-            "decides": found.decides,
+            "fingerprint": anomaly.fingerprints[0],
+            "fingerprints": list(anomaly.fingerprints),
+            "guarantee": anomaly.guarantee,
+            "anomaly": anomaly.anomaly,
+            "count": anomaly.count,
+            "decides": anomaly.decides,
         }
-        for found in anomalies(case.history, case.facts, case.verdicts, case.effect_free)
+        for anomaly in anomalies(case.history, case.facts, case.verdicts, case.effect_free)
     ]
 
 
@@ -174,7 +175,7 @@ def _verdict(case: ReportCase, verdict: Verdict) -> dict[str, Any]:
         "anomalies": dict(verdict.anomalies),
         "witnesses": [_witness(case, w) for w in verdict.witnesses],
         "proofs": [_plain(proof) for proof in verdict.proofs],
-        "figures": _plain(_cut(verdict.figures)),
+        "figures": _plain(_cut(plain_figures(verdict))),
         "evidence": {
             name: {"count": len(rows), "rows": list(rows[:ROWS_MAX])} for name, rows in verdict.evidence.items() if rows
         },
@@ -199,8 +200,8 @@ def _cut_rows(events: dict[str, Any]) -> dict[str, Any]:
 def _stories(case: ReportCase) -> dict[str, Any]:
     """What happened, told; a defect in the telling may not cost the document."""
     try:
-        told = stories(case, lanes(case.history, case.facts.nodes), case.facts.vocabulary.epoch)
-        return {"stories": [plain(story, ROWS_MAX) for story in told], "stories_failed": None}
+        every = stories(case, lanes(case.history, case.facts.nodes, case.derived), case.facts.vocabulary.epoch)
+        return {"stories": [plain(story, ROWS_MAX) for story in every], "stories_failed": None}
     except Exception as error:
         return {"stories": [], "stories_failed": f"{type(error).__name__}: {error}"}
 

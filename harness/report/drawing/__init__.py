@@ -1,1 +1,1 @@
-"""Witnesses as pictures: what is to be drawn, and how a terminal shows it; the report draws the same as SVG."""
+"""Drawings of witnesses: what they show, and how a terminal draws it; the report draws the same scenes as SVG."""

@@ -1,6 +1,6 @@
-"""Text measured as a terminal shows it: in cells, of which some characters take two and some none.
+"""Text measured in terminal cells: most characters take one cell, some take two, some none.
 
-Nothing that a history holds may move the cursor or turn the line around: what is not printable is written as an escape.
+No text from a history may move the cursor or reverse the line, so unprintable characters become escapes.
 """
 
 import unicodedata
@@ -8,15 +8,15 @@ from typing import Any, Final
 
 from fencepost.harness.report.words.wording import text
 
-#: Long enough that it is never reached by a value that could be drawn.
+#: Longer than any value that a drawing has room for.
 _WHOLE: Final = 10_000
 
 
-def cells(said: str) -> int:
-    """How many columns a text takes."""
-    if said.isascii():
-        return len(said)
-    return sum(_cell(character) for character in said)
+def cells(line: str) -> int:
+    """Count the columns that a text takes."""
+    if line.isascii():
+        return len(line)
+    return sum(_cell(character) for character in line)
 
 
 def _cell(character: str) -> int:
@@ -25,14 +25,14 @@ def _cell(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def clipped(said: str, limit: int, more: str = "…") -> str:
-    """At most `limit` cells of a text; what was cut is marked by `more`."""
-    if cells(said) <= limit:
-        return said
+def clipped(line: str, limit: int, more: str = "…") -> str:
+    """Cut a text to `limit` cells; `more` marks the cut."""
+    if cells(line) <= limit:
+        return line
     if limit < len(more):
         return more[:limit]
     out, room = "", limit - len(more)
-    for character in said:
+    for character in line:
         room -= _cell(character)
         if room < 0:
             break
@@ -40,10 +40,10 @@ def clipped(said: str, limit: int, more: str = "…") -> str:
     return out + more
 
 
-def wrapped(said: str, width: int, begin: str = "", then: str = "") -> list[str]:
-    """A text as lines of at most `width` cells, after `begin` on the first and `then` on the others."""
+def wrapped(phrase: str, width: int, begin: str = "", then: str = "") -> list[str]:
+    """Wrap a text into lines of at most `width` cells; the first starts with `begin`, the others with `then`."""
     lines, line, empty = [], begin, True
-    for word in said.split(" "):
+    for word in phrase.split(" "):
         while True:
             room = width - cells(line) - (0 if empty else 1)
             if cells(word) <= room:
@@ -60,11 +60,11 @@ def wrapped(said: str, width: int, begin: str = "", then: str = "") -> list[str]
     return [*lines, line]
 
 
-def plain(said: str, *, unicode: bool) -> str:
-    """A text without anything that a terminal would act on; without `unicode` in ASCII."""
-    if said.isascii() and said.isprintable():
-        return said
-    return "".join(c if c.isprintable() and (unicode or c.isascii()) else _escape(c) for c in said)
+def plain(line: str, *, unicode: bool) -> str:
+    """Remove from a text everything that a terminal would act on; without `unicode` the text becomes ASCII."""
+    if line.isascii() and line.isprintable():
+        return line
+    return "".join(c if c.isprintable() and (unicode or c.isascii()) else _escape(c) for c in line)
 
 
 def _escape(character: str) -> str:
@@ -73,7 +73,7 @@ def _escape(character: str) -> str:
 
 
 def value_words(value: Any) -> str:
-    """A value in words: nothing for null, lists `[1 2]`, maps `{a 1, b 2}`, else as the report has it."""
+    """Show a value: `nothing` for null, lists as `[1 2]`, maps as `{a 1, b 2}`, others as in the report."""
     if value is None:
         return "nothing"
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
-"""The cycle of a witness, as nodes and arrows: transactions, or versions of one key.
+"""The cycle of a witness as nodes and arrows; the nodes are transactions or versions of one key.
 
-Transactions are numbered in the order of invocation, or as a table does. A witness whose edges do not close, or whose
-transactions are not among its events, is drawn as lanes.
+Transactions are numbered in the order of invocation, or as in their table. A witness is drawn as lanes instead when its
+edges do not form a cycle, or when its transactions are not among its events.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from fencepost.harness.verdict import Edge, EdgeKind, Witness
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction or a version: its name, where it is found, and its micro-operations."""
+    """A transaction or a version: its name, its process and events, and its micro-operations."""
 
     name: str
     about: str
@@ -23,7 +23,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cycle(msgspec.Struct, frozen=True, kw_only=True):
-    """Edge i runs from node i to the one after it, the last one to the first; `others` only bear witness to edges."""
+    """A cycle: edge i leads from node i to the next node, the last edge to the first; `others` only prove edges."""
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
@@ -31,7 +31,7 @@ class Cycle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cycle_of(witness: Witness, history: History) -> Cycle | None:
-    """The cycle of a witness, or None."""
+    """Return the cycle of a witness, or None when its edges form none."""
     edges = witness.edges
     if not _closed(edges):
         return None
@@ -47,13 +47,13 @@ def cycle_of(witness: Witness, history: History) -> Cycle | None:
 
 
 def _transactions(numbers: Iterable[int | str], history: History) -> dict[int, Operation]:
-    """Those that the history has, by their numbers."""
-    found = ((number, history.transactions.get(number)) for number in numbers if isinstance(number, int))
-    return {number: op for number, op in found if op is not None}
+    """Return the transactions with these numbers that the history has."""
+    operations = ((number, history.transactions.get(number)) for number in numbers if isinstance(number, int))
+    return {number: op for number, op in operations if op is not None}
 
 
 def _others(edges: Sequence[Edge], history: History) -> tuple[Node, ...]:
-    """The transactions that bear witness to an edge, such as the one whose read shows an order."""
+    """Return the transactions that prove an edge without being part of the cycle, as a read that shows an order."""
     ends = {edge.source for edge in edges}
     numbers = dict.fromkeys(number for edge in edges for number in edge.shown_by if number not in ends)
     return tuple(_node(number, op) for number, op in _transactions(numbers, history).items())
@@ -68,14 +68,14 @@ def _node(number: int, op: Operation) -> Node:
 
 
 def events_words(op: Operation) -> str:
-    """`events 4 and 7`, or `event 4` of an operation that never ended."""
+    """Name an operation's events: `events 4 and 7`, or `event 4` when it never ended."""
     if op.complete_index is None:
         return f"event {op.invoke_index}"
     return f"events {op.invoke_index} and {op.complete_index}"
 
 
 def _closed(edges: Sequence[Edge]) -> bool:
-    """Whether each edge begins where the one before it ended, the first where the last did; and none begins twice."""
+    """Say whether the edges form one cycle: each begins where the edge before it ended, and no two begin together."""
     return (
         len(edges) > 1
         and len({edge.source for edge in edges}) == len(edges)

@@ -1,8 +1,8 @@
-"""What a drawing of a witness shows: its operations by process, in the order of their events.
+"""The scene that a drawing of a witness shows: its operations by process, in the order of their events.
 
-Made of the witness and the history alone, so that any witness of any checker that names operations can be drawn. Where
-there are too many, those remain that the witness's sentences name, and the last ones. Where a witness names nothing but
-one operation and what overlaps it, what came just before or beside it is drawn too, as what it is: not named.
+A scene needs only the witness and the history, so every witness that names operations can be drawn. Of too many
+operations the scene keeps those that the witness's sentences name, and the last ones. When a witness names only one
+operation and those that overlap it, the scene adds the operations just before and beside it, marked as not named.
 """
 
 import re
@@ -16,35 +16,35 @@ from fencepost.harness.interchange.formats.imported import UNNAMED_NODE
 from fencepost.harness.report.drawing.cells import value_words
 from fencepost.harness.verdict import Witness
 
-#: A drawing with more operations is no longer read.
+#: Nobody reads a drawing with more operations.
 OPERATIONS_MAX: Final = 12
-#: How sentences name an operation: by an event, or a transaction by its name.
+#: How sentences name an operation: `event 12`, or the name of a transaction.
 _NAMED: Final = re.compile(r"\bevent (\d+)|\b(T\d+)\b")
-#: Of what came before so many are drawn.
+#: The most earlier operations that a scene adds.
 _BEFORE_MAX: Final = 6
 _FAULTS_MAX: Final = 3
-#: What asks for a value: an answer without one says that there was nothing.
+#: Functions that ask for a value: an answer without a value means that there was nothing.
 _ASKS: Final = frozenset({"read", "dequeue"})
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
     """An operation from the event `begin` to the event `end`, or to the end of time where its outcome is unknown.
 
-    `name` is what the checker calls it (`T3`), empty where it calls it nothing. One that is not `named` by the witness
-    came just before or beside.
+    `name` is the checker's name for it (`T3`), or empty. `named` says whether the witness names the operation; other
+    operations came just before or beside the named ones.
     """
 
     operation: Operation
     begin: int
     end: int | None
-    said: str
+    phrase: str
     name: str
     marked: bool
     named: bool = True
 
 
 class Lane(msgspec.Struct, frozen=True, kw_only=True):
-    """One process's operations, one after the other; `node` is empty where there is none or where there are several."""
+    """One process's operations, one after the other; `node` is empty when they have no node or several."""
 
     process: int
     node: str
@@ -52,15 +52,15 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Disturbance(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault from the event that proves it to the one that begins to heal it; `end` is None where nobody did."""
+    """A fault from the event that proves it to the event that begins its healing; `end` is None if never healed."""
 
-    said: str
+    phrase: str
     begin: int
     end: int | None
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """The lanes in the order in which they begin, the events that are their moments, and how much is left out."""
+    """A scene: lanes in the order in which they begin, the events that are its moments, and how much is left out."""
 
     anomaly: str
     lanes: tuple[Lane, ...]
@@ -70,18 +70,18 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bars(self) -> list[Bar]:
-        """All operations in the order of invocation."""
+        """Return all operations in the order of invocation."""
         return sorted((bar for lane in self.lanes for bar in lane.bars), key=lambda bar: bar.begin)
 
 
 def witness_operations(witness: Witness, history: History) -> list[Operation]:
-    """The operations that any of the witness's events belongs to, in order of invocation."""
+    """Return the operations that the witness's events belong to, in the order of invocation."""
     wanted = set(witness.events)
     return [o for o in history.operations if o.invoke_index in wanted or o.complete_index in wanted]
 
 
 def marked(witness: Witness, operations: list[Operation], names: Mapping[int, str]) -> Operation | None:
-    """The operation that the witness is about: the first that its sentences name, else the last that succeeded."""
+    """Return the operation that the witness is about: the first in its sentences, else the last that succeeded."""
     for step in witness.steps:
         for number, name in _NAMED.findall(step):
             for op in operations:
@@ -98,8 +98,8 @@ def marked(witness: Witness, operations: list[Operation], names: Mapping[int, st
 def before(
     witness: Witness, history: History, operations: Sequence[Operation], about: Operation | None
 ) -> list[Operation]:
-    """What came just before `about` or beside it on its key, if the witness names only operations that overlap it."""
-    # A sentence on transactions says all that there is to say of them.
+    """Return what came just before or beside `about` on its key; nothing if not all `operations` overlap it."""
+    # Sentences on transactions need no context.
     if about is None or any(name for step in witness.steps for _, name in _NAMED.findall(step)):
         return []
     ended = about.complete_index
@@ -121,17 +121,17 @@ def before(
 
 
 def _last_seen(op: Operation) -> int:
-    """Of an unknown outcome only the invocation is certain."""
+    """Return the last certain event: for an unknown outcome only the invocation is certain."""
     return op.invoke_index if op.type is Outcome.INFO or op.complete_index is None else op.complete_index
 
 
 def transaction_names(history: History) -> dict[int, str]:
-    """What the checkers of transactions call each, by the event of its invocation."""
+    """Return the checkers' name of each transaction, by the event of its invocation."""
     return {op.invoke_index: f"T{number}" for number, op in history.transactions.items()}
 
 
 def scene(witness: Witness, history: History) -> Scene | None:
-    """The scene of a witness; None when it names no operation."""
+    """Make the scene of a witness; None when it names no operation."""
     everything = witness_operations(witness, history)
     if not everything:
         return None
@@ -148,7 +148,7 @@ def scene(witness: Witness, history: History) -> Scene | None:
             operation=op,
             begin=op.invoke_index,
             end=None if op.type is Outcome.INFO else op.complete_index,
-            said=f"{name}: {operation_words(op)}" if name else operation_words(op, with_key=not one_key),
+            phrase=f"{name}: {operation_words(op)}" if name else operation_words(op, with_key=not one_key),
             name=name,
             marked=op is about,
             named=op.invoke_index in known,
@@ -172,23 +172,23 @@ def scene(witness: Witness, history: History) -> Scene | None:
 
 
 def _faults(history: History, first: int, last: int) -> tuple[Disturbance, ...]:
-    """Those that were certainly in force between two events, the last few."""
-    found = []
+    """Return the last few faults that were certainly in force between two events."""
+    disturbances = []
     for fault in history.faults:
         if fault.certain_from_ns is None:
             continue
         begin, end = fault.events[1], None if fault.certain_to_ns is None else fault.events[2]
         if begin < last and (end is None or end > first):
-            said = f"{fault.fault} {','.join(fault.nodes) or fault.target}"
-            found.append(Disturbance(said=said, begin=begin, end=end))
-    return tuple(found[-_FAULTS_MAX:])
+            phrase = f"{fault.fault} {','.join(fault.nodes) or fault.target}"
+            disturbances.append(Disturbance(phrase=phrase, begin=begin, end=end))
+    return tuple(disturbances[-_FAULTS_MAX:])
 
 
 def _most_telling(witness: Witness, operations: list[Operation], about: Operation | None) -> list[Operation]:
     if len(operations) <= OPERATIONS_MAX:
         return operations
     named = {int(number) for step in witness.steps for number, _ in _NAMED.findall(step) if number}
-    # A violation shows at its end: of several, the last ones tell most.
+    # A violation shows at its end, so the last operations tell most.
     order = sorted(
         operations,
         key=lambda op: (op is about, bool(named & {op.invoke_index, op.complete_index}), op.invoke_index),
@@ -204,7 +204,7 @@ def _node(nodes: list[str]) -> str:
 
 
 def operation_words(op: Operation, *, with_key: bool = True) -> str:
-    """`write 3`, `read = 1`, `cas 1 -> 2`, with the key in between where it must be told; a transaction's parts."""
+    """Describe an operation: `write 3`, `read = 1`, `cas 1 -> 2`, a transaction by its parts; on request its key."""
     if op.f == "txn":
         return "; ".join(micro_words(op)) or "nothing"
     parts = [op.f, *([op.key] if with_key and op.key is not None else [])]
@@ -212,22 +212,22 @@ def operation_words(op: Operation, *, with_key: bool = True) -> str:
         parts.append(f"{value_words(op.value[0])} -> {value_words(op.value[1])}")
     elif op.value is not None:
         parts.append(value_words(op.value))
-    said = " ".join(parts)
-    # True is no 1 here.
-    told = op.result != op.value or type(op.result) is not type(op.value)
-    if op.type is Outcome.OK and (told if op.result is not None else op.f in _ASKS):
-        said += f" = {value_words(op.result)}"
-    return said
+    phrase = " ".join(parts)
+    # In Python True equals 1; here they differ.
+    differs = op.result != op.value or type(op.result) is not type(op.value)
+    if op.type is Outcome.OK and (differs if op.result is not None else op.f in _ASKS):
+        phrase += f" = {value_words(op.result)}"
+    return phrase
 
 
 def outcome_words(op: Operation) -> str:
-    """`ok`, `failed`, or that it may still happen; with the error."""
-    said = {Outcome.OK: "ok", Outcome.FAIL: "failed"}.get(op.type, "unknown, may happen later")
-    return f"{said} ({op.error})" if op.error and op.type is not Outcome.OK else said
+    """Describe an outcome: `ok`, `failed`, or that it may still happen; with the error."""
+    outcome = {Outcome.OK: "ok", Outcome.FAIL: "failed"}.get(op.type, "unknown, may happen later")
+    return f"{outcome} ({op.error})" if op.error and op.type is not Outcome.OK else outcome
 
 
 def micro_words(op: Operation) -> list[str]:
-    """A transaction's micro-operations: `append x 1`, `r x = [1 2]`; a read that was not answered says nothing more."""
+    """Describe a transaction's micro-operations: `append x 1`, `r x = [1 2]`, `r x` for a read without an answer."""
     answered = op.type is Outcome.OK and op.result is not None
     given = op.result if answered else op.value
     if not isinstance(given, list):

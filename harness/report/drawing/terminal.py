@@ -1,4 +1,4 @@
-"""What a terminal can show: how wide it is, whether it knows more than ASCII, and whether it is to be coloured."""
+"""What a terminal can show: its width, whether it knows more than ASCII, and whether colours are wanted."""
 
 import codecs
 import os
@@ -9,33 +9,33 @@ from typing import Final
 import click
 import msgspec
 
-#: Wider lines are no longer read as one picture.
+#: Nobody reads wider lines as one picture.
 WIDTH_MAX: Final = 100
-#: Below this nothing can be drawn: lines are as long as they must be then.
+#: A narrower terminal has no room for a drawing; its lines may be longer than the terminal.
 WIDTH_MIN: Final = 20
 _COLOURS: Final = {"marked": "red", "unknown": "yellow", "kind": "cyan", "soft": "bright_black"}
 
 
 class Terminal(msgspec.Struct, frozen=True, kw_only=True):
-    """`width` in columns; `unicode`: lines and arrows may be drawn with characters beyond ASCII."""
+    """A terminal: `width` in columns; with `unicode`, lines and arrows may use characters beyond ASCII."""
 
     width: int = WIDTH_MAX
     unicode: bool = True
     colour: bool = False
 
     def narrower(self, indent: int) -> "Terminal":
-        """The same with the room that an indent leaves; some always is."""
+        """Return this terminal without the columns of an indent; a minimum width always remains."""
         return msgspec.structs.replace(self, width=max(self.width - indent, WIDTH_MIN))
 
-    def painted(self, said: str, what: str) -> str:
-        """A text in the colour of what it is, where colours are wanted."""
+    def painted(self, phrase: str, what: str) -> str:
+        """Colour a text by its kind, if colours are wanted."""
         if not self.colour or not what:
-            return said
-        return click.style(said, fg=_COLOURS[what], bold=what == "marked")
+            return phrase
+        return click.style(phrase, fg=_COLOURS[what], bold=what == "marked")
 
 
 def of_stdout() -> Terminal:
-    """Standard output as it is: COLUMNS and NO_COLOR are honoured."""
+    """Describe standard output; COLUMNS and NO_COLOR are honoured."""
     out = sys.stdout
     try:
         known = codecs.lookup(out.encoding or "ascii").name

@@ -1,4 +1,4 @@
-"""The drawing of a witness for a terminal: its cycle where it tells of one, else its operations in lanes."""
+"""The drawing of a witness for a terminal: its cycle if it has one, else its operations in lanes."""
 
 import msgspec
 
@@ -12,16 +12,16 @@ from fencepost.harness.verdict import Witness
 
 
 class Drawing(msgspec.Struct, frozen=True):
-    """Lines no wider than the terminal, none for a witness without operations; and the sentences that they tell."""
+    """A drawing: lines no wider than the terminal (none without operations), and the sentences that they replace."""
 
     lines: list[str]
-    told: frozenset[str] = frozenset()
+    sentences: frozenset[str] = frozenset()
 
 
 def drawing(witness: Witness, history: History, terminal: Terminal) -> Drawing:
-    """The drawing of one witness of this history."""
+    """Draw one witness of this history."""
     cycle = cycle_of(witness, history)
     if cycle is not None:
         return Drawing(cycle_text(cycle, terminal), frozenset(edge.sentence for edge in witness.edges))
-    found = scene(witness, history)
-    return Drawing([] if found is None else lanes_text(found, terminal))
+    shown = scene(witness, history)
+    return Drawing([] if shown is None else lanes_text(shown, terminal))

@@ -1,4 +1,4 @@
-"""A cycle as lines of text: its nodes below each other, between them an arrow with the reason, and the way back.
+"""A cycle drawn as lines of text: nodes below each other, arrows with their reasons between them, and the way back.
 
 +-> T0  append x 1; r y = nothing
 |   |
@@ -18,10 +18,10 @@ from fencepost.harness.report.drawing.cells import cells, clipped, plain, wrappe
 from fencepost.harness.report.drawing.cycle import Cycle
 from fencepost.harness.report.drawing.terminal import Terminal
 
-#: A node's micro-operations are cut after so many cells each, and after so many lines.
+#: The most cells of one micro-operation, and the most lines of micro-operations of one node.
 _MICRO: Final = 60
 _LINES: Final = 4
-#: Narrower, lines begin at the left; and no line of words is shorter than the last.
+#: On narrower terminals the lines begin at the left edge; the last number is the least width of a line of words.
 _RAILED: Final = 44
 _SMALLEST: Final = 10
 
@@ -40,9 +40,9 @@ _UNICODE: Final = _Signs("┌─▶ ", "│", "└───┘", "│", "▼", "
 
 
 def cycle_text(cycle: Cycle, terminal: Terminal) -> list[str]:
-    """The drawing, no line wider than the terminal."""
+    """Draw the cycle; no line is wider than the terminal."""
     signs = _UNICODE if terminal.unicode else _ASCII
-    # Where there is hardly room for words, the way back is left out.
+    # With hardly any room for words, the drawing leaves out the way back.
     wide = terminal.width >= _RAILED
     rail, top, bottom = (f"{signs.rail}   ", signs.top, signs.bottom) if wide else ("", "", "")
     kinds = max(len(edge.kind) for edge in cycle.edges)
@@ -58,29 +58,29 @@ def cycle_text(cycle: Cycle, terminal: Terminal) -> list[str]:
         lines.append(f"{rail}{signs.line}")
         indent = f"{signs.line} {' ' * kinds}  "
         label = f"{signs.line} {terminal.painted(edge.kind.ljust(kinds), 'kind')}  "
-        words = _wrapped(plain(edge.text, unicode=terminal.unicode), terminal, rail + indent)
-        lines += [f"{rail}{indent if number else label}{line}" for number, line in enumerate(words)]
+        reasons = _wrapped(plain(edge.text, unicode=terminal.unicode), terminal, rail + indent)
+        lines += [f"{rail}{indent if number else label}{line}" for number, line in enumerate(reasons)]
         if edge is not cycle.edges[-1]:
             lines.append(f"{rail}{signs.arrow}")
         else:
             lines.append(bottom or f"{signs.arrow} {plain(cycle.nodes[0].name, unicode=terminal.unicode)} again")
     lines += [""] * bool(cycle.others)
     for node in cycle.others:
-        said = f"{node.name}  {node.about}: {'; '.join(_short(node.lines, terminal, signs))}"
-        lines += wrapped(plain(said, unicode=terminal.unicode), terminal.width, "", "    ")
+        transaction = f"{node.name}  {node.about}: {'; '.join(_short(node.lines, terminal, signs))}"
+        lines += wrapped(plain(transaction, unicode=terminal.unicode), terminal.width, "", "    ")
     return [line.rstrip() for line in lines]
 
 
-def _wrapped(said: str, terminal: Terminal, before: str) -> list[str]:
-    return wrapped(said, max(terminal.width - cells(before), _SMALLEST))
+def _wrapped(line: str, terminal: Terminal, before: str) -> list[str]:
+    return wrapped(line, max(terminal.width - cells(before), _SMALLEST))
 
 
 def _micro(lines: tuple[str, ...], terminal: Terminal, signs: _Signs, before: str) -> list[str]:
-    """Micro-operations one after the other, as many on a line as there is room for."""
+    """Put as many micro-operations on each line as there is room for."""
     if not lines:
         return []
     out = _wrapped("; ".join(_short(lines, terminal, signs)), terminal, before)
-    # Narrow lines hold few of them: there are more lines then.
+    # Narrow lines hold few micro-operations, so more lines are allowed.
     most = _LINES * max(_MICRO // terminal.width, 1)
     if len(out) <= most:
         return out

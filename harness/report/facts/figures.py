@@ -1,13 +1,14 @@
-"""The shape of a story, and the checkers' figures that stories are made from."""
+"""The shape of a story, and the reigns of topic partitions that stories and tables are made from."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import msgspec
 
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.words.evidence import Traced
-from fencepost.harness.verdict.figures import PartitionReign, rows_among
+from fencepost.harness.verdict.figure_rows import PartitionReign
+from fencepost.harness.verdict.figures import ZombieBrokerFigures
+from fencepost.harness.verdict.reading import figures_of
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +24,8 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     clauses: tuple[Traced, ...]
 
     @property
-    def said(self) -> str:
+    def sentence(self) -> str:
+        """The whole story as one sentence."""
         return "".join(f"{joint}{clause}" for joint, clause in self.joined()) + "."
 
     def joined(self) -> Iterator[tuple[str, Traced]]:
@@ -32,18 +34,12 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
             yield ("" if number == 0 or clause.startswith((",", " ")) else "; "), clause
 
 
-def figures(case: ReportCase, checker: str, name: str) -> list[Mapping[str, Any]]:
-    """The rows of a list among a checker's figures, where it has no type."""
-    own = (v.figures.get(name, ()) for v in case.verdicts if checker in v.checker)
-    return [row for rows in own if isinstance(rows, list | tuple) for row in rows if isinstance(row, Mapping)]
-
-
 def reigns_by_partition(case: ReportCase) -> dict[str, list[PartitionReign]]:
     """Who led each topic partition that changed its leader; first those that a superseded broker went on leading."""
-    found: dict[str, list[PartitionReign]] = {}
-    for reign in rows_among(case.verdicts, PartitionReign):
-        found.setdefault(reign.partition, []).append(reign)
-    return dict(sorted(found.items(), key=lambda item: not any(reign.claimed_samples for reign in item[1])))
+    by_partition: dict[str, list[PartitionReign]] = {}
+    for reign in (r for f in figures_of(case.verdicts, ZombieBrokerFigures) for r in f.reigns):
+        by_partition.setdefault(reign.partition, []).append(reign)
+    return dict(sorted(by_partition.items(), key=lambda item: not any(reign.claimed_samples for reign in item[1])))
 
 
 def some(number: int, one: str, more: str, counted: str) -> str:

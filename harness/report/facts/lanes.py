@@ -1,9 +1,9 @@
 """What each node believed, as lanes: stretches in which it said the same, and the claims that were superseded.
 
-A stretch is drawn from answers, so its ends are as sharp as the polling. An epoch has certainly begun at the earlier of
-the first answer that claims it, the node's own log line and the first `ok` operation stamped with it. A claim of e is
-shown as superseded only where a question that was asked after a later epoch had begun was answered with e; answers
-whose question straddles that moment prove nothing. The counts that decide are the leadership checker's, not these.
+Claims and epochs are the rows of the facts' tables (`claims`, `epochs`, `stops`), so the picture shows what the tables
+and the checkers count. The other answers (another node leads, no answer) come from the history. A stretch is drawn from
+answers, so its ends are as sharp as the polling. A claim of an epoch is marked as superseded where the first moment
+that the answer can speak of lies behind the beginning of a later epoch.
 
 Where nodes are asked about several subjects (KRaft's raft and controller layers), each has lanes of its own. There an
 answer also tells whom a node is with: a broker names the controller that it is attached to. Naming the leader of an
@@ -13,16 +13,14 @@ epoch that was superseded is marked as a superseded claim is.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from fencepost.harness.history import BeliefEvent, Claim, EpochEvent, History, NodeChange, NodeEvent, OpEvent, Outcome
+from fencepost.harness.history import BeliefEvent, Claim, History, NodeChange, NodeEvent
+from fencepost.harness.verdict.fact_table import FactTables
+from fencepost.harness.verdict.fact_tables import CLAIMS, EPOCHS, STOPS
 
-#: A node's log line may be read a little later than the claim it explains was answered.
-_LOG_DELAY_NS: Final = 300_000_000
-#: A line read so soon after a claim may still be of that claim: where it names another epoch, the claim's is not sure.
-_LOG_DOUBT_NS: Final = 1_000_000_000
 #: Without an answer for so long, a stretch ends: nobody asked.
 _GAP_NS: Final = 2_000_000_000
 
@@ -87,16 +85,17 @@ class Lanes(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def epochs(self) -> list[int]:
-        found: set[int] = set()
+        """Every epoch that is shown, in order."""
+        epochs: set[int] = set()
         for lanes in self.every:
-            found |= {s.epoch for lane in lanes.by_node.values() for s in lane if s.epoch is not None}
-            found |= set(lanes.begins_ns)
-        return sorted(found)
+            epochs |= {s.epoch for lane in lanes.by_node.values() for s in lane if s.epoch is not None}
+            epochs |= set(lanes.begins_ns)
+        return sorted(epochs)
 
     def of(self, node: str) -> list[tuple[str, list[Stretch]]]:
         """A node's lanes by subject: those about which it was asked, or the first when it never was."""
-        found = [(lanes.subject, lane) for lanes in self.every if (lane := lanes.by_node.get(node))]
-        return found or [(self.subject, [])]
+        own = [(lanes.subject, lane) for lanes in self.every if (lane := lanes.by_node.get(node))]
+        return own or [(self.subject, [])]
 
     def rows(self) -> Iterator[Row]:
         """All lanes in the order in which they are drawn: by node, below each other by subject."""
@@ -112,94 +111,131 @@ class Lanes(msgspec.Struct, frozen=True, kw_only=True):
 
     def claims(self) -> list[Stretch]:
         """Every stretch of leadership, in order of time."""
-        found = [s for lane in self.by_node.values() for s in lane if s.state is LaneState.LEADER]
-        return sorted(found, key=lambda s: s.from_ns)
+        leading = [s for lane in self.by_node.values() for s in lane if s.state is LaneState.LEADER]
+        return sorted(leading, key=lambda s: s.from_ns)
 
     def superseded_ns(self, epoch: int) -> int | None:
         """When some later epoch had certainly begun."""
         return min((ns for later, ns in self.begins_ns.items() if later > epoch), default=None)
 
 
-def lanes(history: History, nodes: Sequence[str]) -> Lanes:
-    """The lanes of `nodes` (and of any other node that was asked), the subject that tells most first."""
+class _Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer, or none in time: `lo_ns` is the first moment that it can speak of."""
+
+    belief: BeliefEvent
+    state: LaneState
+    epoch: int | None
+    exact: bool
+    lo_ns: int
+
+    @property
+    def at_ns(self) -> int:
+        """Where it stands on the lane: silence began when the question was asked."""
+        return self.belief.asked_ns if self.state is LaneState.SILENT else self.belief.answered_ns
+
+
+class _Tables:
+    """The rows of the facts' tables that lanes are drawn from, by what they are looked up by."""
+
+    def __init__(self, tables: FactTables) -> None:
+        self._claims = {row["index"]: row for row in _rows(tables, CLAIMS.name)}
+        self._derived = CLAIMS.name in tables
+        self._stops: dict[str, list[tuple[int, int]]] = {}
+        for row in _rows(tables, STOPS.name):
+            self._stops.setdefault(row["node"], []).append((row["from_ns"], row["to_ns"]))
+        self._begins: dict[str, dict[int, int]] = {}
+        for row in _rows(tables, EPOCHS.name):
+            self._begins.setdefault(row["subject"], {})[row["epoch"]] = row["begun_ns"]
+
+    def begins_ns(self, subject: str) -> dict[int, int]:
+        """When each epoch had certainly begun."""
+        return self._begins.get(subject, {})
+
+    def answer(self, belief: BeliefEvent) -> _Answer | None:
+        """The answer as the tables have it; None for a claim that came while the node was proven stopped."""
+        if belief.claims is not Claim.YES:
+            state = LaneState.SILENT if belief.claims is Claim.SILENT else LaneState.FOLLOWER
+            epoch = None if state is LaneState.SILENT else belief.epoch
+            return _Answer(
+                belief=belief, state=state, epoch=epoch, exact=belief.epoch_exact, lo_ns=self._window_start(belief)
+            )
+        if not self._derived:
+            epoch, exact, lo_ns = belief.epoch, False, belief.asked_ns
+        elif (row := self._claims.get(belief.index)) is None:
+            return None
+        else:
+            exact, lo_ns = row["epoch"] is not None, row["lo_ns"]
+            epoch = row["epoch"] if exact else row["epoch_low"]
+        return _Answer(belief=belief, state=LaneState.LEADER, epoch=epoch, exact=exact, lo_ns=lo_ns)
+
+    def _window_start(self, belief: BeliefEvent) -> int:
+        """The earliest moment that the answer can speak of: a node that was proven stopped said nothing meanwhile."""
+        start = belief.asked_ns
+        for begin, end in self._stops.get(belief.node, ()):
+            if begin <= start < end:
+                start = end
+        return min(start, belief.answered_ns)
+
+
+def _rows(tables: FactTables, name: str) -> list[dict[str, Any]]:
+    table = tables.get(name)
+    return [] if table is None else table.to_pylist()
+
+
+def lanes(history: History, nodes: Sequence[str], tables: FactTables) -> Lanes:
+    """Draw up the lanes of a run.
+
+    Args:
+        history: the run's events.
+        nodes: the nodes of the plan, in its order; other nodes that were asked follow.
+        tables: the facts of the run by name; without them no epoch is certain and nothing is superseded.
+
+    Returns:
+        The lanes of the subject that the most answers tell of for certain, with those of the others.
+    """
     beliefs = [e for e in history.events if isinstance(e, BeliefEvent)]
-    asked = Counter(b.subject for b in beliefs)
+    questions = Counter(b.subject for b in beliefs)
     # An answer that names its epoch for sure tells more than any number of those that do not.
     telling = Counter(
         b.subject for b in beliefs if b.claims is not Claim.SILENT and b.epoch is not None and b.epoch_exact
     )
-    subjects = sorted(asked, key=lambda s: (telling[s], asked[s]), reverse=True) or ["leader"]
-    logs: dict[str, list[EpochEvent]] = {}
-    for event in history.events:
-        if isinstance(event, EpochEvent):
-            logs.setdefault(event.node, []).append(event)
+    subjects = sorted(questions, key=lambda s: (telling[s], questions[s]), reverse=True) or ["leader"]
     everyone = list(dict.fromkeys([*nodes, *(b.node for b in beliefs)]))
-    made = [_of_subject(history, beliefs, subject, logs, everyone, several=len(subjects) > 1) for subject in subjects]
+    facts = _Tables(tables)
+    made = []
+    for subject in subjects:
+        of_subject = Lanes(subject=subject, by_node={}, begins_ns=facts.begins_ns(subject))
+        for node in everyone:
+            own = [b for b in beliefs if b.node == node and b.subject == subject]
+            answers = [answer for belief in own if (answer := facts.answer(belief)) is not None]
+            lane = _lane(answers, of_subject, several=len(subjects) > 1)
+            of_subject.by_node[node] = _with_deaths(lane, _deaths(history, node), node) if own else []
+        made.append(of_subject)
     for node in set(everyone) - {b.node for b in beliefs}:
         made[0].by_node[node] = _with_deaths([], _deaths(history, node), node)
     return msgspec.structs.replace(made[0], others=tuple(made[1:]))
 
 
-def _of_subject(
-    history: History,
-    beliefs: list[BeliefEvent],
-    subject: str,
-    logs: dict[str, list[EpochEvent]],
-    everyone: list[str],
-    *,
-    several: bool,
-) -> Lanes:
-    stamped = not several or subject == "leader"
-    out = Lanes(subject=subject, by_node={}, begins_ns=_begins(history, beliefs, subject, stamped=stamped))
-    for node in everyone:
-        own = [b for b in beliefs if b.node == node and b.subject == subject]
-        out.by_node[node] = _lane(history, own, logs.get(node, []), out, node, several=several) if own else []
-    return out
-
-
-def _begins(history: History, beliefs: list[BeliefEvent], subject: str, *, stamped: bool) -> dict[int, int]:
-    """Of several subjects nobody knows of which the epochs are that operations are stamped with."""
-    begins: dict[int, int] = {}
-
-    def seen(epoch: int, ns: int) -> None:
-        if ns < begins.get(epoch, ns + 1):
-            begins[epoch] = ns
-
-    for belief in beliefs:
-        if belief.claims is Claim.YES and belief.epoch is not None and belief.subject == subject:
-            seen(belief.epoch, belief.answered_ns)
-    for event in history.events:
-        if isinstance(event, EpochEvent) or (
-            stamped and isinstance(event, OpEvent) and event.type is Outcome.OK and event.epoch is not None
-        ):
-            seen(event.epoch, event.time_ns)  # type: ignore[arg-type]  # not None in either branch
-    return begins
-
-
-def _lane(
-    history: History, own: list[BeliefEvent], log: list[EpochEvent], all_: Lanes, node: str, *, several: bool
-) -> list[Stretch]:
-    stopped = history.stopped(node)
-    points = sorted(own, key=_moment)
+def _lane(answers: list[_Answer], of_subject: Lanes, *, several: bool) -> list[Stretch]:
+    """Join a node's answers to stretches; where there are several subjects, also by whom it named."""
     out: list[Stretch] = []
-    for belief in points:
-        at = _moment(belief)
-        state, epoch, exact = _state(belief, log)
-        leader = belief.leader if several and state is LaneState.FOLLOWER else None
+    for answer in sorted(answers, key=lambda a: a.at_ns):
+        at_ns, belief = answer.at_ns, answer.belief
+        leader = belief.leader if several and answer.state is LaneState.FOLLOWER else None
         last = out[-1] if out else None
         if last is not None:
-            last.to_ns = at if at - last.last_ns < _GAP_NS else last.last_ns
-        said = (state, epoch, belief.incarnation, leader)
-        if last is None or (last.state, last.epoch, last.incarnation, last.leader) != said:
+            last.to_ns = at_ns if at_ns - last.last_ns < _GAP_NS else last.last_ns
+        same = (answer.state, answer.epoch, belief.incarnation, leader)
+        if last is None or (last.state, last.epoch, last.incarnation, last.leader) != same:
             last = Stretch(
-                node=node,
-                state=state,
-                from_ns=at,
-                to_ns=at,
-                last_ns=at,
+                node=belief.node,
+                state=answer.state,
+                from_ns=at_ns,
+                to_ns=at_ns,
+                last_ns=at_ns,
                 incarnation=belief.incarnation,
-                epoch=epoch,
-                exact=exact,
+                epoch=answer.epoch,
+                exact=answer.exact,
                 leader=leader,
             )
             out.append(last)
@@ -207,56 +243,18 @@ def _lane(
         last.events.append(belief.index)
         last.last_ns = max(last.last_ns, belief.answered_ns)
         last.to_ns = max(last.to_ns, last.last_ns)
-        if epoch is not None and exact and (leader is not None or _sure(belief, state, epoch, log)):
-            _mark_superseded(last, belief.index, _window_start(belief, stopped), all_.superseded_ns(epoch))
-    return _with_deaths(out, _deaths(history, node), node)
+        leads = answer.state is LaneState.LEADER
+        if answer.epoch is not None and answer.exact and (leads or leader is not None):
+            _mark_superseded(last, belief.index, answer.lo_ns, of_subject.superseded_ns(answer.epoch))
+    return out
 
 
-def _moment(belief: BeliefEvent) -> int:
-    """Where an answer stands on the lane: silence began when the question was asked."""
-    return belief.asked_ns if belief.claims is Claim.SILENT else belief.answered_ns
-
-
-def _state(belief: BeliefEvent, log: list[EpochEvent]) -> tuple[LaneState, int | None, bool]:
-    if belief.claims is Claim.SILENT:
-        return LaneState.SILENT, None, True
-    if belief.claims is Claim.NO:
-        return LaneState.FOLLOWER, belief.epoch, belief.epoch_exact
-    if belief.epoch_exact:
-        return LaneState.LEADER, belief.epoch, belief.epoch is not None
-    known = [
-        e.epoch
-        for e in log
-        if e.incarnation == belief.incarnation
-        and e.time_ns <= belief.answered_ns + _LOG_DELAY_NS
-        and (belief.epoch is None or e.epoch >= belief.epoch)
-    ]
-    return (LaneState.LEADER, max(known), True) if known else (LaneState.LEADER, belief.epoch, False)
-
-
-def _sure(belief: BeliefEvent, state: LaneState, epoch: int, log: list[EpochEvent]) -> bool:
-    """Whether the claim is certainly of `epoch`: no line that may still be of it names another."""
-    if state is not LaneState.LEADER or belief.epoch_exact:
-        return state is LaneState.LEADER
-    around = (e for e in log if belief.asked_ns < e.time_ns <= belief.answered_ns + _LOG_DOUBT_NS)
-    return all(e.epoch == epoch for e in around if e.incarnation == belief.incarnation)
-
-
-def _window_start(belief: BeliefEvent, stopped: list[tuple[int, int]]) -> int:
-    """The earliest moment that the answer can speak of: a node that was proven stopped said nothing meanwhile."""
-    start = belief.asked_ns
-    for begin, end in stopped:
-        if begin <= start < end:
-            start = end
-    return min(start, belief.answered_ns)
-
-
-def _mark_superseded(stretch: Stretch, index: int, window_start_ns: int, since_ns: int | None) -> None:
-    if since_ns is None or window_start_ns <= since_ns:
+def _mark_superseded(stretch: Stretch, index: int, lo_ns: int, since_ns: int | None) -> None:
+    if since_ns is None or lo_ns <= since_ns:
         return
     stretch.late.append(index)
     first = stretch.superseded[0] if stretch.superseded else max(since_ns, stretch.from_ns)
-    stretch.superseded = (first, max(window_start_ns, first))
+    stretch.superseded = (first, max(lo_ns, first))
 
 
 def _deaths(history: History, node: str) -> list[tuple[int, int, int]]:

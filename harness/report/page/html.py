@@ -14,7 +14,7 @@ import msgspec
 from markupsafe import Markup
 
 from fencepost.harness.interchange.formats.imported import UNNAMED_NODE
-from fencepost.harness.report.documents.reproduce import reproduce
+from fencepost.harness.report.documents.reproduce import reproduce, typed_path
 from fencepost.harness.report.drawing.cycle import cycle_of
 from fencepost.harness.report.drawing.scene import witness_operations
 from fencepost.harness.report.facts.case import ReportCase
@@ -46,13 +46,14 @@ from fencepost.harness.report.words.wording import (
     length,
     text,
 )
-from fencepost.harness.systems.contract.server_settings import words
+from fencepost.harness.systems.contract.server_settings import as_arguments
 from fencepost.harness.verdict import Validity, Verdict, Witness
+from fencepost.harness.verdict.by_guarantee import by_guarantee
+from fencepost.harness.verdict.opening import Opening, opening
+from fencepost.harness.verdict.reading import plain_figures
 
 #: Witnesses drawn per verdict; the counts are complete.
 WITNESSES_MAX: Final = 3
-#: Figures with tables of their own in an earlier section.
-_SHOWN_ABOVE: Final = frozenset({"attachments", "cut_brokers", "deeds", "denied", "faults", "reigns", "told"})
 
 
 class Rendered(msgspec.Struct, frozen=True):
@@ -91,7 +92,7 @@ class Page:
     @property
     def lanes(self) -> Lanes:
         if self._lanes is None:
-            self._lanes = lanes(self.case.history, self.case.facts.nodes)
+            self._lanes = lanes(self.case.history, self.case.facts.nodes, self.case.derived)
         return self._lanes
 
     @property
@@ -153,8 +154,8 @@ def _counted(verdict: Verdict, anomaly: str, number: int) -> str:
 
 def _failed(error: Exception) -> Markup:
     where = traceback.extract_tb(error.__traceback__)[-1]
-    said = f"this section failed: {type(error).__name__}: {error} ({where.name}, line {where.lineno})"
-    return Markup('<p class="failed" role="alert">{}</p>').format(said)
+    message = f"this section failed: {type(error).__name__}: {error} ({where.name}, line {where.lineno})"
+    return Markup('<p class="failed" role="alert">{}</p>').format(message)
 
 
 def _guarded_verdict(page: Page, make: Callable[[Page], Markup], problems: list[str]) -> Markup:
@@ -176,12 +177,13 @@ def _verdict(page: Page) -> Markup:
     return page.made(
         "verdict",
         sign=SIGNS[page.case.validity],
+        opening=_opening(page.case),
         rows=tables.guarantees(page.case),
         notes=tables.notes(page.case.history),
         version=text(page.case.fact("version") or "", 40),
         seed=page.case.fact("seed"),
         started=text(page.case.fact("started_at") or "", 40),
-        settings=[text(word, 200) for word in words(page.case.settings)],
+        settings=[text(word, 200) for word in as_arguments(page.case.settings)],
         duration=traced(length(history.end_ns), [len(history.events) - 1] if history.events else None),
         operations=traced(count(len(history.operations)), [o.invoke_index for o in history.operations]),
         faults=traced(str(len(faults)), [f.events[0] for f in faults]),
@@ -189,8 +191,13 @@ def _verdict(page: Page) -> Markup:
     )
 
 
+def _opening(case: ReportCase) -> Opening:
+    folder = None if case.folder is None else typed_path(case.folder)
+    return opening(case.validity, case.headline, by_guarantee(case.verdicts, case.facts), case.facts, folder)
+
+
 def witness_context(page: Page, verdict: Verdict, witness: Witness, number: int) -> dict[str, Any]:
-    found, more = events_of(witness, page.case.history)
+    events, more = events_of(witness, page.case.history)
     rows = [
         {
             "index": e.index,
@@ -198,12 +205,12 @@ def witness_context(page: Page, verdict: Verdict, witness: Witness, number: int)
             "kind": str(getattr(e, "type", "")) or type(e).__name__.removesuffix("Event").lower(),
             "process": getattr(e, "process", ""),
             "node": getattr(e, "node", ""),
-            "said": event(e),
+            "text": event(e),
             "position": page.case.facts.vocabulary.position(getattr(e, "position", None)),
             "value_position": page.case.facts.vocabulary.position(getattr(e, "value_position", None)),
             "epoch": "" if getattr(e, "epoch", None) is None else str(getattr(e, "epoch", "")),
         }
-        for e in found
+        for e in events
     ]
     name = f"Witness {number} of {verdict.guarantee}: {witness.anomaly}"
     picture = drawn(witness, page.case.history, page.lanes, page.word, name)
@@ -211,7 +218,7 @@ def witness_context(page: Page, verdict: Verdict, witness: Witness, number: int)
     return {
         "witness": witness,
         # A register that is the only one has a name for sentences alone, and so has a node that nothing is known of.
-        "key": witness.key if any(getattr(e, "key", None) is not None for e in found) else None,
+        "key": witness.key if any(getattr(e, "key", None) is not None for e in events) else None,
         "nodes": [node for node in witness.nodes if node != UNNAMED_NODE],
         "verdict": verdict,
         "breaks": verdict.validity is Validity.INVALID,
@@ -248,25 +255,30 @@ def _witnesses(page: Page, verdicts: tuple[Verdict, ...]) -> list[dict[str, Any]
     return out
 
 
-def _broken(page: Page) -> tuple[Verdict, ...]:
+def _violated(page: Page) -> tuple[Verdict, ...]:
     return tuple(v for v in page.case.deciding() if v.validity is Validity.INVALID)
 
 
-def _witness(page: Page) -> Markup:
-    return page.made("witness", groups=_witnesses(page, _broken(page)))
+def _witness(page: Page) -> Markup | None:
+    """The witnesses of what decides; no chapter where nothing that decides is violated."""
+    violated = _violated(page)
+    if not violated and page.case.validity is not Validity.INVALID:
+        return None
+    return page.made("witness", groups=_witnesses(page, violated))
 
 
 def _timeline(page: Page) -> Markup:
     history, vocabulary = page.case.history, page.case.facts.vocabulary
-    broken = [w for v in _broken(page) for w in v.witnesses[:WITNESSES_MAX]]
+    deciding = [w for v in _violated(page) for w in v.witnesses[:WITNESSES_MAX]]
     beside = [w for v in page.case.not_deciding() for w in v.witnesses[:1]]
-    data, chosen = timeline(history, page.lanes, broken or beside, vocabulary)
+    data, chosen = timeline(history, page.lanes, deciding or beside, vocabulary)
     picture = overview(history, page.lanes, page.word)
     return page.made(
         "timeline",
         overview=picture,
         data=json_for_script(data),
-        cut=chosen.said,
+        data_focus=data["focus"] is not None,
+        cut=chosen.summary,
         empty=not history.events,
         subjects=[(s.subject, vocabulary.subject(s.subject)) for s in page.lanes.every] if page.lanes.others else [],
     )
@@ -290,13 +302,13 @@ def _faults(page: Page) -> Markup:
 def _exposure(page: Page) -> Markup:
     return page.made(
         "tables",
-        intro="A guarantee that was never put to the test is not held, it is unknown.",
+        intro="A guarantee that was never tested is unknown, not valid.",
         tables=[tables.exposure(page.case)],
     )
 
 
 def _leadership(page: Page) -> Markup:
-    found = zombies(page.case)
+    superseded = zombies(page.case)
     return page.made(
         "leadership",
         reigns=reigns(page.lanes, page.case.facts.vocabulary),
@@ -304,16 +316,16 @@ def _leadership(page: Page) -> Markup:
         episodes=episodes(page.case, page.word),
         stories=page.stories,
         costs=costs(page.case, page.word),
-        zombies=found[0] if found else None,
-        claimed=found[1] if found else None,
-        details=found[2] if found else [],
+        zombies=superseded[0] if superseded else None,
+        claimed=superseded[1] if superseded else None,
+        details=superseded[2] if superseded else [],
         bound=page.case.facts.leadership,
     )
 
 
 def _partitions(page: Page) -> Markup | None:
-    found = partitions(page.case)
-    return None if found is None else page.made("partitions", found=found, tables=partition_tables(page.case))
+    pictured = partitions(page.case)
+    return None if pictured is None else page.made("partitions", found=pictured, tables=partition_tables(page.case))
 
 
 def rows_section(page: Page) -> Markup:
@@ -324,8 +336,8 @@ def rows_section(page: Page) -> Markup:
 
 
 def _reproduce(page: Page) -> Markup | None:
-    found = reproduce(page.case)
-    return None if found is None else page.made("reproduce", found=found)
+    commands = reproduce(page.case)
+    return None if commands is None else page.made("reproduce", commands=commands)
 
 
 def _health(page: Page) -> Markup:
@@ -333,8 +345,8 @@ def _health(page: Page) -> Markup:
 
 
 def _beside(page: Page) -> Markup:
-    broken = tuple(v for v in page.case.not_deciding() if v.anomalies or v.validity is Validity.INVALID)
-    return page.made("beside", verdicts=broken, witnesses=_witnesses(page, tuple(v for v in broken if v.witnesses)))
+    violated = tuple(v for v in page.case.not_deciding() if v.anomalies or v.validity is Validity.INVALID)
+    return page.made("beside", verdicts=violated, witnesses=_witnesses(page, tuple(v for v in violated if v.witnesses)))
 
 
 def _service(page: Page) -> Markup:
@@ -345,10 +357,12 @@ def _service(page: Page) -> Markup:
 def _facts(page: Page) -> Markup:
     checkers = []
     for verdict in page.case.verdicts:
-        if verdict.figures and "leadership" not in verdict.checker:
-            shown = {key: value for key, value in verdict.figures.items() if key not in _SHOWN_ABOVE}
+        if "leadership" not in verdict.checker:
+            elsewhere = verdict.figures.in_own_place
+            shown = {key: value for key, value in plain_figures(verdict).items() if key not in elsewhere}
             checkers += generic(f"{verdict.checker} on {verdict.guarantee}", shown, verdict.evidence)
-    run, long = flat(page.case.run)
+    # The table of service has the phases already.
+    run, long = flat({name: value for name, value in page.case.run.items() if name != "phases"})
     facts = Table(caption="The run's facts", columns=("fact", "value"), rows=run)
     hashes = Table(caption="Binaries, paths and hashes", columns=("what", "value"), rows=long)
     return page.made("facts", facts=facts, hashes=hashes, checkers=checkers)
@@ -360,7 +374,7 @@ _SECTIONS: Final[Sections] = (
     ("latency", "Latency", _latency),
     ("service", "Service", _service),
     ("faults", "Faults", _faults),
-    ("exposure", "Exposure", _exposure),
+    ("exposure", "How often tested", _exposure),
     ("leadership", "Who led when", _leadership),
     ("partitions", "Topic partitions", _partitions),
     ("beside", "Not deciding", _beside),

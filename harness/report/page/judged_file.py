@@ -21,6 +21,8 @@ from fencepost.harness.report.words.evidence import traced
 from fencepost.harness.report.words.guarantee_words import guarantee_words
 from fencepost.harness.report.words.wording import SIGNS, count, text
 from fencepost.harness.verdict import Validity, Verdict
+from fencepost.harness.verdict.figures import TransactionFigures
+from fencepost.harness.verdict.reading import plain_figures
 
 #: Keys that the page lists; all are counted.
 _KEYS_MAX: Final = 40
@@ -32,7 +34,7 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
     """A consistency model: whether the history rules it out or proves it, by what, and who defined it."""
 
     name: str
-    said: str
+    judgement: str
     because: tuple[str, ...]
     source: str
 
@@ -53,7 +55,7 @@ class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
     history is then that of what is drawn.
     """
 
-    found: Imported
+    imported: Imported
     judgement: Judgement
     file: dict[str, str]
     command: str
@@ -66,7 +68,7 @@ def render_file(judged: JudgedFile) -> Rendered:
     """The page of one judged file."""
     judgement = judged.judgement
     case = ReportCase(
-        history=judged.found.history,
+        history=judged.imported.history,
         facts=judgement.facts,
         verdicts=judgement.verdicts,
         validity=judgement.validity,
@@ -90,9 +92,9 @@ def _verdict(page: Page, judged: JudgedFile) -> Markup:
     return page.made(
         "file_verdict",
         file=judged.file["file"],
-        form=judged.found.form,
-        model=judged.found.family,
-        keyed=judged.found.keyed,
+        form=judged.imported.form,
+        model=judged.imported.family,
+        keyed=judged.imported.keyed,
         sign=SIGNS[page.case.validity],
         events=count(len(history.events)),
         operations=traced(count(len(history.operations)), [o.invoke_index for o in history.operations]),
@@ -104,14 +106,14 @@ def _verdict(page: Page, judged: JudgedFile) -> Markup:
 
 def _missing(verdicts: Sequence[Verdict]) -> list[str]:
     """What kept the verdicts from being more than unknown."""
-    found = []
+    reasons = []
     for verdict in verdicts:
         if verdict.validity is Validity.UNKNOWN:
-            found.append(verdict.reason or f"{verdict.checker} gave no reason")
-            unfinished = verdict.figures.get("unfinished")
-            if isinstance(unfinished, list | tuple) and unfinished:
-                found.append(f"the budget ended before these were searched: {', '.join(map(str, unfinished))}")
-    return list(dict.fromkeys(found))
+            reasons.append(verdict.reason or f"{verdict.checker} gave no reason")
+            figures = verdict.figures
+            if isinstance(figures, TransactionFigures) and figures.unfinished:
+                reasons.append(f"the budget ended before these were searched: {', '.join(figures.unfinished)}")
+    return list(dict.fromkeys(reasons))
 
 
 def _anomalies(page: Page, judged: JudgedFile) -> Markup:
@@ -133,8 +135,8 @@ def _anomalies(page: Page, judged: JudgedFile) -> Markup:
             context["breaks"] &= (verdict.guarantee, witness.anomaly) not in harmless
             named.append(context)
         groups += [{"first": first, "more": more, "again": False} for first, *more in by_name.values()]
-        told = set(by_name)
-        groups += [{"untold": name, "count": number} for name, number in verdict.anomalies.items() if name not in told]
+        shown = set(by_name)
+        groups += [{"untold": name, "count": number} for name, number in verdict.anomalies.items() if name not in shown]
     return page.made("file_anomalies", groups=groups)
 
 
@@ -144,7 +146,7 @@ def _models(page: Page, judged: JudgedFile) -> Markup | None:
     table = Table(
         caption="Consistency models, weakest first",
         columns=("model", "this history", "because of", "defined by"),
-        rows=tuple((row.name, row.said, ", ".join(row.because), row.source) for row in judged.models),
+        rows=tuple((row.name, row.judgement, ", ".join(row.because), row.source) for row in judged.models),
         note=judged.sources,
     )
     intro = "A model implies those above it from which it is built; what rules one out rules out all that imply it."
@@ -166,7 +168,10 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
         ),
     )
     facts: list[tuple[str, str]] = list(judged.file.items())
-    facts += [("form", judged.found.form), ("model", f"{judged.found.family.name}: {judged.found.family.about}")]
+    facts += [
+        ("form", judged.imported.form),
+        ("model", f"{judged.imported.family.name}: {judged.imported.family.about}"),
+    ]
     if judged.whole is None:
         facts += [
             ("events", count(len(page.case.history.events))),
@@ -183,7 +188,7 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
     keys = _keys(page, judged)
     figures: list[Table] = []
     for verdict in page.case.verdicts:
-        plain = {key: value for key, value in verdict.figures.items() if key not in _MODELS}
+        plain = {key: value for key, value in plain_figures(verdict).items() if key not in _MODELS}
         figures += generic(f"{verdict.checker} on {verdict.guarantee}", plain, verdict.evidence)
     return page.made(
         "file_judged",
@@ -198,20 +203,20 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
 
 def _keys(page: Page, judged: JudgedFile) -> Table | None:
     """Operations of each key, those with a witness first."""
-    if judged.found.family.functions == frozenset({"txn"}):
+    if judged.imported.family.functions == frozenset({"txn"}):
         return None
     counts: Counter[str | None] = Counter(op.key for op in page.case.history.operations)
-    broken: dict[str | None, str] = {
+    violated: dict[str | None, str] = {
         w.key: w.anomaly for v in reversed(page.case.verdicts) for w in reversed(v.witnesses) if w.key is not None
     }
     if len(counts) < (2 if judged.whole is None else 1):
         return None
-    order = sorted(counts, key=lambda key: (key not in broken, -counts[key], str(key)))
+    order = sorted(counts, key=lambda key: (key not in violated, -counts[key], str(key)))
     more = len(order) - _KEYS_MAX
     return Table(
         caption=f"{count(len(order))} keys{' that are shown' if judged.whole else ''}, each judged by itself",
         columns=("key", "operations", "witness"),
-        rows=tuple((text(key, 80), count(counts[key]), broken.get(key) or "") for key in order[:_KEYS_MAX]),
+        rows=tuple((text(key, 80), count(counts[key]), violated.get(key) or "") for key in order[:_KEYS_MAX]),
         note=f"{count(more)} more keys are not listed." if more > 0 else "",
     )
 

@@ -1,7 +1,7 @@
-"""A witness's cycle as SVG: a box for each transaction with its micro-operations, an arrow for each edge with its kind.
+"""A witness's cycle as SVG: a box per transaction with its micro-operations, an arrow per edge with its kind.
 
-The boxes stand in rows that turn at their ends, so that each arrow joins neighbours; the last arrow runs below and
-around all of them back to the first. Why an edge is there stands in its title, and in the witness's sentences.
+The rows of boxes run alternately to the right and to the left, so each arrow joins neighbours; the last arrow runs
+below all boxes back to the first. An arrow's title and the witness's sentences give the reason for the edge.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from fencepost.harness.report.drawing.cycle import Cycle, Node
 from fencepost.harness.report.pictures.svg import RIGHT, element, joined, label, picture, title
 from fencepost.harness.verdict import Edge
 
-#: Of longer cycles the first ones and the last few are drawn; the sentences have them all.
+#: The most nodes drawn: a longer cycle shows the first and the last few; the sentences name all.
 NODES_MAX: Final = 24
 _LAST: Final = 3
 _LINES_MAX: Final = 7
@@ -26,7 +26,7 @@ _ROW_GAP: Final = 58
 _TOP: Final = 8
 _PAD: Final = 10
 _LINE: Final = 16
-#: Widths of a letter in the fonts of the style sheet; names and micro-operations are in one of fixed width.
+#: Widths of a letter in the fonts of the style sheet; names and micro-operations use a font of fixed width.
 _FIXED: Final = 6.7
 _SMALL: Final = 6.2
 _WIDEST: Final = 420
@@ -34,14 +34,14 @@ _KINDS: Final = {
     "ww": "the next one overwrote what this one wrote",
     "wr": "the next one read what this one wrote",
     "rw": "this one read what the next one then overwrote",
-    "process": "the same process was done with this one before it began the next",
-    "realtime": "this one was completed before the next was invoked",
+    "process": "the same process completed this one before it began the next",
+    "realtime": "this one completed before the next was invoked",
     "before": "this version came before the next",
 }
 
 
 class _Box(msgspec.Struct, frozen=True):
-    """A node in its place."""
+    """A node with its position."""
 
     node: Node
     lines: tuple[str, ...]
@@ -55,7 +55,7 @@ class _Box(msgspec.Struct, frozen=True):
 
 
 def cycle_picture(cycle: Cycle, name: str) -> Markup:
-    """The picture; `name` is its title."""
+    """Draw the cycle; `name` is the title of the picture."""
     nodes, edges = _shortened(cycle)
     boxes = _placed(nodes)
     below = max(box.y + box.height for box in boxes) + 26
@@ -63,16 +63,16 @@ def cycle_picture(cycle: Cycle, name: str) -> Markup:
     for before, after, edge in zip(boxes, boxes[1:], edges, strict=False):
         parts.append(_between(before, after, edge))
     parts.append(_back(boxes[-1], boxes[0], edges[-1], below))
-    told = "; ".join(
+    description = "; ".join(
         f"{node.name} {edge.kind} {after.name}"
         for node, edge, after in zip(cycle.nodes, cycle.edges, (*cycle.nodes[1:], cycle.nodes[0]), strict=True)
     )
-    return picture(below + 16, *parts, name=name, description=f"A cycle: {told}.")
+    return picture(below + 16, *parts, name=name, description=f"A cycle: {description}.")
 
 
 def kinds_in_words(cycle: Cycle) -> list[tuple[str, str]]:
-    """Each kind of edge that a cycle has, with what it means."""
-    return [(kind, said) for kind, said in _KINDS.items() if any(edge.kind == kind for edge in cycle.edges)]
+    """Return each kind of edge in a cycle with its meaning."""
+    return [(kind, meaning) for kind, meaning in _KINDS.items() if any(edge.kind == kind for edge in cycle.edges)]
 
 
 def _shortened(cycle: Cycle) -> tuple[list[Node], list[Edge]]:
@@ -86,7 +86,7 @@ def _shortened(cycle: Cycle) -> tuple[list[Node], list[Edge]]:
 
 
 def _columns(count: int) -> int:
-    """So many boxes stand beside each other: where there are few, each has room for long lines."""
+    """Choose how many boxes stand beside each other: fewer boxes have room for longer lines."""
     return count if count < 4 else 2 if count == 4 else 3 if count < 10 else 4
 
 
@@ -99,23 +99,23 @@ def _placed(nodes: Sequence[Node]) -> list[_Box]:
         row = nodes[start : start + columns]
         rightwards = start // columns % 2 == 0
         lines = [_lines(node, width) for node in row]
-        height = max(2 * _PAD + 2 * _LINE + len(said) * _LINE for said in lines) + 2
-        for place, (node, said) in enumerate(zip(row, lines, strict=True)):
+        height = max(2 * _PAD + 2 * _LINE + len(shown) * _LINE for shown in lines) + 2
+        for place, (node, shown) in enumerate(zip(row, lines, strict=True)):
             column = place if rightwards else columns - 1 - place
             about = clipped(plain(node.about, unicode=True), int((width - 2 * _PAD) / _SMALL))
             x = _LEFT + column * (width + _GAP)
-            boxes.append(_Box(node, said, about, x, y, width, float(height), rightwards, place == 0))
+            boxes.append(_Box(node, shown, about, x, y, width, float(height), rightwards, place == 0))
         y += height + _ROW_GAP
     return boxes
 
 
 def _lines(node: Node, width: float) -> tuple[str, ...]:
-    """A node's micro-operations, each cut to what fits, and as many as a picture bears."""
+    """Return a node's micro-operations, wrapped to the width and cut to the most lines of a box."""
     room = int((width - 2 * _PAD) / _FIXED)
     out: list[str] = []
     for line in node.lines:
-        said = wrapped(plain(line, unicode=True), room, "", "  ")
-        out += said if len(said) < 3 else [said[0], clipped(" ".join(part.strip() for part in said[1:]), room - 2)]
+        parts = wrapped(plain(line, unicode=True), room, "", "  ")
+        out += parts if len(parts) < 3 else [parts[0], clipped(" ".join(part.strip() for part in parts[1:]), room - 2)]
     if len(out) > _LINES_MAX:
         return (*out[: _LINES_MAX - 1], f"… {len(node.lines)} micro-operations in all")
     return tuple(out)
@@ -136,7 +136,7 @@ def _node(box: _Box) -> Markup:
 
 
 def _between(before: _Box, after: _Box, edge: Edge) -> Markup:
-    """Beside each other in a row, or from the end of one row down to the next."""
+    """Draw the arrow between neighbours: within a row, or from the end of one row down to the next."""
     if after.first_of_row:
         x = before.x + before.width / 2
         points = [(x, before.y + before.height), (x, after.y)]

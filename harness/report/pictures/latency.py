@@ -1,7 +1,8 @@
-"""Latency over time, below the same fault bands: p50, p99 and the slowest of each slice, and every operation not ok.
+"""Latency over time, below the same fault bands: p50, p99 and the slowest of each slice, and every error.
 
-The scale is logarithmic: a pause of seconds and a round trip of a millisecond belong in one picture. The three lines
-differ by dashes and are named at their ends. Below stand the operations that ended `ok`, per slice.
+The scale is logarithmic, because a pause of seconds and a round trip of a millisecond share one picture. The three
+lines have different dashes; a legend above names them. Bars below show the operations that ended `ok` per slice. A
+lost compare is an answer and gets no mark.
 """
 
 import math
@@ -23,17 +24,20 @@ from fencepost.harness.report.pictures.svg import (
     picture,
     title,
 )
-from fencepost.harness.report.words.wording import count, length, operation
+from fencepost.harness.report.words.wording import count, length, lost_compare, operation
 
 SLICES: Final = 150
-#: More marks than this are thinned evenly; the caption says so.
+#: The most marks drawn: an even sample of more; the caption says so.
 MARKS_MAX: Final = 1200
 _HEIGHT: Final = 190
 _BARS: Final = 46
+#: The lines: class of the style sheet, quantile, name in the legend.
+_LINES: Final = (("max", 1.0, "slowest"), ("p99", 0.99, "p99"), ("p50", 0.5, "p50"))
+_LEGEND: Final = 110
 
 
 class Slice:
-    """One slice of time: the latencies of what ended `ok` in it, sorted."""
+    """One slice of time with the sorted latencies of the operations that ended `ok` in it."""
 
     __slots__ = ("latencies",)
 
@@ -45,7 +49,7 @@ class Slice:
 
 
 def slices(history: History, number: int = SLICES) -> tuple[list[Slice], int]:
-    """`ok` operations by the slice in which they completed, and the length of a slice."""
+    """Group `ok` operations by the slice in which they completed; also return the length of a slice."""
     width = max(-(-(history.end_ns + 1) // number), 1)
     out = [Slice() for _ in range(number)]
     for op in history.operations:
@@ -57,13 +61,14 @@ def slices(history: History, number: int = SLICES) -> tuple[list[Slice], int]:
 
 
 def latency(history: History) -> tuple[Markup, str]:
-    """The picture, and what had to be left out of it."""
+    """Draw the picture; also return a note about the marks that it leaves out."""
     rows, width = slices(history)
-    failed = [o for o in history.operations if o.type is not Outcome.OK]
+    failed = [o for o in history.operations if o.type is not Outcome.OK and not lost_compare(o)]
     marks = failed[:: max(-(-len(failed) // MARKS_MAX), 1)]
     axis = Axis(0, max(history.end_ns, 1))
     _, fault_rows = fault_bands(history.faults, axis, 6, 6, history.end_ns)
-    top = 6.0 + fault_rows * FAULT_ROW + 10
+    legend_y = 6.0 + fault_rows * FAULT_ROW + 14
+    top = legend_y + 10
     bottom = top + _HEIGHT
     bars_bottom = bottom + 12 + _BARS
     bands, _ = fault_bands(history.faults, axis, 6, bars_bottom, history.end_ns)
@@ -74,10 +79,9 @@ def latency(history: History) -> tuple[Markup, str]:
     )
     scale.top, scale.bottom = top, bottom
     parts = [bands, axis.drawn(top, bars_bottom), scale.drawn()]
-    free_y = top - 20
-    for name, q in (("max", 1.0), ("p99", 0.99), ("p50", 0.5)):
-        line, free_y = _line(rows, width, axis, scale, q, name, free_y)
-        parts.append(line)
+    for number, (name, q, text) in enumerate(_LINES):
+        parts.append(_line(rows, width, axis, scale, q, name))
+        parts.append(_legend(LEFT + 4 + number * _LEGEND, legend_y, name, text))
     parts += [_mark(op, axis, scale) for op in marks]
     parts.append(_ok_bars(rows, width, axis, bottom + 12, bars_bottom))
     left_out = "" if len(marks) == len(failed) else f"{count(len(marks))} of {count(len(failed))} marks shown."
@@ -85,14 +89,14 @@ def latency(history: History) -> tuple[Markup, str]:
         bars_bottom + 20,
         *parts,
         name="Latency over time",
-        description=f"p50, p99 and slowest of each of {SLICES} slices of {length(width)}; {len(failed)} not ok.",
+        description=f"p50, p99 and slowest of each of {SLICES} slices of {length(width)}; {len(failed)} errors.",
         id_="latency",
     )
     return seen, left_out
 
 
 class _Scale:
-    """Logarithmic, in whole decades."""
+    """A logarithmic scale of whole decades."""
 
     def __init__(self, least: int, most: int) -> None:
         self.low = math.floor(math.log10(max(least, 1000)))
@@ -113,29 +117,27 @@ class _Scale:
         return joined(out)
 
 
-def _line(
-    rows: list[Slice], width: int, axis: Axis, scale: _Scale, q: float, name: str, free_y: float
-) -> tuple[Markup, float]:
-    """One quantile, broken where a slice holds nothing; its name stands at its end, below `free_y`."""
+def _legend(x: float, y: float, name: str, text: str) -> Markup:
+    """Draw a piece of a line with its name."""
+    return element("path", d=f"M{x:.1f} {y - 4:.1f}h28", class_=f"line {name}") + label(x + 34, y, text, "line-name")
+
+
+def _line(rows: list[Slice], width: int, axis: Axis, scale: _Scale, q: float, name: str) -> Markup:
+    """Draw one quantile as a line, interrupted at slices without operations."""
     path: list[str] = []
     pen_down = False
-    last = (0.0, 0.0)
     for number, row in enumerate(rows):
         if not row.latencies:
             pen_down = False
             continue
-        last = (axis.x((number + 0.5) * width), scale.y(row.quantile(q)))
-        path.append(f"{'L' if pen_down else 'M'}{last[0]:.1f} {last[1]:.1f}" + ("" if pen_down else "h0.1"))
+        x, y = axis.x((number + 0.5) * width), scale.y(row.quantile(q))
+        path.append(f"{'L' if pen_down else 'M'}{x:.1f} {y:.1f}" + ("" if pen_down else "h0.1"))
         pen_down = True
-    if not path:
-        return Markup(""), free_y
-    y = max(last[1] + 4, free_y + 12)
-    line = element("path", title(name), d=" ".join(path), class_=f"line {name}")
-    return line + label(min(last[0] + 5, RIGHT - 10), y, name, "line-name"), y
+    return element("path", title(name), d=" ".join(path), class_=f"line {name}") if path else Markup("")
 
 
 def _mark(op: Operation, axis: Axis, scale: _Scale) -> Markup:
-    """fail is a cross, info a ring, at the moment when the caller stopped waiting."""
+    """Mark an error when the caller stopped waiting: a cross for `fail`, a ring for `info`."""
     end = op.ended_ns if op.ended_ns is not None else op.invoked_ns
     x, y = axis.x(end), scale.y(max(end - op.invoked_ns, 1))
     about = title(f"{operation(op)}: {op.type} {op.error or ''}")

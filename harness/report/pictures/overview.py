@@ -1,4 +1,4 @@
-"""The whole run as one still picture: phases, fault rows, and a lane per node that says whom it took for the leader.
+"""The whole run as one still picture: phases, fault rows, and a lane per node that shows its view of the leader.
 
 It needs neither colour nor JavaScript: a leader's bar is tall and carries its epoch and a pattern, a follower's is a
 thin line, silence is dotted, a dead process is crossed, and a superseded claim is framed and marked "superseded".
@@ -27,15 +27,15 @@ from fencepost.harness.report.pictures.svg import (
 from fencepost.harness.report.words.wording import clock, length, text
 
 LANE: Final = 34
-#: More stretches than this in one lane are drawn, but those thinner than half a pixel are left out first.
+#: In a lane with more stretches than this, those thinner than half a pixel are left out.
 _STRETCHES_MAX: Final = 1500
-#: A letter of the lane's labels is about this wide.
+#: The width of a letter in a lane's labels, about.
 _LETTER: Final = 6.6
 _SUPERSEDED: Final = 84
 
 
 def overview(history: History, lanes: Lanes, word: str) -> Markup:
-    """Phases, faults and lanes of the whole run."""
+    """Draw the phases, faults and lanes of the whole run."""
     axis = Axis(0, max(history.end_ns, 1))
     epochs = lanes.epochs
     top = 20.0
@@ -67,7 +67,7 @@ def overview(history: History, lanes: Lanes, word: str) -> Markup:
 
 
 def _names(row: Row, y: float) -> Markup:
-    """The node's name, and below it what the lane is about where it is about several things."""
+    """Draw the node's name and, if the lanes have several subjects, the lane's subject below it."""
     if not row.title:
         return label(LEFT - 8, y + 21, text(row.node, 11), "lane-name", "end")
     subject = label(LEFT - 8, y + 21, text(row.title, 12), "lane-text", "end")
@@ -75,25 +75,25 @@ def _names(row: Row, y: float) -> Markup:
 
 
 def epoch_class(epoch: int | None, epochs: list[int]) -> str:
-    """The colour and pattern of an epoch: by its order of appearance, not by its number."""
+    """Return the colour and pattern of an epoch, chosen by its order of appearance, not by its number."""
     return f"e{epochs.index(epoch) % EPOCH_CLASSES}" if epoch in epochs else "e-none"
 
 
 def lane_bars(lane: list[Stretch], axis: Axis, y: float, epochs: list[int], word: str) -> Markup:
-    """One node's stretches within the axis, leaders last so that nothing hides them."""
+    """Draw one node's stretches within the axis; leaders come last so that nothing hides them."""
     seen = [s for s in lane if s.to_ns >= axis.from_ns and s.from_ns <= axis.to_ns]
     if len(seen) > _STRETCHES_MAX:
         least = (axis.to_ns - axis.from_ns) // (2 * (RIGHT - LEFT))
         seen = [s for s in seen if s.to_ns - s.from_ns >= least or s.state is LaneState.LEADER][:_STRETCHES_MAX]
     seen.sort(key=lambda s: s.state is LaneState.LEADER)
-    taken = [axis.x(s.superseded[1]) for s in seen if s.superseded and not said_inside(s, axis)]
-    return joined(_bar(stretch, axis, y, epochs, word, taken) for stretch in seen)
+    occupied = [axis.x(s.superseded[1]) for s in seen if s.superseded and not said_inside(s, axis)]
+    return joined(_bar(stretch, axis, y, epochs, word, occupied) for stretch in seen)
 
 
-def _bar(stretch: Stretch, axis: Axis, y: float, epochs: list[int], word: str, taken: list[float]) -> Markup:
+def _bar(stretch: Stretch, axis: Axis, y: float, epochs: list[int], word: str, occupied: list[float]) -> Markup:
     x0, x1 = axis.x(stretch.from_ns), axis.x(stretch.to_ns)
-    # Room that the word "superseded" takes beside a claim is not for the next bar's text.
-    text_x = max([x0, *(end + _SUPERSEDED for end in taken if end - 4 <= x0 <= end + _SUPERSEDED)])
+    # The next bar's text must not cover the word "superseded" beside a claim.
+    text_x = max([x0, *(end + _SUPERSEDED for end in occupied if end - 4 <= x0 <= end + _SUPERSEDED)])
     about = title(stretch_title(stretch, word))
     colour = epoch_class(stretch.epoch, epochs)
     match stretch.state:
@@ -124,7 +124,7 @@ def _bar(stretch: Stretch, axis: Axis, y: float, epochs: list[int], word: str, t
 
 
 def said_inside(stretch: Stretch, axis: Axis) -> bool:
-    """Whether a leader's bar has room for the word "superseded" beside what it says already."""
+    """Say whether a leader's bar has room for the word "superseded" after its text."""
     if stretch.superseded is None or stretch.state is not LaneState.LEADER:
         return False
     x0, s0, s1 = (axis.x(ns) for ns in (stretch.from_ns, *stretch.superseded))
@@ -132,31 +132,31 @@ def said_inside(stretch: Stretch, axis: Axis) -> bool:
 
 
 def follows(stretch: Stretch) -> str:
-    """`follows 3`, or whom it named: `with n1 (3)`."""
+    """Describe a follower: `follows 3`, or with the leader that it named: `with n1 (3)`."""
     if stretch.leader is not None:
         return f"with {stretch.leader}" + (f" ({stretch.epoch_text})" if stretch.epoch is not None else "")
     return f"follows {stretch.epoch_text}" if stretch.epoch is not None else "follows"
 
 
-def _fitting(x0: float, x1: float, y: float, said: str, class_: str = "lane-text", short: str = "") -> Markup:
-    """The text if the bar is long enough for it, else the short one, else nothing (the title still says it)."""
-    for fits in (said, short):
+def _fitting(x0: float, x1: float, y: float, phrase: str, class_: str = "lane-text", short: str = "") -> Markup:
+    """Draw the text if the bar has room for it, else the short text, else nothing (the title still says it)."""
+    for fits in (phrase, short):
         if fits and len(fits) * _LETTER + 6 <= x1 - x0:
             return label(x0 + 4, y, fits, class_)
     return Markup("")
 
 
 def stretch_title(stretch: Stretch, word: str) -> str:
-    said = f"{stretch.node}: {stretch.state}"
+    about = f"{stretch.node}: {stretch.state}"
     if stretch.leader is not None:
-        said += f", with {stretch.leader}"
+        about += f", with {stretch.leader}"
     if stretch.epoch is not None:
-        said += f" of {word} {stretch.epoch_text}"
-    said += f", {clock(stretch.from_ns)} to {clock(stretch.to_ns)}"
+        about += f" of {word} {stretch.epoch_text}"
+    about += f", {clock(stretch.from_ns)} to {clock(stretch.to_ns)}"
     if stretch.superseded:
         since, until = stretch.superseded
-        said += f"; certainly superseded for at least {length(until - since)}"
-    return said
+        about += f"; certainly superseded for at least {length(until - since)}"
+    return about
 
 
 def _epoch_marks(lanes: Lanes, axis: Axis, top: float, bottom: float, word: str) -> Markup:
@@ -180,8 +180,8 @@ def _phases(history: History, axis: Axis, bottom: float) -> Markup:
 
 
 def _in_words(lanes: Lanes, word: str) -> str:
-    said = [
+    reigns = [
         f"{s.node} led {word} {s.epoch_text or 'unknown'} from {clock(s.from_ns)} to {clock(s.to_ns)}"
         for s in lanes.claims()[:12]
     ]
-    return "; ".join(said) if said else "No node was seen to claim the lead."
+    return "; ".join(reigns) if reigns else "No node was seen to claim the lead."

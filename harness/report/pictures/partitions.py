@@ -1,8 +1,8 @@
-"""Topic partitions as lanes: which broker led each in which leader epoch, and where a superseded one still served.
+"""Topic partitions as lanes: which broker led each in which leader epoch, and when a superseded broker still served.
 
-The reigns are those of the zombie-brokers checker, from the polls that brokers answered as leaders. A partition has a
-lane for each broker that led it. Those that were ever led by a superseded broker come first; partitions that kept one
-leader in one epoch are only counted.
+The zombie-brokers checker computes the reigns from the polls that brokers answered as leaders. A partition has a lane
+for each broker that led it. Partitions with a superseded leader come first; partitions that kept one leader in one
+epoch are only counted.
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,12 @@ from fencepost.harness.report.facts.lanes import LaneState, Stretch
 from fencepost.harness.report.pictures.overview import LANE, lane_bars, said_inside
 from fencepost.harness.report.pictures.svg import FAULT_ROW, LEFT, RIGHT, Axis, element, fault_bands, label, picture
 from fencepost.harness.report.words.wording import count, text
-from fencepost.harness.verdict.figures import BrokerDeeds, PartitionReign, rows_among
+from fencepost.harness.verdict.figure_rows import BrokerDeeds, PartitionReign
+from fencepost.harness.verdict.figures import ZombieBrokerFigures
+from fencepost.harness.verdict.reading import figures_of
 
 _CHECKER: Final = "zombie-brokers"
-#: Partitions drawn; the table below the picture has more.
+#: The most partitions drawn; the table below the picture has more.
 _DRAWN_MAX: Final = 12
 #: Room for the word "superseded" before what the leader did.
 _WORD: Final = 74
@@ -30,18 +32,18 @@ _Row = Mapping[str, Any]
 
 
 class Partitions(msgspec.Struct, frozen=True, kw_only=True):
-    """The picture, and what it leaves out."""
+    """The picture, and a sentence on what it leaves out."""
 
     picture: Markup
     folded: str
 
 
 def partitions(case: ReportCase) -> Partitions | None:
-    """None where no log of topic partitions was judged."""
-    whole = next((v.figures for v in case.verdicts if _CHECKER in v.checker and "partitions" in v.figures), None)
+    """Draw the partitions; None when no log of topic partitions was judged."""
+    whole = next(iter(figures_of(case.verdicts, ZombieBrokerFigures)), None)
     if whole is None:
         return None
-    deeds = rows_among(case.verdicts, BrokerDeeds)
+    deeds = [d for f in figures_of(case.verdicts, ZombieBrokerFigures) for d in f.deeds]
     by_partition = reigns_by_partition(case)
     drawn = dict(list(by_partition.items())[:_DRAWN_MAX])
     return Partitions(
@@ -50,11 +52,11 @@ def partitions(case: ReportCase) -> Partitions | None:
     )
 
 
-def _folded(whole: _Row, drawn: int) -> str:
-    changed = whole["partitions"] - whole["partitions_quiet"]
-    said = f"{count(changed)} of {count(whole['partitions'])} topic partitions changed leader or leader epoch"
-    said += f", {count(drawn)} of them are drawn" if drawn < changed else ""
-    return f"{said}; {count(whole['partitions_quiet'])} kept one leader in one epoch."
+def _folded(whole: ZombieBrokerFigures, drawn: int) -> str:
+    changed = whole.partitions - whole.partitions_quiet
+    summary = f"{count(changed)} of {count(whole.partitions)} topic partitions changed leader or leader epoch"
+    summary += f", {count(drawn)} of them are drawn" if drawn < changed else ""
+    return f"{summary}; {count(whole.partitions_quiet)} kept one leader in one epoch."
 
 
 def _picture(history: History, drawn: Mapping[str, list[PartitionReign]], deeds: list[BrokerDeeds]) -> Markup:
@@ -69,7 +71,7 @@ def _picture(history: History, drawn: Mapping[str, list[PartitionReign]], deeds:
     parts = [axis.drawn(top, bottom), bands]
     if rows:
         parts.append(label(LEFT - 8, top + 12, "faults", "lane-name", "end"))
-    said = []
+    described = []
     for number, (name, node) in enumerate(lanes):
         y = first + number * LANE
         if number == 0 or lanes[number - 1][0] != name:
@@ -80,12 +82,12 @@ def _picture(history: History, drawn: Mapping[str, list[PartitionReign]], deeds:
         own = [r for r in drawn[name] if r.node == node]
         parts.append(lane_bars([_stretch(r) for r in own], axis, y, epochs, "leader epoch"))
         parts += [_did(deed, own, axis, y) for deed in deeds if (deed.partition, deed.node) == (name, node)]
-        said += [f"{node} led {name} in epoch {r.epoch}" for r in own]
+        described += [f"{node} led {name} in epoch {r.epoch}" for r in own]
     return picture(
         bottom + 20,
         *parts,
         name="Who led each topic partition",
-        description="; ".join(said[:24]),
+        description="; ".join(described[:24]),
         id_="partitions-lanes",
     )
 
@@ -106,13 +108,13 @@ def _stretch(reign: PartitionReign) -> Stretch:
 
 
 def _did(deed: BrokerDeeds, reigns: list[PartitionReign], axis: Axis, y: float) -> Markup:
-    """What a superseded leader took and gave, beside its lane."""
+    """Say beside its lane what a superseded leader acknowledged and answered."""
     reign = next((r for r in reigns if r.epoch == deed.epoch and r.incarnation == deed.incarnation), None)
     if reign is None:
         return Markup("")
-    took = f"{count(deed.acknowledged)} appends taken, {count(deed.lost)} lost"
-    said = f"{took}; {count(deed.stale_reads)} stale reads"
+    took = f"{count(deed.acknowledged)} appends acknowledged, {count(deed.lost)} lost"
+    reads = f"{took}; {count(deed.stale_reads)} stale reads"
     x = axis.x(max(reign.to_ns, deed.superseded_ns)) + 6 + (0 if said_inside(_stretch(reign), axis) else _WORD)
-    if x + len(said) * 6 > RIGHT:
+    if x + len(reads) * 6 > RIGHT:
         return Markup("")
-    return label(x, y + 18, said, "lane-text")
+    return label(x, y + 18, reads, "lane-text")

@@ -1,6 +1,6 @@
-"""A few words of SVG: elements with escaped attributes, a time axis, fault rows.
+"""The parts of SVG that the pictures share: elements with escaped attributes, a time axis, fault rows.
 
-Colours and patterns are classes of the page's style sheet, so that pictures follow light, dark and print.
+Colours and patterns are classes of the page's style sheet, so pictures adapt to light, dark and print.
 """
 
 import math
@@ -13,18 +13,18 @@ from markupsafe import Markup, escape
 from fencepost.harness.history import FaultOutcome, FaultSpan
 from fencepost.harness.report.words.wording import clock, text
 
-#: All wide pictures share one width and one left margin, so that their times stand above each other.
+#: All wide pictures share one width and one left margin, so that equal times stand above each other.
 WIDTH: Final = 1200
 LEFT: Final = 84
 RIGHT: Final = 1188
 FAULT_ROW: Final = 18
 
-#: Epochs beyond this many colours and patterns begin again with the first; the label always tells them apart.
+#: The number of colours and patterns; further epochs reuse them from the first on, but their labels differ.
 EPOCH_CLASSES: Final = 6
 
 
 def element(name: str, /, *children: str, **attributes: Any) -> Markup:
-    """One element; `class_` is class, other underscores are hyphens; plain children are escaped, Markup is not."""
+    """Make one element; `class_` means class, other underscores mean hyphens; only plain children are escaped."""
     parts = [f"<{name}"]
     for key, value in attributes.items():
         if value is None:
@@ -39,16 +39,16 @@ def joined(parts: Iterable[Markup]) -> Markup:
     return Markup("").join(parts)
 
 
-def title(said: str) -> Markup:
-    return element("title", said)
+def title(caption: str) -> Markup:
+    return element("title", caption)
 
 
-def label(x: float, y: float, said: str, class_: str = "", anchor: str | None = None) -> Markup:
-    return element("text", said, x=float(x), y=float(y), class_=class_ or None, text_anchor=anchor)
+def label(x: float, y: float, caption: str, class_: str = "", anchor: str | None = None) -> Markup:
+    return element("text", caption, x=float(x), y=float(y), class_=class_ or None, text_anchor=anchor)
 
 
 def picture(height: float, *children: Markup, name: str, description: str, id_: str | None = None) -> Markup:
-    """A picture as wide as the page, with a name and a description for those who cannot see it."""
+    """Make a picture as wide as the page, with a name and a description for readers who cannot see it."""
     return element(
         "svg",
         title(name),
@@ -74,7 +74,7 @@ class Axis:
         return LEFT + (min(max(ns, self.from_ns), self.to_ns) - self.from_ns) / span * (RIGHT - LEFT)
 
     def ticks(self) -> list[int]:
-        """About ten round moments."""
+        """Return about ten round moments."""
         span = max(self.to_ns - self.from_ns, 1)
         step = 10 ** math.floor(math.log10(span / 8))
         step = next((step * m for m in (1, 2, 5) if span / (step * m) <= 12), step * 10)
@@ -83,7 +83,7 @@ class Axis:
         return list(range(first, self.to_ns + 1, step))
 
     def drawn(self, top: float, bottom: float) -> Markup:
-        """Faint lines at the ticks and their times below."""
+        """Draw faint lines at the ticks, and their times below."""
         out = []
         for tick in self.ticks():
             x = self.x(tick)
@@ -93,12 +93,12 @@ class Axis:
 
 
 def box(x0: float, x1: float, y: float, height: float, class_: str, *children: Markup, least: float = 1.0) -> Markup:
-    """A rectangle that is never thinner than `least`."""
+    """Draw a rectangle that is never thinner than `least`."""
     return element("rect", *children, x=x0, y=float(y), width=max(x1 - x0, least), height=float(height), class_=class_)
 
 
 def packed(intervals: Sequence[tuple[int, int]], gap: int = 0) -> list[int]:
-    """For each interval (in order of its beginning) the first row in which it overlaps no earlier one."""
+    """Give each interval (in the order of their beginnings) the first row in which it overlaps no earlier one."""
     ends: list[int] = []
     rows: list[int] = []
     for start, end in intervals:
@@ -111,13 +111,13 @@ def packed(intervals: Sequence[tuple[int, int]], gap: int = 0) -> list[int]:
 
 
 def fault_name(fault: FaultSpan) -> str:
-    """`pause n1`, `partition n1,n2 (skipped)`."""
-    said = text(f"{fault.fault} {','.join(fault.nodes) or fault.target}", 48)
-    return said if fault.outcome is FaultOutcome.INSTALLED else f"{said} ({fault.outcome})"
+    """Name a fault: `pause n1`, `partition n1,n2 (skipped)`."""
+    name = text(f"{fault.fault} {','.join(fault.nodes) or fault.target}", 48)
+    return name if fault.outcome is FaultOutcome.INSTALLED else f"{name} ({fault.outcome})"
 
 
 def fault_bands(faults: Sequence[FaultSpan], axis: Axis, top: float, bottom: float, end_ns: int) -> tuple[Markup, int]:
-    """Fault rows at `top` and, below them to `bottom`, a band for each proven interval; and how many rows there are.
+    """Draw fault rows at `top` and a band down to `bottom` for each proven interval; also return the number of rows.
 
     The outer, dashed box is the possible interval, the filled one inside it the proven interval.
     """

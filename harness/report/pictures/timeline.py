@@ -1,8 +1,8 @@
-"""The data behind the zoomable timeline: columns of operations in base64, lanes, faults, epochs. No drawing here.
+"""The data of the zoomable timeline: columns of operations in base64, lanes, faults, epochs. `timeline.js` draws it.
 
-Below each node's lane its operations are packed into as few rows as their overlaps allow (a process retires at every
-`info`, so one row per process would be mostly empty). A long history is cut: the witness's operations always stay, then
-those that did not end `ok`, then those around the witness, then an even sample of the rest; what was cut is said.
+Below each node's lane its operations fill as few rows as their overlaps allow (a process retires at every `info`, so
+one row per process would be mostly empty). A long history is cut. The witness's operations always stay; then come those
+that did not end `ok`, then those around the witness, then an even sample of the rest. A sentence says what was cut.
 """
 
 import base64
@@ -16,32 +16,35 @@ from fencepost.harness.history import FaultSpan, History, Operation, OpEvent, Ou
 from fencepost.harness.report.facts.lanes import Lanes, LaneState
 from fencepost.harness.report.pictures.overview import follows, stretch_title
 from fencepost.harness.report.pictures.svg import EPOCH_CLASSES, fault_name
-from fencepost.harness.report.words.wording import count, operation
+from fencepost.harness.report.words.wording import count, lost_compare, operation
 from fencepost.harness.verdict import Vocabulary, Witness
 
 OPERATIONS_MAX: Final = 20_000
-#: Shares of the room that operations not ok, and those around the witness, may take.
+#: The largest shares of the room for operations that did not end `ok`, and for those around the witness.
 _NOT_OK_SHARE: Final = 0.35
 _AROUND_SHARE: Final = 0.35
 _STRETCHES_MAX: Final = 6_000
 _ROWS_MAX: Final = 60
 _TYPES: Final = {Outcome.OK: 0, Outcome.FAIL: 1, Outcome.INFO: 2, Outcome.INVOKE: 2}
+#: A compare-and-set whose answer was "another value".
+_LOST_COMPARE: Final = 3
 _WITNESS_BIT: Final = 4
 _NEVER_ENDED_BIT: Final = 8
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
-    """Which operations are shown, by their place in `History.operations`, and what was cut, in words."""
+    """The operations shown, as positions in `History.operations`, and a sentence on what was cut."""
 
     kept: tuple[int, ...]
     total: int
-    said: str
+    summary: str
 
 
 def focus(witnesses: Sequence[Witness], history: History) -> tuple[int, int] | None:
-    """What to show first: the operations of the first witness, with a margin of a quarter on both sides.
+    """Return the interval to show first: the operations of the first witness, with a quarter added on both sides.
 
-    A witness also names what came long before (when an epoch began), so its own times serve only if it has none.
+    A witness also names events of long before (as when an epoch began), so all its events count only if it has no
+    operations.
     """
     if not witnesses:
         return None
@@ -62,7 +65,7 @@ def cut(
     """Choose at most `most` operations (more only if the witnesses alone have more)."""
     total = len(operations)
     if total <= most:
-        return Cut(kept=tuple(range(total)), total=total, said=f"All {count(total)} operations are shown.")
+        return Cut(kept=tuple(range(total)), total=total, summary=f"All {count(total)} operations are shown.")
     shown = {i for i, o in enumerate(operations) if o.invoke_index in witnessed or o.complete_index in witnessed}
     not_ok = [i for i, o in enumerate(operations) if o.type is not Outcome.OK and i not in shown]
     some_not_ok = _even(not_ok, min(int(most * _NOT_OK_SHARE), most - len(shown)))
@@ -80,17 +83,17 @@ def cut(
         shown.update(around)
     rest = [i for i in range(total) if i not in shown]
     shown.update(_even(rest, max(most - len(shown), 0)))
-    said = (
+    summary = (
         f"{count(len(shown))} of {count(total)} operations are shown: the witnesses', "
         f"{count(len(some_not_ok))} of {count(len(not_ok))} others that did not end ok, "
         + (f"{count(len(around))} around the first witness, " if window is not None else "")
         + "and an even sample of the rest."
     )
-    return Cut(kept=tuple(sorted(shown)), total=total, said=said)
+    return Cut(kept=tuple(sorted(shown)), total=total, summary=summary)
 
 
 def _even(items: Sequence[int], most: int) -> list[int]:
-    """At most `most` of the items, evenly spread."""
+    """Return at most `most` of the items, evenly spread."""
     if len(items) <= most:
         return list(items)
     return [items[i * len(items) // most] for i in range(max(most, 0))]
@@ -99,7 +102,7 @@ def _even(items: Sequence[int], most: int) -> list[int]:
 def timeline(
     history: History, lanes: Lanes, witnesses: Sequence[Witness], vocabulary: Vocabulary
 ) -> tuple[dict[str, Any], Cut]:
-    """Everything that `timeline.js` draws, ready for JSON, and what was cut."""
+    """Return everything that `timeline.js` draws, ready for JSON; and what was cut."""
     window = focus(witnesses, history)
     witnessed = {i for w in witnesses for i in w.events}
     chosen = cut(history.operations, witnessed, window)
@@ -125,7 +128,7 @@ def timeline(
 
 
 def _rows(kept: Sequence[Operation], nodes: Sequence[str], end_ns: int) -> tuple[list[int], dict[str, int]]:
-    """For each operation a row within its node (first one free), and how many rows each node needs."""
+    """Give each operation the first free row of its node; also return the number of rows of each node."""
     ends: dict[str, list[int]] = {node: [] for node in nodes}
     rows: list[int] = []
     for op in kept:
@@ -139,7 +142,7 @@ def _rows(kept: Sequence[Operation], nodes: Sequence[str], end_ns: int) -> tuple
                 row = min(range(len(free)), key=free.__getitem__)
         free[row] = max(until, free[row])
         rows.append(row)
-    return rows, {node: len(found) for node, found in ends.items()}
+    return rows, {node: len(used) for node, used in ends.items()}
 
 
 def _columns(
@@ -152,14 +155,14 @@ def _columns(
     vocabulary: Vocabulary,
 ) -> dict[str, Any]:
     numbers = {node: i for i, node in enumerate(nodes)}
-    said = _Texts()
+    requests = _Texts()
     errors = _Texts()
     starts, lengths, flags, epochs = [], [], [], []
     for op in kept:
         end = op.ended_ns if op.ended_ns is not None else end_ns
         starts.append(op.invoked_ns // unit_ns)
         lengths.append((end - op.invoked_ns) // unit_ns)
-        flag = _TYPES[op.type]
+        flag = _LOST_COMPARE if lost_compare(op) else _TYPES[op.type]
         flag |= _WITNESS_BIT if op.invoke_index in witnessed or op.complete_index in witnessed else 0
         flags.append(flag | (_NEVER_ENDED_BIT if op.ended_ns is None else 0))
         epochs.append(op.epoch if op.epoch is not None and 0 <= op.epoch < 2**31 else -1)
@@ -173,47 +176,47 @@ def _columns(
         "process": _packed("i", (min(o.process, 2**31 - 1) for o in kept)),
         "index": _packed("i", (o.invoke_index for o in kept)),
         "epoch": _packed("i", epochs),
-        "said": _packed("I", [said.number(operation(o)) for o in kept]),
+        "said": _packed("I", [requests.number(operation(o)) for o in kept]),
         "error": _packed("H", [errors.number(_error(o, vocabulary)) for o in kept]),
-        "saidTexts": said.texts,
+        "saidTexts": requests.texts,
         "errorTexts": errors.texts,
     }
 
 
 def _error(op: Operation, vocabulary: Vocabulary) -> str:
-    """What is said beside an operation: its error, for a witness of positions its position."""
+    """Return the text beside an operation: its error, or its position if the history is about positions."""
     if op.error:
         return op.error[:160]
     return "" if op.type is Outcome.OK or op.position is None else f"at {vocabulary.position(op.position)}"
 
 
 class _Texts:
-    """Texts by number, each kept once; beyond 65,000 all are called "(more)"."""
+    """Texts by number, each kept once; after 65,000 texts every other one becomes "(more)"."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def number(self, text: str) -> int:
-        found = self._numbers.get(text)
-        if found is None:
+        known = self._numbers.get(text)
+        if known is None:
             if len(self.texts) >= 65_000:
                 text = "(more)"
                 if text in self._numbers:
                     return self._numbers[text]
-            found = self._numbers[text] = len(self.texts)
+            known = self._numbers[text] = len(self.texts)
             self.texts.append(text)
-        return found
+        return known
 
 
 def _packed(code: str, numbers: Iterable[int]) -> str:
-    """Little-endian integers in base64: a third of what JSON takes, and read at once."""
+    """Pack little-endian integers as base64: a third of the size of JSON, and quick to read."""
     values = list(numbers)
     return base64.b64encode(struct.pack(f"<{len(values)}{code}", *values)).decode("ascii")
 
 
 def _node(node: str, rows: int, lanes: Lanes) -> dict[str, Any]:
-    """Its lanes are named only where there are several subjects."""
+    """Return a node's rows and lanes; lanes have names only if there are several subjects."""
     titles = [subject if lanes.others else "" for subject, _ in lanes.of(node)]
     return {"name": node, "rows": rows, "lanes": titles}
 

@@ -1,8 +1,8 @@
-"""The witness drawn: the few operations that show a violation, on an axis stretched so that each moment has room.
+"""The picture of a witness: the few operations that show a violation, on an axis that gives each moment room.
 
-A pause of seconds and a read of two milliseconds must be seen side by side, so equal distances are not equal times:
-every invocation and completion gets room in the order in which it happened, and the gaps are labelled with their true
-lengths. Arrows run from a completion to the invocation that it precedes in real time.
+The picture must show a pause of seconds beside a read of two milliseconds, so equal distances are not equal times:
+every invocation and completion gets room, in order, and labels give the true lengths of the gaps. Arrows lead from a
+completion to the invocation that it precedes in real time.
 """
 
 import bisect
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from markupsafe import Markup
 
 from fencepost.harness.history import Event, FaultEvent, FaultSpan, History, Operation, Outcome
@@ -35,21 +36,21 @@ from fencepost.harness.report.pictures.svg import (
 from fencepost.harness.report.words.wording import OUTCOME_SIGNS, clock, length, operation, text
 from fencepost.harness.verdict import Witness
 
-#: A picture with more is no longer read; the table below it has them all.
+#: The most operations drawn: nobody reads a picture with more. The table below it has all.
 OPERATIONS_MAX: Final = 24
 _LEFT: Final = 148
 _END: Final = RIGHT - 62
 _ROW: Final = 36
 _LANE: Final = 28
 _LETTER: Final = 6.7
-#: In a shorter picture milliseconds do not tell its moments apart.
+#: A picture of a shorter time shows microseconds, because milliseconds would make its moments look equal.
 _FINE_NS: Final = 20_000_000
 _SOON_NS: Final = 500_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Warp:
-    """Maps the moments of a witness to places: in order, with room for each; straight lines in between."""
+    """Maps the moments of a witness to positions: in order, with room for each, and linear in between."""
 
     moments: list[int]
     places: list[float]
@@ -65,7 +66,7 @@ class Warp:
         return cls(ordered, places)
 
     def x(self, ns: int) -> float:
-        """The place of any moment; those outside stand at the nearer end."""
+        """Return the position of a moment; moments outside stand at the nearer end."""
         at = bisect.bisect_right(self.moments, ns) - 1
         if at < 0:
             return self.places[0]
@@ -75,17 +76,35 @@ class Warp:
         return self.places[at] + (ns - a) / (b - a) * (self.places[at + 1] - self.places[at])
 
 
+class _Canvas(msgspec.Struct, frozen=True, kw_only=True):
+    """What all operations of a picture share: axis, epochs, the word for epoch, whether its moments are times."""
+
+    warp: Warp
+    epochs: list[int]
+    word: str
+    timed: bool
+
+
+class _Drawn(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation: its text, the height of its row, and its look (a class of the style sheet)."""
+
+    op: Operation
+    phrase: str
+    y: float
+    look: str
+
+
 def untimed(witness: Witness, history: History) -> bool:
-    """Whether the history tells no times: then the place of each event stands for its time."""
+    """Say whether the history has no times; the index of each event then takes the place of its time."""
     return all(event.time_ns == event.index for i in witness.events if (event := _event(history, i)) is not None)
 
 
 def drawn(witness: Witness, history: History, lanes: Lanes, word: str, name: str) -> Markup:
-    """Faults on top, then what the nodes involved said of the lead, then one row per operation."""
+    """Draw faults on top, then what the nodes involved claimed about the leader, then one row per operation."""
     all_operations = witness_operations(witness, history)
     named = _most_telling(all_operations)
     names = transaction_names(history) if any(op.f == "txn" for op in named) else {}
-    # In a cycle each is as guilty as the others.
+    # No operation of a cycle is marked: each is as much to blame as the others.
     about = None if cycle_of(witness, history) else marked(witness, named, names)
     operations = sorted([*before(witness, history, named, about), *named], key=lambda op: op.invoke_index)
     faults = _faults(witness, operations, history)
@@ -93,6 +112,7 @@ def drawn(witness: Witness, history: History, lanes: Lanes, word: str, name: str
     rows = [row for row in lanes.rows() if row.node in nodes]
     timed = not untimed(witness, history)
     warp = Warp.of(_moments(witness, operations, faults, rows))
+    canvas = _Canvas(warp=warp, epochs=lanes.epochs, word=word, timed=timed)
     parts: list[Markup] = []
     y = 24.0
     rows_top = y
@@ -108,9 +128,12 @@ def drawn(witness: Witness, history: History, lanes: Lanes, word: str, name: str
     placed: list[tuple[Operation, float]] = []
     for op in operations:
         placed.append((op, y))
-        said = f"{names.get(op.invoke_index, 'txn')}: {'; '.join(micro_words(op))}" if op.f == "txn" else operation(op)
+        is_transaction = op.f == "txn"
+        phrase = (
+            f"{names.get(op.invoke_index, 'txn')}: {'; '.join(micro_words(op))}" if is_transaction else operation(op)
+        )
         look = " marked" if op is about else "" if op in named else " context"
-        parts.append(_operation(op, said, warp, y, lanes, word, timed=timed, look=look))
+        parts.append(_operation(_Drawn(op=op, phrase=phrase, y=y, look=look), canvas))
         y += _ROW
     bottom = y + 2
     shades = [
@@ -133,7 +156,7 @@ def drawn(witness: Witness, history: History, lanes: Lanes, word: str, name: str
 
 
 def _most_telling(operations: list[Operation]) -> list[Operation]:
-    """The last ones: a violation shows at its end."""
+    """Return the last operations, because a violation shows at its end."""
     return operations[-OPERATIONS_MAX:]
 
 
@@ -153,11 +176,11 @@ def _event(history: History, index: int) -> Event | None:
 
 
 def _nodes(witness: Witness, operations: list[Operation], lanes: Lanes) -> list[str]:
-    """The nodes named, those asked by the operations, and those that claimed the lead meanwhile."""
+    """Return the nodes named, those asked by the operations, and those that claimed to lead in that time."""
     start = min([witness.from_ns, *(o.invoked_ns for o in operations)])
     claims = [s for subject in lanes.every for s in subject.claims()]
     leading = {s.node for s in claims if s.to_ns >= start and s.from_ns <= witness.to_ns}
-    # Those without a claim of their own who name a leader are attached to one: it is told with whom they stayed.
+    # A node that claims nothing but names a leader is attached to that leader: its lane shows with whom it stayed.
     attached = {
         node
         for node in lanes.by_node
@@ -170,7 +193,7 @@ def _nodes(witness: Witness, operations: list[Operation], lanes: Lanes) -> list[
 
 
 def _moments(witness: Witness, operations: list[Operation], faults: list[FaultSpan], rows: list[Row]) -> list[int]:
-    """What must be told apart: both ends of every operation, the proven ends of faults, changes of the lead."""
+    """Return the moments of the picture: both ends of every operation, proven ends of faults, changes of leader."""
     moments = [o.invoked_ns for o in operations] + [o.ended_ns for o in operations if o.ended_ns is not None]
     if not moments:
         moments = [witness.from_ns, witness.to_ns]
@@ -211,7 +234,7 @@ def _fault_text(fault: FaultSpan) -> str:
 
 
 def _lane(row: Row, epochs: list[int], warp: Warp, y: float, word: str) -> Markup:
-    """What the node said of itself: tall for leader, thin for follower, dotted for silence."""
+    """Draw what the node said of itself: tall for leader, thin for follower, dotted for silence."""
     named = f"{text(row.node, 14)} says" if not row.title else f"{text(row.node, 8)} {text(row.title, 11)}"
     out = [label(_LEFT - 8, y + 18, named, "lane-name", "end")]
     out.append(element("line", x1=_LEFT, x2=_END, y1=y + 24, y2=y + 24, class_="lane-line"))
@@ -229,15 +252,15 @@ def _lane(row: Row, epochs: list[int], warp: Warp, y: float, word: str) -> Marku
         colour = epoch_class(s.epoch, epochs)
         about = title(stretch_title(s, word))
         out.append(box(x0, x1, y + offset, height, f"{s.state} {colour}", about, least=3))
-        said = f"leads {s.epoch_text}".strip() if s.state is LaneState.LEADER else follows(s)
+        claim = f"leads {s.epoch_text}".strip() if s.state is LaneState.LEADER else follows(s)
         if s.state is LaneState.LEADER:
             out.append(box(x0, x1, y + offset, height, f"texture t-{colour}", about, least=3))
         if s.state in (LaneState.SILENT, LaneState.DOWN):
-            said = str(s.state)
-        if len(said) * _LETTER + 8 <= x1 - x0:
+            claim = str(s.state)
+        if len(claim) * _LETTER + 8 <= x1 - x0:
             class_ = {LaneState.LEADER: "on-leader", LaneState.DOWN: "on-down"}.get(s.state, "lane-text")
-            out.append(label(x0 + 4, y + (19 if s.state in (LaneState.LEADER, LaneState.DOWN) else 13), said, class_))
-        # What was superseded only after the picture's end is no part of it.
+            out.append(label(x0 + 4, y + (19 if s.state in (LaneState.LEADER, LaneState.DOWN) else 13), claim, class_))
+        # A claim superseded only after the picture's end is not marked.
         if s.superseded and s.superseded[0] <= warp.moments[-1]:
             top, height = (4, 21) if s.state is LaneState.LEADER else (15, 10)
             x0, x1 = warp.x(s.superseded[0]), warp.x(s.superseded[1])
@@ -245,39 +268,48 @@ def _lane(row: Row, epochs: list[int], warp: Warp, y: float, word: str) -> Marku
     return joined(out)
 
 
-def _operation(
-    op: Operation, said: str, warp: Warp, y: float, lanes: Lanes, word: str, *, timed: bool, look: str
-) -> Markup:
+def _operation(drawn: _Drawn, canvas: _Canvas) -> Markup:
+    """Draw an operation: its node and process, its bar, the epoch of its reply, and its name."""
+    op, y, warp = drawn.op, drawn.y, canvas.warp
     x0 = warp.x(op.invoked_ns)
     x1 = warp.x(op.ended_ns) if op.ended_ns is not None else float(_END)
-    ending = "in time" if op.ended_ns is None else length(op.ended_ns - op.invoked_ns)
-    not_named = " (not named by the witness, but just before or beside it)" if look == " context" else ""
-    about = title(
-        f"{said}: {op.type}, " + (f"{clock(op.invoked_ns)}, {ending}" if timed else events_words(op)) + not_named
-    )
     where = f"process {op.process}" if op.node == UNNAMED_NODE else f"{text(op.node, 12)} · process {op.process}"
     out = [
         label(_LEFT - 8, y + 27, where, "lane-name small", "end"),
-        box(x0, x1, y + 17, 14, f"op {op.type}{look}", about, least=3),
+        box(x0, x1, y + 17, 14, f"op {op.type}{drawn.look}", title(_operation_title(drawn, canvas)), least=3),
     ]
     if op.type is Outcome.INFO:
         out.append(element("line", x1=x1, x2=RIGHT, y1=y + 24, y2=y + 24, class_="may-happen"))
     if op.epoch is not None:
-        out.append(
-            label(min(x1 + 5, RIGHT - 40), y + 28, f"{word} {op.epoch}", f"stamp {epoch_class(op.epoch, lanes.epochs)}")
-        )
-    said = f"{OUTCOME_SIGNS[op.type]} {text(said, 80)}"
-    if op.type is not Outcome.OK:
-        said += f" ({op.type}: {text(op.error, 40)})" if op.error else f" ({op.type})"
-    if x0 + len(said) * _LETTER > WIDTH - 4:
-        out.append(label(max(x1, x0 + 3), y + 12, said, "op-name", "end"))
+        stamp = f"stamp {epoch_class(op.epoch, canvas.epochs)}"
+        out.append(label(min(x1 + 5, RIGHT - 40), y + 28, f"{canvas.word} {op.epoch}", stamp))
+    name = _operation_name(drawn)
+    if x0 + len(name) * _LETTER > WIDTH - 4:
+        out.append(label(max(x1, x0 + 3), y + 12, name, "op-name", "end"))
     else:
-        out.append(label(x0, y + 12, said, "op-name"))
+        out.append(label(x0, y + 12, name, "op-name"))
     return joined(out)
 
 
+def _operation_title(drawn: _Drawn, canvas: _Canvas) -> str:
+    """Return the tooltip of a bar: the operation, its outcome, when it began and how long it took."""
+    op = drawn.op
+    took = "never completed" if op.ended_ns is None else length(op.ended_ns - op.invoked_ns)
+    when = f"{clock(op.invoked_ns)}, {took}" if canvas.timed else events_words(op)
+    context = " (not named by the witness, but just before or beside it)" if drawn.look == " context" else ""
+    return f"{drawn.phrase}: {op.type}, {when}{context}"
+
+
+def _operation_name(drawn: _Drawn) -> str:
+    """Name the operation with the sign of its outcome; if it is not ok, add the outcome and the error."""
+    op, name = drawn.op, f"{OUTCOME_SIGNS[drawn.op.type]} {text(drawn.phrase, 80)}"
+    if op.type is Outcome.OK:
+        return name
+    return f"{name} ({op.type}: {text(op.error, 40)})" if op.error else f"{name} ({op.type})"
+
+
 def _arrows(placed: list[tuple[Operation, float]], warp: Warp) -> Markup:
-    """From each operation's latest real-time predecessor in the picture to its invocation."""
+    """Draw an arrow to each invocation from its latest real-time predecessor in the picture."""
     out: list[Markup] = []
     for op, y in placed:
         before = [
@@ -300,15 +332,15 @@ def _arrows(placed: list[tuple[Operation, float]], warp: Warp) -> Markup:
 
 
 def _axis(warp: Warp, top: float, bottom: float, *, timed: bool) -> Markup:
-    """A line at each moment, its time (or its event) where there is room, and each gap's true length that has room."""
+    """Draw a line at each moment; with enough room, also its time (or event) and the true length of each gap."""
     out: list[Markup] = []
     last_label = -100.0
     fine = warp.moments[-1] - warp.moments[0] < _FINE_NS
     for number, (ns, x) in enumerate(zip(warp.moments, warp.places, strict=True)):
         out.append(element("line", x1=x, x2=x, y1=top, y2=bottom, class_="grid"))
         if x - last_label >= (76 if fine else 58):
-            said = f"event {ns}" if not timed else f"{ns / 1e9:.6f} s" if fine else clock(ns)
-            out.append(label(x, bottom + 13, said, "tick", "middle"))
+            moment = f"event {ns}" if not timed else f"{ns / 1e9:.6f} s" if fine else clock(ns)
+            out.append(label(x, bottom + 13, moment, "tick", "middle"))
             last_label = x
         if timed and number + 1 < len(warp.moments):
             gap, width = length(warp.moments[number + 1] - ns), warp.places[number + 1] - x
@@ -318,6 +350,6 @@ def _axis(warp: Warp, top: float, bottom: float, *, timed: bool) -> Markup:
 
 
 def events_of(witness: Witness, history: History, limit: int = 80) -> tuple[list[Event], int]:
-    """The witness's events for the table, and how many more there are."""
-    found = [history.events[i] for i in witness.events if 0 <= i < len(history.events)]
-    return found[:limit], max(len(found) - limit, 0)
+    """Return the witness's events for the table, and how many more there are."""
+    events = [history.events[i] for i in witness.events if 0 <= i < len(history.events)]
+    return events[:limit], max(len(events) - limit, 0)

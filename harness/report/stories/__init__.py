@@ -1,1 +1,1 @@
-"""What happened, told in sentences from the checkers' figures."""
+"""Sentences that tell what happened, made from the checkers' figures."""

@@ -1,6 +1,6 @@
-"""A superseded controller that went on trying: what refused it, and what stands all the same.
+"""The story of a superseded controller that kept acting: what was refused, and what took effect all the same.
 
-The figures are `elections` and `attempts` of zombie-controllers.
+The figures are `elections` and `attempts` of the zombie-controllers checker.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,12 @@ from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.facts.figures import Story, some
 from fencepost.harness.report.words.evidence import Traced, rows_of
 from fencepost.harness.report.words.wording import count
-from fencepost.harness.verdict.figures import ControllerAttempt, ControllerElection, rows_among
+from fencepost.harness.verdict.figure_rows import ControllerAttempt, ControllerElection
+from fencepost.harness.verdict.figures import ClientChangeFigures, ControllerFigures
+from fencepost.harness.verdict.reading import figures_of
 
 _CHECKER: Final = ControllerAttempt.checker
-#: What refused it, and how many of what were refused.
+#: For each kind of refusal: its subject in singular and plural, and the rest of the sentence.
 _REFUSALS: Final = {
     "controller-epoch": (
         "write to ZooKeeper was",
@@ -21,16 +23,17 @@ _REFUSALS: Final = {
         "refused by the version of /controller_epoch",
     ),
     "stale-controller-epoch": ("of its requests was", "of its requests were", "ignored by brokers for its epoch"),
-    "session-expired": ("topic was", "topics were", "not made, since its session had expired"),
+    "session-expired": ("topic was", "topics were", "not created, because its session had expired"),
 }
 _TOLD_MAX: Final = 3
 
 
 def attempts(case: ReportCase, word: str) -> list[Story]:
-    """One for each reign under which anything was tried after the next one had begun."""
-    elections = {row.epoch: row for row in rows_among(case.verdicts, ControllerElection)}
+    """Tell one story for each reign whose controller tried anything after the next reign had begun."""
+    elections = {row.epoch: row for f in figures_of(case.verdicts, ControllerFigures) for row in f.elections}
     groups: dict[tuple[str, int], list[ControllerAttempt]] = {}
-    for row in rows_among(case.verdicts, ControllerAttempt):
+    tried = [v.figures for v in case.verdicts if isinstance(v.figures, ControllerFigures | ClientChangeFigures)]
+    for row in (row for figures in tried for row in figures.attempts):
         groups.setdefault((row.node, row.epoch), []).append(row)
     return [_story(case, word, elections, rows) for rows in groups.values()]
 
@@ -43,8 +46,8 @@ def _story(
     for by, (one, more, how) in _REFUSALS.items():
         refused = [row for row in tried if row.refused_by == by]
         if refused:
-            said = f"{some(len(refused), one, more, count(len(refused)))} {how}{_zxids(refused)}"
-            clauses.append(Traced(said, _rows(refused)))
+            summary = f"{some(len(refused), one, more, count(len(refused)))} {how}{_zxids(refused)}"
+            clauses.append(Traced(summary, _rows(refused)))
     stands = [row for row in tried if row.refused_by is None]
     if stands:
         what = ", ".join(row.what for row in stands[:_TOLD_MAX])
@@ -68,9 +71,9 @@ def _elected(elections: Mapping[int, ControllerElection], word: str, epoch: int,
 
 
 def _zxids(rows: Sequence[ControllerAttempt]) -> str:
-    found = [str(row.zxid) for row in rows if row.zxid is not None]
-    more = ", ..." if len(found) > _TOLD_MAX else ""
-    return f" (zxid {', '.join(found[:_TOLD_MAX])}{more})" if found else ""
+    zxids = [str(row.zxid) for row in rows if row.zxid is not None]
+    more = ", ..." if len(zxids) > _TOLD_MAX else ""
+    return f" (zxid {', '.join(zxids[:_TOLD_MAX])}{more})" if zxids else ""
 
 
 def _rows(rows: Sequence[ControllerAttempt]) -> tuple[int, ...]:

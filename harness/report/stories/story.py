@@ -1,7 +1,7 @@
-"""What happened, in sentences of which every clause names its rows: what a page begins with and a witness is told by.
+"""Stories: sentences whose every clause names its rows. A page begins with them, and a witness quotes its own.
 
-Every figure is a checker's own; lengths are the least that is certain. A story belongs to a node and a stretch of time,
-so that a witness finds the one that it is part of.
+Every figure comes from a checker; every length is a lower bound. A story belongs to a node and a stretch of time: by
+these a witness finds its story.
 """
 
 from typing import Any, Final
@@ -20,7 +20,7 @@ _STORIES_MAX: Final = 20
 
 
 def stories(case: ReportCase, lanes: Lanes, word: str) -> list[Story]:
-    """Of leaders that outlived their epoch, of what they tried, of names denied, of rejoins, of partition leaders."""
+    """Tell of leaders that outlived their epoch, their attempts, false answers on names, rejoins, partition leaders."""
     kinds = (
         reigns(case, lanes, word),
         attempts(case, word),
@@ -28,14 +28,14 @@ def stories(case: ReportCase, lanes: Lanes, word: str) -> list[Story]:
         rejoins(case, word),
         partition_leaders(case),
     )
-    return [story for told in kinds for story in sorted(told, key=lambda s: s.from_ns)[:_STORIES_MAX]]
+    return [story for of_kind in kinds for story in sorted(of_kind, key=lambda s: s.from_ns)[:_STORIES_MAX]]
 
 
-def of_witness(witness: Witness, verdict: Verdict, found: list[Story]) -> Story | None:
-    """The story that a witness belongs to; None when there is none."""
+def of_witness(witness: Witness, verdict: Verdict, candidates: list[Story]) -> Story | None:
+    """Return the story that a witness belongs to; None when there is none."""
     about = (
         s
-        for s in found
+        for s in candidates
         if s.checker in verdict.checker
         and s.node in witness.nodes
         and s.from_ns <= witness.to_ns
@@ -45,12 +45,12 @@ def of_witness(witness: Witness, verdict: Verdict, found: list[Story]) -> Story 
 
 
 def plain(story: Story, most: int) -> dict[str, Any]:
-    """A story as `verdict.json` has it: the whole sentence, and each clause with how many rows, and the first ones."""
+    """Return a story as `verdict.json` has it: the sentence, and each clause with its number of rows and the first."""
     return {
         "node": story.node,
         "from_ns": story.from_ns,
         "to_ns": story.to_ns,
-        "said": story.said,
+        "said": story.sentence,
         "clauses": [
             {"said": clause.lstrip(", "), "count": len(clause.rows), "rows": list(clause.rows[:most])}
             for clause in story.clauses

@@ -1,29 +1,31 @@
-"""False answers about names: who said that a name is free which had been taken, and whom it followed then."""
+"""The story of false answers about names: who called a used name free, and whom that node followed then."""
 
 from typing import Final
 
 from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.facts.figures import Story, figures, some
+from fencepost.harness.report.facts.figures import Story, some
 from fencepost.harness.report.words.evidence import Traced, rows_of
 from fencepost.harness.report.words.wording import clock, count, length
-from fencepost.harness.verdict.figures import Attachment, Denied, rows_among
+from fencepost.harness.verdict.figure_rows import Denied
+from fencepost.harness.verdict.figures import ClaimFigures, RejoinFigures, TopicNameFigures
+from fencepost.harness.verdict.reading import figures_of
 
 _CHECKER: Final = Denied.checker
 
 
 def denials(case: ReportCase, word: str) -> list[Story]:
-    """One for each node that gave such answers (`denied` of topic-names)."""
-    return [_story(case, word, row) for row in rows_among(case.verdicts, Denied)]
+    """Tell one story for each node that gave such answers (`denied` of the topic-names checker)."""
+    return [_story(case, word, row) for f in figures_of(case.verdicts, TopicNameFigures) for row in f.by_node]
 
 
 def _story(case: ReportCase, word: str, denied: Denied) -> Story:
     node, number = denied.node, denied.denials
     answers = some(number, "answer", "answers", count(number))
     clauses = [
-        Traced(f"{answers} of {node} said that a name is free which had been taken", rows_of(denied, "denials")),
-        Traced(f", asked up to {length(denied.late_ns_max)} after it was taken", rows_of(denied, "late_ns_max")),
-        Traced(f", the first of them asked at {clock(denied.from_ns)}", rows_of(denied, "from_ns")),
-        Traced(f", the last given at {clock(denied.to_ns)}", rows_of(denied, "to_ns")),
+        Traced(f"{answers} of {node} called a name free although it was in use", rows_of(denied, "denials")),
+        Traced(f", for up to {length(denied.late_ns_max)} when the request left", rows_of(denied, "late_ns_max")),
+        Traced(f"the first request left at {clock(denied.from_ns)}", rows_of(denied, "from_ns")),
+        Traced(f", the last answer came at {clock(denied.to_ns)}", rows_of(denied, "to_ns")),
         *_led(case, word, denied),
         *_followed(case, word, denied),
     ]
@@ -31,24 +33,24 @@ def _story(case: ReportCase, word: str, denied: Denied) -> Story:
 
 
 def _led(case: ReportCase, word: str, denied: Denied) -> list[Traced]:
-    """Whether the node was a superseded leader meanwhile."""
-    for span in figures(case, "leadership", "claimed"):
-        if span["node"] == denied.node and span["from_ns"] <= denied.to_ns and denied.from_ns <= span["to_ns"]:
-            said = f"{word} {span['superseded_by']} had begun at {clock(span['from_ns'])}"
-            claimed = f", and {span['node']} still claimed {word} {span['epoch']}"
-            return [Traced(said, rows_of(span, "from_ns")), Traced(claimed, rows_of(span, "samples"))]
+    """Say whether the node was a superseded leader in that time."""
+    for span in (s for f in figures_of(case.verdicts, ClaimFigures) for s in f.claimed):
+        if span.node == denied.node and span.from_ns <= denied.to_ns and denied.from_ns <= span.to_ns:
+            clause = f"{word} {span.superseded_by} had begun at {clock(span.from_ns)}"
+            claimed = f", and {span.node} still claimed {word} {span.epoch}"
+            return [Traced(clause, rows_of(span, "from_ns")), Traced(claimed, rows_of(span, "samples"))]
     return []
 
 
 def _followed(case: ReportCase, word: str, denied: Denied) -> list[Traced]:
-    """Whether the node was a broker that had not yet followed the new leader."""
-    for row in rows_among(case.verdicts, Attachment):
+    """Say whether the node was a broker that did not yet follow the new leader."""
+    for row in (a for f in figures_of(case.verdicts, RejoinFigures) for a in f.attachments):
         if row.broker != denied.node or not row.from_ns <= denied.to_ns:
             continue
         if denied.from_ns > row.from_ns + row.length_ns:
             continue
-        said = f"{word} {row.superseded_by} had begun at {clock(row.from_ns)}"
-        clauses = [Traced(said, rows_of(row, "from_ns"))]
+        clause = f"{word} {row.superseded_by} had begun at {clock(row.from_ns)}"
+        clauses = [Traced(clause, rows_of(row, "from_ns"))]
         if row.named_ns:
             whom = f"{row.leader or 'the old leader'} ({word} {row.epoch})"
             named = f", and {denied.node} named {whom} for at least {length(row.named_ns)} more"

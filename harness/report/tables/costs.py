@@ -1,4 +1,4 @@
-"""What faults cost a quorum and its followers, as tables: leaderless time, epochs, brokers left behind, denials.
+"""Tables of what faults cost a quorum and its followers: leaderless time, epochs, late brokers, false answers.
 
 The figures are `FaultCost`, `Attachment` and `Denied` of `harness.verdict.figures`.
 """
@@ -10,32 +10,36 @@ from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.tables.table import ROWS_MAX, Table, cut_note
 from fencepost.harness.report.words.evidence import Traced, rows_of, traced
 from fencepost.harness.report.words.wording import clock, count, length
-from fencepost.harness.verdict.figures import Attachment, Denied, FaultCost, FigureRow, rows_among
+from fencepost.harness.verdict.figure_rows import Attachment, Denied, FaultCost, FigureRow
+from fencepost.harness.verdict.figures import RejoinFigures, TopicNameFigures
+from fencepost.harness.verdict.reading import figures_of
 
 R = TypeVar("R", bound=FigureRow)
-#: A cell that any row with the field has; the field is missed when the page is made.
+#: Makes a cell from any row that has the field; a row without it fails when the page is made.
 _Cell = Callable[[FigureRow], str]
 
 
 def costs(case: ReportCase, word: str) -> list[Table]:
-    """A table for each kind of figure that there is."""
-    stays, denied = rows_among(case.verdicts, Attachment), rows_among(case.verdicts, Denied)
+    """Make one table for each kind of figure that the verdicts contain."""
+    rejoin = figures_of(case.verdicts, RejoinFigures)
+    faults, stays = [c for f in rejoin for c in f.faults], [a for f in rejoin for a in f.attachments]
+    denied = [d for f in figures_of(case.verdicts, TopicNameFigures) for d in f.by_node]
     made = (
-        _table("What each fault cost the quorum", rows_among(case.verdicts, FaultCost), _FAULTS, word),
+        _table("What each fault cost the quorum", faults, _FAULTS, word),
         _table("How long brokers stayed with a superseded controller", stays, _STAYS, word),
-        _table("Who said that a name is free which had been taken", denied, _DENIED, word),
+        _table("Nodes that called a name free although it was in use", denied, _DENIED, word),
     )
     return [table for table in made if table is not None]
 
 
-def _table(caption: str, found: list[R], columns: Mapping[str, Callable[[R], str]], word: str) -> Table | None:
-    if not found:
+def _table(caption: str, rows: list[R], columns: Mapping[str, Callable[[R], str]], word: str) -> Table | None:
+    if not rows:
         return None
     return Table(
         caption=caption,
         columns=tuple(name.format(word=word) for name in columns),
-        rows=tuple(tuple(cell(row) for cell in columns.values()) for row in found[:ROWS_MAX]),
-        note=cut_note(len(found)),
+        rows=tuple(tuple(cell(row) for cell in columns.values()) for row in rows[:ROWS_MAX]),
+        note=cut_note(len(rows)),
     )
 
 
@@ -51,24 +55,24 @@ def _counted(key: str) -> _Cell:
     return lambda row: traced(count(getattr(row, key)), rows_of(row, key))
 
 
-def _said(key: str) -> _Cell:
+def _value(key: str) -> _Cell:
     return lambda row: "–" if getattr(row, key) is None else traced(str(getattr(row, key)), rows_of(row, key))
 
 
-def _held(row: FaultCost) -> str:
+def _in_force(row: FaultCost) -> str:
     rows = (*rows_of(row, "from_ns"), *rows_of(row, "to_ns"))
     return traced(f"{clock(row.from_ns)} – {clock(row.to_ns)}", rows)
 
 
 def _epochs(row: FaultCost) -> str:
-    """Before the fault, when it was healed, and when the next one began or the run ended."""
+    """Show the epoch before the fault, at its healing, and when the next fault began or the run ended."""
     epochs = {
         "epoch_before": row.epoch_before,
         "epoch_when_healed": row.epoch_when_healed,
         "epoch_after": row.epoch_after,
     }
-    said = " → ".join("?" if epoch is None else str(epoch) for epoch in epochs.values())
-    return traced(said, [i for name in epochs for i in rows_of(row, name)])
+    joined = " → ".join("?" if epoch is None else str(epoch) for epoch in epochs.values())
+    return traced(joined, [i for name in epochs for i in rows_of(row, name)])
 
 
 def _back(row: FaultCost) -> str:
@@ -93,8 +97,8 @@ def _stale(row: Attachment) -> str:
 
 _FAULTS: Final[dict[str, Callable[[FaultCost], str]]] = {
     "fault": lambda row: f"{row.fault} {', '.join(row.nodes)}",
-    "certainly held": _held,
-    "led then": _said("leader"),
+    "certainly in force": _in_force,
+    "led then": _value("leader"),
     "{word} before, healed, after": _epochs,
     "leaderless for": _lasting("leaderless_ns"),
     "first change accepted after": _lasting("changes_resumed_ns"),
@@ -104,9 +108,9 @@ _FAULTS: Final[dict[str, Callable[[FaultCost], str]]] = {
 }
 _STAYS: Final[dict[str, Callable[[Attachment], str]]] = {
     "broker": lambda row: row.broker,
-    "with": _said("leader"),
-    "{word}": _said("epoch"),
-    "superseded by": _said("superseded_by"),
+    "with": _value("leader"),
+    "{word}": _value("epoch"),
+    "superseded by": _value("superseded_by"),
     "at": _moment("from_ns"),
     "still named it for": _lasting("named_ns"),
     "followed after": _lasting("followed_ns"),
@@ -119,5 +123,5 @@ _DENIED: Final[dict[str, Callable[[Denied], str]]] = {
     "false answers": _counted("denials"),
     "first asked": _moment("from_ns"),
     "last given": _moment("to_ns"),
-    "asked so long after it was taken": _lasting("late_ns_max"),
+    "in use for up to": _lasting("late_ns_max"),
 }

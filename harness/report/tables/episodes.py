@@ -1,4 +1,4 @@
-"""Leaders that went on, from the tables of facts: episodes of superseded leaders, and times of two leaders."""
+"""Tables of episodes in which a superseded leader went on, and of times with two leaders; from the fact tables."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ _COUNTS = ("claims", "asked", "reached", "served", "fenced", "unknown", "acted")
 
 
 def episodes(case: ReportCase, word: str) -> list[Table]:
-    """Episodes of superseded leaders, and times in which several nodes led; nothing where there are no facts."""
+    """Tabulate episodes of superseded leaders, and times in which several nodes led; nothing without facts."""
     return [_episodes(case, word), _overlaps(case, word)] if case.derived else []
 
 

@@ -1,17 +1,22 @@
-"""Topic partitions as tables: what superseded leaders did, which brokers were cut off, who led which partition."""
+"""Tables of topic partitions: what superseded leaders did, which brokers were cut off, who led which partition."""
+
+import msgspec
 
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.facts.figures import reigns_by_partition
 from fencepost.harness.report.tables.table import Table, generic
-from fencepost.harness.verdict.figures import BrokerDeeds, CutBroker, plain, rows_among
+from fencepost.harness.verdict.figures import ZombieBrokerFigures
+from fencepost.harness.verdict.reading import figures_of
 
 
 def partition_tables(case: ReportCase) -> list[Table]:
-    """A table for each kind of figure that there is."""
+    """Make one table for each kind of figure that the verdicts contain."""
     reigns = [reign for own in reigns_by_partition(case).values() for reign in own]
-    found = {
-        "what superseded partition leaders did": plain(rows_among(case.verdicts, BrokerDeeds)),
-        "brokers that were cut off from the metadata's keepers": plain(rows_among(case.verdicts, CutBroker)),
-        "who led each topic partition that changed its leader": plain(reigns),
+    brokers = figures_of(case.verdicts, ZombieBrokerFigures)
+    by_caption = {
+        "what superseded partition leaders did": [d for f in brokers for d in f.deeds],
+        "brokers that were cut off from the nodes that hold the metadata": [c for f in brokers for c in f.cut_brokers],
+        "who led each topic partition that changed its leader": reigns,
     }
-    return [table for caption, rows in found.items() if rows for table in generic(caption, rows)]
+    shown = {caption: msgspec.to_builtins(rows) for caption, rows in by_caption.items() if rows}
+    return [table for caption, rows in shown.items() for table in generic(caption, rows)]

@@ -1,4 +1,4 @@
-"""Whether the schedule could break the quorum, and when it really was broken: by what was proven, nothing else."""
+"""Whether the schedule could stop the quorum, and when proven faults did stop it."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -10,8 +10,8 @@ from fencepost.harness.report.words.evidence import traced
 from fencepost.harness.report.words.wording import clock, length
 
 _WORDS: Final = {
-    Quorum.STAR: "one voter reached a majority, which did not reach each other",
-    Quorum.NONE: "broken: no voter reached a majority",
+    Quorum.STAR: "one voter reached a majority, whose members did not reach each other",
+    Quorum.NONE: "lost: no voter reached a majority",
 }
 
 
@@ -20,7 +20,7 @@ def voters_of(case: ReportCase) -> tuple[str, ...]:
 
 
 def quorum_document(case: ReportCase) -> dict[str, Any]:
-    """For `verdict.json`: what the plan asked for, the worst that it could do, and the proven intervals."""
+    """Return the quorum's part of `verdict.json`: the plan's demand, its worst case, and the proven intervals."""
     planned = _planned(case)
     spans = quorum_spans(case.history, voters_of(case))
     return {
@@ -42,25 +42,25 @@ def quorum_document(case: ReportCase) -> dict[str, Any]:
 
 
 def quorum_table(case: ReportCase) -> Table:
-    """Each proven interval, and in the note what the plan could do."""
+    """Tabulate each proven interval; the note says what the plan could do."""
     spans = quorum_spans(case.history, voters_of(case))
     return Table(
         caption="Quorum lost",
         columns=("from", "to", "for", "what", "voters down", "faults"),
         rows=tuple(_row(case, span) for span in spans[:ROWS_MAX]),
-        note=" ".join(said for said in (foretold(case), cut_note(len(spans))) if said),
+        note=" ".join(note for note in (foretold(case), cut_note(len(spans))) if note),
     )
 
 
 def foretold(case: ReportCase) -> str:
-    """What was known of the quorum before the run; nothing of a run that kept no word of it."""
+    """Say what the plan could do to the quorum; empty for a run that did not record it."""
     planned = _planned(case)
     by = ", ".join(planned.get("by", ()))
     if planned.get("asked") == "keep":
-        return "The plan keeps the quorum: faults that would have broken it were skipped."
+        return "The plan keeps the quorum: faults that would have stopped it were skipped."
     if planned.get("worst") == Quorum.MUTUAL.value:
-        return "No fault of this schedule can break the quorum."
-    return f"This schedule can break the quorum: {by}." if by else ""
+        return "No fault of this schedule can stop the quorum."
+    return f"This schedule can stop the quorum: {by}." if by else ""
 
 
 def _row(case: ReportCase, span: QuorumSpan) -> tuple[str, ...]:
@@ -78,12 +78,12 @@ def _row(case: ReportCase, span: QuorumSpan) -> tuple[str, ...]:
 
 def _planned(case: ReportCase) -> Mapping[str, Any]:
     nemesis = case.run.get("nemesis")
-    found = nemesis.get("quorum") if isinstance(nemesis, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    quorum = nemesis.get("quorum") if isinstance(nemesis, Mapping) else None
+    return quorum if isinstance(quorum, Mapping) else {}
 
 
 def left_out_table(case: ReportCase) -> Table | None:
-    """What `all` had to leave out, with the reason; None where nothing was."""
+    """List what `all` had to leave out, with the reason; None where nothing was left out."""
     nemesis = case.run.get("nemesis")
     if not isinstance(nemesis, Mapping):
         return None

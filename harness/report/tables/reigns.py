@@ -1,4 +1,4 @@
-"""Who claimed to lead, and whom the other nodes named, as tables made from the nodes' own answers."""
+"""Tables from the nodes' own answers: who claimed to lead, and which leader the other nodes named."""
 
 from fencepost.harness.report.facts.lanes import Lanes, Stretch
 from fencepost.harness.report.tables.table import ROWS_MAX, Table, cut_note
@@ -8,7 +8,7 @@ from fencepost.harness.verdict import Vocabulary
 
 
 def reigns(lanes: Lanes, vocabulary: Vocabulary) -> list[Table]:
-    """Who claimed to lead, from the answers themselves; a table for each subject."""
+    """Tabulate who claimed to lead; one table for each subject."""
     if not lanes.others:
         return [_reigns(lanes, vocabulary.epoch, f"Who claimed to be {lanes.subject}, by each node's own answers")]
     return [
@@ -22,9 +22,9 @@ def reigns(lanes: Lanes, vocabulary: Vocabulary) -> list[Table]:
 
 
 def attached(lanes: Lanes, word: str) -> Table | None:
-    """Whom the nodes that claim nothing themselves named as leader; None where no answer names one."""
+    """Tabulate the leaders named by nodes that claimed nothing themselves; None when no answer names a leader."""
     claiming = {s.node for one in lanes.every for s in one.claims()}
-    found = [
+    stretches = [
         s
         for one in lanes.every
         for node, lane in one.by_node.items()
@@ -32,9 +32,9 @@ def attached(lanes: Lanes, word: str) -> Table | None:
         for s in lane
         if s.leader is not None
     ]
-    if not found:
+    if not stretches:
         return None
-    found.sort(key=lambda s: (s.from_ns, s.node))
+    stretches.sort(key=lambda s: (s.from_ns, s.node))
     rows = [
         (
             s.node,
@@ -45,13 +45,13 @@ def attached(lanes: Lanes, word: str) -> Table | None:
             traced(count(s.samples), s.events),
             _superseded(s),
         )
-        for s in found[:ROWS_MAX]
+        for s in stretches[:ROWS_MAX]
     ]
     return Table(
         caption="Whom the others named, by their own answers",
         columns=("node", "with", word, "first answer", "last answer", "answers", "superseded for"),
         rows=tuple(rows),
-        note=cut_note(len(found)),
+        note=cut_note(len(stretches)),
     )
 
 
@@ -78,7 +78,7 @@ def _reigns(lanes: Lanes, word: str, caption: str) -> Table:
 
 
 def _superseded(stretch: Stretch) -> str:
-    """For how long at least; the rows are the answers that were out of date."""
+    """Show the least time for which the leader was superseded; its rows are the outdated answers."""
     if stretch.superseded is None:
         return ""
     return traced(f"≥ {length(stretch.superseded[1] - stretch.superseded[0])}", stretch.late)

@@ -1,4 +1,4 @@
-"""What clients got, from the tables of facts: by phase, by node and around each fault; and stale answers."""
+"""Tables of what clients got, by phase, by node and around each fault, and of stale answers; from the fact tables."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ Row = Mapping[str, Any]
 
 
 def service(case: ReportCase) -> list[Table]:
-    """Availability by phase and by node, and stale answers by node."""
+    """Tabulate availability by phase and by node, and stale answers by node."""
     return [_phases(case), _nodes(case), _stale(case)]
 
 
@@ -29,7 +29,7 @@ def _phases(case: ReportCase) -> Table:
 
 
 def _nodes(case: ReportCase) -> Table:
-    """Over all segments; a gap that spans a border of segments is longer than either part shows."""
+    """Sum each node's segments; a gap across two segments is longer than the table shows."""
     by_node: dict[str, list[Row]] = {}
     for row in case.rows(SERVICE.name):
         if row["node"] is not None:
@@ -60,7 +60,7 @@ def _stale(case: ReportCase) -> Table:
     for row in case.rows(STALE_ANSWERS.name):
         by_node.setdefault(row["node"], []).append(row)
     return Table(
-        caption="Answers that lack an acknowledged write; the guarantee of the reads says whether they may",
+        caption="Answers without an acknowledged write; the guarantee of the reads says whether this is allowed",
         columns=("node", "answers", "by a superseded leader", "late by at most"),
         rows=tuple(
             (
@@ -80,14 +80,17 @@ def _superseded(rows: Iterable[Row]) -> str:
 
 
 def recovery(case: ReportCase) -> Table | None:
-    """What clients and the leadership went through around each fault; None without facts or faults."""
+    """Tabulate the recovery of clients and leadership around each fault; None without facts or faults."""
     faults = {row["fault_id"]: row for row in case.rows(FAULTS.name)}
     by_fault: dict[int, list[Row]] = {}
     for row in case.rows(RECOVERY.name):
         by_fault.setdefault(row["fault_id"], []).append(row)
     if not faults:
         return None
-    rows = tuple(_recovery(faults[fault_id], own) for fault_id, own in list(by_fault.items())[:ROWS_MAX])
+    numbers = {fault_id: number for number, fault_id in enumerate(faults, 1)}
+    rows = tuple(
+        _recovery(numbers[fault_id], faults[fault_id], own) for fault_id, own in list(by_fault.items())[:ROWS_MAX]
+    )
     return Table(
         caption="Recovery around each fault (operations invoked inside it)",
         columns=(
@@ -108,11 +111,11 @@ def recovery(case: ReportCase) -> Table | None:
     )
 
 
-def _recovery(fault: Row, rows: list[Row]) -> tuple[str, ...]:
+def _recovery(number: int, fault: Row, rows: list[Row]) -> tuple[str, ...]:
     everyone = next(row for row in rows if row["node"] is None)
     nodes = [f"{row['node']}: {length(row['recovered_after_ns'])}" for row in rows if row["node"] is not None]
     return (
-        str(fault["fault_id"]),
+        str(number),
         fault["fault"],
         ", ".join(fault["nodes"]),
         _length(everyone["new_leader_after_ns"]),

@@ -1,4 +1,4 @@
-"""A table as rows of plain text, and any figures as tables: cells by the names of their columns."""
+"""Tables as rows of plain text; any figures become tables, and the name of a column decides how its cells look."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -8,9 +8,9 @@ import msgspec
 from fencepost.harness.report.words.evidence import rows_of, traced
 from fencepost.harness.report.words.wording import clock, count, length, text
 
-#: Longer tables are cut, and say so.
+#: Longer tables are cut, and a note says so.
 ROWS_MAX: Final = 60
-#: Columns of nanoseconds that are moments of the run; all other `_ns` columns are lengths.
+#: Columns in nanoseconds that are moments of the run; all other `_ns` columns are lengths of time.
 _MOMENTS: Final = frozenset(
     f"{name}_ns"
     for name in (
@@ -44,14 +44,14 @@ _MOMENTS: Final = frozenset(
         *("proven_from", "proven_to", "possible_from", "possible_to", "recovered_at"),
     )
 )
-#: What a figure's row says of its own proof.
+#: Columns in which a figure's row names its own proof.
 _EVIDENCE: Final = ("events", "indexes")
-#: Integers with these in their names are names, not counts.
+#: Integers in columns with these words in their names are identifiers, not counts.
 _NAMES: Final = ("index", "seed", "pid", "epoch", "position", "session", "port")
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """Words only, some of them traced; `note` says what was cut."""
+    """A table of texts, some of them traced; `note` says what was cut."""
 
     caption: str
     columns: tuple[str, ...]
@@ -60,7 +60,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def flat(run: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
-    """The run's facts by dotted name: the short ones, and those of the binaries (paths and hashes)."""
+    """List the run's facts by dotted name: the short ones, and those of the binaries (paths and hashes)."""
     short: list[tuple[str, str]] = []
     long: list[tuple[str, str]] = []
 
@@ -77,10 +77,10 @@ def flat(run: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], ...], tuple[tup
 
 
 def generic(name: str, data: Any, evidence: Mapping[str, Sequence[int]] | None = None) -> list[Table]:
-    """Any plain data as tables: rows of objects as they are, nested ones each on their own, the rest name by value.
+    """Turn any plain data into tables: one per list of objects, one per nested object, one of names and values.
 
-    `evidence` names the rows behind plain figures by their keys (of nested ones by "key.key"); a row of a list has
-    them itself, as `events`.
+    `evidence` maps the key of a plain figure (for a nested one "key.key") to its rows of the history; an object in a
+    list names its own rows as `events`.
     """
     caption = name.replace("_", " ").replace(".", ": ")
     if isinstance(data, list | tuple) and data and all(isinstance(row, dict) for row in data):
@@ -97,7 +97,7 @@ def generic(name: str, data: Any, evidence: Mapping[str, Sequence[int]] | None =
         out = [Table(caption=caption, columns=("figure", "value"), rows=plain)] if plain else []
         for key, value in nested.items():
             inner = {k.removeprefix(f"{key}."): rows for k, rows in known.items() if k.startswith(f"{key}.")}
-            # One proof for all of a nested object.
+            # A nested object may have one proof for all its figures.
             whole = dict.fromkeys(value, known[key]) if isinstance(value, dict) and key in known else {}
             out += generic(f"{name}.{key}", value, inner or whole)
         return out
@@ -115,7 +115,7 @@ def _column_name(key: str) -> str:
 
 
 def cell(key: str, value: Any) -> str:
-    """A figure by its name: moments and lengths of time in units, counts with groups."""
+    """Show a figure by the name of its column: moments and lengths of time with units, counts with groups."""
     match value:
         case None:
             return "–"
@@ -141,5 +141,5 @@ def cell(key: str, value: Any) -> str:
 
 
 def cut_note(total: int) -> str:
-    """What stands below a table of which only some rows are shown."""
+    """Return the note below a cut table; empty when all rows are shown."""
     return "" if total <= ROWS_MAX else f"{ROWS_MAX} of {count(total)} rows shown."

@@ -1,6 +1,6 @@
 """The report's tables as rows of plain text: guarantees, faults, exposure, health, servers, results.
 
-Each function makes the rows of one section and knows nothing of HTML, so that one that fails costs its section only.
+Each function makes the rows of one section and knows nothing of HTML. If it fails, the report loses only that section.
 """
 
 from collections.abc import Sequence
@@ -10,19 +10,29 @@ from fencepost.harness.history import FaultOutcome, FaultSpan, History, NodeChan
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.tables.table import ROWS_MAX, Table, cut_note
 from fencepost.harness.report.words.evidence import Traced, traced
-from fencepost.harness.report.words.wording import FAULT_SIGNS, SIGNS, STANDINGS, clock, count, length, text
+from fencepost.harness.report.words.wording import (
+    FAULT_SIGNS,
+    SIGNS,
+    STANDINGS,
+    clock,
+    count,
+    length,
+    lost_compare,
+    text,
+)
 from fencepost.harness.verdict import Validity, Verdict
+from fencepost.harness.verdict.anomaly_words import anomaly_count
 from fencepost.harness.verdict.by_guarantee import by_guarantee
 from fencepost.harness.verdict.counting import counts, share
 from fencepost.harness.verdict.decision import must_be_known
 
-#: A note is cut after so many characters; the history holds the whole.
+#: The most characters of a note; the history holds the whole note.
 _NOTE_MAX: Final = 300
 _ORDER: Final = {Validity.INVALID: 0, Validity.UNKNOWN: 1, Validity.VALID: 2}
 
 
 def guarantees(case: ReportCase) -> list[dict[str, Any]]:
-    """One row per guarantee that was judged; those that decide first, and of these the broken ones."""
+    """Make one row per judged guarantee; those that decide come first, and the invalid ones first among these."""
     rows = []
     for line in by_guarantee(case.verdicts, case.facts):
         name, of_name, validity = line.name, line.verdicts, line.validity
@@ -32,9 +42,6 @@ def guarantees(case: ReportCase) -> list[dict[str, Any]]:
                 "name": name,
                 "validity": validity,
                 "sign": SIGNS[validity],
-                "said": _said(
-                    validity, case.facts.decides(name), guarantee is not None and all(v.exposure == 0 for v in of_name)
-                ),
                 "decides": case.facts.decides(name),
                 "required": name in case.facts.required,
                 "about": name == case.facts.read_guarantee,
@@ -62,21 +69,21 @@ def guarantees(case: ReportCase) -> list[dict[str, Any]]:
 
 
 def _reasons(verdicts: Sequence[Verdict]) -> list[str]:
-    """What decided first; where the verdicts are about several subjects, each is said to be of its own."""
-    about = {str(v.figures["subject"]) for v in verdicts if "subject" in v.figures}
+    """List the verdicts' reasons, the deciding ones first; with several subjects each reason names its own."""
+    about = {v.subject for v in verdicts if v.subject is not None}
     if len(about) < 2:
         return [traced(v.reason, _decided_by(v)) for v in verdicts if v.reason]
     return [
-        traced(f"{v.figures.get('subject', v.checker)}: {v.reason}", _decided_by(v))
+        traced(f"{v.subject or v.checker}: {v.reason}", _decided_by(v))
         for v in sorted(verdicts, key=lambda v: _ORDER[v.validity])
         if v.reason
     ]
 
 
 def _decided_by(verdict: Verdict) -> tuple[int, ...]:
-    """The rows behind a verdict's reason: of its violations, else of what was put to the test."""
-    broken = sorted({i for name in verdict.anomalies for i in verdict.evidence.get(f"anomalies.{name}", ())})
-    return tuple(broken) or verdict.evidence.get("exposure", ())
+    """Return the rows behind a verdict's reason: those of its violations, else those that tested the guarantee."""
+    violations = sorted({i for name in verdict.anomalies for i in verdict.evidence.get(f"anomalies.{name}", ())})
+    return tuple(violations) or verdict.evidence.get("exposure", ())
 
 
 def _role(case: ReportCase, name: str, verdicts: Sequence[Verdict]) -> str:
@@ -93,23 +100,14 @@ def _no_standing(name: str) -> str:
     return "a condition of the run itself" if name == "coverage" else "the system makes no statement"
 
 
-def _said(validity: Validity, decides: bool, untested: bool) -> str:
-    match validity:
-        case Validity.INVALID:
-            return "broken" if decides else "broken, does not decide"
-        case Validity.UNKNOWN:
-            return "not tested" if untested else "unknown"
-        case Validity.VALID:
-            return "held"
-
-
 def counted_anomalies(verdicts: Sequence[Verdict]) -> list[str]:
-    """Each anomaly by name with its count, the most frequent first, and which of them the guarantee allows."""
+    """List each anomaly with its count, the most frequent first, and which guarantee allows some of them."""
     seen = counts(verdicts)
     by_name = {c.anomaly: c for c in seen}
     return [
         traced(
-            f"{count(c.count)} × {c.anomaly}" + (f" (allowed by {c.allowed_by})" if c.allowed_by else "")
+            anomaly_count(c.count, c.anomaly, count(c.count))
+            + (f" (allowed by {c.allowed_by})" if c.allowed_by else "")
             if c.among is None
             else f"{share(c, by_name[c.among])}",
             c.rows,
@@ -118,28 +116,28 @@ def counted_anomalies(verdicts: Sequence[Verdict]) -> list[str]:
     ]
 
 
-def _cut(said: str) -> str:
-    return said if len(said) <= _NOTE_MAX else f"{said[:_NOTE_MAX]} ..."
+def _cut(note: str) -> str:
+    return note if len(note) <= _NOTE_MAX else f"{note[:_NOTE_MAX]} ..."
 
 
 def notes(history: History) -> list[tuple[str, str]]:
-    """What a reader must know about the run, each thing once with its count."""
-    found: dict[tuple[str, str], list[int]] = {}
+    """List what a reader must know about the run, each note once with its count."""
+    by_text: dict[tuple[str, str], list[int]] = {}
     for e in history.events:
         if isinstance(e, NoteEvent):
-            found.setdefault((e.topic, _cut(e.text)), []).append(e.index)
-    most = sorted(found.items(), key=lambda item: -len(item[1]))[:20]
+            by_text.setdefault((e.topic, _cut(e.text)), []).append(e.index)
+    most = sorted(by_text.items(), key=lambda item: -len(item[1]))[:20]
     return [
-        (topic, traced(said if len(rows) == 1 else f"{said} ({len(rows)} times)", rows)) for (topic, said), rows in most
+        (topic, traced(note if len(rows) == 1 else f"{note} ({len(rows)} times)", rows)) for (topic, note), rows in most
     ]
 
 
-#: Of a fault's details: the number of the fault that it is one act of.
+#: The key in a fault's details for the number of the whole fault when this one is a part of it.
 _PART_OF: Final = "part_of"
 
 
 def _acts_with(fault: FaultSpan) -> str:
-    """The figures that a fault acts with, but for its seeds, which repeat it and say nothing."""
+    """List the figures of a fault without its seeds, which mean nothing to a reader."""
     shown = {k: v for k, v in fault.details.items() if k != _PART_OF and not k.endswith("_seed")}
     return ", ".join(f"{key}={value}" for key, value in shown.items())
 
@@ -194,12 +192,12 @@ def _until(ns: int | None) -> str:
 
 
 def exposure(case: ReportCase) -> Table:
-    """How often each guarantee was really put to the test; 0 is said as "not tested"."""
+    """Say how often each guarantee was tested, and by which rules."""
     least = case.facts.thresholds.exposure_min
     rows = []
     for v in case.verdicts:
-        counted = "not counted" if v.exposure is None else count(v.exposure) if v.exposure else "0: not tested"
-        broken = sorted({i for name in v.anomalies for i in v.evidence.get(f"anomalies.{name}", ())})
+        counted = "not counted" if v.exposure is None else count(v.exposure) if v.exposure else "never"
+        violations = sorted({i for name in v.anomalies for i in v.evidence.get(f"anomalies.{name}", ())})
         rows.append(
             (
                 v.guarantee,
@@ -209,41 +207,54 @@ def exposure(case: ReportCase) -> Table:
                 _rules(v),
                 str(least) if v.exposure is not None else "",
                 f"{SIGNS[v.validity]} {v.validity}",
-                traced(", ".join(counted_anomalies([v])) or "none", broken),
+                traced(", ".join(counted_anomalies([v])) or "none", violations),
             )
         )
     return Table(
-        caption="Exposure of each guarantee",
-        columns=("guarantee", "checker", "exposure", "of", "could have fired", "at least", "verdict", "violations"),
+        caption="How often each guarantee was tested",
+        columns=(
+            "guarantee",
+            "checker",
+            "tested",
+            "by",
+            "rules and their chances",
+            "at least",
+            "verdict",
+            "violations",
+        ),
         rows=tuple(rows),
     )
 
 
 def _rules(verdict: Verdict) -> str:
-    """Each rule of the checker with its chances in this run, or with what the run lacked for it."""
+    """List the checker's rules, each with its chances in this run or with what the run lacked for it."""
     named = (
         f"{rule.name}: {count(rule.chances)} times" if rule.chances else f"{rule.name}: never ({rule.lacks})"
         for rule in verdict.rules
     )
-    return "; ".join(named) or "not told by rule"
+    return "; ".join(named) or "not counted by rule"
 
 
 def operations(history: History) -> list[Table]:
-    """Operations by function and outcome, and their errors."""
+    """Tabulate operations by function and outcome, and their errors."""
     by_f: dict[str, dict[Outcome, list[int]]] = {}
     answered: dict[str, list[tuple[int, int, int]]] = {}
     errors: dict[tuple[str, str, str], list[int]] = {}
+    lost: list[int] = []
     for op in history.operations:
         ended = op.invoke_index if op.complete_index is None else op.complete_index
         by_f.setdefault(op.f, {}).setdefault(op.type, []).append(ended)
         if op.type is Outcome.OK and op.completed_ns is not None:
             answered.setdefault(op.f, []).append((op.completed_ns - op.invoked_ns, op.invoke_index, ended))
+        elif lost_compare(op):
+            lost.append(ended)
         elif op.type is not Outcome.OK:
             errors.setdefault((op.f, op.type, op.error or "no reason recorded"), []).append(ended)
     rows = []
     for f, seen in by_f.items():
-        found = sorted(answered.get(f, []))
-        quantiles = [found[min(int(q * len(found)), len(found) - 1)] if found else None for q in (0.5, 0.99, 1.0)]
+        latencies = sorted(answered.get(f, []))
+        last = len(latencies) - 1
+        quantiles = [latencies[min(int(q * len(latencies)), last)] if latencies else None for q in (0.5, 0.99, 1.0)]
         counted = (seen.get(t, []) for t in (Outcome.OK, Outcome.FAIL, Outcome.INFO))
         rows.append(
             (
@@ -259,13 +270,21 @@ def operations(history: History) -> list[Table]:
             caption="Errors",
             columns=("f", "outcome", "error", "count"),
             rows=tuple((f, type_, text(error, 120), traced(count(len(own)), own)) for (f, type_, error), own in most),
-            note=cut_note(len(errors)),
+            note=" ".join(part for part in (_lost_compares(len(lost)), cut_note(len(errors))) if part),
         ),
     ]
 
 
+def _lost_compares(number: int) -> str:
+    """Say why `fail` counts more than the errors."""
+    if not number:
+        return ""
+    were = "1 lost compare (cas-mismatch) is" if number == 1 else f"{count(number)} lost compares (cas-mismatch) are"
+    return f"{were} counted as fail: an answer, not an error."
+
+
 def servers(history: History) -> Table:
-    """Starts and deaths of the server processes."""
+    """Tabulate starts and deaths of the server processes."""
     events = [e for e in history.events if isinstance(e, NodeEvent)]
     rows = []
     for e in events[:ROWS_MAX]:
@@ -282,7 +301,7 @@ def servers(history: History) -> Table:
 
 
 def health(case: ReportCase) -> dict[str, Any]:
-    """Lateness of the harness itself: a verdict that depends on time is worth no more than these."""
+    """Show how late the harness itself was: verdicts that depend on time are only as good as these figures."""
     samples = case.history.samples
     lags = sorted((s.loop_lag_ns_max, s.index) for s in samples)
     stalled = [s for s in samples if s.loop_lag_ns_max > case.facts.thresholds.stall_ns_max]

@@ -1,1 +1,1 @@
-"""Words and numbers of reports: durations, guarantees, evidence rows."""
+"""Words and numbers of reports: durations, guarantees, rows of evidence."""

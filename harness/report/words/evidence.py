@@ -1,9 +1,9 @@
-"""What a claim of the report rests on: every figure that can be traced is a link to the rows that prove it.
+"""The evidence behind the report's claims: a traced figure is a link to the rows of the history that prove it.
 
-Words carry the indexes of their rows from where they are made to where they are shown; the page collects them as it
-is made. Its last section lists each claim with its rows, and the rows themselves as the history has them. Both are cut
-at a bound, so that the page stays small however long the run was: the first rows and the last of each claim stay, and
-what was cut is counted. `verdict.json` holds more of them, and `fencepost report --events` prints any.
+A traced text carries the indexes of its rows, and the page collects them while it is made. The page's last section
+lists each claim with its rows, and the rows themselves as the history has them. Both lists have a limit, so that the
+page of a long run stays small: each claim keeps its first and last rows, and the page counts the rest. `verdict.json`
+holds more rows, and `fencepost report --events` prints any row.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,38 +14,38 @@ from markupsafe import Markup, escape
 
 from fencepost.harness.history import BeliefEvent, History
 from fencepost.harness.report.words.wording import clock, count, event
-from fencepost.harness.verdict.figures import ControllerAttempt, ControllerElection, FigureRow
+from fencepost.harness.verdict.figure_rows import ControllerAttempt, ControllerElection, FigureRow
 
-#: Rows that the page holds, and claims that it lists.
+#: The most rows that the page holds, and the most claims that it lists.
 ROWS_MAX: Final = 1_000
 CLAIMS_MAX: Final = 500
-#: Of one claim the first and the last so many rows are named.
+#: How many of the first and of the last rows of one claim the page names.
 _FIRST: Final = 16
 _LAST: Final = 4
-#: Beside a clause of a story so many stand; of more, only how many they are.
+#: The most row numbers beside a clause of a story; with more rows it shows only their count.
 _CITED_MAX: Final = 4
 _SAID_MAX: Final = 160
 
 
 class Traced(str):
-    """Words that rest on rows of the history, whose indexes are `rows`."""
+    """A text that rests on rows of the history; `rows` holds their indexes."""
 
     __slots__ = ("rows",)
     rows: tuple[int, ...]
 
-    def __new__(cls, said: str, rows: Iterable[int]) -> "Traced":
-        made = super().__new__(cls, said)
+    def __new__(cls, phrase: str, rows: Iterable[int]) -> "Traced":
+        made = super().__new__(cls, phrase)
         made.rows = tuple(rows)
         return made
 
 
-def traced(said: str, rows: Iterable[int] | None) -> str:
-    """`said` with its rows; as it is when there are none."""
-    return Traced(said, rows) if rows else said
+def traced(phrase: str, rows: Iterable[int] | None) -> str:
+    """Attach rows to a phrase; without rows the phrase stays plain."""
+    return Traced(phrase, rows) if rows else phrase
 
 
 def rows_of(row: FigureRow | Mapping[str, Any], key: str) -> tuple[int, ...]:
-    """The rows that a figure's row in a list names for one of its columns."""
+    """Return the rows of the history that a figure's row names for one of its columns."""
     if not isinstance(row, Mapping):
         return row.indexes if isinstance(row, ControllerElection | ControllerAttempt) else row.events.get(key, ())
     events = row.get("events")
@@ -53,57 +53,57 @@ def rows_of(row: FigureRow | Mapping[str, Any], key: str) -> tuple[int, ...]:
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """Words of the page and the rows behind them; `number` names it within the page."""
+    """A statement of the page with the rows behind it; `number` names the claim within the page."""
 
     number: int
-    said: str
+    statement: str
     rows: tuple[int, ...]
 
     @property
     def named(self) -> tuple[int, ...]:
-        """The rows that the page names."""
+        """Return the rows that the page names."""
         if len(self.rows) <= _FIRST + _LAST:
             return self.rows
         return (*self.rows[:_FIRST], *self.rows[-_LAST:])
 
 
 class Ledger:
-    """Collects the claims of one page, in the order in which they are shown; equal rows are one claim."""
+    """The claims of one page in the order in which it shows them; claims with equal rows are one claim."""
 
     def __init__(self, history: History) -> None:
         self._history = history
         self._claims: dict[tuple[int, ...], Claim] = {}
 
-    def link(self, said: Any, *about: str) -> Markup:
-        """A figure as a link to its claim, which is told by what the figure is about; other words as they are."""
-        if not isinstance(said, Traced):
-            return escape(said)
-        claim = self._claim(said, ", ".join(words for words in about if words))
+    def link(self, phrase: Any, *about: str) -> Markup:
+        """Turn a traced figure into a link to its claim, which `about` describes; plain text stays as it is."""
+        if not isinstance(phrase, Traced):
+            return escape(phrase)
+        claim = self._claim(phrase, ", ".join(part for part in about if part))
         if claim is None:
-            return escape(str(said))
+            return escape(str(phrase))
         link = '<a class="rows" href="#c{}" title="{}">{}</a>'
-        return Markup(link).format(claim.number, _summary(claim.rows), str(said))
+        return Markup(link).format(claim.number, _summary(claim.rows), str(phrase))
 
-    def cited(self, said: Any) -> Markup:
-        """A clause with the rows behind it: a few by number, of more how many they are."""
-        if not isinstance(said, Traced):
-            return escape(said)
-        claim = self._claim(said, "")
+    def cited(self, phrase: Any) -> Markup:
+        """Show a clause with the rows behind it: a few by number, more only by their count."""
+        if not isinstance(phrase, Traced):
+            return escape(phrase)
+        claim = self._claim(phrase, "")
         if claim is None:
-            return escape(str(said))
+            return escape(str(phrase))
         few = len(claim.rows) <= _CITED_MAX
         shown = ", ".join(map(str, claim.rows)) if few else f"{count(len(claim.rows))} rows"
         cited = '{}<a class="cited" href="#c{}" title="{}">{}</a>'
-        return Markup(cited).format(str(said), claim.number, _summary(claim.rows), shown)
+        return Markup(cited).format(str(phrase), claim.number, _summary(claim.rows), shown)
 
-    def _claim(self, said: Traced, about: str) -> Claim | None:
-        rows = tuple(i for i in said.rows if 0 <= i < len(self._history.events))
+    def _claim(self, phrase: Traced, about: str) -> Claim | None:
+        rows = tuple(i for i in phrase.rows if 0 <= i < len(self._history.events))
         if rows not in self._claims:
             if not rows or len(self._claims) >= CLAIMS_MAX:
                 return None
-            words = f"{about}: {said}" if about else said.lstrip(", ")
-            words = words if len(words) <= _SAID_MAX else f"{words[: _SAID_MAX - 1]}…"
-            self._claims[rows] = Claim(number=len(self._claims) + 1, said=words, rows=rows)
+            statement = f"{about}: {phrase}" if about else phrase.lstrip(", ")
+            statement = statement if len(statement) <= _SAID_MAX else f"{statement[: _SAID_MAX - 1]}…"
+            self._claims[rows] = Claim(number=len(self._claims) + 1, statement=statement, rows=rows)
         return self._claims[rows]
 
     @property
@@ -111,7 +111,7 @@ class Ledger:
         return list(self._claims.values())
 
     def shown(self) -> list[int]:
-        """The rows that the page holds: of every claim the first two and the last, then more in turn; in order."""
+        """Return the page's rows in order: the first two and the last of every claim, then more in turn."""
         chosen: set[int] = set()
         for place in range(_FIRST + _LAST):
             for claim in self._claims.values():
@@ -121,16 +121,16 @@ class Ledger:
         return sorted(chosen)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The shown rows in words."""
+        """Describe the rows that the page holds."""
         return [_row(self._history, index) for index in self.shown()]
 
     def listed(self) -> list[dict[str, Any]]:
-        """Every claim with the rows that it names, as links where the page holds them."""
+        """List every claim with the rows that it names; rows that the page holds are links."""
         shown = set(self.shown())
         return [
             {
                 "number": claim.number,
-                "said": claim.said,
+                "said": claim.statement,
                 "count": len(claim.rows),
                 "rows": Markup(" ").join(_number(index, index in shown) for index in claim.named),
                 "more": len(claim.rows) - len(claim.named),
@@ -140,7 +140,7 @@ class Ledger:
 
 
 def _summary(rows: tuple[int, ...]) -> str:
-    """For a reader who points at it."""
+    """Make the tooltip of a claim: its rows in brief."""
     if len(rows) == 1:
         return f"row {rows[0]}"
     named = [str(i) for i in rows] if len(rows) <= 6 else [str(i) for i in rows[:4]] + ["…", str(rows[-1])]

@@ -1,6 +1,6 @@
-"""Numbers, times, values and events in words, the same in every part of a report.
+"""The wording of numbers, times, values and events, the same in every part of a report.
 
-Every verdict and outcome has a sign as well as a word, so that no meaning rests on colour.
+Every verdict and outcome has a sign and a word, so no meaning rests on colour.
 """
 
 from typing import Any, Final
@@ -45,12 +45,12 @@ STANDINGS: Final = {
 
 
 def clock(ns: int | None) -> str:
-    """A moment of the run: seconds since its zero, to the millisecond."""
+    """Show a moment of the run: seconds since its start, to the millisecond."""
     return "" if ns is None else f"{ns / 1e9:.3f} s"
 
 
 def length(ns: float | None) -> str:
-    """A length of time with three significant digits and a fitting unit."""
+    """Show a length of time with three significant digits and a fitting unit."""
     if ns is None:
         return ""
     for limit, unit, name in ((1e3, 1, "ns"), (1e6, 1e3, "µs"), (1e9, 1e6, "ms")):
@@ -66,12 +66,12 @@ def _three(number: float) -> str:
 
 
 def count(number: int) -> str:
-    """A count with thin groups: 12 345."""
+    """Show a count in groups of three digits: 12 345."""
     return f"{number:,}".replace(",", "\u202f")
 
 
 def text(value: Any, limit: int = 60) -> str:
-    """A value as JSON, cut at `limit` characters; what JSON cannot say, by `repr`."""
+    """Show a value as JSON, cut at `limit` characters; a value that JSON cannot hold is shown by `repr`."""
     if isinstance(value, str) and value.isprintable():
         out = value
     else:
@@ -83,7 +83,7 @@ def text(value: Any, limit: int = 60) -> str:
 
 
 def request(f: str, key: str | None, value: Any) -> str:
-    """`write r1 ← 17`, `read r1`, `cas r1 4 → 5`."""
+    """Describe a request: `write r1 ← 17`, `read r1`, `cas r1 4 → 5`."""
     parts = [f] if key is None else [f, key]
     if f == "cas" and isinstance(value, list | tuple) and len(value) == 2:
         parts.append(f"{text(value[0], 24)} → {text(value[1], 24)}")
@@ -93,26 +93,35 @@ def request(f: str, key: str | None, value: Any) -> str:
 
 
 def operation(op: Operation) -> str:
-    """An operation with what came of it: `read r1 = 12`."""
-    said = request(op.f, op.key, op.value)
+    """Describe an operation with its result: `read r1 = 12`."""
+    asked_for = request(op.f, op.key, op.value)
     if op.type is Outcome.OK and op.result is not None and op.result != op.value:
-        return f"{said} = {text(op.result, 48)}"
-    return said
+        return f"{asked_for} = {text(op.result, 48)}"
+    return asked_for
+
+
+#: The beginning of an error by which the store says that the compared value is another one.
+_LOST_COMPARE: Final = "cas-mismatch"
+
+
+def lost_compare(op: Operation) -> bool:
+    """Say whether the store answered a compare-and-set with "another value": it served the request, so no error."""
+    return op.type is Outcome.FAIL and (op.error or "").startswith(_LOST_COMPARE)
 
 
 def event(item: Event) -> str:
-    """Any event in one phrase."""
+    """Describe any event in one phrase."""
     match item:
         case OpEvent():
             return f"{request(item.f, item.key, item.value)}" + (f" ({item.error})" if item.error else "")
         case FaultEvent():
             return f"{item.action} {item.fault} on {', '.join(item.nodes) or item.target}: {item.stage}, {item.outcome}"
         case BeliefEvent():
-            said = f"{item.node} claims {item.claims}"
-            # One subject needs no name: there it is always called so.
-            said += "" if item.subject == "leader" else f" ({item.subject})"
-            said += "" if item.leader in (None, item.node) or item.subject == "leader" else f", names {item.leader}"
-            return said if item.epoch is None else f"{said}, epoch {'' if item.epoch_exact else '≥ '}{item.epoch}"
+            claim = f"{item.node} claims {item.claims}"
+            # With only one subject its name is always `leader`, and the phrase leaves it out.
+            claim += "" if item.subject == "leader" else f" ({item.subject})"
+            claim += "" if item.leader in (None, item.node) or item.subject == "leader" else f", names {item.leader}"
+            return claim if item.epoch is None else f"{claim}, epoch {'' if item.epoch_exact else '≥ '}{item.epoch}"
         case NodeEvent():
             return f"{item.node} {item.change}" + ("" if item.expected else " by itself")
         case EpochEvent():

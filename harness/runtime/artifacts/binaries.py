@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifacts:
-    """Where a system's binaries are, resolved before the run; `version` is what they say of themselves.
+    """Where a system's binaries are, resolved before the run; `version` is the one that they report.
 
-    In a container `paths` are those inside, but for "image", the image's reference.
+    In a container `paths` are paths inside it, except "image", which is the image's reference.
     """
 
     version: str
@@ -20,7 +20,7 @@ class Artifacts:
 class ImageFacts:
     """What an engine knows of an image; our own images carry labels that begin with `org.fencepost.`.
 
-    `files` looks into the image itself: the names in one of its folders, none when it has no such folder.
+    `files` returns the names in one folder of the image; none when the image has no such folder.
     """
 
     reference: str
@@ -34,7 +34,7 @@ class ImageFacts:
 
     @property
     def version(self) -> str:
-        """Of the system inside: by our label, else by the common one, else the tag."""
+        """The version of the system inside: from our label, else from the common one, else the tag."""
         for label in ("org.fencepost.version", "org.opencontainers.image.version"):
             if self.labels.get(label):
                 return self.labels[label]

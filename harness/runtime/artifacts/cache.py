@@ -1,8 +1,8 @@
-"""What is kept in the user's cache folder: folders made once, and digests.
+"""The user's cache folder: folders that are made once, and digests of files.
 
-Every binary that a run uses is recorded with its SHA-256; hashing some tens of megabytes costs as much as starting a
-server, so digests are kept, keyed by path, size and modification time. A digest that cannot be kept costs time, never
-the run; a folder that cannot be made ends the command, since building a server again for each run is no use to anybody.
+Every binary that a run uses is recorded with its SHA-256. Hashing some tens of megabytes takes as long as starting a
+server, so digests are kept, keyed by path, size and modification time. A digest that cannot be kept costs time, but
+never the run. A folder that cannot be made ends the command: nobody wants to build a server again for each run.
 """
 
 import fcntl
@@ -23,14 +23,14 @@ import platformdirs
 from fencepost.harness.base.errors import MachineError
 from fencepost.harness.base.signals import interruptible
 
-#: How often a waiting process looks whether the lock is free.
+#: How often a waiting process tries the lock.
 _LOOK_S: Final = 0.1
-#: A key is part of a file name, and a person who looks into the folder should know what lies there.
+#: A key is part of a file name that should tell a person what the file is.
 _KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}")
 
 
 def cache_folder() -> Path:
-    """The user's cache folder for this product, made if it is absent and can be made."""
+    """Return the user's cache folder for this product; make it if it is absent."""
     folder = platformdirs.user_cache_path("fencepost")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -43,25 +43,26 @@ def cache_folder() -> Path:
 
 
 def key_of(name: str, parts: Iterable[str]) -> str:
-    """A key for `kept`: a readable name, then a digest of everything that the content depends on."""
+    """Return a key for `kept`: a readable name, then a digest of everything that the content depends on."""
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
     return f"{re.sub(r'[^A-Za-z0-9_.+-]+', '-', name)[:120]}-{digest}"
 
 
 def kept(kind: str, key: str, make: Callable[[Path], None], *, wait_s: float = 1800.0) -> Path:
-    """The folder `kind`/`key` of the cache; when it is not there yet, `make` fills a new one that then gets this name.
+    """Return the folder `kind`/`key` of the cache; when it does not exist yet, `make` fills it.
 
-    Two that start at once: one makes, the other waits for it up to `wait_s`. The folder appears under its name in one
-    step, synchronised to disk, so a crash leaves nothing that counts; what it leaves is removed by the next attempt.
-    What is there is returned without a lock, a network or a look inside.
+    When two processes start at once, one makes the folder and the other waits. The folder appears under its name in one
+    step, synchronised to disk, so a crash leaves no half of it; the next attempt removes what a crash left. A folder
+    that exists is returned without a lock, a network or a look inside.
 
     Args:
         kind: the source's own folder, such as "maven".
         key: names everything that the content depends on; see `key_of`.
-        make: fills the empty folder that it is given; whatever it raises is passed on.
+        make: fills the empty folder that it gets; its exceptions are passed on.
+        wait_s: seconds to wait for another process that makes the same folder.
 
     Raises:
-        MachineError: the cache cannot be written, or another process has been at it for longer than `wait_s`.
+        MachineError: the cache cannot be written, or another process has been making it for longer than `wait_s`.
     """
     if not _KEY.fullmatch(key):
         raise ValueError(f"{key!r}: a key is letters, digits and _.+- only")
@@ -82,7 +83,7 @@ def kept(kind: str, key: str, make: Callable[[Path], None], *, wait_s: float = 1
 
 
 def _make(path: Path, make: Callable[[Path], None]) -> None:
-    """Under the lock: a new folder, filled, written through, renamed."""
+    """Make a new folder, fill it, write it through to disk, rename it. The caller holds the lock."""
     making = path.with_name(f".making-{path.name}")
     try:
         if making.exists():
@@ -99,9 +100,9 @@ def _make(path: Path, make: Callable[[Path], None]) -> None:
 
 
 def _wait_for(lock: IO[str], path: Path, wait_s: float) -> None:
-    """Take the lock, which the kernel frees when its holder dies; says once what is being waited for."""
+    """Take the lock, which the kernel frees when its holder dies; say once what this waits for."""
     deadline = time.monotonic() + wait_s
-    said = False
+    has_reported = False
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -112,14 +113,14 @@ def _wait_for(lock: IO[str], path: Path, wait_s: float) -> None:
                     f"{path}: another process has been making this for more than {wait_s:g} s",
                     hint=f"wait for it, or end it: `fuser {lock.name}` names it",
                 ) from None
-        if not said:
-            say(f"waiting for another process that makes {path.parent.name}/{path.name}")
-            said = True
+        if not has_reported:
+            say(f"waiting for another process that is making {path.parent.name}/{path.name}")
+            has_reported = True
         time.sleep(_LOOK_S)
 
 
 def _synchronise(folder: Path) -> None:
-    """Write everything through, so that the new name cannot outlive a power cut that its content does not."""
+    """Write everything through to disk, so that no power cut can leave the new name without its content."""
     for where, _, files in os.walk(folder):
         for name in files:
             file = Path(where) / name
@@ -136,13 +137,13 @@ def _unwritable(folder: Path, error: OSError) -> MachineError:
 
 
 def say(text: str) -> None:
-    """Tell a person what takes long; stdout belongs to the verdict."""
+    """Tell a person on stderr what takes long; stdout belongs to the verdict."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace `path` at once: a reader sees the old bytes or the new ones, also when we are killed midway."""
+    """Replace a file in one step: a reader sees the old bytes or the new ones, even when we are killed midway."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -164,7 +165,7 @@ class _Digest(msgspec.Struct, frozen=True):
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal; remembered for as long as path, size and modification time stay."""
+    """Return the SHA-256 of a file, in hexadecimal; it is remembered while path, size and modification time stay."""
     path = path.absolute()
     status = path.stat()
     remembered = _digest_file(path)
@@ -183,7 +184,7 @@ def sha256_of(path: Path) -> str:
         try:
             write_atomically(remembered, msgspec.json.encode(digest))
         except OSError:
-            # A full or read-only cache: the digest is right all the same, the next run computes it again.
+            # The cache is full or read-only. The digest is right; the next run computes it again.
             return sha256
     return sha256
 

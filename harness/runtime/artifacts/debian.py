@@ -1,8 +1,8 @@
-"""Debian packages, unpacked into a folder of the cache, not installed: no root, no scripts, no dependencies pulled in.
+"""Debian packages that are unpacked into the cache, not installed: no root, no scripts, no dependencies.
 
-`apt-get download` asks the distribution's own repositories, with their signatures checked by apt, so what comes is what
-this release of the distribution has; nothing is recorded with us. The tree has a merged /usr, as every current Debian
-has: unpacking makes real folders /bin and /lib otherwise, beside which the dynamic linker's path dangles.
+`apt-get download` asks the distribution's own repositories, and apt checks their signatures. So the packages are those
+of this machine's release; we record no sums of them. The tree has a merged /usr, as every current Debian has: otherwise
+unpacking would make real folders /bin and /lib, and the dynamic linker would not find its libraries.
 """
 
 import platform
@@ -19,19 +19,19 @@ from fencepost.harness.runtime.artifacts.cache import kept, key_of, say
 _DOWNLOAD_TIMEOUT_S: Final = 600.0
 _UNPACK_TIMEOUT_S: Final = 120.0
 _MERGED: Final = ("bin", "sbin", "lib", "lib64")
-#: What no server reads.
+#: Folders that no server reads; they are removed.
 _LEFT_OUT: Final = ("doc", "man", "locale", "lintian")
 
 
 def unpacked(packages: Sequence[str]) -> Path:
-    """The root of a tree that holds exactly these packages, in the cache.
+    """Return the root of a tree in the cache that holds exactly these packages.
 
     Args:
         packages: names, each with a version where it matters ("etcd-server" or "etcd-server=3.4.23+dfsg-4"). Without
             one it is the version that the distribution has when the tree is made.
 
     Raises:
-        MachineError: no apt, no network, or a package that the distribution has not.
+        MachineError: there is no apt or no network, or the distribution has no such package.
     """
     names = sorted(set(packages))
     parts = [*names, _release(), platform.machine()]
@@ -39,7 +39,7 @@ def unpacked(packages: Sequence[str]) -> Path:
 
 
 def _release() -> str:
-    """Which distribution this is: the same name means another package in another release."""
+    """Return this distribution's release: the same name is another package in another release."""
     try:
         release = platform.freedesktop_os_release()
     except OSError:
@@ -48,25 +48,24 @@ def _release() -> str:
 
 
 def _unpack(names: Sequence[str], target: Path) -> None:
-    missing = [program for program in ("apt-get", "dpkg-deb", "tar") if tool.found(program) is None]
+    missing = [program for program in ("apt-get", "dpkg-deb", "tar") if tool.path_of(program) is None]
     if missing:
         raise MachineError(
-            f"{', '.join(names)} would come from Debian packages, but {' and '.join(missing)} cannot be found",
-            hint="use a Debian or Ubuntu machine, or give a path",
+            f"{', '.join(names)} comes from Debian packages, but this machine lacks {' and '.join(missing)}",
+            hint="use a Debian or Ubuntu machine, or give the path of a binary",
         )
-    say(f"fetching the Debian packages {', '.join(names)}, once")
+    say(f"downloading the Debian packages {', '.join(names)}; later runs use the cache")
     for folder in _MERGED:
         (target / "usr" / folder).mkdir(parents=True)
         (target / folder).symlink_to(f"usr/{folder}")
     with TemporaryDirectory(prefix="fencepost-debian-") as name:
-        # apt gives up its rights while it downloads, so its own user must reach the folder.
+        # apt drops its rights while it downloads, so its own user must be able to reach the folder.
         Path(name).chmod(0o755)
+        download = ["apt-get", "download", "-q", *names]
         tool.run(
-            ["apt-get", "download", "-q", *names],
+            tool.Command(argv=download, timeout_s=_DOWNLOAD_TIMEOUT_S, cwd=Path(name)),
             what=f"downloading the Debian packages {', '.join(names)}",
-            timeout_s=_DOWNLOAD_TIMEOUT_S,
             hint="run `sudo apt-get update` first; is there a network?",
-            cwd=Path(name),
         )
         for package in sorted(Path(name).glob("*.deb")):
             _unpack_one(package, target)
@@ -76,10 +75,12 @@ def _unpack(names: Sequence[str], target: Path) -> None:
 
 def _unpack_one(package: Path, target: Path) -> None:
     archive = package.with_suffix(".tar")
-    what, hint = f"unpacking {package.name}", "the download may be torn: try again"
-    tool.run(
-        ["dpkg-deb", "--fsys-tarfile", str(package)], what=what, hint=hint, timeout_s=_UNPACK_TIMEOUT_S, stdout=archive
-    )
-    flags = ["--keep-directory-symlink", "--no-same-owner", "-C", str(target), "-x", "-f", str(archive)]
-    tool.run(["tar", *flags], what=what, hint=hint, timeout_s=_UNPACK_TIMEOUT_S)
+    to_tar = ["dpkg-deb", "--fsys-tarfile", str(package)]
+    extract = ["tar", "--keep-directory-symlink", "--no-same-owner", "-C", str(target), "-x", "-f", str(archive)]
+    for argv, stdout in ((to_tar, archive), (extract, None)):
+        tool.run(
+            tool.Command(argv=argv, timeout_s=_UNPACK_TIMEOUT_S, stdout=stdout),
+            what=f"unpacking {package.name}",
+            hint="the downloaded file may be incomplete: try again",
+        )
     archive.unlink()

@@ -9,16 +9,16 @@ from typing import Final
 
 from fencepost.harness.base.errors import UsageError
 
-#: How long a binary may take to say its version.
+#: How long a binary may take to report its version.
 _VERSION_TIMEOUT_S: Final = 10.0
 
 
 def executable(given: str | Path, *, what: str) -> Path:
-    """The absolute path of an executable that a person named; raises UsageError saying what it is instead."""
+    """Return the absolute path of an executable that a person gave; raise UsageError if it is something else."""
     path = Path(given).expanduser().absolute()
     hint = f"give the path of an executable {what} binary"
     if not path.exists():
-        raise UsageError(f"{path}: there is no such file", hint=hint)
+        raise UsageError(f"{path}: this file does not exist", hint=hint)
     if not path.is_file():
         raise UsageError(f"{path}: expected an executable file, found a folder", hint=hint)
     if not os.access(path, os.X_OK):
@@ -26,10 +26,12 @@ def executable(given: str | Path, *, what: str) -> Path:
     return path
 
 
-def asked_version(command: Sequence[str], pattern: str, *, what: str) -> str:
-    """What a binary says of itself: group 1 of `pattern` in the output of `command`; raises UsageError if it does not.
+def reported_version(command: Sequence[str], pattern: str, *, what: str) -> str:
+    """Return the version that a binary reports: group 1 of `pattern` in the output of `command`.
 
-    The output of a binary that is no `what` is quoted, since it usually says what it is.
+    Raises:
+        UsageError: the binary does not run or names no version. The message quotes its output, which usually says what
+            the binary is.
     """
     try:
         done = subprocess.run(
@@ -51,10 +53,10 @@ def asked_version(command: Sequence[str], pattern: str, *, what: str) -> str:
             hint=f"is it {what}, built for this machine's processor?",
         ) from None
     output = done.stdout + done.stderr
-    found = re.search(pattern, output)
-    if found is None:
+    version = re.search(pattern, output)
+    if version is None:
         raise UsageError(
-            f"`{' '.join(command)}` does not name a version of {what}; it said: {output.strip()[:200]!r}",
+            f"`{' '.join(command)}` names no version of {what}; its output: {output.strip()[:200]!r}",
             hint=f"is it {what}?",
         )
-    return found.group(1)
+    return version.group(1)

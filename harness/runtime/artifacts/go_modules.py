@@ -1,10 +1,10 @@
 """Server binaries built from Go modules with the user's own `go`.
 
-`go install module@version` refuses modules with replace directives, as etcd's and Consul's have; as a dependency of an
-empty module of ours the same version builds, since replace directives of dependencies are ignored. The build is without
-cgo and paths, so the binary is static and the same Go makes the same bytes again. The user's proxy, checksum database
-and caches are used as they are set. Go checks every module against its checksum database where that is on; the sum of
-the main module recorded with us is checked besides.
+`go install module@version` refuses modules with replace directives, such as etcd's and Consul's. As a dependency of an
+empty module of ours the same version builds, since Go ignores the replace directives of dependencies. The build uses
+neither cgo nor paths, so the binary is static, and the same Go makes the same bytes again. The user's settings of
+proxy, checksum database and caches apply. Go checks every module against its checksum database where that is on; we
+also check the main module against the sum that we have recorded.
 """
 
 import platform
@@ -25,17 +25,17 @@ _BUILD_TIMEOUT_S: Final = 1800.0
 def binary(
     module: str, version: str, *, package: str, name: str, ldflags: str = "", module_sum: str | None = None
 ) -> Path:
-    """The executable `name` built from `package` of `module` at `version` ("v3.5.4"), in the cache.
+    """Return the executable `name`, built from `package` of `module` at `version` ("v3.5.4") and kept in the cache.
 
     Args:
         package: the import path of a main package inside the module.
         ldflags: further flags for the linker, such as "-X main.version=1".
-        module_sum: what go.sum must say of the module ("h1:..."); None where nothing is recorded.
+        module_sum: the sum that go.sum must have for the module ("h1:..."); None where none is recorded.
 
-    The binary stays when the user's Go changes: it is the same server, and `go version -m` names its compiler.
+    A newer Go does not rebuild the binary: it is the same server, and `go version -m` names its compiler.
 
     Raises:
-        MachineError: no `go`, no network, a build that fails, or a module of another content than recorded.
+        MachineError: there is no `go` or no network, the build fails, or the module has another content than recorded.
     """
     parts = [module, version, package, ldflags, module_sum or "", platform.system(), platform.machine()]
     folder = kept(
@@ -48,40 +48,37 @@ def binary(
 
 def _build(module: str, version: str, package: str, target: Path, ldflags: str, module_sum: str | None) -> None:
     what = f"building {target.name} {version} from its Go module"
-    go = tool.found("go")
+    go = tool.path_of("go")
     if go is None:
         raise MachineError(
             f"{what}: there is no `go` on the PATH",
             hint=f"install Go, or give a binary by its path (with a slash): --version ./{target.name}",
         )
-    compiler = tool.run([go, "env", "GOVERSION", "GOFLAGS"], what="asking `go`", timeout_s=_ASK_TIMEOUT_S, hint="")
+    settings = tool.Command(argv=[go, "env", "GOVERSION", "GOFLAGS"], timeout_s=_ASK_TIMEOUT_S)
+    compiler = tool.run(settings, what="asking `go` for its settings", hint="does `go env` work?")
     known, _, flags = compiler.strip().partition("\n")
     environment = {"CGO_ENABLED": "0", "GOFLAGS": f"{flags} -mod=mod".strip(), "GOWORK": "off"}
-    say(f"{what} with {known}, once: a minute or two")
+    say(f"{what} with {known}: takes a minute or two; later runs use the cache")
     with TemporaryDirectory(prefix="fencepost-go-") as name:
         folder = Path(name)
         (folder / "go.mod").write_text("module fencepost.invalid/servers\n", encoding="utf-8")
+        get = [go, "get", f"{module}@{version}"]
         tool.run(
-            [go, "get", f"{module}@{version}"],
+            tool.Command(argv=get, timeout_s=_GET_TIMEOUT_S, cwd=folder, environment=environment),
             what=what,
-            timeout_s=_GET_TIMEOUT_S,
             hint="is there a network, and does `go env GOPROXY` name a proxy that it reaches?",
-            cwd=folder,
-            environment=environment,
         )
         _check(folder / "go.sum", module, version, module_sum)
+        build = [go, "build", "-trimpath", "-ldflags", f"-s -w {ldflags}".strip(), "-o", str(target), package]
         tool.run(
-            [go, "build", "-trimpath", "-ldflags", f"-s -w {ldflags}".strip(), "-o", str(target), package],
+            tool.Command(argv=build, timeout_s=_BUILD_TIMEOUT_S, cwd=folder, environment=environment),
             what=what,
-            timeout_s=_BUILD_TIMEOUT_S,
             hint="does this version build with this Go? `go version` names it",
-            cwd=folder,
-            environment=environment,
         )
 
 
 def _check(go_sum: Path, module: str, version: str, expected: str | None) -> None:
-    """Raise MachineError unless go.sum says of the module what is recorded."""
+    """Raise MachineError unless go.sum has the recorded sum of the module."""
     if expected is None:
         return
     line = re.search(
@@ -90,6 +87,6 @@ def _check(go_sum: Path, module: str, version: str, expected: str | None) -> Non
     came = line.group(1) if line else "no sum"
     if came != expected:
         raise MachineError(
-            f"{module}@{version}: expected the content {expected}, the module proxy gave {came}",
-            hint="the proxy that `go env GOPROXY` names serves another content under this version; do not run it",
+            f"{module}@{version}: expected the sum {expected}, the module proxy served {came}",
+            hint="do not run it: the proxy of `go env GOPROXY` serves another content under this version",
         )

@@ -1,4 +1,4 @@
-"""Values: what the image of a system under test is made of, said by the system and built by the container runtime."""
+"""Values: what the image of a system is made of. The system says it, the container runtime builds it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,10 +7,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageContents:
-    """The files of one version. `sums` needs no network: it decides whether an image that exists is up to date.
+    """The files of one version of a system.
 
-    `sums` has the SHA-256 of each file by its name in the image; `files` has the paths of the same files on this
-    machine, and may fetch or compile them first. `version` is what the files say of themselves.
+    `sums` has the SHA-256 of each file by its name in the image; it needs no network and decides whether an existing
+    image is up to date. `files` returns the paths of the same files on this machine, and may fetch or compile them
+    first. `version` is the one that the files report.
     """
 
     version: str
@@ -22,13 +23,13 @@ class ImageContents:
 class ImageRecipe:
     """The image of one system. `docker/<name>/Dockerfile` copies the build context, where `folder` holds the files.
 
-    `version` is built when nobody chooses another. `base` names one of the runtime's own images ("java"). An image
-    without a base is made of programs, and gets the shared libraries that they load.
+    `version` is the default. `base` names one of the runtime's own images ("java"). An image without a base consists of
+    programs and the shared libraries that they load.
     """
 
     name: str
     version: str
     folder: str
-    #: Takes a version, or a path, as `--version` does. Raises UsageError or MachineError with the remedy.
+    #: Gets a version or a path, like `--version`. Raises UsageError or MachineError with the remedy.
     contents: Callable[[str], ImageContents]
     base: str = ""

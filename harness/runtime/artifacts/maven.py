@@ -1,8 +1,8 @@
 """Jars by Maven coordinates.
 
-Through `mvn` where it is installed, since it knows the user's repositories, mirrors and passwords; else through the Ivy
-inside pyspark, run by our own Java (`ivy`), so that a Python environment alone is enough. The two settle conflicts of
-versions in their own ways (Maven: the nearest, Ivy: the latest). Whoever needs the same jars from both names every jar
+`mvn` resolves them where it is installed, since it knows the user's repositories, mirrors and passwords. Otherwise the
+Ivy inside pyspark does, run by our own Java (`ivy`), so a Python environment is enough. The two resolve conflicts of
+versions differently (Maven: the nearest, Ivy: the latest). A caller that needs the same jars from both names every jar
 and excludes everything else: `exclude=EVERYTHING`.
 """
 
@@ -23,7 +23,7 @@ EVERYTHING: Final = ("*:*",)
 _KIND: Final = "maven"
 _RESOLVE_TIMEOUT_S: Final = 600.0
 _COORDINATE: Final = re.compile(r"[\w.-]+:[\w.-]+:[\w.+-]+")
-#: How mvn marks and colours its errors; which are those of what it could not get, and where it says from where.
+#: How mvn marks and colours its errors; the errors about missing artifacts; and the part that names a repository.
 _ERROR: Final = "[ERROR]"
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _LACKING: Final = re.compile(
@@ -34,14 +34,14 @@ _EXCLUDED: Final = re.compile(r"([\w.-]+|\*):([\w.-]+|\*)")
 
 
 def jars(coordinates: Sequence[str], *, exclude: Sequence[str] = ()) -> list[Path]:
-    """The jars of these coordinates and of what they need to run, in the cache, sorted by name.
+    """Return the jars of these coordinates and of what they need to run, from the cache, sorted by name.
 
     Args:
         coordinates: "group:artifact:version"; on a conflict Maven prefers the earlier one.
-        exclude: "group:artifact" of what is left out of the dependencies; either may be "*".
+        exclude: "group:artifact" of dependencies to leave out; either part may be "*".
 
     Raises:
-        MachineError: they cannot be resolved; the message ends with what the resolver said.
+        MachineError: they cannot be resolved; the message ends with the resolver's error.
     """
     for text, pattern in [*((c, _COORDINATE) for c in coordinates), *((e, _EXCLUDED) for e in exclude)]:
         if not pattern.fullmatch(text):
@@ -51,7 +51,7 @@ def jars(coordinates: Sequence[str], *, exclude: Sequence[str] = ()) -> list[Pat
 
 
 def are_kept(coordinates: Sequence[str], *, exclude: Sequence[str] = ()) -> bool:
-    """Whether `jars` has them in the cache already."""
+    """Whether these jars are in the cache already."""
     return (cache_folder() / _KIND / _key(coordinates, exclude)).is_dir()
 
 
@@ -61,42 +61,41 @@ def _key(coordinates: Sequence[str], exclude: Sequence[str]) -> str:
 
 
 def _fetch(coordinates: Sequence[str], exclude: Sequence[str], target: Path) -> None:
-    mvn = tool.found("mvn")
-    say(f"fetching {coordinates[0]} through {'mvn' if mvn else 'Ivy'}, once")
+    mvn = tool.path_of("mvn")
+    say(f"downloading {coordinates[0]} with {'mvn' if mvn else 'Ivy'}; later runs use the cache")
     if mvn:
         _through_mvn(mvn, coordinates, exclude, target)
     else:
         ivy.retrieve(coordinates, exclude, target, timeout_s=_RESOLVE_TIMEOUT_S)
     if not any(target.glob("*.jar")):
-        raise MachineError(f"{', '.join(coordinates)}: the resolver ended well but left no jar")
+        raise MachineError(f"{', '.join(coordinates)}: the resolver reported success but left no jar")
 
 
 def _through_mvn(mvn: str, coordinates: Sequence[str], exclude: Sequence[str], target: Path) -> None:
     pom = target / "pom.xml"
     pom.write_text(pom_of(coordinates, exclude), encoding="utf-8")
     flags = ["-q", "-B", "-Dstyle.color=never", "-DincludeScope=runtime", f"-DoutputDirectory={target}"]
+    argv = [mvn, *flags, "-f", str(pom), "dependency:copy-dependencies"]
     tool.run(
-        [mvn, *flags, "-f", str(pom), "dependency:copy-dependencies"],
+        tool.Command(argv=argv, timeout_s=_RESOLVE_TIMEOUT_S, cwd=target),
         what=f"resolving {', '.join(coordinates)}",
-        timeout_s=_RESOLVE_TIMEOUT_S,
         hint="is there a network, and does `mvn` reach its repository? A mirror is named in ~/.m2/settings.xml",
-        cwd=target,
-        excerpt=said_by_mvn,
+        excerpt=errors_of_mvn,
     )
     pom.unlink()
 
 
-def said_by_mvn(words: str) -> str:
-    """The lines in which mvn says what it could not fetch; else its first error, or its last lines."""
-    lines = tool.without_hosts(_COLOUR.sub("", words)).splitlines()
+def errors_of_mvn(output: str) -> str:
+    """Return mvn's first error about a missing artifact; else its first error, or its last lines."""
+    lines = tool.without_hosts(_COLOUR.sub("", output)).splitlines()
     errors = [line.removeprefix(_ERROR).partition(" -> [Help")[0].strip() for line in lines if line.startswith(_ERROR)]
     errors = [_WHERE.sub("", line) for line in errors if line]
-    named = (found[0] for line in errors if (found := _LACKING.search(line)))
+    named = (match[0] for line in errors if (match := _LACKING.search(line)))
     return next(named, errors[0] if errors else tool.last_lines("\n".join(lines)))
 
 
 def pom_of(coordinates: Sequence[str], exclude: Sequence[str]) -> str:
-    """A project that has nothing but these dependencies."""
+    """Return a project that has only these dependencies."""
     project = ElementTree.Element("project", xmlns="http://maven.apache.org/POM/4.0.0")
     _children(project, modelVersion="4.0.0", groupId="fencepost", artifactId="servers", version="1", packaging="pom")
     dependencies = ElementTree.SubElement(project, "dependencies")

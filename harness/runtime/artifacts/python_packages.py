@@ -1,6 +1,6 @@
 """Binaries inside installed Python packages.
 
-Found without importing the package, since importing runs its code.
+Packages are located without importing them, since an import runs their code.
 """
 
 import importlib.metadata
@@ -11,16 +11,16 @@ from fencepost.harness.base.errors import MachineError
 
 
 def python_package_folder(name: str) -> Path | None:
-    """The folder of an installed top-level package; None when it is absent."""
+    """Return the folder of an installed top-level package; None when it is absent."""
     if "." in name:
-        raise ValueError(f"{name!r}: only a top-level package is found without importing its parents")
+        raise ValueError(f"{name!r}: only a top-level package can be located without importing its parents")
     spec = importlib.util.find_spec(name)
     locations = list(spec.submodule_search_locations or ()) if spec else []
     return Path(locations[0]) if locations else None
 
 
 def required_package_folder(name: str, *, distribution: str) -> Path:
-    """The same for a package that the run cannot do without; raises MachineError with the remedy."""
+    """Return the folder of a package that the run needs; raise MachineError with the remedy."""
     folder = python_package_folder(name)
     if folder is None:
         raise _not_installed(distribution)
@@ -28,7 +28,7 @@ def required_package_folder(name: str, *, distribution: str) -> Path:
 
 
 def python_package_version(distribution: str) -> str:
-    """The installed version of a distribution; raises MachineError with the remedy when it is absent."""
+    """Return the installed version of a distribution; raise MachineError with the remedy when it is absent."""
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:

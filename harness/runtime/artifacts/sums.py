@@ -1,4 +1,4 @@
-"""The SHA-256 sums recorded beside our sources, and the check of what came against them."""
+"""Checks fetched files against the SHA-256 sums that are recorded beside our sources."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -8,24 +8,24 @@ from fencepost.harness.runtime.artifacts.cache import sha256_of
 
 
 def check(files: Iterable[Path], recorded: Mapping[str, str]) -> dict[str, str]:
-    """The sum of each file by its name, once they are exactly the recorded ones.
+    """Return the sum of each file by its name, if the files are exactly the recorded ones.
 
     Raises:
         MachineError: a file has another content than recorded, is not recorded at all, or is missing.
     """
-    found: dict[str, str] = {}
+    sums: dict[str, str] = {}
     for file in files:
         came, expected = sha256_of(file), recorded.get(file.name)
         if came != expected:
             raise MachineError(
                 f"{file}: expected SHA-256 {expected or 'none: the file is not a recorded one'}, found {came}",
-                hint=f"remove {file.parent} to fetch it again; the same once more means that its source differs",
+                hint=f"remove {file.parent} to fetch it again; if the sum differs again, do not use this source",
             )
-        found[file.name] = came
-    missing = sorted(set(recorded) - set(found))
+        sums[file.name] = came
+    missing = sorted(set(recorded) - set(sums))
     if missing:
         raise MachineError(
-            f"{', '.join(missing)} cannot be found beside {', '.join(found) or 'no other file'}",
+            f"{', '.join(missing)} cannot be found beside {', '.join(sums) or 'no other file'}",
             hint="remove their folder in the cache to fetch them again",
         )
-    return found
+    return sums

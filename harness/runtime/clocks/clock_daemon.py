@@ -1,8 +1,8 @@
-"""The keeper: a process of one thread that arms and disarms the processes of nodes, and watches for newcomers.
+"""The clock daemon: a process of one thread that arms and disarms the processes of nodes, and watches for new ones.
 
-A process of its own, since a tracer is one thread, since a stop of a traced child is told to every `waitpid` of the
-tracer, and since holding a process must not hold up the harness. It ends when its socket closes, and with its parent.
-Whatever it holds is let go by the kernel when it ends.
+It is a separate process for three reasons: a tracer must be one thread; every `waitpid` of the tracer sees the stops of
+its traced processes; and holding a process must not delay the harness. It ends when its socket closes or its parent
+ends. When it ends, the kernel releases every process that it holds.
 """
 
 import os
@@ -17,12 +17,12 @@ from fencepost.harness.runtime.clocks import gate, waits
 from fencepost.harness.runtime.clocks import held_threads as tracing
 from fencepost.harness.runtime.clocks.memory import ClockError, Gone, Unfinished
 from fencepost.harness.runtime.clocks.messages import (
+    Arm,
     Armed,
     Change,
     Done,
     Failed,
     How,
-    Keep,
     Message,
     Release,
     WaitsState,
@@ -33,31 +33,30 @@ from fencepost.harness.runtime.clocks.process import ClockedProcess
 from fencepost.harness.runtime.clocks.process_tree import ProcessTree
 from fencepost.harness.runtime.linux import namespaces
 
-#: How often newcomers are looked for.
+#: The time between two searches for new processes.
 SCAN_S: Final = 0.01
 _GATE_POLL_S: Final = 0.0005
-#: What is no gate by then has come out of it already, continued by somebody else.
+#: A process that is not behind its gate after this time was continued by another program.
 _GATE_COMES_S: Final = 30.0
 #: How long a request waits for processes that are just beginning a program, or ending.
 _UNFINISHED_S: Final = 0.5
 
 
 class _Node:
-    """One kept node: its settings, and its armed processes."""
+    """One node: its settings, and its armed processes."""
 
-    def __init__(self, asked: Keep) -> None:
-        self.name = asked.node
-        self.settings = asked.settings
-        self.tree = ProcessTree(asked.pid)
+    def __init__(self, request: Arm) -> None:
+        self.name = request.node
+        self.settings = request.settings
+        self.tree = ProcessTree(request.pid)
         self.processes: dict[int, ClockedProcess] = {}
         self.pending: set[int] = set()
         self.refused: dict[int, str] = {}
-        #: Whether its server is yet to come out of a gate, whether the gate was seen, and until when it may come.
-        self.is_gated = asked.through_gate
+        #: Whether its server is still behind a gate, whether the gate was seen, and until when it may appear.
+        self.is_gated = request.through_gate
         self.gate_was_seen = False
         self.gate_until = time.monotonic() + _GATE_COMES_S
-        #: Those that ended, or began another program, while they were being armed: which of the two shows when looked
-        #: at again.
+        #: Processes that ended, or began another program, while they were being armed. The next scan shows which.
         self.unfinished: dict[int, str] = {}
 
     def close(self) -> None:
@@ -65,8 +64,8 @@ class _Node:
             process.close()
 
 
-class Keeper:
-    """Serves one socket until it closes."""
+class ClockDaemon:
+    """Serves the requests of one socket until it closes."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -92,28 +91,28 @@ class Keeper:
 
     def _obey(self, request: Message) -> None:
         match request:
-            case Keep():
-                self._keep(request)
+            case Arm():
+                self._arm_node(request)
             case Change():
                 if request.node in self._nodes:
                     self._nodes[request.node].settings = request.settings
             case Release():
                 self._release(request)
             case _:
-                raise ValueError(f"a {type(request).__name__} is no request")
+                raise ValueError(f"a {type(request).__name__} is not a request")
 
     def _tell(self, report: Armed | Failed | Done) -> None:
         self._channel.sendall(encode(report))
 
     # -- arming -------------------------------------------------------------------------------------------------------
 
-    def _keep(self, asked: Keep) -> None:
-        known = self._nodes.get(asked.node)
-        if known is None or known.tree.first != asked.pid or known.tree.is_over:
+    def _arm_node(self, request: Arm) -> None:
+        known = self._nodes.get(request.node)
+        if known is None or known.tree.first != request.pid or known.tree.is_over:
             if known is not None:
                 known.close()
-            known = self._nodes[asked.node] = _Node(asked)
-        known.settings = asked.settings
+            known = self._nodes[request.node] = _Node(request)
+        known.settings = request.settings
         self._open_gate(known)
         known.refused = {}
         deadline = time.monotonic() + _UNFINISHED_S
@@ -121,12 +120,12 @@ class Keeper:
         while known.unfinished and time.monotonic() < deadline:
             time.sleep(_GATE_POLL_S)
             self._scan(known, How.LIVE)
-        self._tell(Done(id=asked.id))
+        self._tell(Done(id=request.id))
 
     def _open_gate(self, node: _Node) -> None:
-        """Let the gate execute its server, and arm that before its first instruction; see `gate`.
+        """Let the gate execute its server, and arm the server before its first instruction; see `gate`.
 
-        A gate that is not shut within the time, its shell being put off, is met by a later look (`_scan`).
+        A later `_scan` handles a gate that is not shut in time because its shell got no processor time.
         """
         deadline = time.monotonic() + tracing.DEADLINE_S
         while node.is_gated and time.monotonic() < deadline:
@@ -145,8 +144,8 @@ class Keeper:
             node.is_gated = False
             self._arm_at_exec(node, shut)
         elif shut is not None:
-            # What traces it also follows it into its program; it is armed as soon as it is seen there. Stops of its
-            # tracer look like its own, so it may have to be told again.
+            # Its tracer also follows it into its program, and a scan arms it there. The tracer's stops look like its
+            # own stop, so it may have to be continued again.
             _let_run(shut)
 
     def _arm_at_exec(self, node: _Node, pid: int) -> None:
@@ -165,7 +164,7 @@ class Keeper:
             _let_run(pid)
 
     def _scan(self, node: _Node, how: How) -> None:
-        """Arm whoever is not; forget who has ended or executed something else."""
+        """Arm every process that is not armed; forget those that ended or run another program."""
         for pid, process in list(node.processes.items()):
             if not process.is_same():
                 process.close()
@@ -218,7 +217,7 @@ class Keeper:
         return WaitsState.TRANSLATED, ""
 
     def _finish(self, node: _Node, pid: int) -> None:
-        """A program that was armed at its birth has loaded its C library by now, or has yet to."""
+        """Translate the waits of a process that was armed before it loaded its C library, once it has loaded it."""
         began = time.monotonic()
         state, why = self._translate(node.processes[pid])
         if state is not WaitsState.PENDING:
@@ -228,7 +227,7 @@ class Keeper:
 
     def _refuse(self, node: _Node, pid: int, error: Exception) -> None:
         if isinstance(error, tracing.Stuck):
-            # Only our end lets go of what did not stop.
+            # Only the end of this process releases a thread that did not stop.
             self._tell(Failed(node=node.name, pid=pid, why=str(error)))
             raise error
         if isinstance(error, Gone | Unfinished):
@@ -239,11 +238,11 @@ class Keeper:
 
     # -- disarming ----------------------------------------------------------------------------------------------------
 
-    def _release(self, asked: Release) -> None:
-        node = self._nodes.pop(asked.node, None)
+    def _release(self, request: Release) -> None:
+        node = self._nodes.pop(request.node, None)
         if node is not None:
             if node.gate_was_seen:
-                # Nobody looks at it from now on.
+                # From now on nothing watches the gate.
                 self._open_gate(node)
             for pid, process in node.processes.items():
                 try:
@@ -255,11 +254,11 @@ class Keeper:
                     if isinstance(error, tracing.Stuck):
                         raise
             node.close()
-        self._tell(Done(id=asked.id))
+        self._tell(Done(id=request.id))
 
 
 class _Nested:
-    """A hold that is held already."""
+    """A context for a process that is already held."""
 
     def __init__(self, hold: tracing.AtExec) -> None:
         self.threads = hold.threads
@@ -279,7 +278,7 @@ def _is_traced(pid: int) -> bool:
 
 
 def _let_run(pid: int) -> None:
-    """Whatever went wrong, no server may stay behind its gate."""
+    """Continue a process that is behind its gate: no server may stay there, whatever failed."""
     try:
         if gate.is_gate(pid):
             os.kill(tracing.number_here(pid), signal.SIGCONT)
@@ -289,10 +288,10 @@ def _let_run(pid: int) -> None:
 
 def main() -> None:
     namespaces.die_with_parent()
-    # A terminal's Ctrl-C is for the harness, which heals first and closes the socket then.
+    # The harness handles a terminal's Ctrl-C: it heals first and then closes the socket.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=int(sys.argv[1])) as channel:
-        Keeper(channel).serve()
+        ClockDaemon(channel).serve()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The harness's end of its keeper: requests with their answers, and reports of processes as they come."""
+"""The harness's side of the clock daemon: requests with their answers, and reports of processes as they come."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from typing import Final
 
 from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.runtime.clocks.memory import ClockError
-from fencepost.harness.runtime.clocks.messages import Armed, Change, Done, Failed, Keep, Release, decode, encode
+from fencepost.harness.runtime.clocks.messages import Arm, Armed, Change, Done, Failed, Release, decode, encode
 from fencepost.harness.runtime.clocks.setting import Settings
 
 _MODULE: Final = "fencepost.harness.runtime.clocks.clock_daemon"
@@ -20,8 +20,8 @@ _ANSWER_S: Final = 8.0
 _END_S: Final = 5.0
 
 
-class Keeping:
-    """A running keeper. `on_report` is called on the event loop with each report, before the request's answer."""
+class DaemonClient:
+    """A running clock daemon. `on_report` is called on the event loop with each report, before the request's answer."""
 
     def __init__(self, on_report: Callable[[Armed | Failed], None], on_end: Callable[[], None]) -> None:
         self._on_report = on_report
@@ -36,7 +36,7 @@ class Keeping:
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 cwd=_ROOT,
-                # The harness's terminal signals are not for it.
+                # The daemon must not get the harness's signals from the terminal.
                 start_new_session=True,
             )
         ours.setblocking(False)
@@ -48,16 +48,16 @@ class Keeping:
     def pid(self) -> int:
         return self._process.pid
 
-    async def keep(self, node: str, pid: int, settings: Settings) -> None:
-        """Arm the node's processes; reports have told what became of each when this returns. Raises ClockError."""
-        await self._ask(lambda number: Keep(id=number, node=node, pid=pid, settings=settings))
+    async def arm(self, node: str, pid: int, settings: Settings) -> None:
+        """Arm the node's processes; all have been reported when this returns. Raises ClockError."""
+        await self._ask(lambda number: Arm(id=number, node=node, pid=pid, settings=settings))
 
-    def keep_through_gate(self, node: str, pid: int, settings: Settings) -> "asyncio.Future[None]":
-        """Open the gate of a node that was just started; sent at once, answered later."""
-        return self._request(lambda n: Keep(id=n, node=node, pid=pid, settings=settings, through_gate=True))
+    def arm_through_gate(self, node: str, pid: int, settings: Settings) -> "asyncio.Future[None]":
+        """Open the gate of a node that was just started; send the request at once, get the answer later."""
+        return self._request(lambda n: Arm(id=n, node=node, pid=pid, settings=settings, through_gate=True))
 
     def change(self, node: str, settings: Settings) -> None:
-        """What newcomers of the node get from now on."""
+        """Choose the settings that new processes of the node get from now on."""
         self._send(encode(Change(node=node, settings=settings)))
 
     async def release(self, node: str) -> None:
@@ -65,19 +65,19 @@ class Keeping:
         await self._ask(lambda number: Release(id=number, node=node))
 
     async def close(self) -> None:
-        """End it; whatever it holds is let go. Idempotent."""
+        """End the daemon, which releases every process that it holds. Idempotent."""
         self._end()
         await asyncio.to_thread(self._reap)
 
-    async def _ask(self, make: Callable[[int], Keep | Release]) -> None:
+    async def _ask(self, make: Callable[[int], Arm | Release]) -> None:
         answer = self._request(make)
         try:
             async with asyncio.timeout(_ANSWER_S):
                 await answer
         except TimeoutError:
-            raise ClockError(f"the keeper did not answer within {_ANSWER_S:g} s") from None
+            raise ClockError(f"the clock daemon did not answer within {_ANSWER_S:g} s") from None
 
-    def _request(self, make: Callable[[int], Keep | Release]) -> "asyncio.Future[None]":
+    def _request(self, make: Callable[[int], Arm | Release]) -> "asyncio.Future[None]":
         self._count += 1
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open[self._count] = answer
@@ -89,7 +89,7 @@ class Keeping:
             self._fail()
             return
         try:
-            # Lines are short, and the keeper reads them between two processes: its buffer never fills.
+            # Lines are short, and the daemon reads them between two processes, so the buffer never fills.
             self._socket.sendall(line)
         except OSError:
             self._end()
@@ -123,8 +123,8 @@ class Keeping:
     def _fail(self) -> None:
         for answer in self._open.values():
             if not answer.done():
-                answer.set_exception(ClockError("the keeper of clocks has ended"))
-                answer.exception()  # counts as seen: nobody may wait for it
+                answer.set_exception(ClockError("the clock daemon has ended"))
+                answer.exception()  # mark it as seen, as perhaps nobody waits for it
         self._open.clear()
 
     def _reap(self) -> None:
@@ -136,7 +136,7 @@ class Keeping:
 
 
 def proc_number(pid: int) -> int | None:
-    """The number under which /proc shows the process that we know by `pid`; None when it has ended."""
+    """Return the number under which /proc shows our process `pid`; None when it has ended."""
     from fencepost.harness.runtime.linux.processes import number_in_proc
 
     try:

@@ -1,6 +1,7 @@
-"""A command that stops itself and executes the server when it is continued: so the server can be armed at its birth.
+"""The gate: a command that stops itself, and that executes the server when it is continued.
 
-A shell does it, so that the server has the process, the session and the descriptors that it would have had.
+It allows us to arm a server before its first instruction. It is a shell command, so that the server keeps its process,
+session and descriptors.
 """
 
 import os
@@ -15,21 +16,21 @@ _SHELL: Final = "/bin/sh"
 
 
 def through_gate(argv: tuple[str, ...]) -> Sequence[str]:
-    """For `Node.wrap_argv`."""
+    """Put a command behind a gate; for `Node.wrap_argv`."""
     return (_SHELL, "-c", 'kill -STOP $$; exec "$@"', _MARK, *argv)
 
 
 def is_gate(pid: int) -> bool:
-    """Whether this process has yet to execute its server."""
+    """Say whether this process is still a gate that has not executed its server."""
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return words[:1] == [_SHELL.encode()] and _MARK.encode() in words[:5]
+    return argv[:1] == [_SHELL.encode()] and _MARK.encode() in argv[:5]
 
 
 def is_shut(pid: int) -> bool:
-    """Whether it is a gate that has stopped itself."""
+    """Say whether this process is a gate that has stopped itself."""
     return tracing.state(pid) in ("T", "t") and is_gate(pid)
 
 

@@ -1,8 +1,8 @@
-"""Every thread of a process held still for a moment, and where each of them is: by ptrace(2), or else by SIGSTOP.
+"""Holds all threads of a process for a moment, by ptrace(2) or else by SIGSTOP, and reads where each of them stands.
 
 `PTRACE_SEIZE` and `PTRACE_INTERRUPT` send no signal, so a paused process stays paused and a running one notices
-nothing. A tracer is one thread: all of this belongs into a process of one thread, whose `waitpid` nobody else uses. Its
-end, however it comes, lets every thread go.
+nothing. A tracer is one thread, so all of this must run in a process of one thread that uses `waitpid` for nothing
+else. If that process ends for any reason, the kernel releases every thread.
 """
 
 import ctypes
@@ -22,13 +22,13 @@ _SEIZE, _INTERRUPT, _CONT, _DETACH, _GETREGSET = 0x4206, 0x4207, 7, 17, 0x4204
 _TRACE_EXEC: Final = 0x10
 _EVENT_EXEC, _EVENT_STOP = 4, 128
 _NT_PRSTATUS: Final = 1
-#: struct user_regs_struct of x86-64: 27 registers, of which these two.
+#: struct user_regs_struct of x86-64 has 27 registers; these two are read.
 _REGISTERS, _RIP, _RSP = 27, 16, 19
 _WALL: Final = 0x4000_0000
-#: No thread runs for this long without meeting a stop, unless a freezer holds it.
+#: Every thread stops within this time, unless a freezer holds it.
 DEADLINE_S: Final = 3.0
 _POLL_S: Final = 0.0002
-#: A tracer at work lets a thread go within less.
+#: An active tracer releases a thread within less time.
 _STILL_S: Final = 0.003
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -37,15 +37,15 @@ _libc.ptrace.argtypes = [ctypes.c_long] * 4
 
 
 class Stuck(ClockError):
-    """A thread did not stop. It is still traced: only the end of this process lets it go for certain."""
+    """Raised when a thread did not stop. It is still traced: only the end of this process surely releases it."""
 
 
 class TracedByOther(ClockError):
-    """Some other program traces it already (strace, a debugger)."""
+    """Raised when another program (strace, a debugger) already traces the process."""
 
 
 class Thread(NamedTuple):
-    """Where a thread that stands still is: its instruction and stack pointers."""
+    """The position of a stopped thread: its instruction and stack pointers."""
 
     pc: int
     sp: int
@@ -62,9 +62,9 @@ class Hold(Protocol):
 
 
 def number_here(proc_number: int) -> int:
-    """The number by which system calls of this process know the thread that /proc calls `proc_number`.
+    """Return the number that system calls of this process use for the thread that /proc calls `proc_number`.
 
-    They differ where /proc is that of an outer pid namespace: NSpid counts from that one inwards.
+    The numbers differ if /proc belongs to an outer pid namespace: NSpid lists them from that namespace inwards.
     """
     depth = _depth()
     if depth == 0:
@@ -73,7 +73,7 @@ def number_here(proc_number: int) -> int:
 
 
 def state(proc_number: int) -> str:
-    """The state letter of a thread; "" when it is gone."""
+    """Return the state letter of a thread; "" when it is gone."""
     try:
         text = Path(f"/proc/{proc_number}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -82,21 +82,21 @@ def state(proc_number: int) -> str:
 
 
 def tracer_of(proc_number: int) -> int:
-    """Who traces it; 0 when nobody does."""
+    """Return the number of the tracer; 0 when there is none."""
     return int(_status(proc_number, "TracerPid"))
 
 
 def hold(pid: int) -> Hold:
-    """The gentlest way to hold this process: by ptrace, unless another program traces it."""
+    """Choose the gentlest way to hold this process: ptrace, unless another program traces it."""
     return Stopped(pid) if tracer_of(pid) else Traced(pid)
 
 
 class Traced:
-    """All threads held by ptrace."""
+    """A hold of all threads by ptrace."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        #: Thread to the signal that it was about to get when it stopped: given back when it is let go.
+        #: For each thread the signal that it was about to get when it stopped; it gets the signal at its release.
         self._held: dict[int, int] = {}
         self._deadline = time.monotonic() + DEADLINE_S
 
@@ -122,7 +122,7 @@ class Traced:
         if status is None or not os.WIFSTOPPED(status):
             del self._held[thread]
             return
-        # A signal on its way came before our interruption.
+        # A pending signal arrived before our interruption.
         self._held[thread] = os.WSTOPSIG(status) if status >> 16 == 0 else 0
 
     def __exit__(
@@ -142,10 +142,10 @@ class Traced:
 
 
 class Stopped:
-    """All threads stopped by SIGSTOP, for a process that another program traces; one that was stopped stays so.
+    """A hold of all threads by SIGSTOP, for a process that another program traces; a stopped process stays stopped.
 
-    A thread may also stand still because its tracer looks at it, and run again at once. So it counts as stopped when it
-    is seen at the same place twice, which a tracer at work does not leave it at.
+    A thread may also stand still for a moment because its tracer inspects it. So a thread counts as stopped only when
+    it is seen twice at the same position; an active tracer would have moved it on.
     """
 
     def __init__(self, pid: int) -> None:
@@ -179,7 +179,7 @@ class Stopped:
                 raise Gone(f"process {self._pid} has ended") from None
 
     def _look(self) -> dict[int, Thread] | None:
-        """Where each thread is; None while one of them runs."""
+        """Return the position of each thread; None while a thread runs."""
         places = {}
         for thread in _threads(self._pid):
             letter = state(thread)
@@ -201,7 +201,7 @@ class Stopped:
 
 
 class AtExec:
-    """A process held at the first instruction of a program that it has just begun to execute. Nothing of it ran yet.
+    """A hold at the first instruction of a program that the process has just begun; nothing of it ran yet.
 
     `gate` is a process that stops itself by SIGSTOP and executes the program when it is continued.
     """
@@ -231,18 +231,18 @@ class AtExec:
             _ptrace(_DETACH, self._thread)
 
     def threads(self) -> Iterator[Thread]:
-        """None that could be inside of anything."""
+        """Yield nothing: no thread can be inside any function yet."""
         return iter(())
 
 
 def wait(thread: int, deadline: float) -> int | None:
-    """The status of the next event of a traced thread; None when the thread is gone. Raises Stuck."""
+    """Return the status of the next event of a traced thread; None when the thread is gone. Raises Stuck."""
     while True:
         try:
-            found, status = os.waitpid(thread, os.WNOHANG | _WALL)
+            number, status = os.waitpid(thread, os.WNOHANG | _WALL)
         except ChildProcessError:
             return None
-        if found:
+        if number:
             return status
         if time.monotonic() > deadline:
             raise Stuck(f"thread {thread} did not stop within {DEADLINE_S:g} s; is it frozen?")
@@ -250,7 +250,7 @@ def wait(thread: int, deadline: float) -> int | None:
 
 
 def _seize(proc_number: int) -> int | None:
-    """Seize and interrupt; the thread's number here, or None when it has ended."""
+    """Seize and interrupt a thread; return its number here, or None when it has ended."""
     try:
         thread = _attach(proc_number)
         _ptrace(_INTERRUPT, thread)
@@ -264,12 +264,12 @@ def _seize(proc_number: int) -> int | None:
 
 
 def _attach(proc_number: int, options: int = 0) -> int:
-    """Seize a thread; its number here."""
+    """Seize a thread; return its number here."""
     thread = number_here(proc_number)
     try:
         _ptrace(_SEIZE, thread, 0, options)
     except OSError as error:
-        # An ended thread is refused with EPERM as well.
+        # EPERM also means that the thread has ended.
         if error.errno == errno.ESRCH or state(proc_number) in ("Z", "X", ""):
             raise Gone(f"process {proc_number} has ended") from None
         tracer = tracer_of(proc_number)

@@ -1,4 +1,4 @@
-"""The machine code that is put into processes, and where its parts are; see the listings beside the .hex files."""
+"""The machine code that we write into processes, and the offsets of its parts; listings are beside the .hex files."""
 
 import platform
 import struct
@@ -13,7 +13,7 @@ ARCHITECTURE_HERE: Final = platform.machine()
 FOLDER: Final = Path(__file__).with_name(ARCHITECTURE)
 
 FUNCTIONS_MAGIC: Final = b"FPCLOCK1"
-#: In the order of the header's table; aliases under which a vDSO may have them.
+#: The functions in the order of the header's table, each with the names that a vDSO may give it.
 HOOKED: Final = (
     ("__vdso_clock_gettime", "clock_gettime"),
     ("__vdso_gettimeofday", "gettimeofday"),
@@ -26,7 +26,7 @@ TURN: Final = 57
 #: The settings' ring.
 PLACES: Final = 4
 PLACE_BYTES: Final = 2 * FAMILY_BYTES
-#: Room for the first instructions of the vDSO's own clock_gettime and a jump to the rest.
+#: Bytes for the first instructions of the vDSO's own clock_gettime and a jump to its rest.
 REAL_BYTES: Final = 48
 _PARTS: Final = struct.Struct("<6H")
 _PARTS_AT: Final = 60
@@ -44,7 +44,7 @@ THUNK_BYTES: Final = 24
 
 
 class Functions(NamedTuple):
-    """The clock functions as they are before they are put anywhere; places are offsets from the head."""
+    """The clock functions before they are written to any address; positions are offsets from the head."""
 
     code: bytes
     clock_gettime: int
@@ -67,7 +67,7 @@ class Waits(NamedTuple):
 
 
 def is_known_here() -> bool:
-    """Whether there is machine code for this machine's processor."""
+    """Say whether there is machine code for this machine's processor."""
     return ARCHITECTURE_HERE == ARCHITECTURE
 
 

@@ -1,7 +1,7 @@
-"""The memory of another process through /proc/PID/mem, which can also write where the process itself may not.
+"""Access to another process's memory through /proc/PID/mem, which can also write to its read-only pages.
 
-Such a write gives the process a copy of its own of the page (FOLL_FORCE, proc(5)). An open file keeps to the memory of
-the program that ran when it was opened: after an exec or the end it reads nothing, so it can never meet a stranger.
+Such a write gives the process its own copy of the page (FOLL_FORCE, proc(5)). An open file stays bound to the program
+that ran when it was opened: after an exec or exit it reads nothing, so it never reaches another program.
 """
 
 import errno
@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 
 class ClockError(Exception):
-    """Why a process cannot be armed, set or disarmed, in words."""
+    """Raised when a process cannot be armed, set or disarmed; the text says why."""
 
 
 class Gone(ClockError):
-    """The process, or the program that it ran, has ended."""
+    """Raised when the process, or the program that it ran, has ended."""
 
 
 class Unfinished(ClockError):
-    """The process is just beginning a program: it has no vDSO yet."""
+    """Raised when the process is just beginning a program and has no vDSO yet."""
 
 
 class Mapping(NamedTuple):
@@ -31,7 +31,7 @@ class Mapping(NamedTuple):
 
 
 class Memory:
-    """Open until `close`; raises Gone once the program has ended."""
+    """The memory of one program, open until `close`; every access raises Gone once the program has ended."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -40,7 +40,7 @@ class Memory:
         except (FileNotFoundError, ProcessLookupError):
             raise Gone(f"process {pid} has ended") from None
         except PermissionError as error:
-            raise ClockError(f"process {pid} may not be looked into: {error.strerror}") from None
+            raise ClockError(f"process {pid} may not be inspected: {error.strerror}") from None
 
     def close(self) -> None:
         os.close(self._fd)
@@ -63,7 +63,7 @@ class Memory:
             raise Gone(f"process {self.pid} has ended or runs another program")
 
     def read_up_to(self, at: int, size: int) -> bytes:
-        """At most `size` bytes, up to the end of what is mapped: page by page, since one read gives all or none."""
+        """Read at most `size` bytes, up to the end of the mapping; page by page, because one read gives all or none."""
         data = b""
         while len(data) < size:
             count = min(size - len(data), 4096 - (at + len(data)) % 4096)
@@ -77,17 +77,17 @@ class Memory:
         return data
 
     def is_same(self) -> bool:
-        """Whether the program still runs that ran when this was opened."""
+        """Say whether the program that ran at the opening still runs."""
         try:
             return bool(os.pread(self._fd, 1, self._known))
         except OSError:
             return False
 
-    #: Some address that is mapped for as long as the program runs; set by who knows one.
+    #: An address that stays mapped for as long as the program runs; a caller that knows one sets it.
     _known = 0
 
     def remember(self, at: int) -> None:
-        """`at` is mapped for as long as the program runs."""
+        """Remember that `at` stays mapped for as long as the program runs."""
         self._known = at
 
     def _fault(self, error: OSError, at: int) -> ClockError:
@@ -97,17 +97,17 @@ class Memory:
 
 
 def mappings(pid: int | str) -> list[Mapping]:
-    """What the process has mapped; empty for one that is ending."""
-    found = []
+    """Return the mappings of a process; empty for a process that is ending."""
+    lines = []
     try:
         with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
             for line in file:
                 fields = line.split(maxsplit=5)
                 start, _, end = fields[0].partition("-")
                 path = fields[5].rstrip("\n") if len(fields) > 5 else ""
-                found.append(Mapping(int(start, 16), int(end, 16), fields[1], path))
+                lines.append(Mapping(int(start, 16), int(end, 16), fields[1], path))
     except (FileNotFoundError, ProcessLookupError):
         raise Gone(f"process {pid} has ended") from None
     except PermissionError as error:
-        raise ClockError(f"process {pid} may not be looked into: {error.strerror}") from None
-    return found
+        raise ClockError(f"process {pid} may not be inspected: {error.strerror}") from None
+    return lines

@@ -1,6 +1,6 @@
-"""What the harness and its keeper tell each other: one JSON object per line, over a pair of sockets.
+"""The messages between the harness and its clock daemon: one JSON object per line, over a pair of sockets.
 
-Only the standard library is used, here as in all of this package: the keeper has to start quickly.
+This whole package imports only the standard library, so that the clock daemon starts quickly.
 """
 
 import json
@@ -12,7 +12,7 @@ from fencepost.harness.runtime.clocks.setting import Settings
 
 
 class How(StrEnum):
-    """At which moment of its life a process was armed."""
+    """When in its life a process was armed."""
 
     LIVE = "while it ran"
     EXEC = "before its first instruction"
@@ -21,7 +21,7 @@ class How(StrEnum):
 
 
 class WaitsState(StrEnum):
-    """Whether the timed waits of a process keep to its skewed clocks."""
+    """Whether the timed waits of a process follow its skewed clocks."""
 
     UNNEEDED = "relative"
     PENDING = "pending"
@@ -30,10 +30,10 @@ class WaitsState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keep:
-    """Arm all processes of the node whose first one is `pid` (as /proc numbers it), and whoever joins them.
+class Arm:
+    """Arm all processes of the node whose first one is `pid` (as /proc numbers it), now and later.
 
-    `through_gate`: the first one is a gate, to be opened. Answered by `Done`, once those of now are armed.
+    With `through_gate` the first one is a gate to open. The answer is `Done`, once the present processes are armed.
     """
 
     id: int
@@ -45,7 +45,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Newcomers of the node get these settings from now on. Not answered."""
+    """Give new processes of the node these settings from now on. There is no answer."""
 
     node: str
     settings: Settings
@@ -53,7 +53,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """Disarm all processes of the node and forget it. Answered by `Done`."""
+    """Disarm all processes of the node and forget it. The answer is `Done`."""
 
     id: int
     node: str
@@ -61,7 +61,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Armed:
-    """A process of a kept node was armed; `why` says why its waits were not translated. Told again when they were."""
+    """Report that a process was armed; `why` says why its waits are not translated. Sent again once they are."""
 
     node: str
     pid: int
@@ -73,7 +73,7 @@ class Armed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """A process of a kept node could not be armed, or disarmed; `ended`: because it ended meanwhile."""
+    """Report that a process could not be armed or disarmed; `ended` means that it ended in that time."""
 
     node: str
     pid: int
@@ -83,20 +83,20 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The request `id` is done; what became of each process was told before."""
+    """Report that the request `id` is done; the reports of all processes came before."""
 
     id: int
 
 
-Message = Keep | Change | Release | Armed | Failed | Done
+Message = Arm | Change | Release | Armed | Failed | Done
 
-_KINDS: Final[dict[str, type[Message]]] = {kind.__name__: kind for kind in (Keep, Change, Release, Armed, Failed, Done)}
+_KINDS: Final[dict[str, type[Message]]] = {kind.__name__: kind for kind in (Arm, Change, Release, Armed, Failed, Done)}
 
 
 def encode(message: Message) -> bytes:
-    """One line."""
+    """Write a message as one line."""
     fields: dict[str, Any] = asdict(message)
-    if isinstance(message, Keep | Change):
+    if isinstance(message, Arm | Change):
         fields["settings"] = message.settings.pack().hex()
     return json.dumps({"kind": type(message).__name__, **fields}).encode() + b"\n"
 
@@ -104,7 +104,7 @@ def encode(message: Message) -> bytes:
 def decode(line: bytes) -> Message:
     fields = json.loads(line)
     kind = _KINDS[fields.pop("kind")]
-    if kind in (Keep, Change):
+    if kind in (Arm, Change):
         fields["settings"] = Settings.unpack(bytes.fromhex(fields["settings"]))
     if kind is Armed:
         fields |= {"how": How(fields["how"]), "waits": WaitsState(fields["waits"])}

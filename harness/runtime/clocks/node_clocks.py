@@ -1,7 +1,8 @@
-"""The clocks of a cluster's nodes: armed, set, read back, let go; and armed again when a node is restarted meanwhile.
+"""The clocks of a cluster's nodes: arms, sets, reads back and releases them; arms a restarted node again.
 
-A node's settings are kept here and written to each of its processes by this process; the keeper, which arms newcomers,
-is told beforehand. A newcomer that was armed with earlier settings all the same gets the present ones when it is told.
+This process stores the settings of each node and writes them to the node's processes. The clock daemon, which arms new
+processes, gets them first. If it armed a new process with earlier settings, that process gets the present ones when
+the daemon reports it.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from typing import Final
 
 from fencepost.harness.runtime.clocks import gate
 from fencepost.harness.runtime.clocks import held_threads as tracing
-from fencepost.harness.runtime.clocks.daemon_client import Keeping, proc_number
+from fencepost.harness.runtime.clocks.daemon_client import DaemonClient, proc_number
 from fencepost.harness.runtime.clocks.memory import ClockError, Gone, Unfinished
 from fencepost.harness.runtime.clocks.messages import Armed, Failed, How, WaitsState
 from fencepost.harness.runtime.clocks.process import ClockedProcess
@@ -22,16 +23,16 @@ from fencepost.harness.runtime.clocks.setting import Settings
 from fencepost.harness.runtime.linux.cgroup import is_frozen
 from fencepost.harness.runtime.node import Node
 
-#: No server may stay behind its gate for longer.
+#: The longest time that a server may stay behind its gate.
 _RESTART_S: Final = 5.0
 _POLL_S: Final = 0.005
-#: For a process that has just begun, or its keeper, to have their turn of the processor.
+#: The longest wait until new processes are armed, even on a busy machine.
 _SETTLE_S: Final = 3.0
 
 
 @dataclass(slots=True)
-class KeptNode:
-    """One node whose clocks were touched. `in_force`: a restarted server gets the settings again."""
+class ClockedNode:
+    """One node whose clocks were changed. With `in_force` a restarted server gets the settings again."""
 
     node: Node
     settings: Settings = field(default_factory=Settings)
@@ -41,25 +42,25 @@ class KeptNode:
     failures: list[Failed] = field(default_factory=list)
     tree: ProcessTree | None = None
     gated: bool = False
-    #: Who armed them, and so knows whom to disarm.
-    keeping: Keeping | None = None
+    #: The daemon that armed the processes, and that can therefore disarm them.
+    armed_by: DaemonClient | None = None
 
     @property
     def name(self) -> str:
         return self.node.name
 
     def forget(self) -> None:
-        """Its processes have ended."""
+        """Forget the processes, which have ended."""
         for process in self.processes.values():
             process.close()
-        self.processes, self.armed, self.tree, self.keeping = {}, {}, None, None
+        self.processes, self.armed, self.tree, self.armed_by = {}, {}, None, None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What was read back from all processes of a node: how many there are, and what is wrong, in words.
+    """The settings read back from all processes of a node: their number, and a sentence for each fault.
 
-    `coming` have just begun: they are armed within milliseconds, or a failure is told.
+    `coming` counts processes that have just begun: within milliseconds they are armed or reported as failures.
     """
 
     processes: int
@@ -69,45 +70,46 @@ class Reading:
 
 
 class NodeClocks:
-    """All nodes of one cluster.
+    """The clocks of all nodes of one cluster.
 
-    `on_change` is called once a restarted node is armed again or cannot be, and when a newcomer of one cannot be.
+    It calls `on_change` when a restarted node was armed again or could not be armed, and when one of a node's new
+    processes could not be armed.
     """
 
-    def __init__(self, on_change: Callable[[KeptNode], None]) -> None:
+    def __init__(self, on_change: Callable[[ClockedNode], None]) -> None:
         self._on_change = on_change
-        self._keeping: Keeping | None = None
-        #: Keepers that ended by themselves, or are no longer needed, to be waited for.
-        self._ended: list[Keeping] = []
-        self._nodes: dict[str, KeptNode] = {}
+        self._client: DaemonClient | None = None
+        #: Daemons that ended by themselves, or are no longer needed, and that must still be waited for.
+        self._ended: list[DaemonClient] = []
+        self._nodes: dict[str, ClockedNode] = {}
         self._restarts: dict[str, asyncio.Task[None]] = {}
 
-    def of(self, node: Node) -> KeptNode:
-        """What is kept of this node; from now on its restarts are noticed."""
+    def of(self, node: Node) -> ClockedNode:
+        """Return the state of this node's clocks, and notice its restarts from now on."""
         if node.name not in self._nodes:
-            self._nodes[node.name] = KeptNode(node)
+            self._nodes[node.name] = ClockedNode(node)
             node.on_start.append(self._started)
         return self._nodes[node.name]
 
-    async def arm(self, node: Node) -> KeptNode:
-        """Arm all processes of a running node with what it has; what failed stands in `failures`. Raises ClockError."""
+    async def arm(self, node: Node) -> ClockedNode:
+        """Arm all processes of a running node with its settings; `failures` lists what failed. Raises ClockError."""
         kept = self.of(node)
         kept.failures = []
         first = proc_number(node.pid) if node.pid is not None else None
         if first is None:
-            raise ClockError(f"{node.name} has no process here")
+            raise ClockError(f"{node.name} has no process on this machine")
         if is_frozen(first):
-            raise ClockError(f"{node.name} is frozen, and what is frozen cannot be armed")
+            raise ClockError(f"{node.name} is frozen, and its clocks cannot be changed until it is thawed")
         if kept.tree is None or kept.tree.first != first:
             kept.forget()
             kept.tree = ProcessTree(first)
-        kept.keeping = self._keeper()
-        await kept.keeping.keep(node.name, first, kept.settings)
+        kept.armed_by = self._daemon()
+        await kept.armed_by.arm(node.name, first, kept.settings)
         await self._settled(kept)
         return kept
 
-    def set(self, kept: KeptNode, settings: Settings) -> None:
-        """Put the settings in force in every armed process, now. Those that have ended are forgotten."""
+    def set(self, kept: ClockedNode, settings: Settings) -> None:
+        """Write the settings to every armed process now; forget processes that have ended."""
         kept.settings = settings
         for pid, process in list(kept.processes.items()):
             try:
@@ -115,17 +117,17 @@ class NodeClocks:
             except Gone:
                 _drop(kept, pid)
         if kept.tree is not None:
-            self._keeper().change(kept.name, settings)
+            self._daemon().change(kept.name, settings)
 
-    def guard(self, kept: KeptNode) -> None:
-        """From now on a restarted server gets the settings too, where possible before its first instruction."""
+    def guard(self, kept: ClockedNode) -> None:
+        """Also give the settings to a restarted server, if possible before its first instruction."""
         kept.in_force = True
         kept.gated = kept.tree is not None and _shares_files(kept.tree.first) and gate.has_shell()
         if kept.gated and gate.through_gate not in kept.node.wrap_argv:
             kept.node.wrap_argv.append(gate.through_gate)
 
-    async def unguard(self, kept: KeptNode) -> None:
-        """From now on a restarted server has true clocks; one that is being armed now is waited for."""
+    async def unguard(self, kept: ClockedNode) -> None:
+        """Give a restarted server true clocks from now on; wait for a server that is just being armed."""
         kept.in_force = False
         if gate.through_gate in kept.node.wrap_argv:
             kept.node.wrap_argv.remove(gate.through_gate)
@@ -133,8 +135,8 @@ class NodeClocks:
         if restart is not None:
             await asyncio.wait({restart}, timeout=_RESTART_S)
 
-    def read_back(self, kept: KeptNode) -> Reading:
-        """Ask every process that the node has now."""
+    def read_back(self, kept: ClockedNode) -> Reading:
+        """Read the settings back from every process that the node has now."""
         wrong: list[str] = []
         coming: list[int] = []
         members = kept.tree.members() if kept.tree is not None else []
@@ -148,42 +150,42 @@ class NodeClocks:
                     else:
                         wrong.append(f"process {pid} is not armed: {why}")
                 elif not process.is_armed:
-                    wrong.append(f"process {pid} is armed no more")
+                    wrong.append(f"process {pid} is no longer armed")
                 elif process.settings() != kept.settings:
                     wrong.append(f"process {pid} has other settings: {process.settings()}")
             except Gone:
-                # It has ended since, or begun another program.
+                # The process has ended by now, or begun another program.
                 coming.append(pid)
             except ClockError as error:
                 wrong.append(f"process {pid}: {error}")
-        states = sorted({_words(kept.armed[pid]) for pid in members if pid in kept.armed})
+        states = sorted({_armed_text(kept.armed[pid]) for pid in members if pid in kept.armed})
         return Reading(processes=len(members), wrong=tuple(wrong), how=", ".join(states), coming=tuple(coming))
 
-    def untranslated(self, kept: KeptNode) -> list[str]:
-        """Why timed waits of its processes do not keep to its clocks, for those processes that need it."""
+    def untranslated(self, kept: ClockedNode) -> list[str]:
+        """Return why timed waits do not follow the clocks, for the processes whose waits must be translated."""
         return [f"process {pid}: {armed.why}" for pid, armed in kept.armed.items() if armed.waits is WaitsState.FAILED]
 
-    async def release(self, kept: KeptNode) -> list[str]:
-        """Give all its processes their own clocks back; what could not be, in words, and is kept for another try.
+    async def release(self, kept: ClockedNode) -> list[str]:
+        """Give all processes of the node their own clocks back; return the failures, which can be tried again.
 
         Raises ClockError.
         """
         if kept.tree is not None and is_frozen(kept.tree.first):
-            raise ClockError("it is frozen: its clocks show what they should, by clock functions of ours")
+            raise ClockError("it is frozen: its clocks show true time, but still through fencepost's functions")
         before = len(kept.failures)
         if kept.tree is not None:
-            keeper = self._keeper()
-            if kept.keeping is not keeper:
-                # The one that armed them has ended, so this one has to find them first.
-                kept.keeping = keeper
-                await keeper.keep(kept.name, kept.tree.first, kept.settings)
-            await keeper.release(kept.name)
-            kept.keeping = None
+            daemon = self._daemon()
+            if kept.armed_by is not daemon:
+                # The daemon that armed the processes has ended, so the new one must find them first.
+                kept.armed_by = daemon
+                await daemon.arm(kept.name, kept.tree.first, kept.settings)
+            await daemon.release(kept.name)
+            kept.armed_by = None
         wrong = [f"process {failed.pid}: {failed.why}" for failed in kept.failures[before:] if not failed.ended]
         for pid, process in kept.processes.items():
             try:
                 if not process.is_original():
-                    wrong.append(f"process {pid} still has clock functions of ours")
+                    wrong.append(f"process {pid} still has fencepost's clock functions")
             except Gone:
                 continue
         if not wrong:
@@ -191,7 +193,7 @@ class NodeClocks:
         return wrong
 
     async def close(self) -> None:
-        """End the keeper and forget all nodes; armed processes stay as they are. Idempotent."""
+        """End the clock daemon and forget all nodes; armed processes stay as they are. Idempotent."""
         for task in self._restarts.values():
             task.cancel()
         await asyncio.gather(*self._restarts.values(), return_exceptions=True)
@@ -205,23 +207,23 @@ class NodeClocks:
         await self.rest()
 
     async def rest(self) -> None:
-        """End the keeper while no node has anything left to keep."""
+        """End the clock daemon when no node needs it any more."""
         if all(kept.tree is None and not kept.in_force for kept in self._nodes.values()):
-            self._keeper_ended()
+            self._daemon_ended()
         while self._ended:
             await self._ended.pop().close()
 
-    # -- what the keeper tells ----------------------------------------------------------------------------------------
+    # -- reports of the clock daemon ----------------------------------------------------------------------------------
 
-    def _keeper(self) -> Keeping:
-        if self._keeping is None:
-            self._keeping = Keeping(self._reported, self._keeper_ended)
-        return self._keeping
+    def _daemon(self) -> DaemonClient:
+        if self._client is None:
+            self._client = DaemonClient(self._reported, self._daemon_ended)
+        return self._client
 
-    def _keeper_ended(self) -> None:
-        if self._keeping is not None:
-            self._ended.append(self._keeping)
-            self._keeping = None
+    def _daemon_ended(self) -> None:
+        if self._client is not None:
+            self._ended.append(self._client)
+            self._client = None
 
     def _reported(self, report: Armed | Failed) -> None:
         kept = self._nodes.get(report.node)
@@ -230,7 +232,7 @@ class NodeClocks:
         if isinstance(report, Failed):
             kept.failures.append(report)
             if kept.in_force and not report.ended and kept.name not in self._restarts:
-                # A newcomer keeps true time: what was said of the node's clocks holds no more.
+                # A new process keeps true time, so earlier statements on the node's clocks no longer hold.
                 self._on_change(kept)
             return
         try:
@@ -241,7 +243,7 @@ class NodeClocks:
             elif report.waits is WaitsState.TRANSLATED:
                 process.find_waits()
             if not process.is_armed:
-                # It began another program since, of which the keeper tells next.
+                # It has begun another program by now, which the clock daemon reports next.
                 _drop(kept, report.pid)
                 return
             if process.settings() != kept.settings or report.waits is WaitsState.TRANSLATED:
@@ -254,9 +256,9 @@ class NodeClocks:
     # -- restarts -----------------------------------------------------------------------------------------------------
 
     def _started(self, node: Node) -> Awaitable[None] | None:
-        """Right after a start; the server is behind its gate, or has just begun. The start waits for the arming."""
+        """Arm a server that was just started, with or without a gate; the start waits for this."""
         kept = self._nodes[node.name]
-        had = kept.tree is not None
+        was_armed = kept.tree is not None
         kept.forget()
         if kept.in_force:
             first = proc_number(node.pid) if node.pid is not None else None
@@ -264,24 +266,24 @@ class NodeClocks:
             kept.tree = ProcessTree(first) if first is not None else None
             restart = asyncio.get_running_loop().create_task(self._arm_again(kept, first))
             self._restarts[node.name] = restart
-            # Whoever waits for the start may stop waiting; no server may stay behind its gate for that.
+            # A cancelled start must not leave the server behind its gate.
             return asyncio.shield(restart)
-        if had:
-            # The new process has true clocks; the keeper has nothing to keep.
+        if was_armed:
+            # The new process has true clocks; the clock daemon has nothing to do.
             kept.settings = Settings()
             self._on_change(kept)
         return None
 
-    async def _arm_again(self, kept: KeptNode, first: int | None) -> None:
+    async def _arm_again(self, kept: ClockedNode, first: int | None) -> None:
         try:
             if first is None:
                 raise ClockError("it ended at once")
             async with asyncio.timeout(_RESTART_S):
-                kept.keeping = self._keeper()
+                kept.armed_by = self._daemon()
                 if kept.gated:
-                    await kept.keeping.keep_through_gate(kept.name, first, kept.settings)
+                    await kept.armed_by.arm_through_gate(kept.name, first, kept.settings)
                 else:
-                    await kept.keeping.keep(kept.name, first, kept.settings)
+                    await kept.armed_by.arm(kept.name, first, kept.settings)
             await self._settled(kept)
         except (ClockError, TimeoutError) as error:
             kept.failures.append(Failed(node=kept.name, pid=first or 0, why=str(error) or "not armed in time"))
@@ -291,8 +293,8 @@ class NodeClocks:
             self._restarts.pop(kept.name, None)
         self._on_change(kept)
 
-    async def _settled(self, kept: KeptNode) -> None:
-        """Until what the server itself starts at once (a start script's Java, a tracer's program) is armed as well."""
+    async def _settled(self, kept: ClockedNode) -> None:
+        """Wait until the processes that the server starts at once (as the Java of a start script) are armed too."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _SETTLE_S
         while self.read_back(kept).coming and loop.time() < deadline:
@@ -300,7 +302,7 @@ class NodeClocks:
 
 
 async def _open_gates(tree: ProcessTree) -> None:
-    """Let every server of the tree out of its gate, whatever else went wrong."""
+    """Open the gates of all processes of the tree, even if other steps failed."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + tracing.DEADLINE_S
     while loop.time() < deadline:
@@ -313,28 +315,28 @@ async def _open_gates(tree: ProcessTree) -> None:
         await asyncio.sleep(_POLL_S)
 
 
-def _drop(kept: KeptNode, pid: int) -> None:
+def _drop(kept: ClockedNode, pid: int) -> None:
     process = kept.processes.pop(pid, None)
     if process is not None:
         process.close()
     kept.armed.pop(pid, None)
 
 
-def _failure(kept: KeptNode, pid: int) -> str | None:
+def _failure(kept: ClockedNode, pid: int) -> str | None:
     return next((failed.why for failed in reversed(kept.failures) if failed.pid == pid), None)
 
 
-def _words(armed: Armed) -> str:
+def _armed_text(armed: Armed) -> str:
     waits = "" if armed.waits is WaitsState.UNNEEDED else f", waits {armed.waits}"
     return f"armed {armed.how}{waits}"
 
 
 def _shares_files(pid: int) -> bool:
-    """Whether the process sees the files that we see: it is in no container."""
+    """Say whether the process has the same file system as this one, and so is not in a container."""
     try:
         return os.stat(f"/proc/{pid}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino
     except OSError:
         return False
 
 
-__all__ = ["How", "KeptNode", "NodeClocks", "Reading"]
+__all__ = ["ClockedNode", "How", "NodeClocks", "Reading"]

@@ -1,11 +1,11 @@
-"""One process whose clocks can be skewed: found, armed, set, read back and disarmed.
+"""One process whose clocks can be skewed: arms it, sets it, reads it back and disarms it.
 
-Arming writes only what nobody can reach (the functions, into unused bytes of the vDSO's last page), then holds every
-thread and puts a jump to them over the first instructions of the three clock functions, unless a thread is just inside
-of those bytes, or will come back into them from a signal handler. Disarming puts the instructions back; what was
-written stays where it is, unreached, since a thread may still be inside of it, and serves again at the next arming.
+Arming first writes our functions into unused bytes of the vDSO's last page, where no thread can be. Then it holds every
+thread and writes a jump to our functions over the first instructions of the three clock functions, unless a thread is
+inside those bytes or will return into them from a signal handler. Disarming restores the instructions. Our functions
+stay where they are, since a thread may still be inside them, and the next arming uses them again.
 
-Setting (`set`) needs no hold: see `x86_64/functions.S`.
+To change settings (`set`) no hold is needed: see `x86_64/functions.S`.
 """
 
 import struct
@@ -20,13 +20,13 @@ from fencepost.harness.runtime.clocks.memory import ClockError, Memory, Unfinish
 from fencepost.harness.runtime.clocks.setting import Settings
 from fencepost.harness.runtime.clocks.waits import TimedWaits
 
-#: A thread is inside of the bytes in question for nanoseconds at a time.
+#: How often to try when a thread is inside the bytes, where it stays for nanoseconds at a time; the pause between.
 _TRIES: Final = 200
 _TRY_AGAIN_S: Final = 0.001
-#: How much of each stack is searched for an address that a signal handler would return to.
+#: How much of each stack is searched for an address to which a signal handler would return.
 _STACK_BYTES: Final = 65536
 
-#: How a process is held while it is written to.
+#: How to hold a process while it is written to.
 Holding = Callable[[int], tracing.Hold]
 
 
@@ -43,32 +43,32 @@ class ClockedProcess:
             raise
 
     def _find(self) -> None:
-        found = next((m for m in mappings(self.pid) if m.path == "[vdso]"), None)
-        if found is None:
+        mapping = next((m for m in mappings(self.pid) if m.path == "[vdso]"), None)
+        if mapping is None:
             raise Unfinished(f"process {self.pid} has no vDSO")
-        self._start, self._end = found.start, found.end
-        self._memory.remember(found.start)
-        self._raw = self._memory.read(found.start, found.end - found.start)
+        self._start, self._end = mapping.start, mapping.end
+        self._memory.remember(mapping.start)
+        self._raw = self._memory.read(mapping.start, mapping.end - mapping.start)
         at = self._raw.find(code.FUNCTIONS_MAGIC)
-        self._head = found.start + at if at >= 0 else None
+        self._head = mapping.start + at if at >= 0 else None
         self.waits = TimedWaits.find(self._memory)
 
     def close(self) -> None:
         self._memory.close()
 
     def is_same(self) -> bool:
-        """Whether the program still runs that ran when this was opened."""
+        """Say whether the program that ran at the opening still runs."""
         return self._memory.is_same()
 
     # -- settings -----------------------------------------------------------------------------------------------------
 
     @property
     def is_armed(self) -> bool:
-        """Whether its clock functions lead to ours. Raises Gone."""
+        """Say whether its clock functions jump to ours. Raises Gone."""
         return self._head is not None and self._memory.read(self._head + code.ARMED, 1) == b"\1"
 
     def set(self, settings: Settings) -> None:
-        """Put the settings in force, all at once. Raises Gone."""
+        """Put all settings in force at once. Raises Gone."""
         head = self._known_head()
         turn = self._memory.read(head + code.TURN, 1)[0] + 1 & 0xFF
         self._memory.write(self._place(turn), settings.pack())
@@ -77,12 +77,12 @@ class ClockedProcess:
             self.waits.set(settings)
 
     def settings(self) -> Settings:
-        """Read back what is in force. Raises Gone."""
+        """Read back the settings in force. Raises Gone."""
         turn = self._memory.read(self._known_head() + code.TURN, 1)[0]
         return Settings.unpack(self._memory.read(self._place(turn), code.PLACE_BYTES))
 
     def is_original(self) -> bool:
-        """Whether the vDSO up to its unused end is byte for byte that of this process, which nobody has armed."""
+        """Say whether the vDSO up to its unused end equals that of this process, which is never armed."""
         return not self.is_armed and self._entries() == _own_entries()
 
     def _place(self, turn: int) -> int:
@@ -100,7 +100,7 @@ class ClockedProcess:
     # -- arming -------------------------------------------------------------------------------------------------------
 
     def arm(self, settings: Settings, holding: Holding = tracing.hold) -> None:
-        """From now on its clocks follow `settings`. Raises Gone and ClockError; then nothing of it is in force."""
+        """Let its clocks follow `settings` from now on. Raises Gone and ClockError, and then nothing is in force."""
         if self.is_armed:
             self.set(settings)
             return
@@ -114,7 +114,7 @@ class ClockedProcess:
         self._patch([*patches, (self._head + code.ARMED, b"\1")], holding, inside)
 
     def disarm(self, holding: Holding = tracing.hold) -> None:
-        """Its clock functions are the kernel's again. Raises Gone and ClockError."""
+        """Restore the kernel's clock functions. Raises Gone and ClockError."""
         if self._head is None or not self.is_armed:
             return
         patches = [(entry, original[: vdso.JUMP_BYTES]) for entry, original, _ in self._hooks()]
@@ -123,7 +123,7 @@ class ClockedProcess:
         self._patch([*patches, (self._head + code.ARMED, b"\0")], holding)
 
     def translate_waits(self, holding: Holding = tracing.hold) -> None:
-        """Have the C library's timed waits told to the kernel in true time; once armed, and once it is loaded."""
+        """Translate the C library's timed waits to true time; call it once armed, and once the library is loaded."""
         if self.waits is None:
             self.waits = TimedWaits.lay_out(self._memory, self._known_head() + code.functions().skewed)
         self.waits.set(self.settings())
@@ -131,11 +131,11 @@ class ClockedProcess:
             self._patch(self.waits.jumps(), holding)
 
     def find_waits(self) -> None:
-        """Look again for waits that another writer has translated since."""
+        """Search again for waits that another writer has translated by now."""
         self.waits = TimedWaits.find(self._memory)
 
     def _lay_out(self, image: vdso.Image) -> int:
-        """Write the functions into unused bytes; where they are."""
+        """Write the functions into unused bytes; return their address."""
         functions = code.functions()
         at = self._start + image.room_for(len(functions.code))
         blob = bytearray(functions.code)
@@ -154,14 +154,14 @@ class ClockedProcess:
         return at
 
     def _check(self) -> None:
-        """What lies there is this version's."""
+        """Check that the functions found in the process are those of this version."""
         functions, head = code.functions(), self._known_head()
         first = functions.ring + code.PLACES * code.PLACE_BYTES
         if self._memory.read(head + first, functions.real - first) != functions.code[first : functions.real]:
             raise ClockError(f"process {self.pid} was armed by another version")
 
     def _hooks(self) -> list[tuple[int, bytes, int]]:
-        """Of each function that there is: its address, its first bytes as they were, and our one."""
+        """Return for each existing function its address, its original first bytes, and our jump."""
         head = self._known_head()
         raw = self._memory.read(head + code.HOOKS, len(code.HOOKED) * code.HOOK.size)
         targets = code.functions().targets
@@ -174,20 +174,20 @@ class ClockedProcess:
     def _patch(
         self, patches: Sequence[tuple[int, bytes]], holding: Holding, inside: Sequence[tuple[int, int]] = ()
     ) -> None:
-        """Write all of them while no thread runs, and none is inside of these ranges.
+        """Write all patches while no thread runs and none is inside these ranges.
 
-        A patch over one whole instruction has no inside: nobody can stand within an instruction.
+        A patch over exactly one instruction has no inside, because a thread never stops within an instruction.
         """
         for number in range(_TRIES):
             with holding(self.pid) as hold:
-                # Old values on a stack may look like a return into the bytes for as long as they lie there.
+                # An old value on a stack may look like a return address into the bytes, for as long as it stays there.
                 deep = number < _TRIES // 2
                 if not inside or not any(self._is_inside(thread, inside, deep=deep) for thread in hold.threads()):
                     for at, data in patches:
                         self._memory.write(at, data)
                     return
             time.sleep(_TRY_AGAIN_S)
-        raise ClockError(f"a thread of process {self.pid} was inside of a clock function in each of {_TRIES} tries")
+        raise ClockError(f"a thread of process {self.pid} was inside a clock function in each of {_TRIES} tries")
 
     def _is_inside(self, thread: tracing.Thread, ranges: Sequence[tuple[int, int]], *, deep: bool) -> bool:
         if any(start <= thread.pc < end for start, end in ranges):
@@ -199,7 +199,7 @@ class ClockedProcess:
 
 
 def _words_like(stack: bytes, ranges: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """The aligned words of a stack that share their upper six bytes with an end of a range: few of thousands."""
+    """Yield the few aligned words of a stack whose upper six bytes equal those of an end of a range."""
     for upper in {address >> 16 for bounds in ranges for address in bounds}:
         sought = upper.to_bytes(6, "little")
         at = stack.find(sought)
@@ -210,7 +210,7 @@ def _words_like(stack: bytes, ranges: Sequence[tuple[int, int]]) -> Iterator[int
 
 
 def entries(raw: bytes) -> bytes:
-    """The first bytes of every hooked function of a vDSO."""
+    """Return the first bytes of every hooked function of a vDSO."""
     return b"".join(raw[place.at : place.at + 8] for place in vdso.Image(raw).hooked if place is not None)
 
 
@@ -219,17 +219,17 @@ def _own_entries() -> bytes:
 
 
 def own_image() -> bytes:
-    """The vDSO of this process."""
-    found = next((m for m in mappings("self") if m.path == "[vdso]"), None)
-    if found is None:
+    """Return the vDSO of this process."""
+    mapping = next((m for m in mappings("self") if m.path == "[vdso]"), None)
+    if mapping is None:
         raise ClockError("this kernel gives processes no vDSO")
     with open("/proc/self/mem", "rb", 0) as file:
-        file.seek(found.start)
-        return file.read(found.end - found.start)
+        file.seek(mapping.start)
+        return file.read(mapping.end - mapping.start)
 
 
 def why_not_here() -> str | None:
-    """Why the vDSO of this kernel, or this processor, cannot be armed; None when it can."""
+    """Return why the vDSO of this kernel, or this processor, cannot be armed; None when it can."""
     if not code.is_known_here():
         return f"there is no machine code for {code.ARCHITECTURE_HERE} yet, only for {code.ARCHITECTURE}"
     try:

@@ -1,7 +1,7 @@
-"""All processes of a node: the first one, its descendants, and whoever else is of its session.
+"""All processes of a node: the first one, its descendants, and all other processes of its session.
 
 A child whose parent ended keeps its session, and in a container its new parent is the container's first process. Once
-none is left the tree is over for good: the numbers may be anybody's then.
+no process is left, the tree stays empty for ever, because the kernel may reuse the numbers.
 """
 
 import os
@@ -17,18 +17,18 @@ class _Origin(NamedTuple):
 
 
 class ProcessTree:
-    """The living processes of `first`, as /proc numbers them. Strangers are looked at once, so asking is cheap."""
+    """The living processes of `first`, as /proc numbers them. Other processes are read only once, so it is cheap."""
 
     def __init__(self, first: int) -> None:
         self.first = first
         self.is_over = False
         self._strangers: set[int] = set()
         origin = _origin(first)
-        #: Each with its start time, since a number may be given again.
+        #: Each with its start time, since the kernel may reuse a number.
         self._known = {first: origin.started} if origin is not None else {}
 
     def members(self) -> list[int]:
-        """In the order of their numbers; empty when none is left."""
+        """Return the numbers of the processes in order; empty when none is left."""
         if self.is_over:
             return []
         there = {int(name) for name in os.listdir("/proc") if name.isdigit()}
@@ -55,6 +55,6 @@ def _origin(pid: int) -> _Origin | None:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return None
-    # The command's name may hold spaces and brackets; what follows its last bracket is regular (proc(5)).
+    # The command's name may hold spaces and brackets; only the text after the last bracket has a fixed form (proc(5)).
     fields = text[text.rindex(")") + 2 :].split()
     return _Origin(fields[0], int(fields[1]), int(fields[3]), int(fields[19]))

@@ -1,9 +1,9 @@
-"""What one clock of a process shows, as a function of true time: offset, drift and strobe in one formula.
+"""The setting of one clock of a process: a formula of true time for offset, drift and strobe.
 
     skew(t) = offset + (t - base) * rate + (delta if 0 <= t - base < length and (t - base) / period is even)
 
-Integers as the machine code has them (`x86_64/functions.S`), so that both give the same nanosecond. t and base are
-times of that very clock (CLOCK_REALTIME or CLOCK_MONOTONIC) as the kernel has it.
+All numbers are the same integers as in the machine code (`x86_64/functions.S`), so that both give the same nanosecond.
+t and base are the kernel's true times of the same clock (CLOCK_REALTIME or CLOCK_MONOTONIC).
 """
 
 import struct
@@ -19,7 +19,7 @@ FAMILY_BYTES: Final = _FAMILY.size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockSetting:
-    """One clock's setting; the default is true time. `extra_rate` is what it gains, in units of 1 / RATE_ONE."""
+    """One clock's setting; the default is true time. `extra_rate` is the clock's gain, in units of 1 / RATE_ONE."""
 
     base_ns: int = 0
     offset_ns: int = 0
@@ -29,30 +29,31 @@ class ClockSetting:
     length_ns: int = 0
 
     def skew_ns(self, at_ns: int) -> int:
-        """What the clock shows at true time `at_ns`, less `at_ns`."""
+        """Return the time that the clock shows at true time `at_ns`, minus `at_ns`."""
         since = at_ns - self.base_ns
         on = self.period_ns and 0 <= since < self.length_ns and since // self.period_ns % 2 == 0
         return self.offset_ns + (since * self.extra_rate >> 32) + (self.delta_ns if on else 0)
 
     @property
     def rate(self) -> float:
-        """Exactly: a double holds every fixed-point rate between 0 and 1000."""
+        """Return the exact rate: a double can hold every fixed-point rate between 0 and 1000."""
         return 1 + self.extra_rate / RATE_ONE
 
     @property
     def slowness(self) -> int:
-        """1 / rate - 1 in units of 1 / RATE_ONE: by how much longer a wait takes in true time than by this clock."""
+        """Return 1 / rate - 1 in units of 1 / RATE_ONE: how much longer a wait takes than this clock shows."""
         return round((1 / self.rate - 1) * RATE_ONE)
 
     @property
     def is_true(self) -> bool:
-        """Whether it shows true time, whatever the base."""
+        """Say whether the clock shows true time, for any base."""
         return not (self.offset_ns or self.extra_rate or self.period_ns)
 
     def settled(self, at_ns: int, margin_ns: int) -> "ClockSetting":
-        """At the normal rate and without strobe from `at_ns` on, and never behind what this one shows by then.
+        """Return a setting with normal rate and no strobe that is not behind this one when it comes into force.
 
-        Put in force at most `margin_ns` after `at_ns`, it is no step back: the offset is the largest of that time.
+        Its offset is the largest skew of this setting from `at_ns` to `at_ns + margin_ns`. So the clock makes no step
+        back if the new setting comes into force within that time.
         """
         plain = replace(self, period_ns=0, delta_ns=0, length_ns=0)
         strobing = self.period_ns and at_ns - self.base_ns < self.length_ns
@@ -75,7 +76,7 @@ TRUE_TIME: Final = ClockSetting()
 
 
 class Settings(NamedTuple):
-    """Both clocks of a process."""
+    """The settings of both clocks of a process."""
 
     wall: ClockSetting = TRUE_TIME
     monotonic: ClockSetting = TRUE_TIME

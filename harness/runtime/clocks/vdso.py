@@ -1,4 +1,4 @@
-"""A vDSO image: where its functions are, where it has room, and whether a function's first instructions can be moved.
+"""A vDSO image: the positions of its functions, its unused bytes, and whether first instructions can be moved.
 
 Source: the ELF-64 format (elf(5)), vdso(7), and the instruction encodings of the AMD64 manual, volume 3.
 """
@@ -14,21 +14,21 @@ _PT_LOAD, _PT_DYNAMIC = 1, 2
 _DT_HASH, _DT_STRTAB, _DT_SYMTAB = 4, 5, 6
 _NOBITS = 8
 _SYMBOL_BYTES: Final = 24
-#: Where a writer of ours begins: a cache line's start.
+#: Our functions begin at a multiple of this: the start of a cache line.
 _ALIGN: Final = 64
 JUMP_BYTES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A function: offset from the image's start, and length."""
+    """The position of a function: its offset from the image's start, and its length."""
 
     at: int
     size: int
 
 
 class Image:
-    """One vDSO, as bytes; raises ClockError for what is none."""
+    """One vDSO, made from its bytes; raises ClockError for bytes that are not a vDSO."""
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
@@ -40,14 +40,14 @@ class Image:
 
     @property
     def hooked(self) -> tuple[Place | None, Place | None, Place | None]:
-        """The three functions of HOOKED; the last two may be absent."""
+        """Return the three functions of HOOKED; the last two may be absent."""
         first, second, third = (next((self._symbols[n] for n in names if n in self._symbols), None) for names in HOOKED)
         if first is None:
             raise ClockError("its vDSO has no clock_gettime")
         return first, second, third
 
     def room_for(self, size: int) -> int:
-        """Offset of unused bytes: behind everything that the image describes. Raises ClockError where none is left."""
+        """Return the offset of unused bytes, after everything that the image describes. Raises ClockError if none."""
         at = -(-self._end() // _ALIGN) * _ALIGN
         if at + size > len(self.raw) or any(self.raw[at : at + size]):
             raise ClockError(f"its vDSO has no {size} unused bytes: {len(self.raw) - at} are left")
@@ -64,14 +64,14 @@ class Image:
         return end
 
     def _programs(self) -> list[tuple[int, int, int, int]]:
-        """Kind, offset, address and size in the file of every program header."""
-        found = []
+        """Return kind, offset, address and size in the file of every program header."""
+        headers = []
         for number in range(self._headers):
             kind, _, offset, address, _, size, _, _ = struct.unpack_from(
                 "<IIQQQQQQ", self.raw, self._headers_at + number * self._header_bytes
             )
-            found.append((kind, offset, address, size))
-        return found
+            headers.append((kind, offset, address, size))
+        return headers
 
     def _read_symbols(self) -> dict[str, Place]:
         programs = self._programs()
@@ -86,9 +86,9 @@ class Image:
         if _DT_HASH in tags:
             count = struct.unpack_from("<II", self.raw, tags[_DT_HASH])[1]
         else:
-            # Without the old table nothing counts the symbols; the names follow them.
+            # Without the old hash table nothing counts the symbols, but the names follow them directly.
             count = (tags[_DT_STRTAB] - tags[_DT_SYMTAB]) // _SYMBOL_BYTES
-        found = {}
+        symbols = {}
         for number in range(count):
             name_at, _, _, section, value, size = struct.unpack_from(
                 "<IBBHQQ", self.raw, tags[_DT_SYMTAB] + number * _SYMBOL_BYTES
@@ -96,28 +96,28 @@ class Image:
             start = tags[_DT_STRTAB] + name_at
             name = self.raw[start : self.raw.index(b"\0", start)].decode(errors="replace")
             if section and value:
-                found[name] = Place(value - base, size)
-        return found
+                symbols[name] = Place(value - base, size)
+        return symbols
 
 
 def jump(source: int, target: int) -> bytes:
-    """`jmp target` as it stands at `source`."""
+    """Encode `jmp target` for the address `source`."""
     return b"\xe9" + struct.pack("<i", target - (source + JUMP_BYTES))
 
 
 def moved(code: bytes, source: int, target: int) -> bytes | None:
-    """The first whole instructions of the function `code` at `source`, so that they do the same at `target`.
+    """Rewrite the first whole instructions of the function `code` at `source` to do the same at `target`.
 
-    As many as a jump overwrites, and a jump to the rest. None where they are not among the few forms that compilers put
-    there, or where a later jump might lead back between them.
+    The result has as many instructions as a jump overwrites, and a jump to the rest. It is None if they are not among
+    the few forms that compilers put there, or if a later jump might lead back between them.
     """
     out = b""
     at = 0
     while at < JUMP_BYTES:
-        found = _instruction(code, at)
-        if found is None:
+        parsed = _instruction(code, at)
+        if parsed is None:
             return None
-        end, relative = found
+        end, relative = parsed
         instruction = bytearray(code[at:end])
         if relative is not None:
             distance = struct.unpack_from("<i", code, relative)[0] + (source + at) - (target + len(out))
@@ -131,13 +131,13 @@ def moved(code: bytes, source: int, target: int) -> bytes | None:
     return out + jump(target + len(out), source + at)
 
 
-#: Opcodes with a ModRM byte, and how many bytes of immediate operand follow.
+#: Opcodes with a ModRM byte, and the number of bytes of immediate operand that follow.
 _MODRM: Final = {0x89: 0, 0x8B: 0, 0x8D: 0, 0x85: 0, 0x31: 0, 0x33: 0, 0x63: 0, 0x39: 0, 0x3B: 0, 0x81: 4, 0x83: 1}
 _ENDBR64: Final = b"\xf3\x0f\x1e\xfa"
 
 
 def _instruction(code: bytes, at: int) -> tuple[int, int | None] | None:
-    """Where the instruction at `at` ends, and where its RIP-relative distance stands; None when it is not known."""
+    """Find the end of the instruction at `at` and its RIP-relative distance; None for an unknown instruction."""
     if code[at : at + 4] == _ENDBR64:
         return at + 4, None
     rex = code[at] if 0x40 <= code[at] <= 0x4F else 0
@@ -168,9 +168,9 @@ def _instruction(code: bytes, at: int) -> tuple[int, int | None] | None:
 
 
 def _leads_back(code: bytes, end: int) -> bool:
-    """Whether anything in the function that might be a jump would lead into its first `end` bytes, but the very first.
+    """Say whether a jump in the function might lead into its first `end` bytes, except to the very first byte.
 
-    Every byte is taken for a possible opcode, so it may be over-cautious, never the reverse.
+    Every byte counts as a possible opcode, so the answer may be too cautious, but never too careless.
     """
     for at in range(end, len(code) - 6):
         near = 1 if code[at] in (0xE8, 0xE9) else 2 if code[at] == 0x0F and code[at + 1] & 0xF0 == 0x80 else 0

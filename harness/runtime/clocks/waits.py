@@ -1,11 +1,11 @@
-"""The timed waits of a C library, told to the kernel in true time: the second half of a skewed clock.
+"""Translates the timed waits of a C library to true time: the second half of a skewed clock.
 
-glibc makes an absolute deadline of the (skewed) clock and hands it to futex(2), which compares it with the true clock.
-So every `mov eax, 202; syscall` of its text becomes a jump to a thunk, which calls `wait` (`x86_64/waits.S`). The jump
-replaces one instruction, so no thread can ever be inside of it. Thunks lie in the unused end of the text's last page;
-they stay there, unreached, when the instructions are put back, since threads wait inside of them.
+glibc computes an absolute deadline from the (skewed) clock and passes it to futex(2), which compares it with the true
+clock. So we replace every `mov eax, 202; syscall` in its text by a jump to a thunk, which calls `wait`
+(`x86_64/waits.S`). The jump replaces one instruction, so no thread can ever be inside it. The thunks lie in the unused
+end of the text's last page. They stay there when the instructions are restored, because threads may wait inside them.
 
-Go and musl ask the kernel for relative waits, and need none of this.
+Go and musl use relative waits, which need no translation.
 """
 
 import re
@@ -27,18 +27,18 @@ _SLOW: Final = struct.Struct("<qq")
 
 
 def may_come(pid: int) -> bool:
-    """Whether the process uses glibc, or has yet to load it."""
+    """Say whether the process uses glibc, or may still load it."""
     return any(_LIBRARY.search(m.path) or _INTERPRETER.search(m.path) for m in mappings(pid))
 
 
 def have_come(pid: int) -> bool:
-    """Whether the process has loaded glibc."""
+    """Say whether the process has loaded glibc."""
     return bool(_texts(pid))
 
 
 @dataclass(frozen=True, slots=True)
 class TimedWaits:
-    """The thunks of one process: where they lie, and the addresses of the instructions that lead to them."""
+    """The thunks of one process: their address, and the addresses of the instructions that jump to them."""
 
     memory: Memory
     heads: tuple[int, ...]
@@ -46,7 +46,7 @@ class TimedWaits:
 
     @classmethod
     def find(cls, memory: Memory) -> "TimedWaits | None":
-        """Those that were laid out before; None when there are none."""
+        """Find thunks that were written before; None when there are none."""
         heads: list[int] = []
         sites: list[tuple[int, int]] = []
         for library in _texts(memory.pid):
@@ -59,41 +59,41 @@ class TimedWaits:
 
     @classmethod
     def lay_out(cls, memory: Memory, skewed: int) -> "TimedWaits":
-        """Write thunks for every wait of the C library; nothing leads to them yet. Raises ClockError."""
+        """Write thunks for every wait of the C library; nothing jumps to them yet. Raises ClockError."""
         heads: list[int] = []
         sites: list[tuple[int, int]] = []
         for library in _texts(memory.pid):
             text = memory.read(library.start, library.end - library.start)
-            found = [library.start + m.start() for m in re.finditer(re.escape(code.FUTEX_SITE), text)]
-            if not found:
+            addresses = [library.start + m.start() for m in re.finditer(re.escape(code.FUTEX_SITE), text)]
+            if not addresses:
                 continue
             head = library.start + -(-len(text.rstrip(b"\0")) // _ALIGN) * _ALIGN
-            blob, own = _thunks(head, found, skewed)
+            blob, own = _thunks(head, addresses, skewed)
             if head + len(blob) > library.end:
                 raise ClockError(f"{library.path} has no {len(blob)} unused bytes, only {library.end - head}")
             memory.write(head, blob)
             heads.append(head)
             sites += own
         if not heads:
-            raise ClockError("no wait was found in its C library")
+            raise ClockError("its C library contains no wait")
         return cls(memory, tuple(heads), tuple(sites))
 
     def set(self, settings: Settings) -> None:
-        """How much longer a wait takes in true time, by each clock."""
+        """Write how much longer a wait takes in true time, for each clock."""
         for head in self.heads:
             slow = _SLOW.pack(settings.wall.slowness, settings.monotonic.slowness)
             self.memory.write(head + code.WAITS_SLOW, slow)
 
     def jumps(self) -> list[tuple[int, bytes]]:
-        """What leads to the thunks."""
+        """Return the jumps to the thunks, by address."""
         return [(site, jump(site, thunk)) for site, thunk in self.sites]
 
     def originals(self) -> list[tuple[int, bytes]]:
-        """What stood there before."""
+        """Return the original instructions, by address."""
         return [(site, code.FUTEX_SITE[:JUMP_BYTES]) for site, _ in self.sites]
 
     def are_in_force(self) -> bool:
-        """Whether every wait leads to its thunk. Raises Gone."""
+        """Say whether every wait jumps to its thunk. Raises Gone."""
         return all(self.memory.read(site, JUMP_BYTES) == patch for site, patch in self.jumps())
 
 
@@ -101,14 +101,14 @@ def _texts(pid: int) -> list[Mapping]:
     return [m for m in mappings(pid) if m.access == "r-xp" and _LIBRARY.search(m.path)]
 
 
-def _thunks(head: int, found: list[int], skewed: int) -> tuple[bytes, list[tuple[int, int]]]:
-    """The blob for `head`, and each site's thunk."""
+def _thunks(head: int, addresses: list[int], skewed: int) -> tuple[bytes, list[tuple[int, int]]]:
+    """Build the bytes for `head`, and the address of each site's thunk."""
     waits = code.waits()
     blob = bytearray(waits.code)
     struct.pack_into("<Q", blob, code.WAITS_SKEWED, skewed)
-    struct.pack_into("<Q", blob, code.WAITS_COUNT, len(found))
+    struct.pack_into("<Q", blob, code.WAITS_COUNT, len(addresses))
     sites = []
-    for site in found:
+    for site in addresses:
         thunk = head + len(blob)
         sites.append((site, thunk))
         call = thunk + len(_LEAVE_RED_ZONE)
@@ -122,7 +122,7 @@ def _thunks(head: int, found: list[int], skewed: int) -> tuple[bytes, list[tuple
 
 
 def _laid_out(memory: Memory, head: int) -> list[tuple[int, int]]:
-    """The sites of the thunks behind `head`: each ends in a jump behind its site."""
+    """Return the sites of the thunks after `head`: each thunk ends in a jump to the instruction after its site."""
     (count,) = struct.unpack("<Q", memory.read(head + code.WAITS_COUNT, 8))
     first = head + code.waits().thunks
     sites = []

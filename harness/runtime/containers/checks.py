@@ -1,4 +1,4 @@
-"""What `fencepost doctor` says of the container engine: is there one, what it can do, what earlier runs left."""
+"""What `fencepost doctor` says of the container engine: whether there is one, its abilities, leftovers of runs."""
 
 from typing import TYPE_CHECKING
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def all_checks() -> list[Check]:
-    """Connect and look; one line when there is nothing to connect to."""
+    """Check the engine; one line when there is none."""
     try:
         client = engine.connect(timeout_s=10.0)
     except MachineError as error:
-        return [Check("engine", False, "none that can be used", error.message, error.hint)]
+        return [Check("engine", False, "none can be used", error.message, error.hint)]
     try:
-        found = engine.facts(client)
-        return [*checks(found), _leftovers(client)]
+        facts = engine.facts(client)
+        return [*checks(facts), _leftovers(client)]
     except FencepostError as error:
         return [Check("engine", False, "it does not answer", error.message, error.hint)]
     finally:
@@ -27,7 +27,7 @@ def all_checks() -> list[Check]:
 
 
 def why_untraceable() -> Refusal | None:
-    """Ask the engine why servers in containers cannot be traced from here; None when they can."""
+    """Return why servers in containers cannot be traced from here; None when they can."""
     try:
         client = engine.connect()
     except MachineError as error:
@@ -40,7 +40,7 @@ def why_untraceable() -> Refusal | None:
         return Refusal("the engine's containers run on another kernel than this one", "use --runtime lab")
     if not facts.may_enter:
         return Refusal(
-            "containers' processes may be traced by root only", "run as root with a local engine, or use --runtime lab"
+            "only root may trace the processes of containers", "run as root with a local engine, or use --runtime lab"
         )
     return None
 
@@ -57,24 +57,24 @@ def checks(facts: EngineFacts) -> list[Check]:
 
 
 def _addresses(facts: EngineFacts) -> str:
-    return "reached from here" if facts.reachable else "not reached from here: ports are published on 127.0.0.1"
+    return "reachable from here" if facts.reachable else "not reachable from here: ports are published on 127.0.0.1"
 
 
 def _cgroup(facts: EngineFacts) -> Check:
-    found = f"cgroup version {facts.cgroup_version}, driver {facts.cgroup_driver}"
+    cgroup = f"cgroup version {facts.cgroup_version}, driver {facts.cgroup_driver}"
     if facts.can_pause:
-        return Check("pause (freezer)", True, f"possible; {found}")
+        return Check("pause (freezer)", True, f"possible; {cgroup}")
     return Check(
         "pause (freezer)",
         False,
-        f"not possible; {found}",
-        "a rootless engine may freeze containers with cgroup version 2 only",
-        "use cgroup version 2 (systemd.unified_cgroup_hierarchy=1), an engine of root's, or leave out the fault pause",
+        f"not possible; {cgroup}",
+        "a rootless engine can freeze containers only with cgroup version 2",
+        "use cgroup version 2 (systemd.unified_cgroup_hierarchy=1) or an engine that runs as root; or leave out pause",
     )
 
 
 def _links(facts: EngineFacts) -> list[Check]:
-    """Which ways of enforcing links there are: a missing one is no defect as long as there is another."""
+    """List the ways of enforcing links; a missing one is no defect as long as there is another."""
     from fencepost.harness.runtime.containers.provider import chosen_links, links_refusal
 
     chosen = chosen_links(Links.AUTO, facts)
@@ -86,33 +86,33 @@ def _links(facts: EngineFacts) -> list[Check]:
     lines = []
     for links, what in about.items():
         reason = links_refusal(links, facts)
-        found = f"not here: {reason}" if reason else what
-        lines.append(Check(f"--links {links}", True, f"{found} (the default here)" if links is chosen else found))
+        state = f"not possible here: {reason}" if reason else what
+        lines.append(Check(f"--links {links}", True, f"{state} (the default here)" if links is chosen else state))
     return lines
 
 
 def _leftovers(client: "DockerClient") -> Check:
     with engine.asking("looking for what earlier runs left", MachineError):
-        found = ownership.listed(client)
-    dead = ownership.abandoned(found)
-    runs = sorted({one.run for one in found})
+        leftovers = ownership.listed(client)
+    dead = ownership.abandoned(leftovers)
+    runs = sorted({one.run for one in leftovers})
     if dead:
         left = sorted({one.run for one in dead})
         return Check(
             "left by earlier runs",
             False,
             f"{len(dead)} of {', '.join(left)}",
-            "the commands that made them were killed",
+            "the commands that made this were killed",
             ownership.SWEEP_COMMAND,
         )
-    foreign = sorted({one.run for one in found if ownership.is_dead(one.owner) is None})
+    foreign = sorted({one.run for one in leftovers if ownership.is_dead(one.owner) is None})
     running = [run for run in runs if run not in foreign]
     if foreign:
         return Check(
             "left by earlier runs",
             True,
-            f"nothing that is known; now running: {', '.join(running) or 'none'}; of another machine or container, "
+            f"nothing of this machine; now running: {', '.join(running) or 'none'}; of another machine or container, "
             f"running or left: {', '.join(foreign)}",
-            remedy="; ".join(f"where {run} is over: {ownership.removal(run)}" for run in foreign),
+            remedy="; ".join(f"if {run} is over: {ownership.removal(run)}" for run in foreign),
         )
     return Check("left by earlier runs", True, f"nothing; now running: {', '.join(running) or 'none'}")

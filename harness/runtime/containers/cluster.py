@@ -1,8 +1,8 @@
-"""One cluster of containers, for the length of a run: made, connected, filled, asked, and removed without a trace.
+"""One cluster of containers, for the length of a run: made, connected, filled, and removed without a trace.
 
 A run makes, in this order: a note of its id in the run's folder, the fabric (networks, side-cars or a proxy), a volume
-per node, and a container per start of a server. All of it is labelled (`engine/ownership.py`), so that whatever a crash
-leaves behind is known and removed. Nothing is pulled while a run is open.
+per node, and a container for each start of a server. All of it is labelled (`engine/ownership.py`), so that leftovers
+of a crash can be found and removed. No image is pulled while a run is open.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ FABRICS: Final = {
     Links.SIDECAR: "fencepost.harness.runtime.containers.rules.by_sidecar:SidecarFabric",
     Links.TOXIPROXY: "fencepost.harness.runtime.containers.toxiproxy.star:StarFabric",
 }
-#: In the run's folder, from before the first thing is made until everything is gone.
+#: The note in the run's folder; it exists from before the first thing is made until everything is gone.
 NOTE: Final = "engine.json"
 NODES_MAX: Final = 99
 _DRAIN_TIMEOUT_S: Final = 30.0
-#: Of a request to an engine that stopped answering during the run.
+#: Time limit of a request to an engine that stopped answering during the run.
 _GONE_TIMEOUT_S: Final = 5
 
 
@@ -69,9 +69,9 @@ class Containers:
         *,
         fabric: str = "",
     ) -> "Containers":
-        """Connect `placement.nodes` places; `image` is what servers run in, `fabric` ("module:class") for tests.
+        """Make a cluster of `placement.nodes` nodes. Servers run in `image`; `fabric` ("module:class") is for tests.
 
-        A cancelled `open` first comes to its end and then removes what it made: an engine cannot be called back.
+        A cancelled `open` is first finished and then removes what it made: an engine request cannot be cancelled.
         """
         if not 1 <= placement.nodes <= NODES_MAX:
             raise ValueError(f"a cluster has 1 to {NODES_MAX} nodes, not {placement.nodes}")
@@ -198,7 +198,7 @@ class Containers:
         await self._calls(container_data.copy, self._client, container_id, node_name, target)
 
     async def close(self) -> None:
-        """Everything away, whatever of it was made; raises HarnessError that names what stayed, and the commands."""
+        """Remove everything that was made; raise HarnessError with what is left, and the commands that remove it."""
         if self._closed:
             return
         self._closed = True
@@ -206,7 +206,7 @@ class Containers:
         await self._calls.drain(_DRAIN_TIMEOUT_S if failure is None else 0.0)
         problems: list[str] = []
         if failure is not None:
-            # It may be back by now, but is not waited for long.
+            # The engine may be back by now, but this does not wait long for it.
             self._client.api.timeout = _GONE_TIMEOUT_S
             for node in self._nodes.values():
                 node.leave()
@@ -223,31 +223,31 @@ class Containers:
         self._client.close()
         if left:
             raise HarnessError(
-                f"something of run {self._run_id} is still there: {'; '.join([*left, *problems])}",
+                f"not everything of run {self._run_id} could be removed: {'; '.join([*left, *problems])}",
                 hint=ownership.removal(self._run_id),
             )
         (self._folder / NOTE).unlink(missing_ok=True)
 
     def _sweep(self) -> list[str]:
-        """What nobody remembers, and what could not be removed before, by its label."""
+        """Remove by label what is still there; return what could not be removed."""
         try:
-            with asking("looking for what is left"):
+            with asking(f"removing what is left of run {self._run_id}"):
                 return ownership.sweep(self._client, self._run_id)
         except FencepostError as error:
             return [error.message]
 
 
 def _problems(results: Iterable[Any]) -> list[str]:
-    """The words of what failed; anything but an error of ours is a defect and is raised."""
-    found = []
+    """Return the message of each failure."""
+    messages = []
     for result in results:
         if isinstance(result, FencepostError):
-            found.append(result.message)
+            messages.append(result.message)
         elif isinstance(result, BaseException):
-            found.append(f"{type(result).__name__}: {result}")
-    return found
+            messages.append(f"{type(result).__name__}: {result}")
+    return messages
 
 
 def say(text: str) -> None:
-    """To the runner's log: the run is open, or about to be."""
+    """Write one line to the runner's log."""
     sys.stderr.write(text + "\n")

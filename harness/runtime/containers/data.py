@@ -1,4 +1,4 @@
-"""The data of servers in containers: a volume per node, of limited size where asked for, and copies for people."""
+"""The data of servers in containers: a volume per node, of limited size if asked for, and copies for users."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ _HOLD: Final = ("python3", "-c", "import signal; signal.pause()")
 def limit(engine: EngineFacts, byte_count: int) -> str:
     """The mount option of a tmpfs of this size.
 
-    Podman 4 takes "size" for a quota of the disk and refuses it; the same limit in pages it passes on.
+    Podman 4 takes "size" as a disk quota and refuses it, but passes on the same limit in pages.
     """
     if engine.kind != "podman":
         return f"size={byte_count}"
@@ -33,9 +33,10 @@ def limit(engine: EngineFacts, byte_count: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """The volume of one node. With `holder`, an image with a Python, it is limited by `option` (see `limit`).
+    """The volume of one node. With `holder`, an image that has Python, `option` limits its size (see `limit`).
 
-    A limited volume is a tmpfs, which would be lost with the last container that uses it: so one more holds it.
+    A limited volume is a tmpfs, which would be lost with the last container that uses it; so one more container
+    keeps it mounted.
     """
 
     client: "DockerClient"
@@ -72,7 +73,7 @@ class Volume:
             held.start()
 
     def renew(self) -> None:
-        """Remove it and make it again, empty. No server's container may use it any more."""
+        """Remove the volume and make it again, empty. No container of a server may use it any more."""
         from docker.errors import NotFound
 
         with asking(f"removing the volume {self.name}", hint=SWEEP_COMMAND):
@@ -113,6 +114,6 @@ class PieceReader:
             if piece is None:
                 break
             self._rest += piece
-        taken = self._rest if size < 0 else self._rest[:size]
-        self._rest = self._rest[len(taken) :]
-        return taken
+        data = self._rest if size < 0 else self._rest[:size]
+        self._rest = self._rest[len(data) :]
+        return data

@@ -1,4 +1,4 @@
-"""A person's own image: found on the engine, or pulled with a deadline; refused when it is for another processor."""
+"""A person's own image: on the engine already, or pulled with a time limit; refused if it is for another processor."""
 
 import queue
 import tarfile
@@ -33,9 +33,9 @@ def present(client: "DockerClient", reference: str, say: Say) -> ImageFacts:
         except ImageNotFound:
             say(f"pulling the image {reference} (at most {PULL_DEADLINE_S:g} s)")
             _pull(client, reference)
-    found = image_facts(client, reference)
-    _refuse_other_architecture(client, found, say)
-    return found
+    image = image_facts(client, reference)
+    _refuse_other_architecture(client, image, say)
+    return image
 
 
 def image_facts(client: "DockerClient", reference: str) -> ImageFacts:
@@ -112,28 +112,31 @@ def _parted(reference: str) -> tuple[str, str]:
     return repository, tag or "latest"
 
 
-def refused_pull(reference: str, said: str) -> MachineError | UsageError:
+def refused_pull(reference: str, message: str) -> MachineError | UsageError:
     """An engine's or a registry's words as an error that a person can act on."""
-    text = said.lower()
+    text = message.lower()
     if "no matching manifest" in text or "no image found in manifest list" in text:
         return MachineError(
-            f"the image {reference} is not made for the engine's processor: {said}",
-            hint="build it for this one, or use an engine on a machine of its own",
+            f"the image {reference} is not made for the engine's processor: {message}",
+            hint="build it for this processor, or use an engine on a machine with the other one",
         )
     if "no space left" in text:
-        return MachineError(f"the container engine's disk is full: {said}", hint="docker system df says what fills it")
+        return MachineError(
+            f"the container engine's disk is full: {message}", hint="docker system df says what fills it"
+        )
     if "connection refused" in text or "no such host" in text or "dial tcp" in text or "timeout" in text:
         return MachineError(
-            f"the image {reference} is not here, and its registry cannot be reached: {said}",
-            hint="docker load -i FILE brings an image without a registry; without --image ours is built here",
+            f"the image {reference} is not on the engine, and its registry cannot be reached: {message}",
+            hint="`docker load -i FILE` needs no registry; without --image our own image is built here",
         )
     if "unauthorized" in text or "authentication required" in text or "denied" in text:
         return UsageError(
-            f"the image {reference} is not here, and its registry gives no access: {said}",
+            f"the image {reference} is not on the engine, and its registry refuses access: {message}",
             hint=f"docker login, then docker pull {reference}; is the name right?",
         )
     return UsageError(
-        f"there is no image {reference}: {said}", hint="docker images lists those that are here; is the tag right?"
+        f"there is no image {reference}: {message}",
+        hint="is the tag right? `docker images` lists the images on the engine",
     )
 
 
@@ -145,7 +148,7 @@ def _refuse_other_architecture(client: "DockerClient", image: ImageFacts, say: S
     if wanted in (theirs, "unknown") or (theirs, wanted) == ("amd64", "386"):
         return
     if not engine.same_kernel:
-        say(f"the image {image.reference} is for {wanted}, the engine for {theirs}: it has to be emulated there")
+        say(f"the image {image.reference} is for {wanted}, the engine for {theirs}: it must be emulated there")
         return
     if not Path(f"/proc/sys/fs/binfmt_misc/qemu-{_EMULATORS.get(wanted, wanted)}").exists():
         raise MachineError(

@@ -14,7 +14,7 @@ from fencepost.harness.runtime.containers.engine.engine import close_stream
 if TYPE_CHECKING:
     from docker import DockerClient
 
-#: Of a log that is read for its last lines.
+#: How much of a log is read to find its last lines.
 _TAIL_BYTES: Final = 64 << 10
 
 
@@ -29,12 +29,12 @@ class LogFollower:
         self._thread.start()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait until everything was read; whether it was."""
+        """Wait until everything was read. Returns whether it was, within the time."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def close(self) -> None:
-        """Stop reading; for an engine that does not end the stream."""
+        """Stop reading, for the case of an engine that does not end the stream."""
         self._closed = True
         if self._stream is not None and self._thread.is_alive():
             close_stream(self._stream)

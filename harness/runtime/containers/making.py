@@ -2,7 +2,7 @@
 
 testcontainers' `DockerContainer` carries the order of a start (create, fill, start, no wait since readiness is asked
 of the server), through its public interface only. What that lacks is done with the docker SDK before: the image must be
-there, since testcontainers would pull it, and a new volume is filled. See docs/2026-11-23-container-libraries.md.
+there, since testcontainers would pull it, and a new volume is filled. See docs/explanation/container-libraries.md.
 
 A restart makes a new container on the same volume. So a container has one process in its life, an exit is told apart
 by the container's id, files and command may differ between starts, and no line of a log belongs to two starts.
@@ -42,7 +42,7 @@ _MEMORY_OF_OURS: Final = "1g"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Making:
-    """Everything that one container is made from. `joining` is the fabric's; `data_files` fill a new volume."""
+    """Everything that one container is made from. `joining` comes from the fabric; `data_files` fill a new volume."""
 
     image: str
     of_ours: bool
@@ -58,7 +58,7 @@ class Making:
 
 @dataclass(slots=True)
 class Made:
-    """Filled while a container is made, so that whoever finds a failure half way knows what to remove."""
+    """Filled while a container is made, so that after a failure the caller knows what to remove."""
 
     container_id: str = ""
     pid: int | None = None
@@ -66,8 +66,8 @@ class Made:
 
 
 def make_and_start(client: "DockerClient", making: Making, made: Made) -> None:
-    """Create, fill and start; `made` says how far it came. Errors are the SDK's."""
-    # testcontainers would pull one that is missing.
+    """Create, fill and start the container; `made` records how far it came. Raises the errors of the SDK."""
+    # testcontainers would pull a missing image.
     client.images.get(making.image)
     if making.data_files is not None:
         _fill_volume(client, making, made)
@@ -99,12 +99,12 @@ def make_and_start(client: "DockerClient", making: Making, made: Made) -> None:
 
 
 def _configure_library() -> None:
-    """Say to testcontainers, by its own settings, what it would do beside making a container."""
+    """Switch off, by its own settings, what testcontainers does beside making a container."""
     # No Ryuk: everything carries our labels, is removed by us, and nothing is ever pulled for it.
     testcontainers_config.ryuk_disabled = True
-    # A prefix that a person set for images of hubs is not for this one.
+    # A prefix that the user set for images of registries does not apply to this image.
     testcontainers_config.hub_image_name_prefix = ""
-    # Nothing is pulled, so no registry is logged in to. Asked first: to set it prints a warning.
+    # Nothing is pulled, so no registry needs a login. Read first, because setting it prints a warning.
     if testcontainers_config.docker_auth_config:
         testcontainers_config.docker_auth_config = ""
 
@@ -145,7 +145,7 @@ def _arguments(making: Making) -> dict[str, Any]:
     from docker.types import LogConfig, Ulimit
 
     arguments: dict[str, Any] = {
-        # Without a word of networks testcontainers would join one that it finds.
+        # Without a network given, testcontainers would join one that it finds.
         "network": None,
         **making.joining,
         "labels": dict(making.labels),
@@ -158,7 +158,7 @@ def _arguments(making: Making) -> dict[str, Any]:
         "pids_limit": _PROCESSES_MAX,
     }
     if making.of_ours:
-        # A person's image may have to change owners before it becomes an ordinary user; ours need nothing.
+        # An image of the user's may have to change owners before it becomes an ordinary user; our images need nothing.
         arguments |= {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges"], "mem_limit": _MEMORY_OF_OURS}
     return arguments
 
@@ -194,7 +194,7 @@ def _staged(files: Mapping[str, str]) -> Iterator[Path]:
 
 
 def checked(relative: str) -> PurePosixPath:
-    """A path of a node's spec; one that leaves its folder is refused."""
+    """A path of a node's spec. Raises HarnessError for one that leaves its folder."""
     path = PurePosixPath(relative)
     if path.is_absolute() or ".." in path.parts:
         raise HarnessError(f"the file {relative!r} of a node's spec lies outside of its folder")
@@ -202,7 +202,7 @@ def checked(relative: str) -> PurePosixPath:
 
 
 def keep_copies(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    """The same files on this machine, for people."""
+    """Write the same files on this machine, for users to read."""
     for relative, content in files.items():
         path = folder / checked(relative)
         path.parent.mkdir(parents=True, exist_ok=True)

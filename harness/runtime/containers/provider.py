@@ -1,7 +1,7 @@
-"""The containers as a `Provider`: a cluster of real servers on Docker or Podman, the same to every fault as the lab.
+"""The containers as a `Provider`: a cluster of real servers on Docker or Podman, which faults treat like the lab.
 
-What an engine cannot do is said before a run: `refuse_if_impossible` makes `--links auto` concrete by what the engine
-and this machine are, and refuses what they are not.
+`refuse_if_impossible` turns `--links auto` into the best way that the engine and this machine allow, and refuses a run
+that they cannot do, before it starts.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from fencepost.harness.runtime.provider import NO_NEEDS, Check, Links, Need, Nee
 
 
 class ContainersProvider:
-    """`harness.runtime.provider.Provider`."""
+    """Containers; see `harness.runtime.provider.Provider`."""
 
     name: Final = "containers"
     about: Final = "containers of Docker or Podman; the images that you ship, or ours"
@@ -61,8 +61,8 @@ class ContainersProvider:
         freezing = sorted(fault for fault, wanted in needs.items() if Need.FREEZE in wanted)
         if freezing and not facts.can_pause:
             raise MachineError(
-                f"{freezing[0]} is not possible with {facts}: its containers have no cgroup of their own",
-                hint=f"leave {freezing[0]} out, or use an engine with cgroup version 2, or one that runs as root",
+                f"{freezing[0]} is not possible with {facts}: it cannot freeze containers",
+                hint=f"leave out {freezing[0]}, or use an engine with cgroup version 2 or one that runs as root",
             )
         return replace(placement, links=chosen_links(placement.links, facts))
 
@@ -72,15 +72,17 @@ class ContainersProvider:
 
         recipe = system.image_recipe
         if recipe is None and not placement.image:
-            raise UsageError("this system has no image to run in containers", hint="--runtime lab, or --image")
+            raise UsageError(
+                "there is no image of this system", hint="use --runtime lab, or give an image of your own with --image"
+            )
         client = engines.connect()
         try:
             if recipe is None or placement.image:
-                found = present(client, placement.image, say)
+                facts = present(client, placement.image, say)
             else:
                 reference = images.ensure(client, images.of_system(recipe), version=version, progress=say)
-                found = image_facts(client, reference)
-            return system.in_image(found)
+                facts = image_facts(client, reference)
+            return system.in_image(facts)
         finally:
             client.close()
 
@@ -101,15 +103,17 @@ class ContainersProvider:
         note = folder / NOTE
         if not note.exists():
             return []
-        said = json.loads(note.read_text(encoding="utf-8"))
+        record = json.loads(note.read_text(encoding="utf-8"))
         try:
-            client = engines.connect(str(said["engine"]))
+            client = engines.connect(str(record["engine"]))
             with asking("removing what the run left"):
-                left = ownership.sweep(client, str(said["run"]), late=True)
+                left = ownership.sweep(client, str(record["run"]), late=True)
             client.close()
         except FencepostError as error:
-            command = ownership.removal(said["run"])
-            return [f"what run {said['run']} made could not be removed ({error.message}); remove it with: {command}"]
+            command = ownership.removal(record["run"])
+            return [
+                f"containers of run {record['run']} could not be removed ({error.message}); remove them with: {command}"
+            ]
         if not left:
             note.unlink()
         return left
@@ -120,7 +124,7 @@ class ContainersProvider:
         except engines.NoEngine:
             return []
         except MachineError as error:
-            return [f"nobody knows what: {error.message}; {error.hint}"]
+            return [f"leftovers of earlier runs cannot be looked for: {error.message}; {error.hint}"]
         try:
             with asking("removing what dead runs left"):
                 return ownership.sweep(client)
@@ -132,7 +136,11 @@ CONTAINERS: Final = ContainersProvider()
 
 
 def chosen_links(wanted: Links, facts: EngineFacts) -> Links:
-    """`auto` made concrete: packet rules from here, else from side-cars, else a proxy. Raises MachineError."""
+    """Choose how links are enforced: packet rules from here, else side-cars, else a proxy.
+
+    Raises:
+        MachineError: the wanted way is not possible with this engine.
+    """
     for links in (Links.RULES, Links.SIDECAR, Links.TOXIPROXY) if wanted is Links.AUTO else (wanted,):
         reason = links_refusal(links, facts)
         if reason is None:
@@ -140,13 +148,13 @@ def chosen_links(wanted: Links, facts: EngineFacts) -> Links:
         if wanted is not Links.AUTO:
             raise MachineError(
                 f"--links {wanted} is not possible with {facts}: {reason}",
-                hint="leave --links out to have the best one chosen; fencepost doctor says which there are",
+                hint="leave out --links to get the best possible way; fencepost doctor lists them",
             )
     raise AssertionError("a proxy needs nothing of the engine")
 
 
 def links_refusal(links: Links, facts: EngineFacts) -> str | None:
-    """Why this way of enforcing links is not possible here; None when it is."""
+    """Return why this way of enforcing links is not possible here; None when it is."""
     if links is Links.TOXIPROXY:
         return None
     if links is Links.RULES and not facts.reachable:

@@ -1,4 +1,4 @@
-"""What is seen of a container now: the engine's word, and what the kernel shows of it where it is this machine's.
+"""What is known of a container now: what the engine says, and what the kernel shows if it is this machine's kernel.
 
 An engine that says "paused" tells what it did. The proof is the freezer's own state, or, on another kernel, a processor
 time that stands still.
@@ -20,23 +20,23 @@ _STANDSTILL_S: Final = 0.05
 
 def look(client: "DockerClient", container_id: str, pid: int | None) -> Evidence:
     """`pid` is the container's first process as this machine numbers it; None where it is on another kernel."""
-    said = state_of(client, container_id)
-    words = f"the engine says {said.get('Status') or 'gone'}"
-    if not said.get("Running") and not said.get("Paused"):
+    state = state_of(client, container_id)
+    text = f"the engine says {state.get('Status') or 'gone'}"
+    if not state.get("Running") and not state.get("Paused"):
         if pid is not None and container_cgroup.belongs(pid, container_id):
-            return Evidence(NodeState.RUNNING, f"{words}, but process {pid} is there")
-        return Evidence(NodeState.DEAD, f"{words}, status {said.get('ExitCode', 'unknown')}")
+            return Evidence(NodeState.RUNNING, f"{text}, but process {pid} is there")
+        return Evidence(NodeState.DEAD, f"{text}, status {state.get('ExitCode', 'unknown')}")
     frozen = container_cgroup.is_frozen(pid) if pid is not None else None
     if pid is not None and frozen is not None:
         count = container_cgroup.threads(pid)
-        words = f"freezer {'frozen' if frozen else 'thawed'}, {count} threads, {words}"
-        return Evidence(NodeState.PAUSED if frozen else NodeState.RUNNING, words)
-    if not said.get("Paused"):
-        return Evidence(NodeState.RUNNING, words)
+        text = f"freezer {'frozen' if frozen else 'thawed'}, {count} threads, {text}"
+        return Evidence(NodeState.PAUSED if frozen else NodeState.RUNNING, text)
+    if not state.get("Paused"):
+        return Evidence(NodeState.RUNNING, text)
     used_ns = _used_ns(client, container_id)
     return Evidence(
         NodeState.RUNNING if used_ns else NodeState.PAUSED,
-        f"{words}, {used_ns / 1e6:g} ms of processor time in {_STANDSTILL_S * 1e3:g} ms",
+        f"{text}, {used_ns / 1e6:g} ms of processor time in {_STANDSTILL_S * 1e3:g} ms",
     )
 
 
@@ -53,12 +53,12 @@ def state_of(client: "DockerClient", container_id: str) -> dict[str, Any]:
 
 
 def _used_ns(client: "DockerClient", container_id: str) -> int:
-    """Processor time that the container takes meanwhile, as its engine counts it."""
+    """The processor time that the container takes meanwhile, in nanoseconds, as its engine counts it."""
 
     def read() -> int:
         with asking(f"asking for the processor time of container {container_id[:12]}"):
-            told: Any = client.api.stats(container_id, stream=False, one_shot=True)
-        return int(told["cpu_stats"]["cpu_usage"]["total_usage"])
+            stats: Any = client.api.stats(container_id, stream=False, one_shot=True)
+        return int(stats["cpu_stats"]["cpu_usage"]["total_usage"])
 
     before = read()
     time.sleep(_STANDSTILL_S)

@@ -1,4 +1,4 @@
-"""Whether strace can trace the servers of a runtime on this machine, and the remedy where it cannot."""
+"""Decides whether strace can trace servers on this machine; where it cannot, names the remedy."""
 
 import re
 import shutil
@@ -21,28 +21,34 @@ def check() -> Check:
     name = "strace, for disk faults"
     path = shutil.which("strace")
     if path is None:
-        return Check(name, False, "absent", "no strace on the PATH; disk, lost-write and power-loss need it", _REMEDY)
+        return Check(
+            name,
+            False,
+            "absent",
+            "strace is not on the PATH; the faults disk, lost-write and power-loss need it",
+            _REMEDY,
+        )
     if shutil.which("setpriv") is None:
-        why = "no setpriv on the PATH, by which a tracer ends with the harness"
+        why = "setpriv is not on the PATH; it makes a tracer end with the harness"
         return Check(name, False, path, why, "sudo apt-get install util-linux")
     version = _version(path)
     if version is None or version < _OLDEST:
-        return Check(name, False, path, "it is older than 5.0, or does not tell its version", _REMEDY)
+        return Check(name, False, path, "strace is older than 5.0, or reports no version", _REMEDY)
     if yama_scope(_YAMA) >= NOBODY:
-        why = "kernel.yama.ptrace_scope=3 lets nobody trace a process"
-        return Check(name, False, path, why, "set it to 2 or less and start the machine again")
+        why = "kernel.yama.ptrace_scope=3 forbids tracing to everybody"
+        return Check(name, False, path, why, "set it to 2 or less and reboot")
     return Check(name, True, f"{'.'.join(map(str, version))} at {path}")
 
 
 def why_not(placement: Placement) -> Refusal | None:
-    """Why servers cannot be traced there; None when they can."""
-    found = check()
-    if not found.ok:
-        return Refusal(found.why or found.found, found.remedy)
+    """Return why servers cannot be traced in this placement; None when they can."""
+    strace = check()
+    if not strace.ok:
+        return Refusal(strace.why or strace.state, strace.remedy)
     return placement.why_untraceable()
 
 
 def _version(path: str) -> tuple[int, int] | None:
-    asked = subprocess.run([path, "-V"], capture_output=True, text=True, timeout=_ASKED_S, check=False)
-    found = re.search(r"version (\d+)\.(\d+)", asked.stdout)
-    return (int(found[1]), int(found[2])) if found else None
+    answer = subprocess.run([path, "-V"], capture_output=True, text=True, timeout=_ASKED_S, check=False)
+    version = re.search(r"version (\d+)\.(\d+)", answer.stdout)
+    return (int(version[1]), int(version[2])) if version else None

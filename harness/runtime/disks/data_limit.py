@@ -1,6 +1,6 @@
-"""The limit of a data directory that is a file system of its own (tmpfs, in the lab), changed while servers use it.
+"""Changes the size limit of a data directory that is a file system of its own (tmpfs in the lab), while it is used.
 
-A limit at what is used now makes the disk full with nothing written to it: no filler file can stay behind, and it
+Lowering the limit to what is used makes the disk full without writing to it: no filler file can stay behind, and it
 costs no memory.
 """
 
@@ -16,24 +16,24 @@ _PROBE_BYTES: Final = 1 << 16
 
 
 def is_limited(data: Path) -> bool:
-    """Whether it is a file system of its own here, whose limit can be changed."""
+    """Whether the directory is a file system of its own, whose limit can be changed."""
     return data.is_dir() and os.path.ismount(data)
 
 
 def byte_counts(data: Path) -> tuple[int, int]:
-    """(used, limit)"""
-    found = os.statvfs(data)
-    return (found.f_blocks - found.f_bfree) * found.f_frsize, found.f_blocks * found.f_frsize
+    """Return the bytes used and the limit in bytes."""
+    blocks = os.statvfs(data)
+    return (blocks.f_blocks - blocks.f_bfree) * blocks.f_frsize, blocks.f_blocks * blocks.f_frsize
 
 
 def set_limit(data: Path, byte_count: int) -> None:
-    """Raises OSError, for one where more than that is used already."""
+    """Set the limit; raise OSError when more than that is used already."""
     flags = _MS_REMOUNT | namespaces.MS_NOSUID | namespaces.MS_NODEV
     namespaces.mount("tmpfs", str(data), "tmpfs", flags, f"size={byte_count}")
 
 
 def fill(data: Path) -> None:
-    """Set the limit to what is used; what is written meanwhile makes a second try necessary."""
+    """Set the limit to what is used; try again when the server writes meanwhile."""
     for attempts_left in reversed(range(5)):
         used, _ = byte_counts(data)
         try:
@@ -45,7 +45,7 @@ def fill(data: Path) -> None:
 
 
 def refuses_writes(data: Path) -> bool:
-    """Try to write 64 KiB in a file of our own, which is removed: whether there was no space for it."""
+    """Try to write 64 KiB to a file that is removed afterwards; return whether there was no space for it."""
     probe = data / ".fencepost-full"
     try:
         with probe.open("wb", buffering=0) as file:

@@ -1,15 +1,15 @@
-"""What of a running server's files would survive a loss of power: a copy of each as of its last fsync.
+"""Keeps what would survive a loss of power: a copy of each file of a running server as of its last fsync.
 
-strace tells every sync that returned; then the file is copied, and the names of all files and folders are taken. So:
+strace reports every sync that returned. Then the file is copied, and the names of all files and folders are noted. So:
 
 - a file's content is that of its last fsync or fdatasync (or of a moment shortly after: a copy takes some time, and a
   disk may have written more than it had to);
 - names (files made, renamed, removed) are those at the last sync of any file or folder, as on ext4 and XFS, where a
   sync commits the journal with every change of a name before it;
-- what was there when the mirror began counts as synced then, as it may have been.
+- everything that existed when the mirror began counts as synced at that moment, as it may have been.
 
-Everything that the server was promised is in the copy; what it was not promised is lost, unless a copy happened to take
-it along. So a server that syncs before it acknowledges is never found to have lost an acknowledged change.
+The copy holds everything that a sync promised to the server. Anything else is lost, unless a copy happened to include
+it. So a server that syncs before it acknowledges never loses an acknowledged change.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.disks.strace import end, is_traced, launch
 from fencepost.harness.runtime.disks.tree_copy import TreeCopy, tree_hashes
 
-#: The calls that promise; sync_file_range(2) promises nothing.
+#: The calls that promise something; sync_file_range(2) promises nothing.
 _SYNCS: Final = ("fsync", "fdatasync")
 _SYNC_ALL: Final = ("sync", "syncfs", "msync")
 _OPENS: Final = ("open", "openat", "creat")
@@ -39,10 +39,10 @@ _LOOK_S: Final = 0.004
 
 
 class SyncMirror:
-    """Of the server `pid`, whose files lie below `data`. After `begin`, the server is killed, then `restore`."""
+    """The mirror of the server `pid`, whose files lie below `data`. Call `begin`, kill the server, call `restore`."""
 
     def __init__(self, pid: int, data: Path) -> None:
-        #: Once put back: the files, below `data`, that lost something.
+        #: After `restore`: the files below `data` that lost something.
         self.lost: tuple[str, ...] = ()
         self._pid, self._data = pid, data.resolve()
         self._copy = TreeCopy(self._data)
@@ -53,9 +53,9 @@ class SyncMirror:
         self._pipe, theirs = os.pipe()
         try:
             calls = ",".join(f"?{call}" for call in (*_SYNCS, *_SYNC_ALL, *_OPENS))
-            words = ["-e", f"trace={calls}", "-o", f"/proc/self/fd/{theirs}"]
-            self._said = os.memfd_create("strace-said")
-            self._process = launch(pid, words, self._said, pass_fds=(theirs,))
+            options = ["-e", f"trace={calls}", "-o", f"/proc/self/fd/{theirs}"]
+            self._messages_fd = os.memfd_create("strace-said")
+            self._process = launch(pid, options, self._messages_fd, pass_fds=(theirs,))
         finally:
             os.close(theirs)
         self._thread = threading.Thread(target=self._follow, daemon=True)
@@ -70,8 +70,10 @@ class SyncMirror:
         deadline = time.monotonic() + _ATTACH_S
         while not is_traced(self._pid):
             if self._process.poll() is not None or time.monotonic() > deadline:
-                said = os.pread(self._said, 1 << 12, 0).decode(errors="replace").strip()
-                raise HarnessError(f"strace could not be attached to process {self._pid}: {said or 'no word of it'}")
+                messages = os.pread(self._messages_fd, 1 << 12, 0).decode(errors="replace").strip()
+                raise HarnessError(
+                    f"strace could not be attached to process {self._pid}: {messages or 'it gave no reason'}"
+                )
             await asyncio.sleep(_LOOK_S)
         self._thread.start()
         while not self._ready.is_set():
@@ -80,13 +82,13 @@ class SyncMirror:
             await asyncio.sleep(_LOOK_S)
 
     def why_not_whole(self) -> str | None:
-        """Why syncs may have been missed; asked right before the kill. None when none was."""
+        """Return why syncs may have been missed, or None. Called right before the kill."""
         if self._process.poll() is not None:
             return "its tracer had ended"
         return self._failure or None
 
     async def restore(self) -> str:
-        """After the kill: put the files back; says what was lost, in words. Raises HarnessError."""
+        """Put the files back after the kill; return what was lost, in one sentence. Raises HarnessError."""
         await asyncio.to_thread(self._thread.join, _END_S)
         if self._thread.is_alive():
             raise HarnessError(f"the tracer of process {self._pid} goes on {_END_S:g} s after the kill")
@@ -96,7 +98,7 @@ class SyncMirror:
         while (status := self._process.poll()) is None and time.monotonic() < deadline:
             await asyncio.sleep(_LOOK_S)
         if status != 0:
-            # It ends well with the server. One that ended before may have missed what was synced after.
+            # It ends normally with the server. A tracer that ended earlier may have missed later syncs.
             raise HarnessError(f"the tracer of process {self._pid} ended with {status}, so syncs may have been missed")
         return await asyncio.to_thread(self._put_back)
 
@@ -110,16 +112,16 @@ class SyncMirror:
         if after != wanted:
             raise HarnessError(f"the files below {self._data} are not what was put back")
         changed = sorted(path for path in before.keys() & after.keys() if before[path] != after[path])
-        words = [f"{path} {before[path][:8]} to {after[path][:8]}" for path in changed[:4]]
-        words += [f"{len(changed) - 4} more"] if len(changed) > 4 else []
+        shown = [f"{path} {before[path][:8]} to {after[path][:8]}" for path in changed[:4]]
+        shown += [f"{len(changed) - 4} more"] if len(changed) > 4 else []
         self.lost = tuple(sorted({*changed, *(before.keys() - after.keys())}))
         gone, back = len(before.keys() - after.keys()), len(after.keys() - before.keys())
         names = f", {gone} names gone and {back} back" if gone or back else ""
         put = f"{len(after)} files as of their last of {self.syncs} syncs: {len(changed)} differ{names}"
-        return f"{put} ({'; '.join(words)})" if words else put
+        return f"{put} ({'; '.join(shown)})" if shown else put
 
     async def close(self) -> None:
-        """Let the server go if it lives, and forget everything. Idempotent."""
+        """Release the server if it lives, and forget everything. Idempotent."""
         if self._pipe < 0:
             return
         self._stop = True
@@ -129,7 +131,7 @@ class SyncMirror:
             if self._thread.is_alive():
                 raise HarnessError("copying a server's files does not end")
         os.close(self._pipe)
-        os.close(self._said)
+        os.close(self._messages_fd)
         self._pipe = -1
         self._copy.close()
 
@@ -140,7 +142,7 @@ class SyncMirror:
             self._copy.take_all()
             self._ready.set()
             rest = b""
-            # Everything that came meanwhile is done at once: a file that was synced twice is copied once.
+            # All lines that came meanwhile are handled together: a file that was synced twice is copied once.
             while (data := os.read(self._pipe, 1 << 20)) and not self._stop:
                 began = time.monotonic()
                 *lines, rest = (rest + data).split(b"\n")
@@ -163,13 +165,14 @@ class SyncMirror:
         if everything:
             self.syncs += 1
         if synced or everything:
-            # One that has another name by now: all are taken, for a copy too many is allowed, one too few is not.
+            # A file that has another name by now: all are copied, since one copy too many is allowed, one too few is
+            # not.
             if everything or not all(Path(path).is_dir() or self._copy.take(Path(path)) for path in synced):
                 self._copy.take_all()
             self._copy.take_names()
 
     def _returned(self, line: bytes) -> tuple[str, str]:
-        """The call that returned without an error on this line, and its file; ("", "") for none."""
+        """Return the call that returned without an error on this line, and its file; ("", "") for none."""
         begun, resumed, returned = _BEGUN.match(line), _RESUMED.match(line), _RETURNED.search(line)
         if begun:
             self._under_way[begun[1]] = (begun[2].decode(), os.fsdecode(begun[3] or b""))
@@ -188,8 +191,8 @@ class SyncMirror:
 
 
 def _open_synchronous(pid: int) -> set[str]:
-    """Files that the process has open for synchronous writes; raises HarnessError when it has ended."""
-    found = set()
+    """Return the files that the process has open for synchronous writes; raise HarnessError when it has ended."""
+    paths = set()
     try:
         numbers = os.listdir(f"/proc/{pid}/fd")
     except (FileNotFoundError, ProcessLookupError):
@@ -199,7 +202,7 @@ def _open_synchronous(pid: int) -> set[str]:
             lines = Path(f"/proc/{pid}/fdinfo/{number}").read_text().splitlines()
             flags = next(int(line.split()[1], 8) for line in lines if line.startswith("flags:"))
             if flags & (os.O_SYNC | os.O_DSYNC):
-                found.add(os.readlink(f"/proc/{pid}/fd/{number}"))
+                paths.add(os.readlink(f"/proc/{pid}/fd/{number}"))
         except (FileNotFoundError, ProcessLookupError):
             continue
-    return found
+    return paths

@@ -1,13 +1,13 @@
-"""The log of strace (`-f -y -T -o`), read: which calls were begun, delayed, failed, and which never happened.
+"""Reads the log of strace (`-f -y -T -o`): which calls were begun, delayed, failed, and which never happened.
 
     9  fdatasync(7</data/0.wal>) = 0 (DELAYED) <0.100335>
     9  write(7</data/0.wal>, ""..., 100 <unfinished ...>
     9  <... write resumed>) = -1 EIO (Input/output error) (INJECTED) <0.000011>
     9  write(7</data/0.wal>, ""..., 100) = ?
 
-A line whose beginning another thread's line interrupted is continued by "resumed". A call that is being held is there
-without its end. One whose thread was killed meanwhile returned nothing, " = ?": the kernel skips a call that a tracer
-holds at its entry when the thread is killed there.
+A line that another thread's line interrupted is continued by "resumed". A call that is being held has no end yet. A
+call whose thread was killed meanwhile returned nothing, " = ?": when a thread is killed while a tracer holds it at the
+entry of a call, the kernel skips the call.
 """
 
 import re
@@ -25,7 +25,7 @@ _TOOK: Final = re.compile(r"<(\d+\.\d+)>\s*$")
 
 @dataclass(slots=True)
 class Calls:
-    """What a log tells: calls affected, by name; the times of those delayed; (call, file) of those unreturned."""
+    """The calls of a log: those affected, by name; the times of delayed ones; (call, file) of those not returned."""
 
     affected: Counter[str] = field(default_factory=Counter)
     took_s: list[float] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Calls:
 
 
 def read_log(path: Path) -> Calls:
-    """Of the log as it is now; an absent one tells nothing."""
+    """Read the log as it is now; an absent one has no calls."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""A server whose calls are tampered with for as long as a fault wants it: over its restarts, and on files made later.
+"""Tampers with the calls of a server for as long as a fault lasts: over restarts, and on files that are made later.
 
-strace matches whole paths only, so a pattern is the files that fit it now. When one more comes while calls on single
-files are tampered with, the tracer is replaced by one that knows it; in between, for some milliseconds, calls go
-through untouched. Calls on all files need no paths, and no replacement.
+strace matches only complete paths, so a pattern stands for the files that fit it now. When another such file appears,
+the tracer is replaced by one that includes it; for some milliseconds in between, calls are not tampered with. Calls on
+all files need no paths, and no replacement.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from fencepost.harness.runtime.disks.strace import Tampering, Tracer, tracers_of
 from fencepost.harness.runtime.disks.trace_log import Calls
 from fencepost.harness.runtime.node import Node
 
-#: Calls by the words that a person chooses them with. A server's sockets are written by the same calls as its files.
+#: System calls by the value of `calls=`. A server writes its sockets with the same calls as its files.
 CALLS: Final[Mapping[str, tuple[str, ...]]] = {
     "sync": ("fsync", "fdatasync", "sync_file_range", "msync"),
     "write": ("write", "writev", "pwrite64", "pwritev", "pwritev2", "ftruncate", "fallocate"),
@@ -25,29 +25,29 @@ CALLS: Final[Mapping[str, tuple[str, ...]]] = {
     "fsync": ("fsync",),
     "fdatasync": ("fdatasync",),
 }
-#: These are made on files only.
+#: Calls that are made on files only.
 _FILES_ONLY: Final = frozenset({"sync", "fsync", "fdatasync"})
 EVERY_FILE: Final = "*"
 _LOOK_S: Final = 0.02
 
 
 def files_of(node: Node, pattern: str) -> tuple[str, ...]:
-    """The files of the node's data directory that fit now, by the paths under which its server knows them."""
+    """Return the files of the node's data directory that fit the pattern now, by the server's own paths."""
     inside = node.place.data
     if inside.is_dir():
         seen = inside = inside.resolve()
     elif node.pid is not None:
-        # A container's: what its server sees, seen from here.
+        # In a container: the server's file system, as seen from here.
         seen = Path(f"/proc/{node.pid}/root{inside}")
     else:
         return ()
-    found = []
+    paths = []
     for folder, _, names in os.walk(seen):
         for name in names:
             relative = os.path.relpath(os.path.join(folder, name), seen)
             if fnmatch.fnmatchcase(relative, pattern):
-                found.append(str(inside / relative))
-    return tuple(sorted(found))
+                paths.append(str(inside / relative))
+    return tuple(sorted(paths))
 
 
 class TracedNode:
@@ -65,7 +65,7 @@ class TracedNode:
         self.replaced = 0
 
     async def begin(self, *, follow: bool = True) -> None:
-        """Attach, and stay attached over restarts; raises HarnessError. A node that is down is met at its start."""
+        """Attach, and stay attached over restarts; raise HarnessError. A node that is down is traced from its start."""
         self.node.on_start.append(self._started)
         self._watching = asyncio.create_task(self._watch())
         if self.node.pid is not None:
@@ -75,14 +75,14 @@ class TracedNode:
         self._follows = self._by_path and follow
 
     def calls(self) -> Calls:
-        """What all tracers' logs tell so far."""
+        """Return what the logs of all tracers show so far."""
         total = Calls()
         for tracer in self._tracers:
             total += tracer.calls()
         return total
 
     async def end(self) -> str | None:
-        """Let the server go; what is wrong afterwards, in words. Idempotent."""
+        """Release the server; return what is wrong afterwards, None when nothing is. Idempotent."""
         if self._started in self.node.on_start:
             self.node.on_start.remove(self._started)
         if self._watching is not None:
@@ -91,7 +91,7 @@ class TracedNode:
             self._watching = None
         for tracer in self._tracers:
             await tracer.end()
-        # A tool of another fault may hold it for a moment: ours are gone, which is what counts.
+        # A tracer of another fault may hold it for a moment; ours are gone, which is what counts.
         return f"{self.node.name}: still traced" if self.node.pid and any(tracers_of(self.node.pid)) else None
 
     def _launch(self, pid: int) -> None:
@@ -107,7 +107,7 @@ class TracedNode:
             self._launch(node.pid)
 
     async def _watch(self) -> None:
-        """Hold nobody who is being killed, and replace the tracer whenever a file that fits has come."""
+        """Release a server that is being killed, and replace the tracer when another file fits the pattern."""
         while True:
             await asyncio.sleep(_LOOK_S)
             for tracer in self._tracers:
@@ -118,12 +118,12 @@ class TracedNode:
             if self._tracers:
                 await self._tracers[-1].end()
             if self.node.pid != pid:
-                # It was started again meanwhile, and has a tracer that knows the files of now.
+                # It was restarted meanwhile, and has a tracer that knows the present files.
                 continue
             self._launch(pid)
             self.replaced += 1
             try:
                 await self._tracers[-1].attached()
             except HarnessError:
-                # It ended meanwhile, or will not be traced: the next round sees, and the counts tell.
+                # It ended meanwhile, or cannot be traced: the next round handles that, and the counts show it.
                 continue

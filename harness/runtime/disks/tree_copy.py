@@ -1,8 +1,8 @@
-"""Copies of the files below one folder, each as of the moment when it was last taken, and the way back to them.
+"""Copies the files below one folder, each as of the moment when it was last taken, and puts them back.
 
-Contents are kept in memory (memfd), so that no copy can stay behind, and sparsely: servers lay out log files of 64 MiB
-beforehand and fill them slowly. Taking a file again writes only what differs. A file is known by device and inode, so
-that it keeps its copy when it is renamed; it is held open, so that no other file gets its number meanwhile.
+Contents are kept in memory (memfd), so that no copy can stay behind, and without holes: servers preallocate log files
+of 64 MiB and fill them slowly. Taking a file again writes only what differs. A file is identified by device and inode,
+so it keeps its copy when it is renamed. It is held open, so that no other file gets its inode meanwhile.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ class _Names:
 
 
 class TreeCopy:
-    """Not for several threads at once. Symbolic links and special files are left alone: servers' data has none."""
+    """The copies; for one thread at a time. Symbolic links and special files are ignored: servers' data has none."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -46,38 +46,38 @@ class TreeCopy:
         self._names = _Names()
 
     def take_all(self) -> None:
-        """Names, and the contents of all files, as they are now."""
+        """Take the names and the contents of all files as they are now."""
         self.take_names()
         for path in list(self._names.files):
             self.take(self._root / path)
 
     def take_names(self) -> None:
-        """Which files and folders there are now."""
+        """Take the names of all files and folders as they are now."""
         names = _Names()
         for folder, _, files in os.walk(self._root):
             with suppress(FileNotFoundError):
                 names.folders[os.path.relpath(folder, self._root)] = _attributes(os.stat(folder))
             for name in files:
                 path = os.path.join(folder, name)
-                found = self._hold(path)
-                if found is not None:
-                    names.files[os.path.relpath(path, self._root)] = found
+                entry = self._hold(path)
+                if entry is not None:
+                    names.files[os.path.relpath(path, self._root)] = entry
         self._names = names
         self._drop_the_gone()
 
     def take(self, path: Path) -> bool:
-        """The content of one file as it is now; False when it is not there under this name."""
-        found = self._hold(path)
-        if found is None:
+        """Take the content of one file as it is now; return False when there is no file of this name."""
+        entry = self._hold(path)
+        if entry is None:
             return False
-        kept = self._kept[found[0]]
+        kept = self._kept[entry[0]]
         if kept.copy < 0:
             kept.copy = os.memfd_create("copy")
         _update(kept.source, kept.copy)
         return True
 
     def put_back(self) -> None:
-        """Make the folder what the copies are. A file that was named, but whose content was never taken, is empty."""
+        """Restore the folder from the copies. A file whose name was taken but whose content was not becomes empty."""
         for entry in list(self._root.iterdir()):
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
@@ -94,14 +94,14 @@ class TreeCopy:
             _set(target, attributes)
 
     def hashes(self) -> Mapping[str, str]:
-        """SHA-256 of each file's copy."""
+        """Return the SHA-256 of each file's copy, by relative path."""
         return {
             path: content_hash(self._kept[key].copy) if self._kept[key].copy >= 0 else _EMPTY
             for path, (key, _) in self._names.files.items()
         }
 
     def close(self) -> None:
-        """Idempotent."""
+        """Release all copies. Idempotent."""
         for kept in self._kept.values():
             _close(kept)
         self._kept = {}
@@ -111,16 +111,16 @@ class TreeCopy:
             source = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return None
-        found = os.fstat(source)
-        key = (found.st_dev, found.st_ino)
-        if not stat.S_ISREG(found.st_mode) or key in self._kept:
+        status = os.fstat(source)
+        key = (status.st_dev, status.st_ino)
+        if not stat.S_ISREG(status.st_mode) or key in self._kept:
             os.close(source)
         else:
             self._kept[key] = _Kept(source)
-        return (key, _attributes(found)) if stat.S_ISREG(found.st_mode) else None
+        return (key, _attributes(status)) if stat.S_ISREG(status.st_mode) else None
 
     def _drop_the_gone(self) -> None:
-        """A file without a name is lost, now and after a loss of power; its space is given back."""
+        """Drop the copies of deleted files: they are lost now, and after a loss of power too."""
         named = {key for key, _ in self._names.files.values()}
         for key in [key for key in self._kept if key not in named]:
             if os.fstat(self._kept[key].source).st_nlink == 0:
@@ -128,7 +128,7 @@ class TreeCopy:
 
 
 def tree_hashes(root: Path) -> dict[str, str]:
-    """SHA-256 of each regular file below `root`, by relative path."""
+    """Return the SHA-256 of each regular file below `root`, by relative path."""
     hashes = {}
     for folder, _, files in os.walk(root):
         for name in files:
@@ -139,7 +139,7 @@ def tree_hashes(root: Path) -> dict[str, str]:
 
 
 def content_hash(fd: int) -> str:
-    """SHA-256 of size and data; holes are not read, and a hole equals zeros."""
+    """Return a SHA-256 of size and data; holes are not read, and count as zeros."""
     size = os.fstat(fd).st_size
     digest = hashlib.sha256(str(size).encode())
     for start, end in extents(fd):
@@ -148,7 +148,7 @@ def content_hash(fd: int) -> str:
             piece = os.pread(fd, min(_PIECE, end - at), at)
             if not piece:
                 break
-            # Where data ends and a hole begins differs between file systems; zeros tell nothing either way.
+            # File systems differ in where data ends and a hole begins; zeros do not count in either case.
             for offset in range(0, len(piece), _GRAIN):
                 grain = piece[offset : offset + _GRAIN]
                 if grain.strip(b"\0"):
@@ -158,7 +158,7 @@ def content_hash(fd: int) -> str:
 
 
 def extents(fd: int) -> Iterator[tuple[int, int]]:
-    """(start, end) of each stretch of data; what lies between are holes."""
+    """Yield (start, end) of each stretch of data; holes lie between them."""
     end, size = 0, os.fstat(fd).st_size
     while end < size:
         try:
@@ -171,7 +171,7 @@ def extents(fd: int) -> Iterator[tuple[int, int]]:
 
 
 def _update(source: int, target: int, *, fresh: bool = False) -> None:
-    """Make `target` what `source` is; into one that is not `fresh` only what differs is written."""
+    """Make the content of `target` equal to `source`; unless it is `fresh`, write only what differs."""
     size = os.fstat(source).st_size
     os.ftruncate(target, size)
     before = 0
@@ -192,15 +192,15 @@ def _update(source: int, target: int, *, fresh: bool = False) -> None:
 
 
 def _punch(target: int, start: int, end: int) -> None:
-    """What became a hole in the source reads as zeros in the copy, too."""
+    """Zero in the copy what became a hole in the source."""
     for data_start, data_end in list(extents(target)):
         first, last = max(start, data_start), min(end, data_end)
         if first < last:
             os.pwrite(target, bytes(last - first), first)
 
 
-def _attributes(found: os.stat_result) -> _Attributes:
-    return stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid
+def _attributes(status: os.stat_result) -> _Attributes:
+    return stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid
 
 
 def _set(path: Path, attributes: _Attributes) -> None:

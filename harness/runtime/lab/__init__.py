@@ -1,1 +1,1 @@
-"""The rootless runtime: every node in a network namespace of its own, no container engine."""
+"""The rootless runtime: every node in its own network namespace, without a container engine."""

@@ -1,11 +1,12 @@
-"""The lab: a cluster of real servers in network namespaces around a router, with no root, no Docker and no binary.
+"""The lab: a cluster of real servers in network namespaces around a router, without root, Docker or helper binaries.
 
 The harness's own namespace is the router. Node i has 10.77.0.i and a default route through it, so every packet of
 every directed link passes one hook, and one nf_tables map `source . target -> verdict` holds the whole cluster's
 connectivity: a fault is one transaction of some tens of microseconds, with no state between the old and the new.
 
-Routed, not bridged: rejects work there, and forwarding is switched per device by a netlink message, so /proc/sys may be
-read-only. The price: no broadcast between nodes. There is no uplink; no fault and no server reaches the outside.
+The lab routes instead of bridging: rejects then work, and a netlink message switches forwarding per device, so
+/proc/sys may be read-only. The price: no broadcast between nodes. There is no uplink; no fault and no server reaches
+the outside.
 
 `Lab.open` is called inside (after `harness.runtime.linux.supervisor.enter`).
 """
@@ -34,11 +35,11 @@ from fencepost.harness.runtime.shaping.shaped_links import LinkShapes
 
 HARNESS_ADDRESS: Final = "10.77.0.254"
 _NODES_MAX: Final = 99
-#: The router's end of every link has one hardware address, node i has a locally administered one that ends in i.
+#: All router ends of links share one hardware address; node i has a locally administered one that ends in i.
 _ROUTER_MAC: Final = bytes.fromhex("0277000000fe")
-#: Devices carry packets a moment after they are up: the kernel notices that by a work queue of its own.
+#: How long to wait until devices carry packets: a work queue of the kernel enables them a moment after they are up.
 _CARRIER_TIMEOUT_S: Final = 5.0
-#: Of one round of probes meanwhile, and of the last one.
+#: The time limits of one round of probes in that wait, and of the last round.
 _ROUND_S: Final = 0.005
 _LAST_ROUND_S: Final = 1.0
 
@@ -73,7 +74,7 @@ class LabNetwork:
             self._enforce(self._contributions.without_fault(fault_id))
 
     async def heal_all(self) -> None:
-        # Also when we think that nothing is blocked: healing must not depend on our memory.
+        # Heal even if nothing seems blocked: healing must not depend on our memory.
         self._enforce(Contributions())
         await self._shapes.heal_all()
 
@@ -89,7 +90,7 @@ class LabNetwork:
         self._contributions = wanted
 
     def read_back(self) -> dict[Link, Effect]:
-        """The state in force as the kernel tells it."""
+        """Read the state in force from the kernel."""
         held = self._map.read()
         return {Link(self._names[key[:4]], self._names[key[4:]]): effect for key, effect in held.items()}
 
@@ -103,7 +104,7 @@ class LabNetwork:
 
 
 class Lab:
-    """A cluster's place for the length of one run; see `harness.runtime.node.Runtime`. Made by `Lab.open`."""
+    """The surroundings of a cluster for one run; see `harness.runtime.node.Runtime`. Made by `Lab.open`."""
 
     def __init__(self, folder: Path, members: Sequence[Member]) -> None:
         folder = folder.resolve()
@@ -118,7 +119,7 @@ class Lab:
 
     @classmethod
     async def open(cls, folder: Path, cluster: int | Sequence[Member]) -> "Lab":
-        """Make these nodes, or so many (n1, n2, ...); their folders lie below `folder`/nodes.
+        """Make these nodes, or this number of nodes (n1, n2, ...); their folders lie below `folder`/nodes.
 
         Returns once a datagram has passed over every directed link.
         """
@@ -156,7 +157,7 @@ class Lab:
 
     def _build(self) -> None:
         self._write_hosts()
-        # The kernel makes namespaces slowly (milliseconds), so all threads begin before the first is needed.
+        # The kernel needs milliseconds for a namespace, so all threads start before the first is needed.
         threads = {name: NamespaceThread(name) for name in self._layout}
         for thread in threads.values():
             self._undo.callback(thread.close)
@@ -186,7 +187,7 @@ class Lab:
         self._undo.callback(self._network.close)
 
     def _call_in(self, end: str, function: Callable[[], Any]) -> Any:
-        """Call it in the namespace of that end of links; this one is the client's."""
+        """Call `function` in the namespace of that end of links; the client's is this process's own."""
         return function() if end == CLIENT else self._nodes[end].thread.call(function)
 
     async def await_links(self, timeout_s: float = _CARRIER_TIMEOUT_S) -> None:
@@ -194,15 +195,15 @@ class Lab:
         shut: dict[Link, Reach] = dict.fromkeys(all_links(self._nodes), Reach.DROPPED)
         deadline = time.monotonic() + timeout_s
         while shut:
-            # Asked before the probe: one that was sent too early, and then waited for too long, is not the last.
+            # Read the clock before the probe, so that the last probe surely begins after the deadline.
             is_last = time.monotonic() > deadline
-            found = await self.network.probe(shut, timeout_s=_LAST_ROUND_S if is_last else _ROUND_S)
-            shut = {link: reach for link, reach in found.items() if reach is not Reach.OPEN}
+            reaches = await self.network.probe(shut, timeout_s=_LAST_ROUND_S if is_last else _ROUND_S)
+            shut = {link: reach for link, reach in reaches.items() if reach is not Reach.OPEN}
             if shut and is_last:
                 raise HarnessError(f"links still shut {timeout_s:g} s after the start: {', '.join(map(str, shut))}")
 
     def _write_hosts(self) -> None:
-        """Let every process inside resolve the nodes' names, by an own hosts file over /etc/hosts."""
+        """Let every process inside resolve the nodes' names, by a separate hosts file mounted over /etc/hosts."""
         lines = ["127.0.0.1 localhost", f"{HARNESS_ADDRESS} {CLIENT}"]
         lines += [f"{place.address} {name}" for name, place in self._layout.items()]
         hosts = self._folder / "nodes" / "hosts"
@@ -270,7 +271,7 @@ def _place(folder: Path, member: Member, number: int) -> Place:
 
 
 def _configure_inside(address: str) -> None:
-    """Runs in the node's namespace: its address, and everything through the router."""
+    """Set the node's address and its route through the router; runs in the node's namespace."""
     with Routing() as routing:
         routing.set_up(socket.if_nametoindex("lo"))
         device = socket.if_nametoindex("eth0")
@@ -287,7 +288,7 @@ def _remove_device(index: int) -> None:
 
 
 def _unlimit_refusals() -> None:
-    """The kernel sends one ICMP error a second to an address, after a burst of six; probes of reset links need more."""
-    # Refused where /proc/sys is read-only: then a quick succession of probes of reset links finds some "dropped".
+    """Lift the kernel's limit of one ICMP error a second per address; probes of reset links need more."""
+    # Not possible if /proc/sys is read-only: probes of reset links in quick succession then find some "dropped".
     with contextlib.suppress(OSError):
         Path("/proc/sys/net/ipv4/icmp_ratemask").write_text("0")

@@ -1,8 +1,8 @@
-"""A node of the lab: one thread that lives in the node's network namespace, and the process group born from it.
+"""A node of the lab: one thread that lives in the node's network namespace, and the process group that it starts.
 
-A thread that has called `unshare(CLONE_NEWNET)` *is* the node: sockets made and processes started by it belong to its
-namespace, with no helper binary and no code between fork and exec. Exits are noticed by pidfd on the event loop, so no
-thread waits and no signal handler is needed.
+A thread that has called `unshare(CLONE_NEWNET)` *is* the node: its sockets and its child processes belong to its
+namespace, with no helper binary and no code between fork and exec. The event loop notices exits by pidfd, so no thread
+waits and no signal handler is needed.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ from fencepost.harness.runtime.node_state import KnownNode
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: SIGKILL needs no consent: a group that is still there after this long hangs in the kernel.
+#: No process can resist SIGKILL: a group that still exists after this time hangs in the kernel.
 _KILL_TIMEOUT_S = 10.0
 
 
 class NamespaceThread:
-    """One thread in a network (and host name) namespace of its own; `call` runs functions there."""
+    """One thread in its own network (and host name) namespace; `call` runs functions there."""
 
     def __init__(self, name: str) -> None:
         self._executor = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=name)
@@ -46,7 +46,7 @@ class NamespaceThread:
 
     @property
     def namespace_fd(self) -> int:
-        """Keeps the namespace alive, and names it to the kernel."""
+        """Return the descriptor that keeps the namespace alive and identifies it to the kernel."""
         return self._entered.result()[0]
 
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "concurrent.futures.Future[T]":
@@ -56,7 +56,7 @@ class NamespaceThread:
         return self.submit(function, *args, **kwargs).result()
 
     def _checked(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        # A server started in a wrong namespace would be out of reach of every fault, and the run would look healthy.
+        # No fault would reach a server in the wrong namespace, and the run would look healthy.
         if os.stat("/proc/thread-self/ns/net").st_ino != self._entered.result()[1]:
             raise HarnessError("a node's thread is not in the node's network namespace")
         return function(*args, **kwargs)
@@ -79,7 +79,7 @@ class LabNode(KnownNode):
         self._group_in_proc = 0
         self._killing = False
         self._gone = asyncio.Event()
-        #: Start and kill wait for each other: no kill may miss a process that is just being born.
+        #: Start and kill wait for each other, so that no kill misses a process that is just starting.
         self._changing = asyncio.Lock()
 
     @property
@@ -87,7 +87,7 @@ class LabNode(KnownNode):
         return self._process.pid if self._process is not None and self._is_up else None
 
     def realise(self, spec: NodeSpec) -> None:
-        """Take the spec and write its files; the data directory is there already."""
+        """Store the spec and write its files; the data directory exists already."""
         self._spec = spec
         _write_files(self._place.folder, spec.files)
         _write_files(self._place.data, spec.data_files)
@@ -95,7 +95,7 @@ class LabNode(KnownNode):
     async def wipe(self) -> None:
         async with self._changing:
             self._refuse_to_wipe()
-            # What outlived its crashed parent could still write.
+            # A process that outlived its crashed parent could still write.
             await self._kill()
             await asyncio.to_thread(_empty, self._place.data)
             _write_files(self._place.data, self.spec.data_files)
@@ -123,8 +123,8 @@ class LabNode(KnownNode):
         try:
             process = await asyncio.shield(asyncio.wrap_future(spawning))
         except asyncio.CancelledError:
-            # The thread cannot be called back: what it still gives birth to must not live on unknown to us. It is ended
-            # there, before the thread does anything else: the next start would find its ports taken.
+            # The thread cannot be stopped, and a process that it still starts must not live on unnoticed. The thread
+            # ends it before anything else, or the next start would find its ports in use.
             self.thread.submit(_end_at_birth, spawning)
             raise
         self._process = process
@@ -133,15 +133,15 @@ class LabNode(KnownNode):
         self._killing = False
         self._gone = asyncio.Event()
         self._pidfd = os.pidfd_open(process.pid)
-        # A process that ended already is a zombie until we reap it, so it still has a number.
+        # A process that has ended is a zombie until we reap it, so its number is still valid.
         self._group_in_proc = processes.number_in_proc(self._pidfd) or process.pid
         asyncio.get_running_loop().add_reader(self._pidfd, self._reap)
 
     def _spawn(self, argv: Sequence[str], environment: dict[str, str]) -> "subprocess.Popen[bytes]":
-        """Runs in the node's thread, which opens the log itself: a caller that is cancelled closes nothing under it."""
+        """Start the process, in the node's thread; the thread opens the log, so a cancelled caller cannot close it."""
         try:
             with self.log.open("ab") as log:
-                # A session of its own makes the server and its children one process group.
+                # Its own session makes the server and its children one process group.
                 return subprocess.Popen(
                     argv,
                     env=environment,
@@ -154,11 +154,11 @@ class LabNode(KnownNode):
         except OSError as error:
             raise HarnessError(
                 f"node {self.name} cannot be started: {argv[0]}: {error.strerror}",
-                hint="look whether the program is there and may be executed",
+                hint="check that the program exists and is executable",
             ) from error
 
     def _reap(self) -> None:
-        """The pidfd became readable: the server ended. Reap it, note it, tell it."""
+        """Reap the server, whose pidfd became readable, and report its end."""
         process = self._process
         if process is None or not self._is_up:
             return
@@ -177,7 +177,7 @@ class LabNode(KnownNode):
 
     async def stop(self, timeout_s: float) -> bool:
         async with self._changing:
-            # An exit that we have not been told of yet was not our doing.
+            # This stop did not cause an exit that happened before it but was not yet reported.
             self._reap()
             if self._state is NodeState.RUNNING and self._process is not None:
                 self._killing = True
@@ -206,11 +206,11 @@ class LabNode(KnownNode):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_KILL_TIMEOUT_S):
                     await self._gone.wait()
-        # The leader's number names the group until its last member is gone; only then may it be given to another.
+        # The leader's number names the group until its last member is gone; only then may the kernel reuse it.
         while processes.group_members(self._group_in_proc):
             processes.signal_group(process.pid, signal.SIGKILL)
             if time.monotonic() > deadline:
-                raise HarnessError(f"processes of node {self.name} are still there {_KILL_TIMEOUT_S:g} s after SIGKILL")
+                raise HarnessError(f"processes of node {self.name} still exist {_KILL_TIMEOUT_S:g} s after SIGKILL")
             await asyncio.sleep(0.001)
 
     async def pause(self) -> None:
@@ -224,7 +224,7 @@ class LabNode(KnownNode):
             self._state = NodeState.RUNNING
 
     async def evidence(self) -> Evidence:
-        """The state of every thread of every process of the group, as the kernel tells it."""
+        """Read the state of every thread of every process of the group from the kernel."""
         states = list(self.thread_states().values())
         if not states:
             return Evidence(NodeState.NEW if self._process is None else NodeState.DEAD, "no thread left")
@@ -233,14 +233,14 @@ class LabNode(KnownNode):
         return Evidence(state, f"{halted} of {len(states)} threads stopped")
 
     def thread_states(self) -> dict[int, str]:
-        """State letter of every thread of every process of the node ("R", "S", "T", ...); empty when none is left."""
+        """Return the state letter ("R", "S", "T", ...) of every thread of the node; empty when none is left."""
         return processes.thread_states(self._group_in_proc) if self._process is not None else {}
 
     def cpu_ns(self) -> int:
         return processes.cpu_ns(self._process.pid) if self._process is not None and self._is_up else 0
 
     def log_tail(self, lines: int = 20) -> str:
-        """The last lines of the log; reads no more than its last 64 KiB."""
+        """Return the last lines of the log; read no more than its last 64 KiB."""
         try:
             with self.log.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -252,7 +252,7 @@ class LabNode(KnownNode):
 
 
 def _end_at_birth(spawned: "concurrent.futures.Future[subprocess.Popen[bytes]]") -> None:
-    """Runs in the node's thread, behind the birth."""
+    """End a process that was started for a cancelled caller; runs in the node's thread, right after the start."""
     if not spawned.cancelled() and spawned.exception() is None:
         process = spawned.result()
         process.kill()
@@ -260,7 +260,7 @@ def _end_at_birth(spawned: "concurrent.futures.Future[subprocess.Popen[bytes]]")
 
 
 def _empty(folder: Path) -> None:
-    """The folder itself stays: it is a mount."""
+    """Empty a folder, but keep the folder itself, which is a mount."""
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
@@ -269,7 +269,7 @@ def _empty(folder: Path) -> None:
 
 
 def _write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    """Write files below `folder`; a path that leaves it is refused."""
+    """Write files below `folder`; refuse a path that leaves it."""
     for relative, content in files.items():
         path = folder / relative
         if not path.resolve().is_relative_to(folder.resolve()):

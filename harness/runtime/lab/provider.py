@@ -1,4 +1,4 @@
-"""The lab as a `Provider`: what it needs of this machine, and how it is opened."""
+"""The lab as a `Provider`: what it needs from this machine, and how it is opened."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from fencepost.harness.runtime.provider import NO_NEEDS, Check, Links, Needs, Pl
 
 
 class LabProvider:
-    """`harness.runtime.provider.Provider`."""
+    """The lab; see `harness.runtime.provider.Provider`."""
 
     name: Final = "lab"
     about: Final = "rootless network namespaces on this machine; no container engine, no root"
@@ -20,12 +20,15 @@ class LabProvider:
 
     def refuse(self, placement: Placement) -> Refusal | None:
         if placement.image:
-            return Refusal("it runs binaries, not images", "give --version, or --runtime containers with --image")
+            return Refusal("it runs binaries, not images", "use --version, or --runtime containers with --image")
         if placement.links is not Links.AUTO:
-            where = f"--runtime containers has --links {placement.links}"
-            return Refusal("its links are always packet rules", f"leave --links out; {where}")
+            where = f"or choose another runtime: --runtime containers has --links {placement.links}"
+            return Refusal("links are always enforced by packet rules", f"leave out --links, {where}")
         if placement.limited_data:
-            return Refusal("it limits no data", "leave --limited-data out, or give --runtime containers")
+            return Refusal(
+                "--limited-data is an option of containers only",
+                "leave out --limited-data, or use --runtime containers",
+            )
         return None
 
     def why_untraceable(self) -> Refusal | None:
@@ -52,7 +55,7 @@ class LabProvider:
         return await Lab.open(folder, placement.cluster)
 
     def sweep(self, folder: Path | None) -> list[str]:
-        """Nothing: the kernel removes everything with the last process of the namespaces."""
+        """Do nothing: the kernel removes everything with the last process of the namespaces."""
         return []
 
 

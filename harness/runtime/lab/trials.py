@@ -1,15 +1,15 @@
-"""Try, in a process that ends right after, each thing that the lab does; print what came of it as JSON lines.
+"""Try each step of the lab, in a process that ends right after, and print the results as JSON lines.
 
-Trying is the only honest check: kernels, distributions and containers forbid the same call in a dozen ways. Run as
-`python -m harness.runtime.lab.trials FOLDER` by `harness.runtime.lab.doctor`; FOLDER is an empty directory to mount on.
+Only a trial shows what works: kernels, distributions and containers forbid the same call in a dozen ways. `lab.doctor`
+runs this as `python -m fencepost.harness.runtime.lab.trials FOLDER`; FOLDER is an empty directory to mount on.
 """
 
-import json
 import os
 import socket
 import sys
 from collections.abc import Callable
 
+from fencepost.harness.runtime.lab.trial import Trial
 from fencepost.harness.runtime.linux import namespaces, nftables
 from fencepost.harness.runtime.linux.netlink import Routing
 
@@ -25,7 +25,7 @@ def _enter() -> str:
         namespaces.unshare(_FLAGS)
         namespaces.make_mounts_private()
         return "as root, without a user namespace"
-    # Ubuntu's AppArmor lets unshare() pass and then takes every capability away: use one.
+    # Ubuntu's AppArmor allows unshare() and then removes every capability, so use one.
     namespaces.make_mounts_private()
     return "as root of a user namespace"
 
@@ -91,12 +91,12 @@ def main() -> None:
     }
     for name, step in steps.items():
         try:
-            found = step()
+            detail = step()
         except OSError as error:
             reason, remedy = namespaces.why_refused(error) if name == "namespaces" else (str(error), "")
-            print(json.dumps({"step": name, "ok": False, "found": reason, "remedy": remedy}), flush=True)
+            print(Trial(step=name, ok=False, detail=reason, remedy=remedy).encode(), flush=True)
             return
-        print(json.dumps({"step": name, "ok": True, "found": found, "remedy": ""}), flush=True)
+        print(Trial(step=name, ok=True, detail=detail).encode(), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Who can reach whom: the rules in force, the probes that prove them, resets of connections."""
+"""Links between nodes: the rules in force, the probes that prove them, and resets of connections."""

@@ -1,7 +1,7 @@
-"""The network namespaces of a cluster in which links are shaped and measured: of the lab, and of containers.
+"""The network namespaces in which links are shaped and measured, for the lab and for containers.
 
-The lab has one field, the router that every packet passes. A container cluster has one in each node's own namespace,
-with the node's share of the links (`harness.runtime.links.packet_rules.share`).
+A *field* is a namespace with a packet queue. The lab has one field, the router that every packet passes. In a container
+cluster each node's own namespace is a field, for the node's share of the links (`links.packet_rules.share`).
 """
 
 import asyncio
@@ -20,33 +20,33 @@ T = TypeVar("T")
 
 
 class Spaces(Protocol):
-    """The network namespaces of a cluster: those with a queue ("fields"), and those of the links' ends."""
+    """The network namespaces of a cluster: the fields, and those of the links' ends."""
 
     @property
     def where(self) -> Where: ...
     @property
     def fields(self) -> Iterable[str]:
-        """Those that are there now."""
+        """Return the fields that exist now."""
         ...
 
     @property
     def ends(self) -> Mapping[str, str]:
-        """The address of every end that is there now."""
+        """Return the address of every end that exists now, by its name."""
         ...
 
     def tables(self, links: Mapping[Link, Shape]) -> Mapping[str, Mapping[bytes, Shape]]:
-        """Each field's share of the shaped links, by source and target address."""
+        """Return each field's share of the shaped links, by source and target address."""
         ...
 
     def links(self, field: str, keys: Iterable[bytes]) -> set[Link]: ...
 
     async def run_in(self, name: str, function: Callable[[], T]) -> T:
-        """Call `function` in the namespace of that field or end. Raises HarnessError when it is gone."""
+        """Call `function` in the namespace of that field or end. Raises HarnessError when the namespace is gone."""
         ...
 
 
 class RouterSpaces:
-    """Of the lab: one field, the router, which is the client's end too."""
+    """The namespaces of the lab: one field, the router, which is also the client's end."""
 
     where: Final = Where.ROUTER
 
@@ -69,7 +69,7 @@ class RouterSpaces:
 
 
 class NodeSpaces:
-    """Of containers whose namespaces this machine enters, in the one thread of `entering`."""
+    """The namespaces of containers, which this machine enters in the one thread of `entering`."""
 
     where: Final = Where.NODE
 
@@ -93,7 +93,7 @@ class NodeSpaces:
         return {name: self._nodes[name] for name in self._namespaces} | {CLIENT: self._client}
 
     def take(self, name: str, namespace_fd: int) -> None:
-        """From now on this is the node's namespace; the descriptor is ours."""
+        """Use this descriptor as the node's namespace from now on; this object closes it."""
         self.forget(name)
         self._namespaces[name] = namespace_fd
 
@@ -117,7 +117,7 @@ class NodeSpaces:
             return function()
         fd = self._namespaces.get(name)
         if fd is None:
-            raise HarnessError(f"{name} has no network namespace: it does not run")
+            raise HarnessError(f"{name} has no network namespace, because it does not run")
 
         def enter() -> T:
             namespaces.setns(fd, namespaces.NEWNET)

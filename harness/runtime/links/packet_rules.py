@@ -1,9 +1,9 @@
-"""The rules that enforce links, as data: one map of verdicts by (source, target), asked once for each packet.
+"""The rules that enforce links: one map from (source, target) to a verdict, looked up once for each packet.
 
-The lab has one such map, in the router that every packet passes. A container cluster has one in each node's network
-namespace, which holds the node's share of the links: what comes to it from other nodes and from the client, and what
-goes from it to the client. Either way a change of state replaces the whole map in one transaction, so no packet sees a
-state between the old and the new.
+The lab has one such map, in the router that every packet passes. A container cluster has one map in each node's network
+namespace for the node's share of the links: packets that arrive from other nodes and from the client, and packets to
+the client. In both cases a change of state replaces the whole map in one transaction, so no packet sees a state between
+the old and the new.
 """
 
 import socket
@@ -20,7 +20,7 @@ MAP: Final = "links"
 VERDICTS: Final = {Effect.DROP: nftables.DROP, Effect.RESET: nftables.goto("rst")}
 EFFECTS: Final = {verdict: effect for effect, verdict in VERDICTS.items()}
 
-#: What a map holds: source and target address, four bytes each, and what happens to packets between them.
+#: The content of a map: source and target address, four bytes each, and the effect on packets between them.
 State = Mapping[bytes, Effect]
 V = TypeVar("V")
 
@@ -32,11 +32,11 @@ _HOOKS: Final = {
 
 
 class Where(Enum):
-    """The kind of namespace that rules stand in: the hooks that ask the map, and those that let refusals pass first.
+    """The kind of namespace that holds the rules: which hooks look up the map, and which first let refusals pass.
 
-    A refusal of a datagram is an ICMP error that travels against the refused link, from whoever refused: no fault of
-    the link back may eat it. In the router it is an answer of the router's own; in a node it leaves by the output hook
-    and arrives at the input hook of another node.
+    The refusal of a datagram is an ICMP error that travels against the refused link: a fault of the reverse link must
+    not drop it. In the router it is the router's own answer; in a node it leaves by the output hook and arrives at the
+    input hook of another node.
     """
 
     ROUTER = (("forward", "input", "output"), ("output",))
@@ -44,10 +44,10 @@ class Where(Enum):
 
 
 def rule_set(where: Where = Where.ROUTER) -> nftables.Batch:
-    """The table with an empty map. It takes the place of a table of ours that stands there already."""
+    """Build the commands that make our table with an empty map, and that replace an earlier table of ours."""
     chains, refusals_pass = where.value
     batch = nftables.Batch(TABLE)
-    # Deleting is refused where there is none, adding is not refused where there is one.
+    # To delete a missing table is an error, to add an existing one is not: so add, delete, add.
     batch.add_table()
     batch.delete_table()
     batch.add_table()
@@ -62,7 +62,7 @@ def rule_set(where: Where = Where.ROUTER) -> nftables.Batch:
     )
     accept = nftables.conclude(nftables.ACCEPT)
     batch.add_chain("rst")
-    # First of all let resets through: those that the next rule makes pass our own hooks too, under the same map.
+    # Let resets through first: the resets that the next rule makes pass our own hooks too, under the same map.
     rst_bit = (nftables.load_transport_header(13, 1), nftables.keep_bits(b"\x04"), nftables.differs(b"\x00"))
     batch.add_rule("rst", *is_tcp, *rst_bit, accept)
     batch.add_rule("rst", *is_tcp, nftables.reject_with_tcp_reset())
@@ -78,7 +78,10 @@ def rule_set(where: Where = Where.ROUTER) -> nftables.Batch:
 
 
 def share(state: Mapping[Link, V], node: str) -> dict[Link, V]:
-    """The links of `state` that stand in the map of `node`'s own namespace. Every link stands in exactly one."""
+    """Select the links of `state` that belong in the map of one node's namespace.
+
+    Every link belongs in exactly one map: its target's, or its source's if the target is the client.
+    """
     return {
         link: effect
         for link, effect in state.items()
@@ -87,9 +90,9 @@ def share(state: Mapping[Link, V], node: str) -> dict[Link, V]:
 
 
 class Addresses:
-    """The keys of links in each node's map, and back: one for a node, one or more for the client as that node sees it.
+    """Translates links to the keys of each node's map, and back.
 
-    `clients` may grow: an engine that translates addresses shows more than one for the client.
+    A node has one address; the client has one or more in each node's view, because an engine may translate addresses.
     """
 
     def __init__(self, nodes: Mapping[str, str], client: str) -> None:
@@ -97,7 +100,15 @@ class Addresses:
         self._clients = {name: [socket.inet_aton(client)] for name in nodes}
 
     def learn(self, node: str, source: str) -> bool:
-        """Whether a packet that `node` got from `source` is the client's. A new address of its is kept."""
+        """Decide whether a packet came from the client, and remember a new address of the client.
+
+        Args:
+            node: the node that received the packet.
+            source: the packet's source address, as that node saw it.
+
+        Returns:
+            False if `source` is the address of a node; else True.
+        """
         packed = socket.inet_aton(source)
         if packed in self._nodes.values():
             return False
@@ -106,7 +117,7 @@ class Addresses:
         return True
 
     def state(self, links: Mapping[Link, V], node: str) -> dict[bytes, V]:
-        """The map of `node`'s own namespace when this is the state of all `links`."""
+        """Return the map of `node`'s own namespace for this state of all `links`."""
         return {
             source + target: effect
             for link, effect in share(links, node).items()
@@ -115,7 +126,7 @@ class Addresses:
         }
 
     def links(self, state: Mapping[bytes, V], node: str) -> dict[Link, V]:
-        """The links of which the map of `node` says something."""
+        """Return the links that have an entry in the map of `node`."""
         names = {address: name for name, address in self._nodes.items()}
         names |= dict.fromkeys(self._clients[node], CLIENT)
         return {Link(names[key[:4]], names[key[4:]]): effect for key, effect in state.items()}
@@ -125,10 +136,10 @@ class Addresses:
 
 
 class LinkMap:
-    """The map of one network namespace: the one of the thread that makes this object, for ever."""
+    """The map of one network namespace: the namespace of the thread that makes this object."""
 
     def __init__(self, where: Where, state: State) -> None:
-        """Set rules and state in one transaction: whatever the rules, they never stand without the state."""
+        """Set rules and state in one transaction, so that the rules are never in force without the state."""
         self._kernel = nftables.Nftables()
         try:
             batch = rule_set(where)
@@ -141,7 +152,8 @@ class LinkMap:
     def replace(self, state: State) -> None:
         """Make the kernel's map equal `state` in one transaction.
 
-        Raises OSError when the kernel holds another state afterwards.
+        Raises:
+            OSError: the kernel holds another state afterwards.
         """
         batch = nftables.Batch(TABLE)
         batch.flush_map(MAP)
@@ -149,24 +161,24 @@ class LinkMap:
         try:
             self._kernel.commit(batch)
         except OSError:
-            # A refused batch changed nothing; a lost answer leaves it open, and only the kernel knows.
+            # A refused batch changed nothing, but after a lost answer only the kernel knows its state.
             self._kernel.drain()
             if self.read() != state:
                 raise
 
     def read(self) -> dict[bytes, Effect]:
-        """The state in force as the kernel tells it."""
+        """Read the state in force from the kernel."""
         held = self._kernel.read_map(nftables.Batch(TABLE), MAP)
         return {key: EFFECTS[verdict] for key, verdict in held.items()}
 
     def remove(self) -> None:
-        """Take the whole table away."""
+        """Remove the whole table."""
         batch = nftables.Batch(TABLE)
         batch.delete_table()
         self._kernel.commit(batch)
 
     def close(self) -> None:
-        """Let go of the namespace; the rules stay."""
+        """Close the connection to the namespace. The rules stay in force."""
         self._kernel.close()
 
 
@@ -175,7 +187,11 @@ def _verdicts(state: State) -> dict[bytes, nftables.Verdict]:
 
 
 def refuse_unknown(links: Iterable[Link], ends: Iterable[str]) -> None:
-    """Raise HarnessError for a link whose ends are not two of `ends`."""
+    """Refuse links between unknown ends.
+
+    Raises:
+        HarnessError: an end of a link is not in `ends`, or both ends are the same.
+    """
     known = list(ends)
     for link in links:
         if link.source == link.target or not {*link} <= {*known}:

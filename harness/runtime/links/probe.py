@@ -1,9 +1,9 @@
-"""UDP probes: one numbered datagram over a directed link, and what became of it. Independent of the servers under test.
+"""UDP probes: one numbered datagram per directed link, and its fate. The servers under test take no part.
 
 Every end of a link has one socket, at its own address and a fixed port, that sends and receives. A datagram that
-arrives at the other end proves the link open, one that comes back refused proves it reset. What is neither by the
-deadline was dropped. All links are probed at once: a probe matrix costs well under a millisecond when all is open, and
-one time-out when something is dropped.
+arrives at the other end proves that the link is open; a refusal that comes back proves a reset. If neither happens
+before the deadline, the datagram was dropped. All links are probed at once: a probe of a whole cluster takes well under
+a millisecond when all links are open, and one time-out when a link drops packets.
 """
 
 import asyncio
@@ -17,31 +17,31 @@ from fencepost.harness.runtime.network import Link, Reach
 
 __all__ = ["PORT", "End", "Prober", "SocketEnd", "open_socket"]
 
-#: Probe number, source index, target index. Its first byte is zero, so no tag begins as one that asks for an answer.
+#: Probe number, source index, target index. The first byte is zero, so no tag looks like a request for an answer.
 _TAG: Final = struct.Struct(">QHH")
 
-#: Told of each probe of which something is known.
+#: Receives each probe whose fate is known.
 Tell = Callable[[Seen], None]
 
 
 def open_socket(address: str) -> ProbeSocket:
-    """The probe socket of one end; call it in the end's network namespace."""
+    """Open the probe socket of one end; call this in the end's network namespace."""
     return ProbeSocket(address)
 
 
 class End(Protocol):
-    """One end of links: it sends probes, and tells what became of those that it knows of, its own or others'."""
+    """One end of links: it sends probes, and reports the fate of every probe that it sees, its own or others'."""
 
     def send(self, probes: Iterable[tuple[bytes, str]]) -> None:
-        """Send each tag to the end of that name. Does not wait."""
+        """Send each tag to the end of that name, without waiting."""
         ...
 
     async def flush(self) -> None:
-        """Return when everything that `send` was told has been sent."""
+        """Return when every tag given to `send` has been sent."""
         ...
 
     async def drain(self) -> None:
-        """Tell everything that has happened by now; what was not told afterwards has not happened."""
+        """Report everything that has happened so far; anything not reported when this returns has not happened."""
         ...
 
     def close(self) -> None: ...
@@ -59,7 +59,7 @@ class SocketEnd:
         self._watch()
 
     def _watch(self) -> None:
-        """Now, and again after every error: uvloop calls once, then watches no more (libuv ends a poll by POLLERR)."""
+        """Watch the socket, now and again after every error: libuv, and so uvloop, ends a poll by POLLERR."""
         if not self._is_closed:
             loop = asyncio.get_running_loop()
             loop.remove_reader(self._socket.fileno())
@@ -72,7 +72,7 @@ class SocketEnd:
             asyncio.get_running_loop().call_soon(self._read)
 
     async def flush(self) -> None:
-        """Nothing to do: they were sent at once."""
+        """Do nothing: `send` sends at once."""
 
     async def drain(self) -> None:
         self._read()
@@ -87,14 +87,14 @@ class SocketEnd:
 
     def close(self) -> None:
         self._is_closed = True
-        # After the loop has ended there is no reader left to remove.
+        # A loop that has ended has no reader to remove.
         with contextlib.suppress(RuntimeError):
             asyncio.get_running_loop().remove_reader(self._socket.fileno())
         self._socket.close()
 
 
 class Prober:
-    """The ends of all links of a cluster. An end that is missing (its node is not there) sends and receives nothing."""
+    """The ends of all links of a cluster. The end of a node that does not exist now is missing: it sends nothing."""
 
     def __init__(self, addresses: Mapping[str, str]) -> None:
         self._index = {name: number for number, name in enumerate(addresses)}
@@ -104,7 +104,7 @@ class Prober:
         self._waiting: dict[bytes, Callable[[Reach], None]] = {}
 
     def add(self, name: str, opened: ProbeSocket) -> None:
-        """Take the socket of an end in this process, in place of its earlier one."""
+        """Use this socket for an end in this process, and replace its earlier socket."""
         self.add_end(name, SocketEnd(opened, self._addresses, self.tell))
 
     def add_end(self, name: str, end: End) -> None:
@@ -119,20 +119,28 @@ class Prober:
         self._ends.clear()
 
     async def probe(self, links: Iterable[Link], timeout_s: float) -> dict[Link, Reach]:
-        """Probe all `links` at once; those from which nothing was heard after `timeout_s` are DROPPED."""
-        asked = dict.fromkeys(links)
-        found: dict[Link, Reach] = {}
+        """Probe all `links` at once.
+
+        Args:
+            links: directed links; each gets one datagram.
+            timeout_s: seconds to wait for the fate of the datagrams.
+
+        Returns:
+            For each link: OPEN if its datagram arrived, RESET if it was refused, DROPPED if nothing was seen in time.
+        """
+        distinct = dict.fromkeys(links)
+        reaches: dict[Link, Reach] = {}
         all_found = asyncio.Event()
         self._number += 1
 
         def note(link: Link, reach: Reach) -> None:
-            found.setdefault(link, reach)
-            if len(found) == len(asked):
+            reaches.setdefault(link, reach)
+            if len(reaches) == len(distinct):
                 all_found.set()
 
         tags: list[bytes] = []
         by_source: dict[str, list[tuple[bytes, str]]] = {}
-        for link in asked:
+        for link in distinct:
             tag = _TAG.pack(self._number, self._index[link.source], self._index[link.target])
             tags.append(tag)
             by_source.setdefault(link.source, []).append((tag, link.target))
@@ -141,22 +149,21 @@ class Prober:
             for source, probes in by_source.items():
                 if source in self._ends:
                     self._ends[source].send(probes)
-            if asked:
+            if distinct:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(timeout_s):
                         await all_found.wait()
-            if len(found) < len(asked):
-                # While somebody was busy things stayed unsent and unread: a stall of ours, or of an agent's, must not
-                # look like a drop.
+            if len(reaches) < len(distinct):
+                # A busy harness or agent leaves datagrams unsent or unread; such a stall must not look like a drop.
                 await asyncio.gather(*(end.flush() for end in self._ends.values()))
                 await asyncio.gather(*(end.drain() for end in self._ends.values()))
         finally:
             for tag in tags:
                 self._waiting.pop(tag, None)
-        return {link: found.get(link, Reach.DROPPED) for link in asked}
+        return {link: reaches.get(link, Reach.DROPPED) for link in distinct}
 
     def tell(self, seen: Seen) -> None:
-        """Note what became of a probe; one that nobody waits for any more is forgotten."""
+        """Record the fate of a probe; ignore a probe that nobody waits for any more."""
         waiting = self._waiting.get(seen.tag)
         if waiting is not None:
             waiting(seen.reach)

@@ -1,8 +1,8 @@
-"""The socket of one end of a link: it sends probes, and says of each that it knows of what became of it.
+"""The socket of one end of a link: it sends probes, and reports the fate of each probe that it sees.
 
-A probe is a datagram that holds nothing but its tag. One that arrives proves the link open. A refusal comes back as an
-ICMP error with the datagram inside (IP_RECVERR), so it is known which one was refused. This module is small on purpose:
-the agent in a side-car has it too.
+A probe is a datagram that holds only its tag. A probe that arrives proves that the link is open. A refusal comes back
+as an ICMP error that contains the datagram (IP_RECVERR) and so identifies it. This module is small on purpose, because
+it is also part of the agent in a side-car.
 """
 
 import errno
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from fencepost.harness.runtime.network import Reach
 
 PORT: Final = 10077
-#: A datagram that begins so asks for the rest of it to be sent back to where it came from.
+#: A datagram with this first part asks the receiver to send the rest back to its source.
 ASK: Final = b"?"
 #: Longer than any tag.
 _LENGTH_MAX: Final = 64
@@ -26,7 +26,7 @@ _SEND_ATTEMPTS: Final = 64
 
 
 class Seen(NamedTuple):
-    """What became of a probe; `source` is the address and port that an arrived one came from."""
+    """The fate of a probe; for an arrived probe `source` is the address and port that it came from."""
 
     tag: bytes
     reach: Reach
@@ -34,7 +34,7 @@ class Seen(NamedTuple):
 
 
 class ProbeSocket:
-    """Bound to the end's address; made in the end's network namespace, and of it for ever."""
+    """A socket bound to the end's address. It is made in the end's network namespace and stays there."""
 
     def __init__(self, address: str, port: int = PORT) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
@@ -51,33 +51,33 @@ class ProbeSocket:
         return self._socket.fileno()
 
     def send(self, tag: bytes, target: tuple[str, int]) -> None:
-        """Send one probe. Whatever hinders it is seen later, or nothing is ever seen of it."""
+        """Send one probe. An error shows later through `receive`, or never."""
         for _ in range(_SEND_ATTEMPTS):
             try:
                 self._socket.sendto(tag, target)
                 return
             except PermissionError:
-                # The output hook took the packet: dropped, unless an ICMP error says that it was refused.
+                # The output hook stopped the packet: it is dropped, unless an ICMP error says that it was refused.
                 return
             except OSError as error:
-                # A refusal of an earlier datagram is reported by this call, which then has sent nothing. Without a
-                # device (the node is down) there is no way either.
+                # This call reports the refusal of an earlier datagram and has then sent nothing. It also fails without
+                # a device (the node is down).
                 if error.errno not in (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH):
                     raise
                 self._refused += self._read_errors()
 
     def took_errors(self) -> bool:
-        """Whether errors were taken since this was last asked: not every event loop goes on watching after one."""
+        """Say whether errors were read since the last call: some event loops stop watching the socket after one."""
         took, self._took_errors = self._took_errors, False
         return took
 
     @property
     def has_met_refusals(self) -> bool:
-        """True if `send` met refusals. Call `receive` to get them: they do not make the socket readable."""
+        """Say whether `send` met refusals, which do not make the socket readable; `receive` returns them."""
         return bool(self._refused)
 
     def receive(self) -> Iterator[Seen]:
-        """Everything that is known by now and was not told before."""
+        """Yield every fate that is known so far and was not yielded before."""
         yield from self._refused
         self._refused.clear()
         yield from self._read_errors()
@@ -98,7 +98,7 @@ class ProbeSocket:
                 yield Seen(data, Reach.OPEN, source)
 
     def _read_errors(self) -> list[Seen]:
-        """Take the ICMP errors; each carries the datagram that met it. Only "port unreachable" is a refusal."""
+        """Read the ICMP errors, each of which contains its datagram. Only "port unreachable" is a refusal."""
         seen: list[Seen] = []
         while True:
             try:

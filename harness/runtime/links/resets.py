@@ -1,8 +1,8 @@
-"""Open TCP connections over links: reset them at once, and watch idle ones of our own to prove it.
+"""Resets of open TCP connections over links, proven by watching idle connections of our own.
 
-A packet rule answers the next packet of a connection with a reset; an idle connection would notice nothing. So the
-kernel is asked to end every connection between the two ends (SOCK_DESTROY, linux/sock_diag.h): the end that it is asked
-for sees an error, and the other one a reset.
+A packet rule answers the next packet of a connection with a reset; an idle connection would notice nothing. So we ask
+the kernel to end every connection between the two ends (SOCK_DESTROY, linux/sock_diag.h): the end where we ask sees an
+error, and the other end a reset.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _DESTROY: Final = 21
 #: struct inet_diag_req_v2 before the socket's id, and the id (struct inet_diag_sockid).
 _REQUEST: Final = struct.Struct("=BBBxI")
 _ID_BYTES: Final = 48
-#: Bits of TCP states but listening, closed, and those that have ended already (net/tcp_states.h).
+#: The bits of all TCP states except listening, closed, and those of ended connections (net/tcp_states.h).
 _CONNECTED: Final = sum(1 << state for state in (1, 2, 3, 4, 5, 8, 9, 11))
 _ENDS: Final = {errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE}
 
@@ -29,9 +29,16 @@ RunIn = Callable[[str, Callable[[], Any]], Awaitable[Any]]
 
 
 def destroy_connections(remote: str) -> int:
-    """In the calling thread's namespace: end every TCP connection with this address; gives how many.
+    """End every TCP connection with one remote address, in the calling thread's network namespace.
 
-    Raises OSError where the kernel cannot (CONFIG_INET_DIAG_DESTROY).
+    Args:
+        remote: the IPv4 address of the other end.
+
+    Returns:
+        The number of connections that were ended.
+
+    Raises:
+        OSError: the kernel cannot do it (it lacks CONFIG_INET_DIAG_DESTROY).
     """
     plain = socket.inet_aton(remote)
     mapped = bytes(10) + b"\xff\xff" + plain
@@ -54,7 +61,16 @@ def destroy_connections(remote: str) -> int:
 
 
 async def break_between(links: Iterable[Link], addresses: Mapping[str, str], run_in: RunIn) -> int:
-    """End the connections between the ends of each link, asked at a node."""
+    """End the connections between the two ends of each link.
+
+    Args:
+        links: directed links; their direction does not matter.
+        addresses: the IPv4 address of each end.
+        run_in: runs a function in the namespace of an end; one of each pair's nodes is used.
+
+    Returns:
+        The number of connections that were ended.
+    """
     ended = 0
     for here, there in _pairs(links):
         ended += await run_in(here, lambda there=there: destroy_connections(addresses[there]))  # type: ignore[misc]
@@ -62,7 +78,7 @@ async def break_between(links: Iterable[Link], addresses: Mapping[str, str], run
 
 
 def _pairs(links: Iterable[Link]) -> list[tuple[str, str]]:
-    """Each pair of ends once, a node first."""
+    """Return each pair of ends once, with a node first."""
     return sorted({(b, a) if a == CLIENT or (b != CLIENT and b < a) else (a, b) for a, b in links})
 
 
@@ -74,7 +90,7 @@ class IdleConnections:
 
     @classmethod
     async def open(cls, links: Iterable[Link], addresses: Mapping[str, str], run_in: RunIn) -> "IdleConnections":
-        """One over each pair of ends that can be connected now."""
+        """Open one connection over each pair of ends that can be connected now."""
         opened = cls()
         try:
             for accepting, dialling in _pairs(links):
@@ -95,11 +111,11 @@ class IdleConnections:
                 await loop.sock_connect(dialled, listener.getsockname())
                 accepted, _ = await loop.sock_accept(listener)
         except TimeoutError:
-            # It may be we who were late, and the connection is there.
+            # Perhaps the harness was late, and the connection exists: look once more.
             try:
                 accepted, _ = listener.accept()
             except OSError:
-                # Another fault's cut: there is nothing to watch.
+                # Another fault cuts this link, so there is nothing to watch.
                 dialled.close()
                 return
             accepted.setblocking(False)
@@ -112,8 +128,8 @@ class IdleConnections:
 
     async def ended(self, timeout_s: float) -> Mapping[frozenset[str], bool]:
         ends = [end for pair in self._sockets.values() for end in pair]
-        told = dict(zip(ends, await asyncio.gather(*(_ended(end, timeout_s) for end in ends)), strict=True))
-        return {pair: told[a] and told[b] for pair, (a, b) in self._sockets.items()}
+        is_broken = dict(zip(ends, await asyncio.gather(*(_ended(end, timeout_s) for end in ends)), strict=True))
+        return {pair: is_broken[a] and is_broken[b] for pair, (a, b) in self._sockets.items()}
 
     def close(self) -> None:
         for pair in self._sockets.values():
@@ -123,13 +139,13 @@ class IdleConnections:
 
 
 async def _ended(end: socket.socket, timeout_s: float) -> bool:
-    """Whether the connection is broken by an error; a proper end or silence is none."""
+    """Say whether an error broke the connection. A regular close or silence is no error."""
     try:
         try:
             async with asyncio.timeout(timeout_s):
                 await asyncio.get_running_loop().sock_recv(end, 1)
         except TimeoutError:
-            # It may be we who were late.
+            # Perhaps the harness was late: look once more.
             end.recv(1)
     except OSError as error:
         return error.errno in _ENDS

@@ -1,7 +1,7 @@
-"""Who can talk to whom, as a value: what each fault contributes, and what all contributions come to.
+"""The blocked links as a value: the contribution of each fault, and the sum of all contributions.
 
-Pure, so that every runtime enforces the same merge and a test can compare the kernel with it. Two faults may block one
-link; it opens when the last of them withdraws.
+This code is pure, so every runtime enforces the same sum and a test can compare the kernel with it. Two faults may
+block the same link; it opens when the last of them withdraws.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,19 +15,19 @@ _STRENGTH: Mapping[Effect, int] = {Effect.RESET: 1, Effect.DROP: 2}
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """What each fault, by its id, does to links. Every change gives a new value."""
+    """What each fault, by its id, does to links; every change returns a new value."""
 
     by_fault: Mapping[int, Mapping[Link, Effect]] = field(default_factory=dict)
 
     def with_fault(self, fault_id: int, links: Mapping[Link, Effect]) -> "Contributions":
-        """Set the contribution of one fault, in place of what it contributed before."""
+        """Set the contribution of one fault, and replace its earlier contribution."""
         return Contributions({**self.by_fault, fault_id: dict(links)})
 
     def without_fault(self, fault_id: int) -> "Contributions":
         return Contributions({fault: links for fault, links in self.by_fault.items() if fault != fault_id})
 
     def merged(self) -> dict[Link, Effect]:
-        """The effect on every blocked link: drop beats reset. In no way does the order of the faults matter."""
+        """Return the effect on every blocked link: drop beats reset; the order of the faults does not matter."""
         merged: dict[Link, Effect] = {}
         for links in self.by_fault.values():
             for link, effect in links.items():
@@ -38,7 +38,7 @@ class Contributions:
 
 
 def all_links(nodes: Mapping[str, object] | list[str]) -> Iterator[Link]:
-    """Every directed link between two nodes, and between each node and the clients."""
+    """Yield every directed link between two nodes, and between each node and the clients."""
     ends = [*nodes, CLIENT]
     for source in ends:
         for target in ends:

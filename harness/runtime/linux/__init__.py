@@ -1,1 +1,1 @@
-"""The kernel from Python: namespaces, netlink, nftables, processes, the supervisor."""
+"""Access to the Linux kernel: namespaces, netlink, nftables, processes, and the supervisor."""

@@ -1,6 +1,6 @@
-"""What this machine's kernel says of a container's processes: which are its own, and whether they are frozen.
+"""What this machine's kernel reports about a container's processes: which belong to it, and whether they are frozen.
 
-Both layouts are read: a freezer hierarchy of its own (version 1, also beside version 2), and the unified one.
+The functions read both layouts: a separate freezer hierarchy (version 1, also beside version 2), and the unified one.
 Source: kernel documentation, cgroup-v1/freezer-subsystem and cgroup-v2 (cgroup.events).
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def belongs(pid: int, container_id: str) -> bool:
-    """Whether process `pid` is in this container: both engines name a container's cgroup by its id."""
+    """Say whether process `pid` is in this container: both engines name a container's cgroup by its id."""
     try:
         return container_id in Path(f"/proc/{pid}/cgroup").read_text(encoding="ascii")
     except OSError:
@@ -19,7 +19,7 @@ def belongs(pid: int, container_id: str) -> bool:
 
 
 def is_frozen(pid: int) -> bool | None:
-    """Whether no thread of the cgroup of `pid` can run; None when the kernel does not say so here."""
+    """Say whether no thread of the cgroup of `pid` can run; None when this kernel does not report it."""
     try:
         lines = Path(f"/proc/{pid}/cgroup").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -37,7 +37,7 @@ def is_frozen(pid: int) -> bool | None:
 
 
 def threads(pid: int) -> int:
-    """How many threads the process has; 0 when it is gone."""
+    """Count the threads of a process; 0 when it is gone."""
     try:
         return len(os.listdir(f"/proc/{pid}/task"))
     except OSError:
@@ -53,15 +53,15 @@ def _folder(controller: str, path: str) -> Path | None:
 
 @cache
 def _mounts() -> dict[str, list[tuple[str, str]]]:
-    """By controller ("" for the unified hierarchy): the root and the place of each mount, from mountinfo."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    """Return root and path of each cgroup mount by controller ("" for the unified hierarchy), from mountinfo."""
+    mounts: dict[str, list[tuple[str, str]]] = {}
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = [*after.split(" ", 2), "", ""][:3]
         root, mounted = before.split()[3:5]
         if kind == "cgroup2":
-            found.setdefault("", []).append((root, mounted))
+            mounts.setdefault("", []).append((root, mounted))
         elif kind == "cgroup":
             for controller in options.split(","):
-                found.setdefault(controller, []).append((root, mounted))
-    return found
+                mounts.setdefault(controller, []).append((root, mounted))
+    return mounts

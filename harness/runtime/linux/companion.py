@@ -1,7 +1,7 @@
-"""A process of ours beside the harness, told what to do by messages; it ends with the harness, whatever happens.
+"""A companion: a process beside the harness that obeys messages, and that always ends with the harness.
 
-For work that must neither wait for the harness's event loop nor hold it up: holding packets, and measuring links. A
-message is one JSON object, with file descriptors if need be, over a pair of sockets; each is answered by one.
+It does work that must neither wait for the harness's event loop nor block it: holding packets, and measuring links. A
+message is one JSON object, with file descriptors if need be, over a pair of sockets; each has one answer.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from fencepost.harness.base.source_tree import source_tree
 
 _END_S: Final = 5.0
 _ANSWER_BYTES: Final = 1 << 20
-#: A request is answered within a millisecond, the first one once its Python has come up; this bounds the wait on a
-#: machine that is very busy, and is less than what the nemesis gives an injection.
+#: An answer normally takes a millisecond, and the first one the start of a Python; this bounds the wait on a very
+#: busy machine, and is less than the time limit of an injection.
 ANSWER_TIMEOUT_S: Final = 8.0
 
 
 class Companion:
-    """`module` is run with the number of its socket; see `harness.runtime.linux.companion_orders`."""
+    """One companion process: runs `module` with the number of its socket; see `companion_orders`."""
 
     def __init__(self, module: str) -> None:
         self._name = module.rpartition(".")[2]
@@ -50,13 +50,17 @@ class Companion:
 
     @property
     def has_failed(self) -> bool:
-        """It is not asked any more: it ended, was late, or whoever asked did not wait for its answer."""
+        """Say whether the companion is unusable: it ended, was late, or a caller did not wait for its answer."""
         return self._failed is not None
 
     async def ask(
         self, do: str, *, fds: Sequence[int] = (), timeout_s: float = ANSWER_TIMEOUT_S, **fields: Any
     ) -> dict[str, Any]:
-        """Its answer. Raises HarnessError when it cannot, is gone, or is late: then it is not asked again."""
+        """Send one request and return the answer.
+
+        Raises:
+            HarnessError: the companion could not do it; or it is gone or late, and is then not asked again.
+        """
         async with self._asking:
             if self._failed:
                 raise HarnessError(self._failed)
@@ -65,25 +69,25 @@ class Companion:
                 socket.send_fds(self._socket, [data], fds)
                 try:
                     async with asyncio.timeout(timeout_s):
-                        said = await self._receive()
+                        reply = await self._receive()
                 except TimeoutError as late:
                     try:
-                        # It may be we who were late.
-                        said = self._socket.recv(_ANSWER_BYTES)
+                        # The harness itself may have been late, so look once more.
+                        reply = self._socket.recv(_ANSWER_BYTES)
                     except BlockingIOError:
                         raise late from None
             except BrokenPipeError:
-                said = b""
+                reply = b""
             except BaseException as error:
-                # An answer that comes later would be taken for that of the next request.
+                # A late answer would look like the answer to the next request.
                 self._failed = f"{self._name}, a process of the harness, did not answer {do!r}: {error!r}"
                 if isinstance(error, OSError | TimeoutError):
                     raise HarnessError(self._failed) from error
                 raise
-            if not said:
+            if not reply:
                 self._failed = f"{self._name}, a process of the harness, has ended"
                 raise HarnessError(self._failed)
-        answer: dict[str, Any] = json.loads(said)
+        answer: dict[str, Any] = json.loads(reply)
         if "error" in answer:
             raise HarnessError(f"{self._name}: {answer['error']}")
         return answer
@@ -102,7 +106,7 @@ class Companion:
         """End it and wait for it."""
         self._socket.close()
         if self._failed:
-            # It may hang, and nothing that it still does is of use.
+            # It may hang, and nobody needs anything that it still does.
             self._process.kill()
         try:
             self._process.wait(_END_S)

@@ -20,16 +20,16 @@ Order = dict[str, Any]
 
 
 class Orders:
-    """Made once at the start of `main`; `fileno` becomes readable with every order, and at the end."""
+    """The orders from the harness, made at the start of `main`; `fileno` is readable at each order and at the end."""
 
     def __init__(self) -> None:
         number, parent = map(int, sys.argv[1:3])
-        # Ctrl-C is the harness's affair: it still needs us to heal.
+        # The harness handles Ctrl-C: it still needs this process to heal.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         namespaces.die_with_parent()
         if os.getppid() != parent:
             raise SystemExit(0)
-        # Waits end when they should, not up to 50 us later; and no pause for garbage, of which there is none in cycles.
+        # Timers fire on time instead of up to 50 us late; and no pauses for garbage collection, as there are no cycles.
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
         gc.disable()
         self._socket = socket.socket(fileno=number)
@@ -38,7 +38,7 @@ class Orders:
         return self._socket.fileno()
 
     def carry_out(self, do: Mapping[str, Callable[[Order, list[int]], Order]]) -> None:
-        """Take one order and answer it. Ends the process when the harness is gone."""
+        """Receive one order, carry it out and answer. Ends the process when the harness is gone."""
         data, fds, _, _ = socket.recv_fds(self._socket, _ORDER_BYTES, _FDS_MAX)
         if not data:
             raise SystemExit(0)

@@ -63,26 +63,26 @@ def unmount(target: str) -> None:
 
 
 def make_mounts_private() -> None:
-    """From here on no mount or unmount reaches another mount namespace."""
+    """Keep all later mounts and unmounts inside this mount namespace."""
     mount(None, "/", None, MS_REC | MS_PRIVATE)
 
 
 def mount_proc() -> None:
-    """A /proc of this pid namespace. Refused (EPERM) where the outer /proc is partly masked, as in containers."""
+    """Mount a /proc of this pid namespace. Fails with EPERM if the outer /proc is partly masked, as in containers."""
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 
 def die_with_parent(signal_number: int = signal.SIGKILL) -> None:
     """Have the kernel send SIGKILL (or another signal) when the parent *thread* ends.
 
-    The setting is lost by fork, and by every change of credentials (so call it after `unshare(NEWUSER)`). A parent that
-    died before the call is not noticed: whoever calls this must look for that afterwards.
+    A fork and every change of credentials clear the setting (so call this after `unshare(NEWUSER)`). The kernel does
+    not notice a parent that died before the call: the caller must check that afterwards.
     """
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
 
 
 def _identity_map(path: str) -> str:
-    """A map of every id that exists here onto itself, from the lines of the current map."""
+    """Return a map of every existing id onto itself, from the lines of the current map."""
     lines = [line.split() for line in Path(path).read_text().splitlines()]
     return "".join(f"{inside} {inside} {count}\n" for inside, _, count in lines)
 
@@ -90,9 +90,8 @@ def _identity_map(path: str) -> str:
 def unshare_with_user(flags: int) -> None:
     """Enter a fresh user namespace and `flags`, as root inside; files keep their owners as far as the kernel allows.
 
-    An ordinary user may map one id only: its own becomes 0. Root maps all ids onto themselves, so that it can still
-    read and write a user's files; the kernel wants that map written from outside, so a child forked beforehand does
-    it.
+    An ordinary user may map only one id: its own becomes 0. Root maps all ids onto themselves, so that it can still
+    read and write a user's files; the kernel accepts that map only from outside, so a child forked earlier writes it.
     """
     uid, gid = os.geteuid(), os.getegid()
     if uid != 0:
@@ -113,14 +112,14 @@ def unshare_with_user(flags: int) -> None:
 
 
 def _unshare_then(flags: int, action: Callable[[], None]) -> None:
-    """Unshare here, then run `action` in a child that stayed outside; raises the error of either."""
+    """Unshare here, then run `action` in a child that stayed outside; raise the error of either step."""
     go_read, go_write = os.pipe()
     child = os.fork()
     if child == 0:
         code = 127
         try:
             os.close(go_write)
-            # End of file without a byte: the unshare failed, there is nothing to do.
+            # End of file without a byte: the unshare failed, so do nothing.
             if os.read(go_read, 1):
                 action()
             code = 0
@@ -139,7 +138,7 @@ def _unshare_then(flags: int, action: Callable[[], None]) -> None:
         raise OSError(code, f"writing the id maps: {os.strerror(code)}")
 
 
-#: Kernel settings that forbid user or network namespaces, and the value that does.
+#: Kernel settings that can forbid user or network namespaces, with the forbidding value.
 _SETTINGS: Final = (
     ("kernel.unprivileged_userns_clone", "0", "1"),
     ("user.max_user_namespaces", "0", "10000"),
@@ -151,7 +150,7 @@ _SETTINGS: Final = (
 
 
 def guilty_settings() -> list[tuple[str, str, str]]:
-    """The kernel settings of this machine that forbid namespaces: (name, value, value that would allow them)."""
+    """Return the kernel settings of this machine that forbid namespaces: (name, value, value that allows them)."""
     guilty = []
     for name, bad, good in _SETTINGS:
         try:
@@ -165,14 +164,14 @@ def guilty_settings() -> list[tuple[str, str, str]]:
 
 
 def in_container() -> bool:
-    """Whether a container's marks are visible; its seccomp filter may refuse what the host would allow."""
-    # systemd and podman spell the variable in small letters.
+    """Say whether this is a container; its seccomp filter may refuse what the host would allow."""
+    # systemd and podman write the variable in lower case.
     marked = "container" in os.environ
     return marked or Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
 
 
 def why_refused(error: OSError) -> tuple[str, str]:
-    """For an error met while entering namespaces: the reason and the remedy, in words."""
+    """Return the reason and the remedy for an error that entering namespaces raised."""
     settings = guilty_settings()
     if settings:
         reason = ", ".join(f"{name}={value}" for name, value, _ in settings)
@@ -184,6 +183,6 @@ def why_refused(error: OSError) -> tuple[str, str]:
             "start the container with --security-opt seccomp=unconfined, or with --cap-add SYS_ADMIN",
         )
     return (
-        f"{error.strerror or error}: the kernel refuses, and no setting known to us says why",
+        f"{error.strerror or error}: the kernel refused it, and no known setting explains why",
         "run as root, or look for a seccomp, SELinux or AppArmor rule about user namespaces",
     )

@@ -1,7 +1,7 @@
-"""Netlink from the standard library: messages, errors with the kernel's own text, links, addresses, routes.
+"""Netlink with only the standard library: messages, errors with the kernel's own text, links, addresses, routes.
 
-Own code, because the lab must work where no `ip` binary is, and because one socket message costs microseconds where a
-process costs milliseconds. Numbers are those of linux/netlink.h, linux/rtnetlink.h and linux/if_link.h.
+The lab must work without an `ip` binary, and a socket message costs microseconds while a process costs milliseconds.
+The numbers come from linux/netlink.h, linux/rtnetlink.h and linux/if_link.h.
 """
 
 import os
@@ -25,14 +25,14 @@ _DONE: Final = 3
 _HEADER: Final = struct.Struct("=IHHII")
 #: RT_TABLE_MAIN.
 _MAIN_TABLE: Final = 254
-#: The kernel answers while we send; this bounds the wait should it ever not.
+#: The kernel answers during the send; this bounds the wait in case it ever does not.
 _REPLY_TIMEOUT_S: Final = 5.0
 
 Value: TypeAlias = "bytes | str | int | Sequence[bytes]"
 
 
 def attribute(kind: int, value: Value = b"") -> bytes:
-    """One attribute: bytes as they are, text with its NUL, int as u32 in host order, a list as nested attributes."""
+    """Encode an attribute: bytes unchanged, text with its NUL, int as u32 in host order, a list as nested ones."""
     match value:
         case bytes():
             body = value
@@ -47,7 +47,7 @@ def attribute(kind: int, value: Value = b"") -> bytes:
 
 
 def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The attributes of `data`, one after the other; nested ones are walked by calling this on their value."""
+    """Yield the attributes of `data`; for nested ones, call this again on their value."""
     at = 0
     while at + 4 <= len(data):
         length, kind = struct.unpack_from("=HH", data, at)
@@ -62,7 +62,7 @@ def message(kind: int, flags: int, body: bytes, sequence: int) -> bytes:
 
 
 class Reply:
-    """One message that the kernel sent: its kind, sequence and body; for an acknowledgement its error."""
+    """One message from the kernel: its kind, sequence and body; for an acknowledgement its error."""
 
     __slots__ = ("body", "errno", "kind", "sequence", "text")
 
@@ -74,10 +74,10 @@ class Reply:
         self.text = ""
         if kind == _ERROR:
             self.errno = -int(struct.unpack_from("=i", body)[0])
-            if self.errno and flags & 0x200:  # NLM_F_ACK_TLVS: attributes stand behind the echoed request
+            if self.errno and flags & 0x200:  # NLM_F_ACK_TLVS: attributes follow the echoed request
                 echoed = _HEADER.size if flags & 0x100 else struct.unpack_from("=I", body, 4)[0]
-                said = dict(attributes(body[4 + echoed :])).get(1, b"")
-                self.text = said.rstrip(b"\0").decode(errors="replace")
+                message_text = dict(attributes(body[4 + echoed :])).get(1, b"")
+                self.text = message_text.rstrip(b"\0").decode(errors="replace")
 
     @property
     def is_answer(self) -> bool:
@@ -92,13 +92,13 @@ class Reply:
 
 
 class Netlink:
-    """One netlink socket; it speaks for the network namespace of the thread that makes it, for ever."""
+    """One netlink socket; it always belongs to the network namespace of the thread that made it."""
 
     def __init__(self, protocol: int) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
         self._socket.bind((0, 0))
         self._socket.settimeout(_REPLY_TIMEOUT_S)
-        # NETLINK_EXT_ACK: the kernel says in words what it disliked.
+        # NETLINK_EXT_ACK: the kernel explains errors in words.
         self._socket.setsockopt(270, 11, 1)
         self._sequence = 1
 
@@ -112,7 +112,7 @@ class Netlink:
         self._socket.close()
 
     def detach(self) -> socket.socket:
-        """The socket itself, which lives on as the caller's."""
+        """Return the socket, which the caller now owns."""
         return self._socket.dup()
 
     def next_sequence(self) -> int:
@@ -123,7 +123,7 @@ class Netlink:
         self._socket.send(data)
 
     def receive(self) -> Iterator[Reply]:
-        """The messages of the next datagram; TimeoutError when none comes."""
+        """Yield the messages of the next datagram; raise TimeoutError when none comes."""
         data = self._socket.recv(1 << 18)
         at = 0
         while at + _HEADER.size <= len(data):
@@ -132,7 +132,7 @@ class Netlink:
             at += (length + 3) & ~3
 
     def drain(self) -> None:
-        """Throw away what is still unread, so that the next answer is that of the next request."""
+        """Throw away unread messages, so that the next answer belongs to the next request."""
         self._socket.setblocking(False)
         try:
             while self._socket.recv(1 << 18):
@@ -154,10 +154,10 @@ class Netlink:
                     return
 
     def dump(self, what: str, kind: int, body: bytes) -> list[bytes]:
-        """The bodies of all messages that answer a dump request."""
+        """Return the bodies of all messages that answer a dump request."""
         sequence = self.next_sequence()
         self.send(message(kind, REQUEST | DUMP, body, sequence))
-        found: list[bytes] = []
+        bodies: list[bytes] = []
         while True:
             for reply in self.receive():
                 if reply.sequence != sequence:
@@ -165,8 +165,8 @@ class Netlink:
                 if reply.is_answer:
                     raise reply.error(what)
                 if reply.is_end:
-                    return found
-                found.append(reply.body)
+                    return bodies
+                bodies.append(reply.body)
 
 
 class Routing(Netlink):
@@ -180,7 +180,7 @@ class Routing(Netlink):
         return struct.pack("=BxHiII", 0, 0, index, flags, change)
 
     def add_veth(self, name: str, mac: bytes, peer: str, peer_mac: bytes, peer_namespace: int) -> int:
-        """Make a pair of joined devices, `name` here and `peer` in the namespace of that fd; returns our index."""
+        """Make a pair of joined devices, `name` here and `peer` in the namespace of that fd; return our index."""
         other = self._link(0) + attribute(3, peer) + attribute(1, peer_mac) + attribute(28, peer_namespace)
         kind = [attribute(1, "veth"), attribute(2, [attribute(1, other)])]
         body = self._link(0) + attribute(3, name) + attribute(1, mac) + attribute(18, kind)
@@ -188,7 +188,7 @@ class Routing(Netlink):
         return socket.if_nametoindex(name)
 
     def add_neighbour(self, device: int, address: str, mac: bytes) -> None:
-        """Fix the hardware address of a neighbour for good, so that nothing ever waits for ARP."""
+        """Set a permanent hardware address for a neighbour, so that nothing ever waits for ARP."""
         permanent = 0x80
         body = struct.pack("=BxxxiHBB", socket.AF_INET, device, permanent, 0, 0)
         body += attribute(1, socket.inet_aton(address)) + attribute(2, mac)
@@ -201,7 +201,7 @@ class Routing(Netlink):
         self.request(f"remove device {index}", 17, self._link(index))
 
     def forward_from(self, index: int) -> None:
-        """Forward the IPv4 packets that come in by this device: a link message, so no writable /proc/sys is needed."""
+        """Forward IPv4 packets that arrive by this device; a link message needs no writable /proc/sys."""
         # IFLA_AF_SPEC > AF_INET > IFLA_INET_CONF > IPV4_DEVCONF_FORWARDING
         setting = attribute(26, [attribute(2, [attribute(1, [attribute(1, 1)])])])
         self.request(f"forwarding on device {index}", 19, self._link(index) + setting)

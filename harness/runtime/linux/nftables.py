@@ -1,7 +1,7 @@
-"""nf_tables from the standard library: rules as netlink messages, in batches that the kernel takes whole or not.
+"""nf_tables with only the standard library: rules as netlink messages, in batches that apply wholly or not at all.
 
-`Batch` collects, `Nftables.commit` sends it as one message: the kernel builds the new rule set beside the old one and
-switches, so no packet ever sees a state between the two. Numbers are those of linux/netfilter/nf_tables.h.
+`Batch` collects messages, `Nftables.commit` sends them as one: the kernel builds the new rule set beside the old one
+and switches, so no packet ever sees a state between the two. The numbers come from linux/netfilter/nf_tables.h.
 """
 
 import socket
@@ -32,7 +32,7 @@ HOOK_OUTPUT: Final = 3
 
 
 class Verdict(NamedTuple):
-    """What becomes of a packet: a code, and the chain for jump and goto."""
+    """The decision on a packet: a code, and the chain for jump and goto."""
 
     code: int
     chain: str | None = None
@@ -122,7 +122,7 @@ def keep_bits(mask: bytes) -> Expression:
 
 
 def look_up_verdict(map_name: str, map_id: int) -> Expression:
-    """Take the verdict that the map has for the registers; nothing happens when the key is not in it."""
+    """Apply the verdict that the map has for the registers; do nothing when the key is not in it."""
     return _expression(
         "lookup",
         attribute(1, map_name),
@@ -146,20 +146,20 @@ def reject_with_port_unreachable() -> Expression:
 
 
 def queue(number: int) -> Expression:
-    """Hand the packet to the queue `number` (nft_queue); it passes when nobody listens there."""
+    """Send the packet to the queue `number` (nft_queue); it passes when nobody listens there."""
     fields = ((1, number), (2, 1), (3, 1))  # number, how many queues, NFT_QUEUE_FLAG_BYPASS
     return _expression("queue", *(attribute(kind, struct.pack(">H", value)) for kind, value in fields))
 
 
 def queue_by_target(number: int) -> Expression:
-    """The same by the older target of x_tables, for kernels without nft_queue; in a rule that is `compatible`."""
+    """Queue by the older target of x_tables, for kernels without nft_queue; use it in a `compatible` rule."""
     return _expression(
         "target", attribute(1, "NFQUEUE"), attribute(2, _be32(3)), attribute(3, struct.pack("=HHHxx", number, 1, 1))
     )
 
 
 class Batch:
-    """Messages about one table, in the order in which the kernel will apply them."""
+    """Messages about one table, in the order in which the kernel applies them."""
 
     def __init__(self, table: str, family: int = INET) -> None:
         self.table = table
@@ -184,12 +184,12 @@ class Batch:
         self._add(3, [attribute(3, name), attribute(4, place), attribute(5, _be32(1)), attribute(7, "filter")])
 
     def add_verdict_map(self, name: str, key_length: int, map_id: int) -> None:
-        """A map from `key_length` bytes to a verdict; rules of the same batch name it by `map_id`."""
+        """Add a map from `key_length` bytes to a verdict; rules of the same batch name it by `map_id`."""
         numbers = ((3, 8), (4, 7), (5, key_length), (6, 0xFFFF_FF00), (7, 0), (10, map_id))
         self._add(9, [attribute(2, name), *(attribute(kind, _be32(value)) for kind, value in numbers)])
 
     def add_rule(self, chain: str, *expressions: Expression, compatible: bool = False) -> None:
-        """`compatible`: there is a target of x_tables among the expressions (NFTA_RULE_COMPAT: any protocol)."""
+        """Add a rule; `compatible` means that it has a target of x_tables (NFTA_RULE_COMPAT: any protocol)."""
         body = [attribute(1, [expression]) for expression in expressions]
         compat = [attribute(5, [attribute(1, _be32(0)), attribute(2, _be32(0))])] if compatible else []
         self._add(6, [attribute(2, chain), attribute(4, body), *compat], CREATE | APPEND)
@@ -215,7 +215,7 @@ class Nftables(Netlink):
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
 
     def commit(self, batch: Batch) -> None:
-        """Apply the whole batch in one kernel transaction, or nothing of it: then OSError with the kernel's words."""
+        """Apply the whole batch in one kernel transaction, or nothing; raise OSError with the kernel's explanation."""
         generation = struct.pack(">BBH", 0, 0, 10)
         first = self.next_sequence()
         parts = [message(0x10, REQUEST, generation, first)]
@@ -228,7 +228,7 @@ class Nftables(Netlink):
         self.send(b"".join(parts))
         while True:
             for reply in self.receive():
-                # An error at any message aborts the whole batch; sequences of earlier batches are stale.
+                # An error in any message aborts the whole batch; replies with sequences of earlier batches are stale.
                 if reply.errno and reply.sequence >= first:
                     self.drain()
                     raise self._error(reply, first, len(batch.messages))
@@ -240,9 +240,9 @@ class Nftables(Netlink):
         return reply.error(f"nf_tables message {reply.sequence - first} of {count}")
 
     def read_map(self, batch: Batch, name: str) -> dict[bytes, Verdict]:
-        """What the kernel holds now in the map `name` of the batch's table."""
+        """Read the current content of the map `name` of the batch's table from the kernel."""
         head = struct.pack(">BBH", batch.family, 0, 0) + attribute(1, batch.table) + attribute(2, name)
-        found: dict[bytes, Verdict] = {}
+        verdicts: dict[bytes, Verdict] = {}
         for body in self.dump(f"read map {name}", _SUBSYSTEM | 13, head):
             elements = dict(attributes(body[4:])).get(3, b"")
             for _, element in attributes(elements):
@@ -251,5 +251,5 @@ class Nftables(Netlink):
                 verdict = dict(attributes(dict(attributes(fields[2]))[2]))
                 code = int(struct.unpack(">i", verdict[1])[0])
                 chain = verdict[2].rstrip(b"\0").decode() if 2 in verdict else None
-                found[key] = Verdict(code, chain)
-        return found
+                verdicts[key] = Verdict(code, chain)
+        return verdicts

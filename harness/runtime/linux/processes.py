@@ -1,7 +1,7 @@
-"""The processes of a group, read from /proc: which are left, the state of every thread, processor time.
+"""The processes of a group, read from /proc: which remain, the state of every thread, processor time.
 
-Numbers in /proc are those of the pid namespace that mounted it. Inside a container the lab may have to live with the
-outer /proc; so a process is found there by its pidfd, whose fdinfo gives its number in exactly the /proc one reads.
+/proc has the numbers of the pid namespace that mounted it. Inside a container the lab may have to use the outer /proc,
+so it identifies a process by its pidfd: the fdinfo in that same /proc holds the number of the process there.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def number_in_proc(pidfd: int) -> int | None:
-    """The number under which /proc shows the process of `pidfd`; None when it is gone and reaped."""
+    """Return the number under which /proc shows the process of `pidfd`; None when it is gone and reaped."""
     for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
         key, _, value = line.partition(":")
         if key == "Pid":
@@ -20,18 +20,18 @@ def number_in_proc(pidfd: int) -> int | None:
 
 
 def _stat(path: str) -> list[str] | None:
-    """The fields of a stat file from the state letter on (field 3 of proc(5) is index 0); None when it is gone."""
+    """Return the fields of a stat file from the state letter on (field 3 of proc(5) is index 0); None when gone."""
     try:
         with open(path, encoding="ascii", errors="replace") as file:
             text = file.read()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The command name may hold spaces and brackets; what follows its last bracket is regular.
+    # The command name may hold spaces and brackets; only the text after the last bracket has a fixed form.
     return text[text.rindex(")") + 2 :].split()
 
 
 def group_members(group: int) -> list[int]:
-    """The living processes (no zombies) of a process group, both as /proc numbers them."""
+    """Return the living processes (no zombies) of a process group; all numbers are those of /proc."""
     members = []
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -42,7 +42,7 @@ def group_members(group: int) -> list[int]:
 
 
 def thread_states(group: int) -> dict[int, str]:
-    """The state letter of every thread of every living process of the group."""
+    """Return the state letter of every thread of every living process of the group."""
     states = {}
     for member in group_members(group):
         try:
@@ -57,23 +57,23 @@ def thread_states(group: int) -> dict[int, str]:
 
 
 def command_line(pid: int) -> list[str]:
-    """The words that a process of ours was begun with; none when it is gone or cannot be read from here."""
+    """Return the arguments with which a process of ours was started; none when it is gone or unreadable."""
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
         return []
     try:
         number = number_in_proc(pidfd)
-        said = Path(f"/proc/{number}/cmdline").read_bytes() if number is not None else b""
+        argv = Path(f"/proc/{number}/cmdline").read_bytes() if number is not None else b""
     except OSError:
         return []
     finally:
         os.close(pidfd)
-    return [word.decode(errors="replace") for word in said.split(b"\0")[:-1]]
+    return [word.decode(errors="replace") for word in argv.split(b"\0")[:-1]]
 
 
 def cpu_ns(pid: int) -> int:
-    """Processor time of all threads of a process, ended ones too; 0 when it is gone."""
+    """Return the processor time of all threads of a process, also of ended threads; 0 when the process is gone."""
     try:
         # The process's CPU clock as clock_getcpuclockid(3) makes it: ~pid, shifted, CPUCLOCK_SCHED.
         return time.clock_gettime_ns((~pid << 3) | 2)
@@ -82,7 +82,7 @@ def cpu_ns(pid: int) -> int:
 
 
 def signal_group(group: int, number: signal.Signals) -> None:
-    """Signal the whole group at once; nothing when it is gone."""
+    """Signal the whole group at once; do nothing when it is gone."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:

@@ -1,16 +1,16 @@
-"""The way into the lab: three processes, of which any one's death ends everything inside.
+"""The entrance to the lab: three processes; if any of them dies, everything inside ends.
 
     runner command   (outside)  unshares, forks, waits, passes signals in and the exit status out
     +-- pid 1        (inside)   forks the harness, reaps orphans, exits with the harness's status
         +-- harness  (inside)   where `enter()` returns
 
-Pid 1 stays this small so that it cannot fail with the harness, and so that nobody forks from a process with threads.
-When it exits the kernel kills every process of its pid namespace and drops every namespace, mount and rule: a harness
-that crashes, and a command killed with -9, leave nothing. Each level asks for SIGKILL at its parent's death; the race
-with a parent that is dead already is closed by looking once more afterwards.
+Pid 1 stays this small so that it cannot fail with the harness, and so that no process with threads forks. When it
+exits, the kernel kills every process of its pid namespace and drops every namespace, mount and rule: a crashed harness,
+or a command killed with -9, leaves nothing behind. Each level asks for SIGKILL at its parent's death, and then checks
+once more whether the parent had died before.
 
-Only the standard library is imported: `enter()` runs before anything heavy, while the process has one thread. So the
-harness can be a plain fork, and no second interpreter has to start.
+This module imports only the standard library: `enter()` runs before any heavy import, while the process has one thread.
+So the harness can be a plain fork, and no second interpreter has to start.
 """
 
 import os
@@ -23,7 +23,7 @@ from typing import Final
 from fencepost.harness.base.errors import HarnessError, MachineError
 from fencepost.harness.runtime.linux import namespaces
 
-#: Set by who starts the runner command (to its own pid), so that a starter that died early is noticed.
+#: The starter of the runner command sets this to its own pid, so that the runner notices a starter that died early.
 PARENT_VARIABLE: Final = "FENCEPOST_PARENT"
 
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM)
@@ -35,18 +35,18 @@ _INSIDE: Final = namespaces.NEWNS | namespaces.NEWNET | namespaces.NEWPID | name
 def enter() -> None:
     """Return only in the harness process inside fresh namespaces; the calling process becomes the waiting outer one.
 
-    Start the runner command in a session of its own and signal it explicitly: each SIGINT and SIGTERM that it gets
-    reaches the harness exactly once. Inheritable descriptors (`pass_fds`) stay open in the harness. The exit status
-    of the outer process is the harness's, or 128 + n when that died of signal n. The starter must be a thread that
+    Start the runner command in its own session and signal it explicitly: each SIGINT and SIGTERM that it receives
+    reaches the harness exactly once. Inheritable descriptors (`pass_fds`) stay open in the harness. The outer process
+    exits with the harness's status, or 128 + n if signal n killed the harness. The starter must be a thread that
     outlives the run.
 
     Raises:
-        MachineError: the machine refuses; the message names what is to blame, the hint the remedy.
+        MachineError: the machine refuses; the message names the cause, the hint the remedy.
     """
     if threading.active_count() != 1:
-        raise HarnessError("the lab can be entered by a single-threaded process only")
+        raise HarnessError("only a single-threaded process can enter the lab")
     starter = int(os.environ.pop(PARENT_VARIABLE, os.getppid()))
-    # Blocked signals wait for sigwait; they are passed to children blocked, so none is lost at their start.
+    # Blocked signals wait for sigwait; children inherit the block, so no signal is lost at their start.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
     try:
         _unshare()
@@ -58,7 +58,7 @@ def enter() -> None:
     if os.getppid() != starter:
         os._exit(_died_of(signal.SIGKILL))
     report_read, report_write = os.pipe()
-    # Nobody writes to it: its end of file says that the outer process is gone (getppid() is 0 in pid 1 either way).
+    # Nobody writes to it: its end of file means that the outer process is gone (in pid 1 getppid() is always 0).
     life_read, life_write = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -71,19 +71,19 @@ def enter() -> None:
         return
     os.close(report_write)
     os.close(life_read)
-    said = os.read(report_read, 4096)
+    report = os.read(report_read, 4096)
     os.close(report_read)
-    if said != _READY:
+    if report != _READY:
         os.waitpid(init, 0)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        raise _refusal(said)
+        raise _refusal(report)
     raise SystemExit(_wait_for(init))
 
 
 def accompany() -> None:
-    """For a runner that stays outside of namespaces: SIGTERM when its starter dies, so that it heals and removes.
+    """Let a runner outside of namespaces get SIGTERM when its starter dies, so that it heals and cleans up.
 
-    The starter must be a thread that outlives the run. The variable stays set: it names the owner of what is made.
+    The starter must be a thread that outlives the run. The variable stays set: it names the owner of everything made.
     """
     starter = int(os.environ.get(PARENT_VARIABLE, os.getppid()))
     namespaces.die_with_parent(signal.SIGTERM)
@@ -95,15 +95,15 @@ def _unshare() -> None:
     try:
         namespaces.unshare_with_user(_INSIDE)
     except OSError:
-        # Real root on a machine that forbids user namespaces needs none.
+        # Real root needs no user namespace, even on a machine that forbids them.
         if os.geteuid() != 0:
             raise
         namespaces.unshare(_INSIDE)
 
 
-def _refusal(said: bytes) -> MachineError:
-    """What pid 1 reported before it gave up."""
-    number, _, what = said.decode(errors="replace").partition(" ")
+def _refusal(report: bytes) -> MachineError:
+    """Make an error from the report that pid 1 wrote before it gave up."""
+    number, _, what = report.decode(errors="replace").partition(" ")
     error = OSError(int(number or 0), what or "pid 1 of the lab died at its start")
     reason, remedy = namespaces.why_refused(error)
     return MachineError(f"the lab could not be entered: {reason}", hint=remedy)
@@ -119,7 +119,7 @@ def _exit_code(status: int) -> int:
 
 
 def _wait_for(child: int) -> int:
-    """Pass signals on to `child` and reap every child until it ends; returns its exit code."""
+    """Pass signals on to `child` and reap every child until it ends; return its exit code."""
     while True:
         arrived = signal.sigwait(_WATCHED)
         if arrived != signal.SIGCHLD:
@@ -135,18 +135,18 @@ def _wait_for(child: int) -> int:
 
 
 def _be_init(report: int, life: int) -> None:
-    """Pid 1: own mounts and /proc, then the harness, whose exit code becomes ours. Returns in the harness only."""
+    """Be pid 1: make mounts and /proc, fork the harness, exit with its code. Returns only in the harness."""
     code = 255
     try:
         namespaces.die_with_parent()
         os.set_blocking(life, False)
         try:
             os.read(life, 1)
-            os._exit(code)  # end of file: the outer process died before we asked to die with it
+            os._exit(code)  # end of file: the outer process died before this one asked to die with it
         except BlockingIOError:
             os.close(life)
-        # A terminal's Ctrl-C goes to the foreground group; in a session of our own we get it from the outer process
-        # only.
+        # A terminal's Ctrl-C goes to the foreground group; in its own session this process gets it only from the outer
+        # process.
         os.setsid()
         _prepare_mounts()
         harness = os.fork()
@@ -161,12 +161,12 @@ def _be_init(report: int, life: int) -> None:
         os.write(report, f"{error.errno} {error.strerror}".encode())
     except Exception:
         traceback.print_exc()
-    # Not sys.exit: the clean-up of modules belongs to the outer process. The kernel kills whoever is left.
+    # Not sys.exit: the outer process cleans up its modules. The kernel kills all remaining processes.
     os._exit(code)
 
 
 def _be_harness() -> None:
-    """Die with pid 1, also when it is dead already."""
+    """Die with pid 1, even if it has died already."""
     try:
         namespaces.die_with_parent()
     except OSError:
@@ -181,5 +181,5 @@ def _prepare_mounts() -> None:
     try:
         namespaces.mount_proc()
     except PermissionError:
-        # In a container whose /proc is masked: process numbers are then read through fdinfo (processes.py).
+        # In a container with a masked /proc; process numbers then come from fdinfo (processes.py).
         return

@@ -1,1 +1,1 @@
-"""Slow and lossy links: packets held, delayed and dropped on their way."""
+"""Slow and lossy links: packets are held, delayed, doubled and dropped on their way."""

@@ -1,7 +1,7 @@
-"""Packets that the kernel holds for us (NFQUEUE), and copies that we send: sockets of one network namespace.
+"""The packet queue of one network namespace (NFQUEUE), and a socket that sends copies of packets.
 
-The kernel keeps each packet and tells its number and its bytes; we answer with verdicts. Large segments are split
-before they are queued, so what is held, lost or doubled is a packet as a wire would carry it. Numbers are those of
+The kernel holds each packet and sends us its number and its bytes; we answer with verdicts. The kernel splits large
+segments before it queues them, so we hold, drop or double packets as a wire would carry them. The numbers come from
 linux/netfilter/nfnetlink_queue.h.
 """
 
@@ -22,13 +22,13 @@ _VERDICT: Final = _SUBSYSTEM | 1
 _CONFIG: Final = _SUBSYSTEM | 2
 _COPY_PACKET: Final = 2
 _WHOLE: Final = 0xFFFF
-#: Packets that may wait in the kernel.
+#: The most packets that may wait in the kernel.
 _LENGTH_MAX: Final = 65536
 _RECEIVE_BUFFER: Final = 8 << 20
 _HEADER: Final = struct.Struct("=IHHII")
 _DROP: Final = 0
 _ACCEPT: Final = 1
-#: Verdicts of one send.
+#: The most verdicts in one send.
 _TOGETHER: Final = 64
 _SOL_NETLINK: Final = 270
 _NO_ENOBUFS: Final = 5
@@ -43,12 +43,12 @@ class Packet(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """Source and target address."""
+        """Return source and target address."""
         return self.content[12:20]
 
 
 def open_queue() -> socket.socket:
-    """The queue of the calling thread's network namespace. Raises OSError where the kernel has none."""
+    """Open the queue of the calling thread's network namespace. Raises OSError if the kernel has none."""
     with Netlink(_NETLINK_NETFILTER) as asking:
         head = struct.pack(">BBH", 0, 0, QUEUE)
         asking.request("bind the packet queue", _CONFIG, head + attribute(1, struct.pack(">BBH", 1, 0, 0)))
@@ -56,14 +56,14 @@ def open_queue() -> socket.socket:
         asking.request("set up the packet queue", _CONFIG, head + whole + attribute(3, struct.pack(">I", _LENGTH_MAX)))
         opened = asking.detach()
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
-    # A full buffer loses packets, which their numbers show; it is no error of the next read.
+    # A full buffer loses packets, as gaps in the numbers show; the next read must not fail because of it.
     opened.setsockopt(_SOL_NETLINK, _NO_ENOBUFS, 1)
     opened.setblocking(False)
     return opened
 
 
 def open_copier() -> socket.socket:
-    """A socket of the calling thread's namespace that sends whole IPv4 packets from whatever address."""
+    """Open a socket of the calling thread's namespace that sends whole IPv4 packets from any address."""
     opened = socket.socket(socket.AF_INET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.IPPROTO_RAW)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, MARK)
     opened.setblocking(False)
@@ -73,7 +73,7 @@ def open_copier() -> socket.socket:
 def open_here(where: Where) -> tuple[QueueRules, list[socket.socket]]:
     """Open both sockets in the calling thread's network namespace, and set the rules that fill the queue.
 
-    Raises OSError with the kernel's words where it has no such queue.
+    Raises OSError with the kernel's explanation if it has no such queue.
     """
     with contextlib.ExitStack() as undo:
         sockets = [undo.enter_context(open_queue()), undo.enter_context(open_copier())]
@@ -83,19 +83,19 @@ def open_here(where: Where) -> tuple[QueueRules, list[socket.socket]]:
 
 
 class PacketQueue:
-    """Both sockets, used by the process that shapes."""
+    """Both sockets, for the process that shapes links."""
 
     def __init__(self, queue: socket.socket, copier: socket.socket) -> None:
         self._queue, self._copier = queue, copier
         self._last_number = 0
-        #: Packets of which the kernel could not tell us, and which it therefore dropped.
+        #: The number of packets that the kernel could not report to us and therefore dropped.
         self.untold = 0
 
     def fileno(self) -> int:
         return self._queue.fileno()
 
     def receive(self) -> Iterator[Packet]:
-        """Some of the packets that wait now."""
+        """Yield some of the packets that wait now."""
         for _ in range(_READS_MAX):
             try:
                 data = self._queue.recv(1 << 17)
@@ -114,7 +114,7 @@ class PacketQueue:
                 at += (length + 3) & ~3
 
     def let_go(self, numbers: Iterable[int]) -> None:
-        """In this order."""
+        """Let these packets go on, in this order."""
         self._conclude([_verdict(number, _ACCEPT) for number in numbers])
 
     def drop(self, numbers: Iterable[int]) -> None:
@@ -130,7 +130,7 @@ class PacketQueue:
         try:
             self._copier.sendto(content, (target, 0))
         except OSError:
-            # No room, or a cut link's output hook took it.
+            # There was no room, or the output hook of a cut link dropped it.
             return
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""What happens to each packet of a slow or lossy link, as values: how faults merge, and when a packet goes on.
+"""Decides what happens to each packet of a slow or lossy link: how faults add up, and when a packet goes on.
 
-Pure: time comes in as a number, so that every enforcement shapes alike and tests need no network. Delays add up, losses
-are independent of each other, of two rates the smaller counts.
+These are pure functions of the time, so every runtime shapes links in the same way, and tests need no network. Delays
+add up, losses are independent of each other, and the smaller of two rates counts.
 """
 
 import math
@@ -12,17 +12,17 @@ from typing import Final
 
 from fencepost.harness.runtime.network import Handled, Link, Shape
 
-#: What a slow line holds; more is lost, as in a full router.
+#: The capacity of a slow line, as time; further packets are lost, as in a full router.
 BACKLOG_NS: Final = 1_000_000_000
 
 
 def merged(by_fault: Mapping[int, Mapping[Link, Shape]]) -> dict[Link, Shape]:
-    """The shape of every link that any fault shapes; the order of the faults does not matter."""
-    found: dict[Link, list[Shape]] = {}
+    """Merge the shapes of all faults, by link; the order of the faults does not matter."""
+    by_link: dict[Link, list[Shape]] = {}
     for links in by_fault.values():
         for link, shape in links.items():
-            found.setdefault(link, []).append(shape)
-    return {link: _one(shapes) for link, shapes in found.items()}
+            by_link.setdefault(link, []).append(shape)
+    return {link: _one(shapes) for link, shapes in by_link.items()}
 
 
 def _one(shapes: list[Shape]) -> Shape:
@@ -39,7 +39,7 @@ def _one(shapes: list[Shape]) -> Shape:
 
 
 def _either(shares: Iterable[float]) -> float:
-    """The share of packets that at least one of independent draws hits."""
+    """Return the share of packets that at least one of several independent draws selects."""
     hit = sorted(share for share in shares if share)
     if len(hit) == 1:
         return hit[0]
@@ -65,7 +65,7 @@ class Counts:
 
 
 class Lane:
-    """One directed link: when each of its packets goes on."""
+    """Decides for one directed link when each of its packets goes on."""
 
     def __init__(self, shape: Shape) -> None:
         self.counts = Counts()
@@ -75,7 +75,7 @@ class Lane:
         self.shape = shape
 
     def due_ns(self, now_ns: int, length: int) -> tuple[int, ...]:
-        """When a packet of `length` bytes that came now goes on: twice for a doubled one, never for a lost one."""
+        """Return when a packet of `length` bytes that arrives now goes on: two times if doubled, none if lost."""
         shape, draw, counts = self.shape, self._draw.random, self.counts
         counts.seen += 1
         if shape.loss and draw() < shape.loss:
@@ -91,7 +91,7 @@ class Lane:
         due_ns += shape.delay_ns
         if shape.jitter_ns:
             due_ns = max(now_ns, due_ns + round((2 * draw() - 1) * shape.jitter_ns))
-        # A packet keeps its place: a shorter draw than that of the one before it does not let it pass.
+        # Packets keep their order: a shorter draw does not let a packet pass the one before it.
         due_ns = self._last_due_ns = max(due_ns, self._last_due_ns)
         if shape.reorder and draw() < shape.reorder:
             counts.overtaken += 1

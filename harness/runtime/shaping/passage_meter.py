@@ -1,8 +1,8 @@
-"""The process that measures links: numbered datagrams from socket to socket: `python -m
-harness.runtime.shaping.passage_meter`.
+"""The process that measures links by numbered datagrams from socket to socket.
 
-All ends of links are sockets of this one process, and it has nothing else to do: so a one-way time is the difference of
-two readings of one clock, without another machine's clock and without an event loop in between.
+It runs as `python -m fencepost.harness.runtime.shaping.passage_meter`. All ends of links are sockets of this one
+process, which does nothing else. So a one-way time is the difference of two readings of one clock, without an event
+loop in between.
 """
 
 import contextlib
@@ -12,13 +12,15 @@ import socket
 import statistics
 import struct
 import time
+from dataclasses import asdict
 from typing import Any, Final
 
 from fencepost.harness.runtime.linux.companion_orders import Order, Orders
+from fencepost.harness.runtime.network import Passage
 
-#: Measurement, link, number, sent at.
+#: The fields of a datagram: measurement, link, number, time of sending.
 _TAG: Final = struct.Struct("=QIIQ")
-#: IPv4 and UDP headers, which a rate counts too.
+#: Bytes of the IPv4 and UDP headers, which a rate counts too.
 _HEADERS: Final = 28
 _READ_BYTES: Final = 2048
 
@@ -26,7 +28,7 @@ now_ns: Final = time.monotonic_ns
 
 
 class _Link:
-    """The datagrams of one link: sent so far, arrived and how."""
+    """The datagrams of one link: how many were sent, and how they arrived."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.source, self.target = plan["source"], plan["target"]
@@ -54,19 +56,21 @@ class _Link:
             self._latest = number
             self.times_ns.append(at_ns - sent_ns)
 
-    def told(self) -> dict[str, Any]:
+    @property
+    def passage(self) -> Passage:
+        """What happened to the datagrams so far."""
         times = self.times_ns
         elapsed_ns = self.last_ns - self.first_ns
-        return {
-            "sent": self.sent,
-            "arrived": len(self.came),
-            "doubled": self.doubled,
-            "overtaken": self.overtaken,
-            "least_ms": min(times) / 1e6 if times else None,
-            "median_ms": statistics.median(times) / 1e6 if times else None,
-            "most_ms": max(times) / 1e6 if times else None,
-            "rate_bytes_s": self.bytes * 1e9 / elapsed_ns if elapsed_ns else 0.0,
-        }
+        return Passage(
+            sent=self.sent,
+            arrived=len(self.came),
+            doubled=self.doubled,
+            overtaken=self.overtaken,
+            least_ms=min(times) / 1e6 if times else None,
+            median_ms=statistics.median(times) / 1e6 if times else None,
+            most_ms=max(times) / 1e6 if times else None,
+            rate_bytes_s=self.bytes * 1e9 / elapsed_ns if elapsed_ns else 0.0,
+        )
 
 
 class Meter:
@@ -90,12 +94,12 @@ class Meter:
         return {}
 
     def _measure(self, order: Order, _: list[int]) -> Order:
-        """Send everything as planned; then wait for what has not come, at most `tail_ns`, or all has."""
+        """Send everything as planned; then wait up to `tail_ns` for datagrams that have not arrived yet."""
         self._number += 1
         links = [_Link(plan) for plan in order["links"]]
         addresses = {name: end.getsockname() for name, end in self._ends.items()}
         ends = [*{self._ends[link.target] for link in links}]
-        # Links take turns within a gap, so that they do not all send at once.
+        # Links take turns within a gap, so that they do not all send at the same moment.
         begin_ns = now_ns()
         plan = [(begin_ns + at * link.gap_ns // len(links), at) for at, link in enumerate(links)]
         heapq.heapify(plan)
@@ -107,7 +111,7 @@ class Meter:
                 link = links[at]
                 self._send(link, at, addresses[link.target])
                 if link.sent < link.count:
-                    # A late one is not made up for by a burst.
+                    # No burst follows a late datagram.
                     heapq.heappush(plan, (max(due_ns + link.gap_ns, now_ns()), at))
                 tail_ends_ns = now_ns() + order["tail_ns"]
             if not plan and (now_ns() >= tail_ends_ns or all(len(link.came) == link.count for link in links)):
@@ -121,14 +125,14 @@ class Meter:
         return self._again(order, [])
 
     def _again(self, _: Order, __: list[int]) -> Order:
-        """The last measurement, with what has come since."""
+        """Return the last measurement again, with the datagrams that have arrived by now."""
         for end in {self._ends[link.target] for link in self._last if link.target in self._ends}:
             self._receive(end, self._last)
-        return {"links": [link.told() for link in self._last]}
+        return {"links": [asdict(link.passage) for link in self._last]}
 
     def _send(self, link: _Link, at: int, address: tuple[str, int]) -> None:
         tag = _TAG.pack(self._number, at, link.sent, now_ns())
-        # A cut may take it at once: it is sent, and does not arrive.
+        # A cut may refuse the datagram at once: it counts as sent, and does not arrive.
         with contextlib.suppress(OSError):
             self._ends[link.source].sendto(tag.ljust(link.size, b"\0"), address)
         link.sent += 1
@@ -140,7 +144,7 @@ class Meter:
             except BlockingIOError:
                 return
             except OSError:
-                continue  # a refusal; it is taken off by being told
+                continue  # a refusal; reading it removes it
             at_ns = now_ns()
             measurement, at, number, sent_ns = _TAG.unpack_from(data)
             if measurement == self._number:

@@ -1,7 +1,8 @@
-"""The rules that hand packets of chosen links to a queue, where a process of ours holds, drops or doubles them.
+"""The rules that send packets of chosen links to a queue, where a process of ours holds, drops or doubles them.
 
-A table of its own beside that of `link_rules`, asked after it: what a cut takes is never queued. Its family is IPv4,
-since the x_tables target that kernels without nft_queue have is refused elsewhere. When nobody listens packets pass.
+They have their own table, which the kernel consults after that of `links.packet_rules`: packets of a cut link are never
+queued. The table's family is IPv4, because kernels without nft_queue accept the x_tables target only there. When nobody
+listens, packets pass.
 """
 
 import sys
@@ -13,11 +14,11 @@ from fencepost.harness.runtime.linux import nftables
 
 TABLE: Final = "fencepost-queue"
 MAP: Final = "queued"
-#: Within each network namespace.
+#: The number of the queue in each network namespace.
 QUEUE: Final = 77
-#: Copies that we send ourselves carry it, and are not queued again. In host order, as the kernel compares it.
+#: The mark of our own copies, which are not queued again. In host order, as the kernel compares it.
 MARK: Final = 0xFE7C
-_PRIORITY: Final = -5  # after link_rules
+_PRIORITY: Final = -5  # after links.packet_rules
 _HOOKS: Final = {
     "forward": nftables.HOOK_FORWARD,
     "input": nftables.HOOK_INPUT,
@@ -45,10 +46,10 @@ def _rule_set(where: Where, *, native: bool) -> nftables.Batch:
 
 
 class QueueRules:
-    """The rules of the network namespace of the thread that makes this object, for ever."""
+    """The rules of one network namespace: always that of the thread that makes this object."""
 
     def __init__(self, where: Where) -> None:
-        """Set the rules, with an empty map. Raises OSError with the kernel's words where it has no such queue."""
+        """Set the rules, with an empty map. Raises OSError with the kernel's explanation if it has no such queue."""
         self._kernel = nftables.Nftables()
         try:
             try:
@@ -62,7 +63,7 @@ class QueueRules:
             raise
 
     def replace(self, keys: Iterable[bytes]) -> None:
-        """Queue the packets of exactly these pairs of addresses, from one transaction on."""
+        """Queue the packets of exactly these pairs of addresses, in one transaction."""
         batch = nftables.Batch(TABLE, nftables.IPV4)
         batch.flush_map(MAP)
         batch.add_elements(MAP, dict.fromkeys(keys, nftables.goto("hold")))
@@ -77,5 +78,5 @@ class QueueRules:
         self._kernel.commit(batch)
 
     def close(self) -> None:
-        """Let go of the namespace; the rules stay."""
+        """Close the connection to the namespace; the rules stay."""
         self._kernel.close()

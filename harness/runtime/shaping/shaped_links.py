@@ -1,6 +1,6 @@
-"""Slow and lossy links, enforced: their packets go through a queue, whose process holds, drops and doubles them.
+"""Enforces slow and lossy links: their packets go through a queue, whose process holds, drops and doubles them.
 
-See `harness.runtime.network.Shapes`. Where the queues stand is the runtime's matter (`Spaces`): the lab has one, in the
+See `harness.runtime.network.Shapes`. The runtime decides where the queues are (`Spaces`): the lab has one, in the
 router that every packet passes; a container cluster has one in each node's own namespace.
 """
 
@@ -21,27 +21,27 @@ from fencepost.harness.runtime.shaping.packet_queue import open_here
 from fencepost.harness.runtime.shaping.packets import merged
 from fencepost.harness.runtime.shaping.queue_rules import QueueRules
 
-#: Of the datagrams that measure links, at every end.
+#: The port of the datagrams that measure links, at every end.
 METER_PORT: Final = 10079
 _RECEIVE_BUFFER: Final = 1 << 20
 _HEADERS: Final = 28
 _SIZE: Final = 64
 _GAP_NS: Final = 2_500_000
-#: Datagrams: for a delay; for a share, so many that a dozen of them should be hit; at most.
+#: The number of datagrams: for a delay; how many a share should hit; the most.
 _COUNT: Final = 60
 _HITS: Final = 12
 _COUNT_MAX: Final = 800
-#: A rate is measured over this time, in pieces of this length at most, sent at twice the rate.
+#: A rate is measured over this time, in datagrams of at most this length, sent at twice the rate.
 _RATE_NS: Final = 500_000_000
 _RATE_NS_MAX: Final = 1_500_000_000
 _RATE_SIZE: Final = 1400
 _PIECES_S: Final = 40
-#: So that draws of the jitter do not hold each other up; datagrams within this time, but at least a dozen.
+#: For jitter: the gap that keeps datagrams from delaying each other; the time for all of them, but at least a dozen.
 _JITTER_GAP_NS_MAX: Final = 100_000_000
 _JITTER_NS: Final = 1_500_000_000
 _TAIL_NS: Final = 300_000_000
 _LINGER_S: Final = 0.02
-#: How much longer than planned a measurement may take, since the process that measures may be put off.
+#: How much longer than planned a measurement may take, since the measuring process may have to wait.
 _STALL_S: Final = 5.0
 
 
@@ -55,7 +55,7 @@ class LinkShapes:
         self._meter: Companion | None = None
         self._rules: dict[str, QueueRules] = {}
         self._measured: set[str] = set()
-        #: Two changes at once would leave the half of each.
+        #: Two changes at once would leave half of each.
         self._changing = asyncio.Lock()
 
     @property
@@ -64,7 +64,7 @@ class LinkShapes:
 
     @property
     def means(self) -> str:
-        """What hands the packets over; empty before `prepare`."""
+        """Return the kernel's means to queue packets; empty before `prepare`."""
         return ", ".join(sorted({rules.means for rules in self._rules.values()}))
 
     # -- making it ready ------------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ class LinkShapes:
                 await self._enforce(self._by_fault)
 
     async def _prepare(self) -> bool:
-        """Whether the shaper is another one than before, which has to be told what is in force."""
+        """Start what is missing; return whether the shaper is a new one, which must still get the shapes in force."""
         replaced = self._end_the_failed()
         if self._shaper is None:
             self._shaper = Companion("fencepost.harness.runtime.shaping.shaper")
@@ -90,7 +90,7 @@ class LinkShapes:
         return replaced
 
     def _end_the_failed(self) -> bool:
-        """A process that ended, or whose answer nobody waited for, is replaced: else no later fault could be proven."""
+        """Replace a process that ended or whose answer nobody waited for, or no later fault could be proven."""
         if self._meter is not None and self._meter.has_failed:
             self._meter.close()
             self._meter = None
@@ -137,7 +137,7 @@ class LinkShapes:
         self._rules[field] = rules
 
     async def renew(self, name: str) -> None:
-        """The namespace of this field and end is a new one: shape its links as before."""
+        """Shape the links of a field and end as before, after its namespace was replaced by a new one."""
         async with self._changing:
             await self._forget(name)
             if self._shaper is not None:
@@ -145,7 +145,7 @@ class LinkShapes:
                 await self._enforce(self._by_fault)
 
     async def forget(self, name: str) -> None:
-        """The namespace is gone, with its rules."""
+        """Forget a field and end whose namespace is gone, with its rules."""
         async with self._changing:
             await self._forget(name)
 
@@ -173,12 +173,12 @@ class LinkShapes:
                 await self._enforce({number: links for number, links in self._by_fault.items() if number != fault_id})
 
     async def heal_all(self) -> None:
-        """Shape nothing any more, whatever was thought to be in force."""
+        """Stop shaping all links, whatever seems to be in force."""
         async with self._changing:
             self._by_fault = {}
             if self._shaper is None:
                 return
-            # A process that is gone holds nothing; what was said of it belongs to the fault that met it.
+            # A process that is gone holds nothing; the fault that met its end has reported it.
             with contextlib.suppress(HarnessError):
                 await self._shaper.ask("set", tables={field: {} for field in self._rules})
             try:
@@ -187,18 +187,18 @@ class LinkShapes:
                 raise HarnessError(f"the links could not be healed: {error}") from error
 
     async def _enforce(self, wanted: dict[int, Mapping[Link, Shape]]) -> None:
-        """The process first: what is queued must meet its shape, and what it holds must not be overtaken."""
+        """Tell the process first: queued packets must find their shape, and no packet may overtake held ones."""
         assert self._shaper is not None
         tables = self._spaces.tables(merged(wanted))
-        told = {
+        shapes = {
             field: {key.hex(): asdict(shape) for key, shape in tables.get(field, {}).items()} for field in self._rules
         }
-        # Once sent it may be in force: who is cancelled meanwhile must find it to withdraw it.
+        # Once sent it may be in force, so a cancelled caller must find it here to withdraw it.
         before, self._by_fault = self._by_fault, wanted
         try:
-            await self._shaper.ask("set", tables=told)
+            await self._shaper.ask("set", tables=shapes)
         except HarnessError:
-            # Nobody shapes any more, and what nobody takes passes. No packet must wait in a queue that is not read.
+            # No process shapes any more, and no packet may wait in a queue that nobody reads.
             with contextlib.suppress(OSError):
                 self._set_rules({})
             raise
@@ -215,22 +215,22 @@ class LinkShapes:
     # -- looking at it --------------------------------------------------------------------------------------------
 
     async def read_back(self) -> frozenset[Link]:
-        found: set[Link] = set()
+        links: set[Link] = set()
         for field, rules in self._rules.items():
-            found |= self._spaces.links(field, rules.read())
-        return frozenset(found)
+            links |= self._spaces.links(field, rules.read())
+        return frozenset(links)
 
     async def handled(self) -> Mapping[Link, Handled]:
-        # What one that failed had counted is lost.
+        # The counts of a failed process are lost.
         if self._shaper is None or self._shaper.has_failed:
             return {}
-        told = (await self._shaper.ask("counts"))["fields"]
-        found: dict[Link, Handled] = {}
-        for field, counted in told.items():
+        counts_of = (await self._shaper.ask("counts"))["fields"]
+        handled: dict[Link, Handled] = {}
+        for field, counted in counts_of.items():
             for key, counts in counted["lanes"].items():
                 for link in self._spaces.links(field, [bytes.fromhex(key)]):
-                    found[link] = Handled(**counts)
-        return found
+                    handled[link] = Handled(**counts)
+        return handled
 
     async def measure(self, links: Mapping[Link, Shape], count: int = 0) -> Mapping[Link, Passage]:
         await self.prepare()
@@ -251,15 +251,17 @@ class LinkShapes:
             linger_s=_LINGER_S if any(shape.duplicate for shape in there.values()) else 0.0,
             timeout_s=2 * sending_s + tail_ns / 1e9 + _STALL_S,
         )
-        if any(told["arrived"] < told["sent"] for told in answer["links"]) and await self._catch_up(there.values()):
+        if any(counts["arrived"] < counts["sent"] for counts in answer["links"]) and await self._catch_up(
+            there.values()
+        ):
             answer = await self._meter.ask("again")
-        return {link: Passage(**told) for link, told in zip(there, answer["links"], strict=True)}
+        return {link: Passage(**counts) for link, counts in zip(there, answer["links"], strict=True)}
 
     async def _catch_up(self, shapes: Iterable[Shape]) -> bool:
-        """Until the shaper has let go what had come: its having had to wait for the processor is no loss."""
+        """Wait until the shaper has released what had arrived: a late shaper must not look like loss."""
         if self._shaper is None or self._shaper.has_failed:
             return False
-        # Its answer says that it runs: what waited for it is taken, and held from now on.
+        # Its answer shows that it runs: it has taken the waiting packets, and holds them from now on.
         await self._shaper.ask("counts")
         await asyncio.sleep(max(shape.delay_ns + shape.jitter_ns + shape.reorder_by_ns for shape in shapes) / 1e9)
         await self._shaper.ask("counts")
@@ -284,7 +286,7 @@ class LinkShapes:
 
 
 def _meter_socket(address: str) -> socket.socket:
-    """Runs in the end's namespace."""
+    """Open the socket of an end; runs in the end's namespace."""
     opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
@@ -296,7 +298,7 @@ def _meter_socket(address: str) -> socket.socket:
 
 
 def _plan(link: Link, shape: Shape, count: int) -> dict[str, Any]:
-    """How many datagrams, how long, how far apart, so that the shape shows."""
+    """Choose the number, length and distance of datagrams that make the shape visible."""
     size, gap_ns = _SIZE, _GAP_NS
     shares = [share for share in (shape.loss, shape.duplicate, shape.reorder) if share]
     wanted = max([_COUNT, *(round(_HITS / share) for share in shares)])
@@ -304,12 +306,12 @@ def _plan(link: Link, shape: Shape, count: int) -> dict[str, Any]:
         gap_ns = max(gap_ns, min(2 * shape.jitter_ns, _JITTER_GAP_NS_MAX))
         wanted = max(_HITS, min(wanted, _JITTER_NS // gap_ns))
     if shape.reorder:
-        # Some of those behind must get past one that is held back.
+        # Some later datagrams must be able to overtake one that is held back.
         gap_ns = min(gap_ns, shape.reorder_by_ns // 4)
     if shape.rate_bytes_s:
         piece = min(_RATE_SIZE + _HEADERS, max(shape.rate_bytes_s // _PIECES_S, _SIZE + _HEADERS))
         if shape.reorder:
-            # Long ones would leave the line so far apart that none could overtake another.
+            # Long datagrams would leave the line so far apart that none could overtake another.
             piece = _SIZE + _HEADERS
         each_ns = piece * 10**9 // shape.rate_bytes_s
         size, gap_ns = piece - _HEADERS, each_ns // 2

@@ -1,14 +1,15 @@
 """The process that holds, drops and doubles packets of shaped links: `python -m harness.runtime.shaping.shaper`.
 
-Each network namespace in which links are shaped has a queue; its sockets come with the order "add". "set" gives the
-whole tables of namespaces, {source and target address: shape}; packets that are held for a link which is not in it any
-more go on at once, so that none of them is overtaken by what is not queued from now on.
+Each network namespace with shaped links has a queue; its sockets come with the order "add". The order "set" contains
+the complete tables of all namespaces, {source and target address: shape}. Held packets of a link that is no longer in
+the tables go on at once, so that later packets, which are no longer queued, do not overtake them.
 """
 
 import heapq
 import select
 import socket
 import time
+from dataclasses import asdict
 from typing import Final
 
 from fencepost.harness.runtime.linux.companion_orders import Order, Orders
@@ -16,14 +17,14 @@ from fencepost.harness.runtime.network import Shape
 from fencepost.harness.runtime.shaping.packet_queue import PacketQueue
 from fencepost.harness.runtime.shaping.packets import Lane
 
-#: One packet that is held: when it goes on, its place among equals, its link's key, number, bytes if this is a copy.
+#: One held packet: when it goes on, its rank among equals, its link's key, its number, its bytes if this is a copy.
 _Held = tuple[int, int, bytes, int, bytes | None]
 
 now_ns: Final = time.monotonic_ns
 
 
 class _Field:
-    """One network namespace: its queue, the lanes of its shaped links, what they hold."""
+    """One network namespace: its queue, the lanes of its shaped links, and the packets that they hold."""
 
     def __init__(self, queue: PacketQueue) -> None:
         self.queue = queue
@@ -46,7 +47,7 @@ class _Field:
             heapq.heapify(self.held)
 
     def take(self) -> None:
-        """Judge some of the packets that came."""
+        """Decide about some of the packets that have arrived."""
         lost, at_once = [], []
         for packet in self.queue.receive():
             lane = self.lanes.get(packet.key)
@@ -78,7 +79,7 @@ class _Field:
             if content is None:
                 together.append(number)
             else:
-                # The original goes first.
+                # The original goes before its copy.
                 self.queue.let_go(together)
                 together = []
                 self.queue.copy(content)
@@ -125,10 +126,7 @@ class Shaper:
             "fields": {
                 name: {
                     "untold": field.queue.untold,
-                    "lanes": {
-                        key.hex(): {name: getattr(lane.counts, name) for name in lane.counts.__slots__}
-                        for key, lane in field.lanes.items()
-                    },
+                    "lanes": {key.hex(): asdict(lane.counts.frozen()) for key, lane in field.lanes.items()},
                 }
                 for name, field in self._fields.items()
             }

@@ -1,8 +1,7 @@
-"""Every ability that a system may have beside the eight members of `System`.
+"""The abilities that a system may have beside the eight members of `System`.
 
-An ability is a Protocol; whoever needs it asks `isinstance(system, Ability)` and does without where it is missing. The
-first sentence of each one's docstring says what it is; `fencepost list abilities` prints them with the systems that
-have them.
+An ability is a Protocol. Code that needs one tests `isinstance(system, Ability)` and does without it where it is
+missing. `fencepost list abilities` prints the first sentence of each docstring, with the systems that have the ability.
 """
 
 from collections.abc import Mapping
@@ -28,7 +27,7 @@ from fencepost.harness.systems.contract.servers import (
 )
 from fencepost.harness.systems.contract.system import System
 
-#: By the word that `fencepost list` uses.
+#: By the name that `fencepost list` prints.
 ABILITIES: Final[Mapping[str, type]] = {
     "arranges-members": ArrangesMembers,
     "bounds-leadership": BoundsLeadership,
@@ -53,10 +52,10 @@ ABILITIES: Final[Mapping[str, type]] = {
 
 
 def abilities_of(system: System) -> tuple[str, ...]:
-    """The words of the abilities that this system has."""
+    """The names of the abilities that this system has."""
     return tuple(word for word, ability in ABILITIES.items() if isinstance(system, ability))
 
 
 def meaning(word: str) -> str:
-    """The first sentence on an ability."""
+    """What the ability of this name is, in one sentence."""
     return (ABILITIES[word].__doc__ or "").strip().partition("\n")[0]

@@ -1,7 +1,7 @@
-"""Defaults for systems, so that a small one is short.
+"""Defaults for systems, so that a small system needs few lines.
 
-    class Counter(BaseSystem):
-        profile = Profile(name="counter", interfaces=..., reads=..., listeners={"client": 7000})
+    class Counter(BaseSystem[CounterOptions]):
+        profile = Profile(name="counter", options=CounterOptions, interfaces=..., reads=..., listeners={"client": 7000})
         releases = CounterReleases()
         guarantees = (Guarantee(...),)
 
@@ -9,7 +9,7 @@
         async def healthy(...)
         async def open_client(...)
 
-Everything else has a default here, or is an ability (`abilities`) that a system may have or lack.
+Everything else has a default here, or is an ability (`abilities`) that a system may have.
 """
 
 from abc import ABC, abstractmethod
@@ -17,21 +17,22 @@ from abc import ABC, abstractmethod
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.node import Node, Place
-from fencepost.harness.systems.contract.system import Question, Releases, System
+from fencepost.harness.systems.contract.options import S
+from fencepost.harness.systems.contract.system import Question, Releases, SystemOf
 from fencepost.harness.verdict import Guarantee
 
 
-class BaseSystem(System, ABC):
-    """A system whose releases all promise the same, and whose nodes nobody asks who leads."""
+class BaseSystem(SystemOf[S], ABC):
+    """A system whose releases all promise the same, and whose nodes are not asked who leads."""
 
-    #: What every release is held to, where `promises` is not overridden.
+    #: The guarantees of every release; a system whose releases differ overrides `promises`.
     guarantees: tuple[Guarantee, ...] = ()
 
     def promises(self, version: str = "") -> tuple[Guarantee, ...]:
         return self.guarantees
 
     async def ready(self, node: Node) -> bool:
-        """What is healthy as a cluster of its own serves."""
+        """Whether this node, looked at as a cluster of one, is healthy."""
         return await self.healthy({node.name: node.place}) is None
 
     def question(self, place: Place, subject: str) -> Question | None:
@@ -39,7 +40,7 @@ class BaseSystem(System, ABC):
 
 
 class BaseReleases(Releases, ABC):
-    """The releases of a system that is at hand in its one release, and has no image."""
+    """The releases of a system that has one release, already on this machine, and no image."""
 
     @property
     @abstractmethod
@@ -59,4 +60,4 @@ class BaseReleases(Releases, ABC):
         return None
 
     def in_image(self, image: ImageFacts) -> Artifacts:
-        raise UsageError(f"{image.reference}: this system is not run from an image", hint="--runtime lab")
+        raise UsageError(f"{image.reference}: this system does not run from an image", hint="use --runtime lab")

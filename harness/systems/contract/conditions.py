@@ -1,4 +1,7 @@
-"""Promises that hold only with certain settings of the servers: a guarantee stands as it does with those in force."""
+"""Promises that hold only with certain settings of the servers.
+
+The standing of a guarantee is the one that it has with the settings in force.
+"""
 
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
@@ -12,15 +15,22 @@ from fencepost.harness.verdict import Guarantee, Standing
 
 @runtime_checkable
 class QualifiesPromises(Protocol):
-    """Some of its promises hold only while its servers have certain settings."""
+    """Some of its promises hold only with certain settings of its servers."""
 
     def unpromised(self, settings: Settings) -> Mapping[str, str]:
-        """The guarantees that nobody promises with these settings (`--set`), each with the setting and the reason."""
+        """Name the guarantees that do not hold with these settings (`--set`).
+
+        Returns:
+            By guarantee: the setting and why it takes the promise away, in one sentence.
+        """
         ...
 
 
 def promises_in_force(system: System, version: str, settings: Settings) -> tuple[Guarantee, ...]:
-    """What this release is held to with these settings; what they take the promise from is only measured."""
+    """The guarantees that this release is held to with these settings.
+
+    A guarantee that the settings take away is only measured; its source then says why.
+    """
     promises = system.promises(version)
     reasons = system.unpromised(settings) if isinstance(system, QualifiesPromises) else {}
     return tuple(
@@ -32,6 +42,6 @@ def promises_in_force(system: System, version: str, settings: Settings) -> tuple
 
 
 def value_of(settings: Settings, *keys: str) -> str:
-    """What one of these keys is set to, for whichever servers, in small letters; empty where none is set."""
+    """The value of the first of these keys that is set for any server, in lower case; "" where none is set."""
     values = (str(own[key]).lower() for own in settings.values() for key in keys if key in own)
     return next(values, "")

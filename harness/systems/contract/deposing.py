@@ -1,4 +1,4 @@
-"""Taking the controller's role away without asking the controller: for systems whose administrators can."""
+"""Taking the role from a controller without asking it, for systems whose administrators can do that."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,22 +11,22 @@ from fencepost.harness.systems.contract.system import System
 
 
 class Administrator(Protocol):
-    """What an administrator does where the role is kept; every call raises `Definite` or `Indefinite`."""
+    """What an administrator can do in the store that keeps the role. Calls raise `Definite` or `Indefinite`."""
 
     async def controller(self) -> tuple[str, int] | None:
-        """Who holds the role, and the version of that entry; None while nobody does."""
+        """The node that holds the role and the version of its entry; None while nobody holds it."""
         ...
 
     async def make_topic(self, name: str) -> None:
-        """Make a topic with one partition on every broker, which the controller has yet to learn of."""
+        """Make a topic with one partition on every broker, without telling the controller."""
         ...
 
     async def depose(self, version: int) -> None:
-        """Delete the holder's entry if it is still of this version."""
+        """Delete the holder's entry if it still has this version."""
         ...
 
     async def successor(self, deposed: str) -> tuple[str, int]:
-        """The next holder and its epoch, once there is another one than `deposed`; the caller bounds the wait."""
+        """Wait until another node than `deposed` holds the role; return it and its epoch. The caller sets a limit."""
         ...
 
     def close(self) -> None: ...
@@ -34,19 +34,19 @@ class Administrator(Protocol):
 
 @runtime_checkable
 class DeposesController(Protocol):
-    """Its controller can lose its role while it is paused and its session lives on."""
+    """Its controller can lose its role while it is paused and its session is still alive."""
 
     async def open_administrator(self, running: Sequence[Place]) -> Administrator:
-        """Connect to one of these nodes; raises `Definite` or `Indefinite` when none of them can be reached."""
+        """Connect to one of these nodes; raises `Definite` or `Indefinite` when none can be reached."""
         ...
 
 
 def with_controller(placement: Placement, system: System) -> Placement:
-    """The placement with whether this system's controller can be deposed."""
+    """Add to the placement whether this system's controller can be deposed."""
     if isinstance(system, DeposesController):
         return placement
     refusal = Refusal(
-        f"nobody can take the role of the controller of {system.profile.name} away",
+        f"nobody can take the role from the controller of {system.profile.name}",
         "choose a system with the ability deposes-controller (fencepost list abilities)",
     )
     return replace(placement, fixed_controller=refusal)

@@ -1,27 +1,28 @@
-"""How the end of a system's active controller is measured, for `fencepost failover`."""
+"""How `fencepost failover` measures the time without an active controller."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, runtime_checkable
+
+from fencepost.harness.systems.contract.options import S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failover:
-    """What the measurement must know of one system whose nodes are brokers with topic partitions."""
+class Failover(Generic[S]):
+    """What the measurement must know about a system whose nodes are brokers with topic partitions."""
 
-    #: What it needs of [system_options] beyond the defaults; thousands of partitions need memory and room.
-    options: Mapping[str, Any]
-    #: The listener at which a broker that may be the active controller takes changes as such, and forwards none.
+    #: The options that it needs: thousands of partitions take memory and disk.
+    options: S
+    #: The listener at which a broker acts as the active controller, and forwards no change to another one.
     controller: str
-    #: Of a new controller's own log: what is written when it begins to load its state, and when it is done.
+    #: In a new controller's own log: the line when it begins to load its state, and the line when it is done.
     loading: tuple[str, str]
-    #: One sentence for the page, on what its figures rest on.
+    #: One sentence for the page about the conditions of the measurement.
     about: str
 
 
 @runtime_checkable
 class MeasuresFailover(Protocol):
-    """Its active controller can be ended, and the time without one measured by the number of partitions."""
+    """Its active controller can be killed, and the time without one measured for a number of partitions."""
 
     @property
-    def failover(self) -> Failover: ...
+    def failover(self) -> Failover[Any]: ...

@@ -1,12 +1,12 @@
-"""Attempts to act as a leader that servers' logs tell of, for the systems whose logs do."""
+"""Refused attempts to act as a leader, as the servers' logs record them."""
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class Attempt(NamedTuple):
-    """What one log says was tried and refused, as `harness.history.operation.AttemptEvent` records it.
+    """One refused attempt in a log, as `harness.history.operation.AttemptEvent` records it.
 
-    `node` is None where the log's own node tried it.
+    `node` is the node that made the attempt; None stands for the node whose log it is.
     """
 
     f: str
@@ -18,15 +18,15 @@ class Attempt(NamedTuple):
 
 
 class AttemptReader(Protocol):
-    """Reads one node's log, line by line in order: a refusal may stand on another line than what was refused."""
+    """Reads one node's log line by line, since an attempt and its refusal may stand on two lines."""
 
     def read(self, line: str) -> Attempt | None: ...
 
 
 @runtime_checkable
 class TellsAttempts(Protocol):
-    """Its servers write into their logs what they were refused as a leader."""
+    """Its servers log the attempts to act as a leader that were refused."""
 
     def attempts(self) -> AttemptReader:
-        """A reader for one node's log, from its beginning."""
+        """Make a reader for one node's log, from its beginning."""
         ...

@@ -1,78 +1,82 @@
-"""Who leads: how long a leader that was cut off may go on, what logs say of it, and how it is made to change."""
+"""Who leads: the bound for a leader that is cut off, what logs say about it, and how leadership is moved."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from fencepost.harness.runtime.node import Layout, Place
-from fencepost.harness.systems.contract.options import SystemOptions
+from fencepost.harness.systems.contract.options import S_contra, SystemOptions
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import LeadershipBound, Standing
 
 
 @runtime_checkable
-class BoundsLeadership(Protocol):
-    """It says how long a leader that is cut off may go on claiming to lead."""
+class BoundsLeadership(Protocol[S_contra]):
+    """It states for how long a leader that is cut off may still claim to lead."""
 
-    def leadership(self, options: Any, version: str = "") -> LeadershipBound:
-        """The bound of this release with these options; of the default release when none is named."""
+    def leadership(self, options: S_contra, version: str = "") -> LeadershipBound:
+        """The bound of this release ("": the default release) with these options, and its source."""
         ...
 
 
-#: Of a system that says nothing: claims are measured, and judged by nothing.
+#: For a system that states no bound: claims are measured and not judged.
 _NO_BOUND: Final = LeadershipBound(
     bound_ns=None, source="the system states no bound", standing=Standing.MEASURED, one_leader_per_epoch=False
 )
 
 
 def leadership_of(system: System, options: SystemOptions, version: str = "") -> LeadershipBound:
-    """How long a cut-off leader of this release may go on claiming, as far as the system says that."""
+    """The bound for a cut-off leader of this release; `bound_ns` is None where the system states none."""
     return system.leadership(options, version) if isinstance(system, BoundsLeadership) else _NO_BOUND
 
 
 @runtime_checkable
 class LogsReigns(Protocol):
-    """Its servers write into their logs when they become the leader, and of which epoch."""
+    """Its servers log when they become the leader, and in which epoch."""
 
     def became_leader(self, line: str) -> int | None:
-        """The epoch, when this log line says that the node became leader; else None."""
+        """The epoch in which the node became leader, where this log line says so; else None."""
         ...
 
 
 @runtime_checkable
 class MovesLeadership(Protocol):
-    """It hands its leadership over when it is asked to; others are made to by ending their leader."""
+    """Its leader hands its leadership over on request; that of other systems must be ended."""
 
     async def move_leadership(self, leader: Place, to: Place, *, timeout_s: float) -> None:
-        """Ask the node that leads to hand over to another one.
+        """Ask the leader to hand its leadership to another node.
 
-        Raises `Definite` when it will not, `Indefinite` when nobody knows whether it did.
+        Raises:
+            Definite: it refuses, and nothing changed.
+            Indefinite: nobody knows whether leadership moved.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReign:
-    """Who leads a topic partition, in which leader epoch, and who should; None where no known node does."""
+    """The leader of a topic partition, its leader epoch and the preferred leader; None for a node that is not known."""
 
     leader: str | None
     epoch: int
     preferred: str | None
-    #: Whether the preferred one is in sync, without which it is not elected.
+    #: Whether the preferred leader is in sync; otherwise it is not elected.
     in_sync: bool
 
 
 @runtime_checkable
 class LeadsPartitions(Protocol):
-    """Its topic partitions have leaders of their own, each with a preferred one."""
+    """Each of its topic partitions has a leader of its own, and a preferred leader."""
 
     async def partition_reigns(self, layout: Layout, *, timeout_s: float) -> Mapping[str, PartitionReign]:
-        """By partition, as one node knows them; raises `Definite` or `Indefinite` when no node answers."""
+        """The reigns by partition, as one node knows them; raises `Definite` or `Indefinite` when no node answers."""
         ...
 
     async def elect_preferred(self, layout: Layout, *, timeout_s: float) -> None:
-        """Ask that each partition be led by its preferred node again.
+        """Ask for an election in which each partition gets its preferred leader back.
 
-        Raises `Definite` when no node takes that, `Indefinite` when nobody knows whether one did.
+        Raises:
+            Definite: no node accepts the request.
+            Indefinite: nobody knows whether a node accepted it.
         """
         ...

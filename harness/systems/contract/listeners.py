@@ -1,4 +1,4 @@
-"""How a system's data-change listeners work, for the systems that have them."""
+"""Data-change listeners, for systems that have them."""
 
 from typing import Protocol, runtime_checkable
 
@@ -7,14 +7,14 @@ from fencepost.harness.coordination import WatchMode
 
 @runtime_checkable
 class OffersWatches(Protocol):
-    """Its sessions take listeners to changes of data (`harness.coordination.Watchable`)."""
+    """Its sessions can listen for changes of data (`harness.coordination.Watchable`)."""
 
     @property
     def watch_modes(self) -> tuple[WatchMode, ...]:
-        """The first one is the default."""
+        """The modes that it has; the first is the default."""
         ...
 
     @property
     def resumes_watches(self) -> bool:
-        """Whether a watch may begin at a position of the past, as far back as history was not compacted."""
+        """Whether a watch may begin at a past position, as long as history was not compacted there."""
         ...

@@ -1,96 +1,106 @@
-"""Who belongs to a cluster, and changing that: for systems whose members can be removed and added while they run."""
+"""The members of a cluster and changes of them, for systems whose members can change while they run."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.options import SystemOptions
+from fencepost.harness.systems.contract.options import S_contra, SystemOptions
 from fencepost.harness.systems.contract.system import System
 
 
 class Membership(Protocol):
     """The members of one running cluster, by the names of their nodes.
 
-    Each call asks one node, once: nothing is tried again and nobody else is asked behind the caller's back.
+    Each call asks one node once. It never tries again, and never asks another node.
     """
 
     @property
     def votes_last(self) -> bool:
-        """Whether a server that is to be a member runs and follows before a vote is asked for it.
+        """Whether a new server must run and follow before it can be made a voter.
 
-        Else it starts after that, and counts as a voter from the moment at which it is added.
+        If not, it starts afterwards, and counts as a voter from the moment at which it is added.
         """
         ...
 
     @property
-    def told_by_leader(self) -> bool:
-        """Whether only the node that leads tells who votes, and takes changes."""
+    def only_leader_answers(self) -> bool:
+        """Whether only the leader answers who votes and accepts changes."""
         ...
 
     @property
     def ends_removed(self) -> bool:
-        """Whether a server that learns that it is no member any more ends by itself."""
+        """Whether a server ends by itself when it learns that it was removed."""
         ...
 
     def prepared(self, spec: NodeSpec) -> NodeSpec:
-        """A spec for a cluster's first start, so that its members can be changed later."""
+        """Adapt a spec for a cluster's first start so that its members can be changed later."""
         ...
 
     async def voters(self, at: str, *, timeout_s: float) -> Mapping[str, str]:
-        """Who votes, as the node `at` itself knows it: each one's id, in the system's own words, by its node's name.
+        """Ask the node `at` who votes.
 
-        What is told is committed. Raises `Definite` or `Indefinite` when the node does not tell.
+        Returns:
+            By node: the voter's id, as the system writes it. The answer is committed.
+
+        Raises:
+            Definite, Indefinite: the node does not answer.
         """
         ...
 
     async def remove(self, node: str, *, through: str, timeout_s: float) -> None:
         """Ask the node `through` to remove a member.
 
-        Raises `Definite` when it will not, `Indefinite` when nobody knows whether it did.
+        Raises:
+            Definite: it refuses, and nothing changed.
+            Indefinite: nobody knows whether the member was removed.
         """
         ...
 
     async def add(self, spec: NodeSpec, *, through: str, timeout_s: float) -> None:
-        """Ask the node `through` to make a voter of the server with this spec; raises as `remove` does."""
+        """Ask the node `through` to make the server with this spec a voter; raises as `remove` does."""
         ...
 
     def joining(self, spec: NodeSpec, voters: Collection[str], *, life: int | None) -> NodeSpec:
-        """The node's spec so that its server joins these voters.
+        """Adapt the node's spec so that its server joins these voters.
 
-        `life` differs between the wipes of a run, for systems in which a wiped member gets a new identity; None: its
-        data are kept.
+        Args:
+            life: a number that differs after each wipe of a run, for systems in which a wiped member gets a new
+                identity; None when the member keeps its data.
         """
         ...
 
     async def lacks(self, node: str, *, timeout_s: float) -> str | None:
-        """What `node` lacks of a member that serves: None once it answers a read that is current."""
+        """Why `node` does not serve as a member yet; None once it answers a current read."""
         ...
 
 
 @runtime_checkable
-class ChangesMembers(Protocol):
-    """Its members can be removed and added while it runs; those of other systems are fixed when they start."""
+class ChangesMembers(Protocol[S_contra]):
+    """Its members can be removed and added while it runs; the members of other systems are fixed."""
 
-    def fixed_members(self, version: str, options: Any) -> Refusal | None:
-        """Why members of this release (or path; "" of an image) cannot be changed under these options; else None.
+    def fixed_members(self, version: str, options: S_contra) -> Refusal | None:
+        """Why members cannot be changed with this release and these options; None when they can.
 
-        Asked before anything is fetched or started.
+        Called before anything is fetched or started.
+
+        Args:
+            version: a release or the path of a build; "" for an image, whose release is not known yet.
         """
         ...
 
     def wiped_members(self) -> Refusal | None:
-        """Why a member that was removed can come back only without its data; None where it can keep them."""
+        """Why a removed member can come back only without its data; None where it can keep them."""
         ...
 
     def membership(self, layout: Layout, artifacts: Artifacts) -> Membership: ...
 
 
 def with_members(placement: Placement, system: System, version: str, options: SystemOptions) -> Placement:
-    """The placement with what this system's members can undergo."""
+    """Add to the placement which changes of members this system allows."""
     if not isinstance(system, ChangesMembers):
         why = Refusal(
             f"the members of {system.profile.name} are fixed when it starts",

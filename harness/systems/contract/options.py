@@ -1,7 +1,7 @@
-"""Options of systems: what a plan's [system_options] and `-O` choose, one frozen struct for each system."""
+"""Options of systems: what [system_options] of a plan and `-O` set, one frozen struct for each system."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options
@@ -10,17 +10,26 @@ _MS_NS: Final = 1_000_000
 
 
 class SystemOptions(Options, frozen=True, kw_only=True):
-    """The base of every system's options; a system without any uses it as it is."""
+    """The base of every system's options; a system without options uses it directly."""
 
     def refuse(self) -> Refusal | None:
-        """Why no server runs with these values; None when one does. Asked before the start."""
+        """Why a server cannot run with these values; None when it can. Called before the start."""
         return None
+
+
+#: A system's own options, where a class takes them and gives them, and where a protocol only takes them.
+S = TypeVar("S", bound=SystemOptions)
+S_contra = TypeVar("S_contra", bound=SystemOptions, contravariant=True)
 
 
 def out_of_range(
     options: SystemOptions, least: Mapping[str, float], most: Mapping[str, float] | None = None
 ) -> Refusal | None:
-    """The refusal of the first number or duration that is out of range; those that are not named may be 0 and more."""
+    """Refuse the first number or duration that is out of range; a field that is not named must be 0 or more.
+
+    Args:
+        least, most: the limits by field, inclusive; durations in nanoseconds.
+    """
     for name in type(options).__struct_fields__:
         value = getattr(options, name)
         if not isinstance(value, int | float) or isinstance(value, bool):
@@ -32,7 +41,7 @@ def out_of_range(
             )
             return Refusal(f"{name}={value} is out of range", f"{name} is {limits}")
         if isinstance(value, Duration) and value % _MS_NS:
-            return Refusal(f"{name}={value} is too fine", "servers count in whole milliseconds")
+            return Refusal(f"{name}={value} is not a whole number of milliseconds", "servers count in milliseconds")
     return None
 
 

@@ -1,37 +1,35 @@
-"""What everyone else must know of a system, as plain data: nobody keeps a fact about a system under its name."""
+"""The facts about a system that other code needs, as plain data, so that no other code names the system."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic
 
 from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.base.options import parse
 from fencepost.harness.coordination import Interface, ReadMode
-from fencepost.harness.systems.contract.options import SystemOptions, with_durations
+from fencepost.harness.systems.contract.options import S, with_durations
 from fencepost.harness.verdict import Vocabulary
-
-S = TypeVar("S", bound=SystemOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile(Generic[S]):
-    """The facts of one system that hold for all its releases."""
+    """The facts about one system that hold for all its releases."""
 
     #: As `--system` and the registry name it.
     name: str
     #: The struct of [system_options]: names, types, defaults and explanations.
     options: type[S]
-    #: What the sessions of `System.open_client` can be used for.
+    #: The protocols that the sessions of `System.open_client` offer.
     interfaces: frozenset[Interface]
     #: The guarantee that reads of each mode are held to; the first mode is the default.
     reads: Mapping[ReadMode, str]
-    #: Ports by what they are for: nodes dial every one but "client", the harness those that each member names.
+    #: Ports by listener. Nodes dial every listener but "client"; the harness dials those that each member names.
     listeners: Mapping[str, int]
-    #: What beliefs are about; the nemesis follows the first one.
+    #: The roles that beliefs are about; the nemesis follows the first one.
     subjects: tuple[str, ...] = ("leader",)
-    #: How its users say it, for reports.
+    #: The words of its users, for reports.
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
-    #: How many `nodes` a plan may ask for.
+    #: The numbers of nodes that a plan may ask for.
     sizes: tuple[int, ...] = (3, 5)
 
     def parse_options(self, given: Mapping[str, object]) -> S:

@@ -1,7 +1,7 @@
-"""The files in which systems keep the checksums of their known releases: read, added to, never overwritten.
+"""The files that hold the checksums of known releases: read, added to, never overwritten.
 
-What differs from the record is said and the record left as it is: a released file does not change, so a person has to
-look.
+A released file does not change. So a sum that differs from the record is reported, and the record stays as it is until
+a person has looked.
 """
 
 import sys
@@ -13,7 +13,7 @@ from fencepost.harness.systems.contract import releases
 
 
 def read_sums(file: Path) -> dict[str, str]:
-    """Every `"name" = "sum"` of the file."""
+    """Read every `"name" = "sum"` of the file."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     pairs = (line.split(" = ") for line in lines if line.startswith('"'))
     return {name.strip('"'): content.strip('"') for name, content in pairs}
@@ -22,7 +22,14 @@ def read_sums(file: Path) -> dict[str, str]:
 def record_sums(
     file: Path, table: str, heading: str, wanted: Sequence[str], find: Callable[[str], Mapping[str, str]]
 ) -> int:
-    """Add the sums of the wanted releases; returns the exit status of a command."""
+    """Add the sums of the wanted releases to the file.
+
+    Args:
+        find: gives the sums of one release by file name; may raise MachineError, and the release is then left out.
+
+    Returns:
+        The exit status of a command: 0, or 1 when a release is missing or a sum differs from the record.
+    """
     sums: dict[str, str] = {}
     missing = 0
     for release in wanted:
@@ -30,7 +37,7 @@ def record_sums(
             sums |= find(release)
         except MachineError as error:
             missing = 1
-            print(f"passed over: {error.message}", file=sys.stderr)
+            print(f"left out: {error.message}", file=sys.stderr)
     recorded = read_sums(file)
     changed = [name for name, content in sums.items() if differs("a sum", name, recorded.get(name, content), content)]
     if changed:
@@ -43,12 +50,12 @@ def record_sums(
 
 
 def differs(what: str, name: str, recorded: object, content: object) -> bool:
-    """Whether the content is not what was recorded; says so."""
+    """Whether the content differs from the record; prints a line if so."""
     if recorded != content:
         print(f"{name}: {what} is recorded as {recorded}, now it is {content}", file=sys.stderr)
     return recorded != content
 
 
 def _natural(name: str) -> tuple[object, ...]:
-    """By number where the name is a release, by letter otherwise."""
+    """A sort key: by number where the name is a release, by letter otherwise."""
     return (0, *releases.numbers(name)) if name.replace(".", "").isdigit() else (1, name)

@@ -5,28 +5,29 @@ from itertools import groupby
 
 
 def in_order(releases: Iterable[str]) -> tuple[str, ...]:
-    """By number, not by letter: 3.5.9 comes before 3.5.10."""
+    """Sort by number, not by letter: 3.5.9 comes before 3.5.10."""
     return tuple(sorted(releases, key=numbers))
 
 
 def in_words(releases: Iterable[str]) -> str:
-    """Runs of consecutive patch releases as "first to last"."""
+    """List the releases for a person, consecutive patch releases as "first to last"."""
     runs = groupby(
         enumerate(in_order(releases)), key=lambda item: (numbers(item[1])[:-1], numbers(item[1])[-1] - item[0])
     )
-    words = []
+    parts = []
     for _, members in runs:
         run = [release for _, release in members]
-        words.append(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run))
-    return ", ".join(words)
+        parts.append(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run))
+    return ", ".join(parts)
 
 
 def numbers(release: str) -> tuple[int, ...]:
+    """The numbers of a release: (3, 5, 1) for "3.5.1"; raises ValueError for anything else."""
     return tuple(map(int, release.split(".")))
 
 
 def is_before(version: str, first: tuple[int, ...]) -> bool:
-    """Whether this is certainly a release before `first`; "latest", say, is told apart where it is looked up."""
+    """Whether this is certainly a release before `first`; False for what is not a number, such as "latest"."""
     try:
         return numbers(version.partition("-")[0]) < first
     except ValueError:

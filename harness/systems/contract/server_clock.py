@@ -1,4 +1,4 @@
-"""What a server itself says of its time, for systems whose servers do: an independent look at a skewed clock."""
+"""The time that a server itself reports: an independent measurement of a skewed clock."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -8,10 +8,10 @@ from fencepost.harness.runtime.node import Place
 
 
 @dataclass(frozen=True, slots=True)
-class ToldTime:
-    """The server's clock showed at least `shown_ns`, and less than `resolution_ns` more, while it was asked.
+class ReportedTime:
+    """A server's clock showed at least `shown_ns` and less than `shown_ns + resolution_ns` during the request.
 
-    A wall clock counts from 1970, a monotonic one from where the server began to. `source` says what was asked.
+    A wall clock counts from 1970, a monotonic clock from an origin of the server's own. `source` says what was read.
     """
 
     shown_ns: int
@@ -21,8 +21,8 @@ class ToldTime:
 
 @runtime_checkable
 class TellsTime(Protocol):
-    """Its servers tell what their clocks show."""
+    """Its servers report what their clocks show."""
 
-    async def told_time(self, place: Place, clock: Clock) -> ToldTime | None:
-        """Ask this node alone; None where it does not tell of that clock. Raises OSError and ValueError."""
+    async def reported_time(self, place: Place, clock: Clock) -> ReportedTime | None:
+        """Ask this node alone; None where it does not report that clock. Raises OSError and ValueError."""
         ...

@@ -1,9 +1,10 @@
-"""Settings of the servers themselves (`--set SYSTEM.KEY=VALUE`), each by the server's own name for it.
+"""Settings of the servers themselves (`--set SYSTEM.KEY=VALUE`), by the server's own name for each.
 
-A system says what stands before the dot and how it is given to its servers. What the harness sets and relies upon is
-refused, with the option to use instead where there is one, so that no bound of a guarantee is changed behind its back.
-A name that a server does not know is found before the start where its program can be asked, else at the start, by what
-the servers then say of themselves; how each setting is known to have been taken stands in `run.json`.
+A system declares what stands before the dot and how its servers get the setting. Settings that the harness makes itself
+are refused, with the option to use instead where there is one: otherwise a setting could change the bound of a
+guarantee without the harness knowing. A name that a server does not know is found before the start where the server's
+program can be asked, otherwise at the start, from what the servers report. `run.json` records how each setting is known
+to apply.
 """
 
 import difflib
@@ -13,12 +14,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.systems.contract.options import S_contra, SystemOptions
 
 if TYPE_CHECKING:
     from fencepost.harness.runtime.artifacts import Artifacts
     from fencepost.harness.runtime.node import Node
+    from fencepost.harness.systems.contract.system import System
 
-#: By what stands before the dot, then by the server's own name (`snapshot-count`), as text.
+#: By the part before the dot, then by the server's own name (`snapshot-count`); values are text.
 Settings = Mapping[str, Mapping[str, str]]
 NO_SETTINGS: Final[Settings] = {}
 
@@ -27,10 +30,11 @@ _LINE_BREAK: Final = re.compile(r"[\r\n\0]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """What is known of one setting on one node: what the node says its value is, by which means.
+class AppliedSetting:
+    """How one setting on one node is known to apply.
 
-    `says` is None where a server tells nobody what it has; `by` then says how it was given to it.
+    `says` is the value that the node reports, and `by` where it reports it. `says` is None where the server does not
+    report the setting; `by` is then the way in which the server got it.
     """
 
     node: str
@@ -42,7 +46,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserved:
-    """Settings that the harness makes itself: those with an option of their own, and the others with the reason."""
+    """Settings that the harness makes itself: `options` by key, and `reasons` by a pattern of keys."""
 
     options: Mapping[str, str]
     reasons: Mapping[str, str]
@@ -51,7 +55,7 @@ class Reserved:
         """Why `key` may not be set; None when it may."""
         if key in self.options:
             option = self.options[key]
-            return Refusal("bounds are worked out from it, so it has an option of its own", f"give -O {option}=...")
+            return Refusal("bounds are computed from it, so it has an option of its own", f"use -O {option}=...")
         for pattern, reason in self.reasons.items():
             if re.fullmatch(pattern, key):
                 return Refusal(f"the harness sets it, and {reason}", "leave it out")
@@ -59,50 +63,50 @@ class Reserved:
 
 
 @runtime_checkable
-class TakesSettings(Protocol):
-    """Its servers can be given settings by their own names (`--set`)."""
+class TakesSettings(Protocol[S_contra]):
+    """Its servers take settings by their own names (`--set`)."""
 
     @property
     def settable(self) -> Mapping[str, str]:
-        """What may stand before the dot, and what is set by it (a flag of the command line, say)."""
+        """What may stand before the dot, and what it sets ("a flag of the command line")."""
         ...
 
-    def refuse_setting(self, of: str, key: str, options: Any) -> Refusal | None:
-        """Why this is not to be set; None when it may be. Fetches and starts nothing."""
+    def refuse_setting(self, of: str, key: str, options: S_contra) -> Refusal | None:
+        """Why this key may not be set; None when it may. Fetches and starts nothing."""
         ...
 
     def refuse_settings(self, artifacts: "Artifacts", settings: Settings) -> Refusal | None:
-        """What these servers themselves do not know or accept; None where nothing is found."""
+        """Why these servers do not know or accept a setting; None when nothing speaks against them."""
         ...
 
-    async def taken(self, node: "Node", artifacts: "Artifacts", settings: Settings) -> list[Taken]:
-        """Of the settings that are this node's. Asks this node alone; raises anything when it does not answer."""
+    async def applied_settings(self, node: "Node", artifacts: "Artifacts", settings: Settings) -> list[AppliedSetting]:
+        """How this node's settings are known to apply. Asks this node alone; raises anything without an answer."""
         ...
 
 
 def parse(texts: Iterable[str]) -> dict[str, dict[str, str]]:
-    """`etcd.snapshot-count=100`, as typed; raises UsageError."""
-    found: dict[str, dict[str, str]] = {}
+    """Parse arguments of `--set` such as `etcd.snapshot-count=100`; raises UsageError."""
+    settings_by_owner: dict[str, dict[str, str]] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         of, dot, key = name.partition(".")
         if not equals or not dot or not of or not key:
             raise UsageError(f"--set {text!r}: expected SYSTEM.KEY=VALUE", hint="such as --set etcd.snapshot-count=100")
-        if key in found.get(of, {}):
+        if key in settings_by_owner.get(of, {}):
             raise UsageError(f"--set {of}.{key} is given twice", hint="give it once")
-        found.setdefault(of, {})[key] = value
-    return found
+        settings_by_owner.setdefault(of, {})[key] = value
+    return settings_by_owner
 
 
 def merged(below: Mapping[str, Mapping[str, Any]], above: Settings) -> dict[str, dict[str, Any]]:
-    """`below` overlaid by `above`."""
+    """The settings of `below`, replaced by those of `above` where both set one."""
     return {of: {**below.get(of, {}), **above.get(of, {})} for of in dict.fromkeys((*below, *above))}
 
 
 def checked(
-    given: Mapping[str, Mapping[str, str | int | float | bool]], system: Any, options: Any
+    given: Mapping[str, Mapping[str, str | int | float | bool]], system: "System", options: SystemOptions
 ) -> dict[str, dict[str, str]]:
-    """As text, each looked at as far as that needs nothing but its name; raises UsageError."""
+    """Check each setting as far as its name allows, and give its value as text; raises UsageError."""
     for of, settings in given.items():
         if not isinstance(system, TakesSettings) or of not in system.settable:
             there = (
@@ -125,27 +129,27 @@ def checked(
 
 
 def as_text(value: str | int | float | bool) -> str:
-    """As a server's flag or file has it."""
+    """The value as a server's flag or file writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def words(settings: Settings) -> list[str]:
-    """`etcd.snapshot-count=100`, ... in the order of the plan."""
+def as_arguments(settings: Settings) -> list[str]:
+    """The settings as arguments of `--set`, such as `etcd.snapshot-count=100`, in the order of the plan."""
     return [f"{of}.{key}={value}" for of, keys in settings.items() for key, value in keys.items()]
 
 
 def unknown(of: str, key: str, known: Iterable[str], *, what: str) -> Refusal:
-    """The refusal of a name that is none, with those that look like it."""
+    """Refuse a name that does not exist, and suggest the names closest to it."""
     near = difflib.get_close_matches(key, list(known), 3, 0.75)
     remedy = f"did you mean {', '.join(near)}?" if near else "look for its name in the documentation of this release"
     return Refusal(f"{of}.{key} is not {what}", remedy)
 
 
-def same(said: str, value: str) -> bool:
-    """Whether a server's way of writing a value means the one that it was given."""
-    if said.strip().lower() == value.strip().lower():
+def same_value(reported: str, value: str) -> bool:
+    """Whether the value that a server reports means the same as the one that was set."""
+    if reported.strip().lower() == value.strip().lower():
         return True
     try:
-        return float(said) == float(value)
+        return float(reported) == float(value)
     except ValueError:
         return False

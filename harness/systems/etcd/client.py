@@ -1,8 +1,8 @@
-"""The etcd client: one connection to one node, one request per call, the outcome by the table of `errors`.
+"""The etcd client: one connection to one node, one request for each call, outcomes by the table of `wire/errors.py`.
 
-Nothing retries, reconnects or queues: a request is made only while the connection is open (else it was certainly not
-sent), and whatever follows is one answer or none. There are no time-outs here; the caller cancels a call at its own
-deadline, which gives the stream up and leaves the outcome unknown.
+Nothing retries, reconnects or queues. A request is sent only while the connection is open (otherwise it was certainly
+not sent), and gets one answer or none. There are no time-outs here: the caller cancels a call at its own deadline,
+which resets the stream and leaves the outcome unknown.
 
 Stamps: `position` is the header's revision, `value_position` the key's mod_revision, `epoch` the header's raft term as
 the answering node knew it (that of the last entry it applied: a lower bound).
@@ -63,11 +63,11 @@ class EtcdClient:
         self._connection.close()
 
     def watching(self, mode: WatchMode, keys: tuple[str, ...], now_ns: Callable[[], int]) -> EtcdWatches:
-        """`harness.coordination.Watchable`; there is one mode, and the watch is of all keys below one prefix."""
+        """See `harness.coordination.Watchable`. There is one mode, and the watch covers all keys below one prefix."""
         return EtcdWatches(self._connection, now_ns)
 
     async def _transact(self, compare: "rpc.Compare", success: "rpc.RequestOp", otherwise: str) -> Reply:
-        """One comparison and, if it holds, one write; raises `Definite(otherwise)` if it does not."""
+        """Compare and, if the comparison holds, write; raises `Definite(otherwise)` if it does not."""
         answer = await self._txn(rpc.TxnRequest(compare=(compare,), success=(success,)))
         if not answer.succeeded:
             raise Definite(otherwise)
@@ -76,7 +76,7 @@ class EtcdClient:
     # Key-value storage.
 
     async def read(self, key: str, mode: ReadMode) -> Reply:
-        """`STRONG` is etcd's default, linearizable; `PLAIN` is serializable: this node's copy, as old as it may be."""
+        """`STRONG` is etcd's default, a linearizable read. `PLAIN` is serializable: this node's copy, of any age."""
         answer = await self._range(rpc.RangeRequest(key=key.encode(), serializable=_serializable(mode)))
         header = answer.header
         if not answer.kvs:
@@ -104,7 +104,7 @@ class EtcdClient:
         return await self._transact(_absent(name), _put(name, value), errors.EXISTS)
 
     async def write_if(self, key: str, value: bytes, value_position: int | None, version: int | None) -> Reply:
-        """By mod_revision, which no two writes share (`version` starts again after a deletion, so it is not used)."""
+        """Compare mod_revision, which no two writes share (`version` restarts after a deletion, so it is not used)."""
         name = key.encode()
         compare = rpc.Compare(result=_EQUAL, target=_MOD, key=name, mod_revision=value_position or 0)
         return await self._transact(compare, _put(name, value), errors.CAS_MISMATCH)
@@ -129,7 +129,7 @@ class EtcdClient:
     # Leases. They belong to no connection, so whoever knows the number may ask any member.
 
     async def grant(self, ttl_ms: int) -> Granted:
-        """In whole seconds, as etcd counts them; the member answers with what was granted."""
+        """Request whole seconds, as etcd counts them; the answer says what was granted."""
         answer = await self._grant(rpc.LeaseGrantRequest(TTL=-(-ttl_ms // 1000)))
         return Granted(f"{answer.ID:x}", answer.TTL * 1000, answer.header.revision, answer.header.raft_term)
 
@@ -153,8 +153,8 @@ class EtcdClient:
     async def acquire(self, name: str) -> Held:
         """Create the lock's key under this client's lease; the token is the key's create revision.
 
-        The lease is granted by a request of its own, before the first lock. A lease whose grant is unknown holds
-        nothing, so that much is definite; from the transaction on, the table decides.
+        A separate request before the first lock grants the lease. If the outcome of that request is unknown, the lease
+        holds nothing, so the failure is definite. From the transaction on, the table decides.
         """
         lease = self._lease if self._lease is not None else await self._new_lease()
         key = _lock_key(name)
@@ -181,7 +181,7 @@ class EtcdClient:
         return lease
 
     async def renew(self) -> Reply:
-        """Keep the lease alive for another time to live, by one request and its answer."""
+        """Keep the lease alive for another time to live, with one request."""
         if self._lease is None:
             raise Definite(errors.LEASE_EXPIRED, "this client holds no lease")
         answer = await self._keep_alive(rpc.LeaseKeepAliveRequest(ID=self._lease))
@@ -207,7 +207,7 @@ class EtcdClient:
         return Leading(token, position=answer.header.revision, epoch=answer.header.raft_term)
 
     async def act(self, trail: str, deed: str, name: str, held: Held, *, guarded: bool) -> Reply:
-        """One key for each deed, so that nothing is overwritten; its create revision says when it was done."""
+        """Write one key for each deed, so that nothing is overwritten; its create revision orders the deeds."""
         key = _below(trail) + deed.encode()
         if guarded:
             return await self._transact(_created_at(_lock_key(name), held.token), _put(key, b""), errors.FENCED)
@@ -229,7 +229,7 @@ class EtcdClient:
 
 
 async def _unless_expired(request: Awaitable[Any]) -> Any:
-    """Its answer; a request that names a lease which is not there is refused as "not found"."""
+    """Await the answer; "not found" means that the lease which the request names does not exist."""
     try:
         return await request
     except Definite as refused:

@@ -1,4 +1,4 @@
-"""A member of etcd as data: its command line, its ports, the room that it has."""
+"""A member of etcd as data: its command line, its ports, its disk limit."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,13 +13,13 @@ CLIENT_PORT: Final = 2379
 PEER_PORT: Final = 2380
 LISTENERS: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "peer": PEER_PORT}
 
-#: Of the data directory: two write-ahead log segments of 64 MiB are laid out beforehand, and the rest is the store.
+#: For the data directory: etcd allocates two segments of 64 MiB for its write-ahead log; the rest is for the store.
 _DATA_LIMIT_BYTES: Final = 512 << 20
 _STORE_QUOTA_BYTES: Final = 192 << 20
 
 
 def spec(place: Place, layout: Layout, artifacts: Artifacts, options: EtcdOptions, settings: Settings) -> NodeSpec:
-    """One member of the cluster `layout` as data; `settings` are a person's own flags."""
+    """One member of the cluster `layout` as data; `settings` are the flags of `--set`."""
     cluster = ",".join(f"{other.name}={url(*other.peer(PEER_PORT))}" for other in layout.values())
     return NodeSpec(
         name=place.name,
@@ -36,7 +36,7 @@ def _argv(binary: str, place: Place, cluster: str, options: EtcdOptions, more: M
         "data-dir": str(place.data / "etcd"),
         "listen-client-urls": client,
         "advertise-client-urls": client,
-        # A name is refused here: etcd listens on addresses only.
+        # An address: etcd does not listen on a name.
         "listen-peer-urls": url(place.address, place.peer(PEER_PORT)[1]),
         "initial-advertise-peer-urls": peer,
         "initial-cluster": cluster,
@@ -49,7 +49,7 @@ def _argv(binary: str, place: Place, cluster: str, options: EtcdOptions, more: M
         "quota-backend-bytes": str(_STORE_QUOTA_BYTES),
         "max-wals": "2",
         "max-snapshots": "2",
-        # Pinned, since the epoch of a leader is read from this log.
+        # Fixed, since the epoch of a leader is read from this log.
         "logger": "zap",
         "log-level": "info",
         "log-outputs": "stderr",

@@ -1,7 +1,7 @@
-"""What a member's log tells of leases that it tried to revoke as their leader, and could not.
+"""Revokes of leases that a member tried as the leader and could not do, as its log records them.
 
-Where the revoke was proposed and not answered it may still be committed, by whoever leads then: "request-timed-out".
-From 3.4.31 and 3.5.13 on a member asks a quorum first, and a superseded leader learns there that it is none.
+A revoke that was proposed and not answered may still be committed by a later leader: "request-timed-out". From 3.4.31
+and 3.5.13 on a member asks a quorum first, where a superseded leader learns that it leads no more.
 
 Source: EtcdServer.revokeExpiredLeases (server/etcdserver/server.go) of 3.5.
 """
@@ -15,7 +15,7 @@ from fencepost.harness.systems.etcd.wire import errors
 REVOKE: Final = "revoke"
 NOT_LEADER: Final = "not-leader"
 
-#: What the lessor says of a lease that is gone, without "etcdserver: " before it.
+#: The lessor's error for a lease that is gone, without the prefix "etcdserver: ".
 _GONE: Final = "lease not found"
 
 _FAILED: Final = '"msg":"failed to revoke lease"'
@@ -31,8 +31,8 @@ class LeaseAttempts:
         if _FAILED not in line:
             return None
         try:
-            told = json.loads(line[line.index("{") :])
-            lease, why = str(told["lease-id"]), str(told["error"])
+            fields = json.loads(line[line.index("{") :])
+            lease, why = str(fields["lease-id"]), str(fields["error"])
         except (ValueError, KeyError):
             return None
         code = errors.LEASE_EXPIRED if why == _GONE else errors.row_of("UNAVAILABLE", why).code

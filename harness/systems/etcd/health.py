@@ -1,4 +1,4 @@
-"""One short attempt to learn how one member is: a fresh connection, one or two questions, and away."""
+"""One short check of one member: a new connection, one or two requests, and close."""
 
 import asyncio
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ _PROBED_KEY: Final = b"fencepost/probe"
 
 
 class NoAnswer(Exception):
-    """The member did not answer; the text says how."""
+    """The member did not answer; the text says what happened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """What one member said; `wrong` is None when it serves."""
+    """The answer of one member; `wrong` is None when it serves."""
 
     node: str
     leader: int = 0
@@ -26,24 +26,24 @@ class Health:
 
 
 async def status(address: str, port: int, timeout_s: float) -> Any:
-    """The member's Status; raises NoAnswer."""
-    return await _asked(address, port, timeout_s, read=False)
+    """Ask the member for its Status; raises NoAnswer."""
+    return await _ask_status(address, port, timeout_s, read=False)
 
 
 async def health(node: str, address: str, port: int, timeout_s: float) -> Health:
-    """Status and, where that finds nothing wrong, whether a linearizable read is answered."""
+    """Ask for Status and, where that is good, for a linearizable read."""
     try:
-        said = await _asked(address, port, timeout_s, read=True)
+        status = await _ask_status(address, port, timeout_s, read=True)
     except NoAnswer as error:
         return Health(node=node, wrong=str(error))
-    return Health(node=node, leader=said.leader, term=said.raftTerm, wrong=_complaint(said))
+    return Health(node=node, leader=status.leader, term=status.raftTerm, wrong=_complaint(status))
 
 
-def _complaint(said: Any) -> str | None:
-    return "; ".join(said.errors) or ("it knows no leader" if said.leader == 0 else None)
+def _complaint(status: Any) -> str | None:
+    return "; ".join(status.errors) or ("it knows no leader" if status.leader == 0 else None)
 
 
-async def _asked(address: str, port: int, timeout_s: float, *, read: bool) -> Any:
+async def _ask_status(address: str, port: int, timeout_s: float, *, read: bool) -> Any:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
     try:
@@ -54,12 +54,12 @@ async def _asked(address: str, port: int, timeout_s: float, *, read: bool) -> An
     try:
         async with asyncio.timeout_at(deadline):
             ask = unary(connection, "Maintenance/Status", rpc.StatusResponse)
-            said = await ask(rpc.StatusRequest())
-            if read and _complaint(said) is None:
+            status = await ask(rpc.StatusRequest())
+            if read and _complaint(status) is None:
                 what = "a linearizable read"
                 ask = unary(connection, "KV/Range", rpc.RangeResponse)
                 await ask(rpc.RangeRequest(key=_PROBED_KEY))
-            return said
+            return status
     except TimeoutError:
         raise NoAnswer(f"{what} was not answered within {timeout_s:g} s") from None
     except (Definite, Indefinite) as error:

@@ -1,4 +1,4 @@
-"""What an image of etcd is made of: its one binary, and the libraries that it loads."""
+"""The parts of an image of etcd: its one binary, and the libraries that it loads."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,12 +7,12 @@ from fencepost.harness.runtime.artifacts import Artifacts, ImageContents, ImageR
 
 
 def recipe(default_version: str, resolve: Callable[[str], Artifacts]) -> ImageRecipe:
-    """The recipe; `resolve` finds the binary of a version or of a path."""
+    """Make the recipe; `resolve` finds the binary of a version or of a path."""
 
     def contents(version: str) -> ImageContents:
-        found = resolve(version)
+        artifacts = resolve(version)
         return ImageContents(
-            version=found.version, sums=found.sha256, files=lambda: {"etcd": Path(found.paths["etcd"])}
+            version=artifacts.version, sums=artifacts.sha256, files=lambda: {"etcd": Path(artifacts.paths["etcd"])}
         )
 
     return ImageRecipe(name="etcd", version=default_version, folder="root/usr/local/bin", contents=contents)

@@ -1,11 +1,11 @@
-"""Members of an etcd cluster: MemberList, MemberAdd and MemberRemove, asked of one member each.
+"""Members of an etcd cluster: MemberList, MemberAdd and MemberRemove, each sent to one member.
 
-A member is known by its peer URL, which it has before its server has told its name, and its id is made again whenever
-it is added: so a removed member never comes back as itself, and etcd refuses its data. A member that applies its own
-removal ends by itself about a second later. One that is added counts as a voter at once, before its server runs.
+A member is identified by its peer URL, which it has before its server reports its name. It gets a new id whenever it is
+added, so a removed member never comes back under its old id, and etcd refuses its data. A member that applies its own
+removal ends by itself about a second later. An added member counts as a voter at once, before its server runs.
 
-By default (--strict-reconfig-check) etcd refuses a change that would leave too few started members, and refuses to add
-one while any member has been connected to the others for less than five seconds.
+By default (--strict-reconfig-check) etcd refuses a change that would leave too few started members. It also refuses to
+add a member while any member has been connected to the others for less than five seconds.
 
 Source: etcd 3.5 server/etcdserver/server.go (mayAddMember, mayRemoveMember, applyConfChange) and
 server/etcdserver/api/membership/cluster.go.
@@ -31,14 +31,14 @@ class EtcdMembership:
     """`harness.systems.contract.membership.Membership`."""
 
     votes_last: Final = False
-    told_by_leader: Final = False
+    only_leader_answers: Final = False
     ends_removed: Final = True
 
     def __init__(self, layout: Layout, *, client_port: int, peer_url: Callable[[Place], str]) -> None:
         self._layout, self._port, self._peer_url = layout, client_port, peer_url
 
     def prepared(self, spec: NodeSpec) -> NodeSpec:
-        """Any cluster of etcd can change its members."""
+        """Return the spec unchanged: any etcd cluster can change its members."""
         return spec
 
     async def voters(self, at: str, *, timeout_s: float) -> Mapping[str, str]:
@@ -60,7 +60,7 @@ class EtcdMembership:
             await unary(connection, "Cluster/MemberAdd", rpc.MemberAddResponse)(rpc.MemberAddRequest(peerURLs=[url]))
 
     def joining(self, spec: NodeSpec, voters: Collection[str], *, life: int | None) -> NodeSpec:
-        """The list must be the cluster's own, with the new member: the server compares it with what a peer tells."""
+        """Name the cluster's own members and the new one: the server compares the list with that of a peer."""
         names = [name for name in self._layout if name in voters or name == spec.name]
         flags = {
             "--initial-cluster": ",".join(f"{name}={self._peer_url(self._layout[name])}" for name in names),
@@ -73,7 +73,7 @@ class EtcdMembership:
         return (await probe.health(node, *self._layout[node].dial(self._port), timeout_s)).wrong
 
     async def _listed(self, connection: Connection) -> dict[str, Any]:
-        """Voting members by node, of the member's own copy, which needs no leader."""
+        """The voting members by node, from this member's own copy, which needs no leader."""
         names = {self._peer_url(place): name for name, place in self._layout.items()}
         answer = await unary(connection, "Cluster/MemberList", rpc.MemberListResponse)(
             rpc.MemberListRequest(linearizable=False)

@@ -1,4 +1,4 @@
-"""Asking an etcd leader to hand its leadership over: Maintenance/MoveLeader, which only the leader itself takes."""
+"""Asking an etcd leader to hand over its leadership: Maintenance/MoveLeader, which only the leader accepts."""
 
 import asyncio
 
@@ -8,18 +8,18 @@ from fencepost.harness.systems.etcd.wire.grpc_call import connect, unary
 
 
 async def move_leader(address: str, port: int, to: str, timeout_s: float) -> None:
-    """Ask the leader that listens there to hand over to the member named `to`.
+    """Ask the leader at this address to hand over to the member named `to`.
 
     Raises:
-        Definite: it will not, for instance since it does not lead, or since `to` does not keep up.
-        Indefinite: nobody knows; the leadership may have moved.
+        Definite: it refuses, for instance because it does not lead or `to` is too far behind.
+        Indefinite: nobody knows whether the leadership moved.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
     connection = await connect(address, port, timeout_s)
     try:
         async with asyncio.timeout_at(deadline):
-            # Of the member's own copy, which needs no leader.
+            # The member's own copy, which needs no leader.
             listed = await unary(connection, "Cluster/MemberList", rpc.MemberListResponse)(
                 rpc.MemberListRequest(linearizable=False)
             )

@@ -1,4 +1,4 @@
-"""What a plan can choose of etcd, within etcd's own limits."""
+"""The options of etcd that a plan can set, within etcd's own limits."""
 
 from typing import Annotated, Final
 
@@ -13,7 +13,7 @@ _MOST: Final = {"election": seconds(50)}
 class EtcdOptions(SystemOptions, frozen=True, kw_only=True):
     heartbeat: Annotated[Duration, about("pause between two heartbeats of the leader")] = seconds(0.1)
     election: Annotated[Duration, about("silence of the leader before a follower stands")] = seconds(1)
-    # etcd's own default of 100,000 lets no run of half a minute take a snapshot.
+    # With etcd's own default of 100,000 a run of half a minute takes no snapshot.
     snapshot_count: Annotated[int, about("entries between two snapshots")] = 10_000
     lock_ttl: Annotated[Duration, about("lease that a lock is bound to, in whole seconds; 1.5 x election or more")] = (
         seconds(2)
@@ -29,5 +29,7 @@ class EtcdOptions(SystemOptions, frozen=True, kw_only=True):
                 "etcd refuses to start below that; raise election or lower heartbeat",
             )
         if self.lock_ttl % seconds(1):
-            return Refusal(f"lock_ttl={self.lock_ttl} is too fine", "etcd grants leases in whole seconds")
+            return Refusal(
+                f"lock_ttl={self.lock_ttl} is not a whole number of seconds", "etcd grants leases in whole seconds"
+            )
         return None

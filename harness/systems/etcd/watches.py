@@ -1,11 +1,11 @@
-"""etcd's watch: one stream with one watch on it, of all keys below `watched/`, and the writes that it tells of.
+"""etcd's watch: one stream with one watch of all keys below `watched/`, and the writes that it reports.
 
-A watch is begun at a start revision, or at the revision after the one in the header of the answer that says it was
-created (etcd.io/docs/v3.5/learning/api, Watch streams). It is never begun again here: what came is kept, then every
-call raises how it ended. Answers are stamped as they come off the connection.
+A watch begins at a start revision, or after the revision in the header of the answer that says it was created
+(etcd.io/docs/v3.5/learning/api, Watch streams). It never restarts here: after its end the reports received are
+returned, and then every call raises the reason. Answers are stamped when they are read from the connection.
 
-Bookmarks are asked for (WatchProgressRequest), never sent by themselves. On a stream of one watch the answer speaks of
-that watch, by whichever number it names it: releases before 3.5.8 answer for the stream as a whole, with watch id -1.
+Bookmarks come only on request (WatchProgressRequest). On a stream with one watch the answer is about that watch,
+whichever id it has: releases before 3.5.8 answer for the whole stream, with watch id -1.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class EtcdWatches:
         return _written((await self._txn(rpc.TxnRequest(success=puts))).header)
 
     async def compact(self, position: int) -> None:
-        """`physical`: answered when what is forgotten was removed from the store."""
+        """With `physical` the answer comes after the old revisions were removed from the store."""
         await self._compact(rpc.CompactionRequest(revision=position, physical=True))
 
     async def entries(self) -> tuple[Entry, ...]:
@@ -144,7 +144,7 @@ class _Watch:
         return self._refused or self._call.ended
 
     def _why(self) -> Definite | Indefinite:
-        """A call that was not sent, since the watch is over, is no reason to say that nothing was asked."""
+        """The reason for the watch's end; never `NotSent`, since the watch itself was sent."""
         why = self._ended
         assert why is not None
         return Indefinite(why.code, str(why)) if isinstance(why, NotSent) else why

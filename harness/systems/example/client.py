@@ -1,9 +1,9 @@
-"""The example's client: one connection to one node, one JSON line a request, no retries.
+"""The example's client: one connection to one node, one JSON line for each request, no retries.
 
-error of the node                outcome
-not-leader, cas-mismatch, exists  definite: the node did nothing
-leader-changed                   unknown: the entry may be committed by the next leader
-the connection ends              unknown; on a connection that had ended before: not sent
+error of the node                  outcome
+not-leader, cas-mismatch, exists   definite: the node did nothing
+leader-changed                     unknown: the next leader may commit the entry
+the connection ends                unknown; not sent where the connection had ended before
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class Line:
         self._task = asyncio.create_task(self._read(reader))
 
     async def ask(self, request: Message) -> Message:
-        """The answer; raises NotSent or Indefinite when there is none."""
+        """Send a request and return its answer; raises NotSent or Indefinite when there is none."""
         if self.ended:
             raise NotSent("connection-lost")
         self._number += 1
@@ -51,7 +51,7 @@ class Line:
                 if future is not None and not future.done():
                     future.set_result(answer)
         except OSError:
-            pass  # the end of the connection, which is told below
+            pass  # the connection ended; see below
         finally:
             self._end()
 
@@ -75,7 +75,7 @@ async def connect(host: str, port: int, timeout_s: float) -> Line:
 
 
 class ExampleClient:
-    """`harness.coordination.KeyValue` on the example."""
+    """Key-value storage on the example (`harness.coordination.KeyValue`)."""
 
     def __init__(self, line: Line) -> None:
         self._line = line

@@ -1,4 +1,4 @@
-"""What the example promises: everything that Raft does, so that each of its defects breaks something."""
+"""What the example promises: everything that Raft promises, so that each of its defects breaks a guarantee."""
 
 from typing import Final
 
@@ -13,8 +13,10 @@ def _promised(name: str, text: str, source: str) -> Guarantee:
 
 GUARANTEES: Final = (
     _promised("linearizable", "Operations take effect in one order that agrees with real time.", "section 8"),
-    _promised("no-lost-acknowledged-writes", "A write that was acknowledged is durable.", "Leader Completeness"),
-    _promised("leader-self-fencing", "A leader that hears no majority steps down within a bound.", "section 6.2"),
+    _promised("no-lost-acknowledged-writes", "An acknowledged write is durable.", "Leader Completeness"),
+    _promised(
+        "leader-self-fencing", "A leader that hears from no majority steps down within a bounded time.", "section 6.2"
+    ),
     _promised("one-leader-per-epoch", "At most one node leads in a term.", "Election Safety"),
     _promised(
         "superseded-leader-does-not-act",
@@ -24,7 +26,7 @@ GUARANTEES: Final = (
     Guarantee(
         name="session-order",
         standing=Standing.MEASURED,
-        text="Plain reads of one connection never go back to an older position.",
+        text="Plain reads on one connection never go back to an older position.",
         source="a node applies its log in order, and starts again with nothing applied",
     ),
 )

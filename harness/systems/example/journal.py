@@ -1,7 +1,7 @@
-"""What a node of the example keeps on disk: its term, its vote and its log, each change synced before it is told.
+"""What a node of the example keeps on disk: its term, its vote and its log; each change is synced before it is used.
 
-One JSON array a line: ["vote", term, candidate], ["entry", index, term, command] (which drops what stood there and
-behind it). A line that a crash cut off is the last one, and was never told to anybody.
+Each line is a JSON array: ["vote", term, candidate] or ["entry", index, term, command], which replaces the entries from
+that index on. A line that a crash cut off is the last one, and nobody has acted on it.
 """
 
 import json
@@ -26,11 +26,11 @@ class Journal:
         self._file = path.open("a" if keeps else "w", encoding="utf-8")
 
     def keep_vote(self, term: int, candidate: str) -> None:
-        """A new term, with the vote in it ("": none yet)."""
+        """Keep a new term and the vote in it ("": none yet)."""
         self._keep(["vote", term, candidate])
 
     def keep_entries(self, first: int, entries: list[Entry]) -> None:
-        """These entries from index `first` on, in place of whatever stood there and behind."""
+        """Keep these entries from index `first` on, in place of all that stood there before."""
         for index, (term, command) in enumerate(entries, first):
             self._keep(["entry", index, term, command], sync=False)
         self._sync()
@@ -63,4 +63,4 @@ class Journal:
                 del self.entries[index - 1 :]
                 self.entries.append((term, command))
             case _:
-                raise ValueError(f"no record of a journal: {record!r}")
+                raise ValueError(f"not a record of a journal: {record!r}")

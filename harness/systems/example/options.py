@@ -1,4 +1,4 @@
-"""What a plan can choose of the example: its election time-out, and a defect."""
+"""The options of the example that a plan can set: its election time-out and a defect."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Asking one node of the example alone whether it leads: it answers role and term of one instant."""
+"""Asking one node of the example alone whether it leads; role and term in the answer are of the same instant."""
 
 from fencepost.harness.history import Claim
 from fencepost.harness.systems.contract.system import Answer
@@ -8,7 +8,7 @@ _DIAL_S = 0.5
 
 
 class ExampleQuestion:
-    """`harness.systems.contract.system.Question`; a connection that ended is opened again by the next question."""
+    """The question to one node; after a connection ended, the next question opens another."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
@@ -17,13 +17,13 @@ class ExampleQuestion:
     async def ask(self) -> Answer:
         if self._line is None or self._line.ended:
             self._line = await connect(self._host, self._port, _DIAL_S)
-        told = await self._line.ask({"command": {"op": "who"}})
+        answer = await self._line.ask({"command": {"op": "who"}})
         return Answer(
-            claims=Claim.YES if told["leads"] else Claim.NO,
+            claims=Claim.YES if answer["leads"] else Claim.NO,
             source="who",
-            epoch=told["epoch"],
-            leader=told["leader"] or None,
-            position=told["position"],
+            epoch=answer["epoch"],
+            leader=answer["leader"] or None,
+            position=answer["position"],
         )
 
     async def close(self) -> None:

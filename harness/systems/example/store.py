@@ -1,7 +1,7 @@
-"""What the example's nodes agree on: keys with values, changed by commands in the order of the log.
+"""The state that the example's nodes agree on: keys with values, changed by commands in the order of the log.
 
-A command is a JSON object: `op`, `key` and what the operation needs. Applying one gives its reply: what was read or
-written, or `error` with a word for why nothing was done. `position` is the command's place in the log.
+A command is a JSON object: `op`, `key` and what the operation needs. Applying it gives its reply: the value read or
+written, or `error` with a word for why nothing was done. `position` is the command's index in the log.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ class Store:
         self._values: dict[str, tuple[str, int]] = {}
 
     def apply(self, position: int, command: Command) -> Answer:
-        """Apply the command at this place of the log; its reply."""
+        """Apply the command at this index of the log; returns its reply."""
         self.position = position
         op, key = command["op"], command.get("key", "")
         value, at = self._values.get(key, (None, None))
@@ -40,7 +40,7 @@ class Store:
         return {"value": command["value"], "value_position": position, "position": position}
 
     def read(self, command: Command) -> Answer:
-        """What a read finds in the store as it is now."""
+        """The reply of a read from the store as it is now."""
         if command["op"] == "members":
             name = command["key"] + "/"
             elements = sorted(int(key.removeprefix(name)) for key in self._values if key.startswith(name))

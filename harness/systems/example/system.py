@@ -1,4 +1,4 @@
-"""The example as a system under test: three or five Python processes, at hand wherever fencepost is installed."""
+"""The example as a system under test: Python processes, available wherever fencepost is installed."""
 
 import asyncio
 import re
@@ -30,7 +30,7 @@ _ATTEMPT_S: Final = 1.0
 
 
 class ExampleReleases(BaseReleases):
-    """The one that is installed."""
+    """The one release: the installed one."""
 
     @property
     def default(self) -> str:
@@ -42,7 +42,7 @@ class ExampleReleases(BaseReleases):
         return Artifacts(version=version, paths={"python": sys.executable}, sha256={})
 
 
-class Example(BaseSystem):
+class Example(BaseSystem[ExampleOptions]):
     """`harness.systems.contract.system.System`, with BoundsLeadership and LogsReigns."""
 
     profile: Final = Profile(
@@ -71,7 +71,7 @@ class Example(BaseSystem):
 
     def leadership(self, options: ExampleOptions, version: str = "") -> LeadershipBound:
         return LeadershipBound(
-            # It looks every tenth of an election time-out.
+            # The leader checks every tenth of an election time-out.
             bound_ns=options.election * 21 // 10,
             source="CheckQuorum: a leader that hears no majority for two election time-outs steps down",
             standing=Standing.PROMISED,
@@ -80,16 +80,16 @@ class Example(BaseSystem):
         )
 
     def became_leader(self, line: str) -> int | None:
-        found = _BECAME_LEADER.search(line)
-        return int(found.group(1)) if found else None
+        match = _BECAME_LEADER.search(line)
+        return int(match.group(1)) if match else None
 
     async def ready(self, node: Node) -> bool:
-        """It answers and knows a leader."""
-        answer = await _asked(node.place)
+        """Whether the node answers and knows a leader."""
+        answer = await _ask(node.place)
         return answer is not None and answer.leader is not None
 
     async def healthy(self, layout: Layout) -> str | None:
-        answers = await asyncio.gather(*(_asked(place) for place in layout.values()))
+        answers = await asyncio.gather(*(_ask(place) for place in layout.values()))
         mute = [name for name, answer in zip(layout, answers, strict=True) if answer is None]
         if mute:
             return f"no answer from {', '.join(mute)}"
@@ -108,7 +108,7 @@ class Example(BaseSystem):
         return ExampleQuestion(*place.dial(CLIENT_PORT))
 
 
-async def _asked(place: Place) -> Answer | None:
+async def _ask(place: Place) -> Answer | None:
     """One short attempt; None when no answer came."""
     question = ExampleQuestion(*place.dial(CLIENT_PORT))
     try:

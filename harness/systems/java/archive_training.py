@@ -1,4 +1,4 @@
-"""What the training runs of every Java server share: one process on loopback that is surely ended, and free ports."""
+"""Shared parts of the training runs of Java servers: a process on loopback that always ends, and free ports."""
 
 import socket
 import subprocess
@@ -16,18 +16,18 @@ END_TIMEOUT_S: Final = 120.0
 
 
 class Training:
-    """The process of one server that is trained."""
+    """The process of one server in a training run."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process = process
         self.pid = process.pid
 
     def kill(self) -> None:
-        """As a crash would."""
+        """Kill the process, like a crash."""
         self._process.kill()
 
     def stop(self) -> None:
-        """Ask it to end and wait for that: its archive is written then. Raises TimeoutError."""
+        """Ask the process to end and wait until it has, since it writes its archive then. Raises TimeoutError."""
         with held_back() as stop_if_asked:
             self._process.terminate()
             if ended_within(self._process, END_TIMEOUT_S, stop_if_asked) is None:
@@ -36,9 +36,9 @@ class Training:
 
 @contextmanager
 def running(command: list[str], log: Path) -> Iterator[Training]:
-    """The process of `command` in a session of its own, its output in `log`; killed at the end, however that comes.
+    """Run `command` in a session of its own with its output in `log`, and kill it at the end in every case.
 
-    Also with us, by the kernel: an exception may come between the end of this function and the caller's block.
+    The kernel also kills it when this process ends: an exception may come before the caller's block begins.
     """
     process = None
     try:
@@ -61,9 +61,10 @@ def running(command: list[str], log: Path) -> Iterator[Training]:
 
 @contextmanager
 def held_ports(count: int) -> Iterator[list[int]]:
-    """Ports that no other program is given before the servers of a training come for them, some of them late.
+    """Reserve ports for the servers of a training, some of which start late.
 
-    They stay bound here, without listening, which keeps nobody away who binds with SO_REUSEADDR, as Java's servers do.
+    The ports stay bound here without listening. Programs that bind with SO_REUSEADDR, as Java's servers do, can still
+    use them; other programs do not get them.
     """
     with ExitStack() as stack:
         sockets = [stack.enter_context(closing(socket.socket())) for _ in range(count)]

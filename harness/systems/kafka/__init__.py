@@ -1,6 +1,6 @@
-"""Asking one Kafka node, broker or controller: the protocol, exact outcomes, who leads.
+"""Kafka, with controllers of its own (`kraft`) or on ZooKeeper (`zookeeper_mode`).
 
-`messages` and `fields` are the bytes, `records` the batches, `connection` one TCP connection, `errors` the table from
-error codes to outcomes, `client` the requests by name (`transactions`: those of transactional producers), `question`
-and `log_lines` what a node says of its role, `session` and `elections` the protocols that workloads speak.
+`wire/` has the bytes of the protocol, the connection and the table from error codes to outcomes. `client/` has the
+requests by name, the questions about a node's role, and the protocols of `harness.coordination`. `server/` starts
+servers and reads their logs.
 """

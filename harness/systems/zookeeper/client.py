@@ -1,23 +1,23 @@
-"""The client protocols (`harness.coordination`) on one ZooKeeper server: locks, elections and leases beside `storage`.
+"""The client protocols (`harness.coordination`) on one ZooKeeper server: locks, elections and leases.
 
 A lock is `/fencepost-locks/<name>` with the ephemeral child `holder`.
 
-**Locks and leases.** The lock's ephemeral belongs to a second session, opened at the first `acquire` and kept alive by
-`renew` alone, as a lease is; the first session carries the data and outlives a holder that stalls. On one session
-ZooKeeper would fence by itself, since the server refuses whatever an expired session sends; a resource that knows
-nothing of the lock does not, and that is what an unfenced `write` under a lock stands for. When the lock session has
-ended, the next `acquire` opens another: a new lease, as it would be on etcd.
+**Locks and leases.** The lock's ephemeral belongs to a second session, which the first `acquire` opens and only `renew`
+keeps alive, like a lease. The first session carries the data and outlives a holder that stalls. With one session for
+both, ZooKeeper would fence by itself, since a server refuses everything that an expired session sends. A resource that
+does not know the lock would not do that; an unfenced `write` under a lock stands for such a resource. When the lock
+session has ended, the next `acquire` opens another: a new lease, as on etcd.
 
-**Fencing.** ZooKeeper can check versions in a multi, nothing else, and every fresh ephemeral has version 0. So the
-lock's own znode counts the grants: `acquire` is multi[set lock, create holder], all or nothing, and the set's version v
-is then this grant's and no other's; its mzxid, which grows with every grant, is the token. `guarded_write` is
-multi[check lock at v, check that holder exists, set key]: version v says that nobody was granted the lock since, the
-holder that our grant has not ended (released or expired); both are judged with the write at one point of ZooKeeper's
-order of writes, so a write by a holder that lost the lock is refused wherever it is delayed on its way.
+**Fencing.** A multi can check only versions, and every new ephemeral has version 0. So the lock's own znode counts the
+grants. `acquire` is multi[set lock, create holder], all or nothing; version v of the set belongs to this grant alone,
+and its mzxid, which grows with every grant, is the token. `guarded_write` is multi[check lock at v, check that holder
+exists, set key]. Version v shows that nobody got the lock since; the holder shows that this grant was not released and
+has not expired. Both checks and the write happen at one point of ZooKeeper's order of writes, so a write of a holder
+that lost the lock is refused however long it was delayed.
 
-**Elections.** The term is the lock's token, so who leads is one getChildren2 of the lock: its stat carries the mzxid,
-its children say whether the holder is still there. A deed is a sequential child of the trail's znode: the number that
-ZooKeeper puts behind its name is the trail's child version at that transaction, so the names alone tell the order.
+**Elections.** The term is the lock's token. One getChildren2 of the lock shows who leads: its stat has the mzxid, and
+its children show whether the holder still exists. A deed is a sequential child of the trail's znode. The number that
+ZooKeeper appends to its name is the trail's child version at that transaction, so the names alone give the order.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -65,7 +65,7 @@ from fencepost.harness.systems.zookeeper.wire.session import (
     raise_outcome,
 )
 
-#: Opens the session that locks are bound to, on the same server, kept alive by nobody.
+#: Opens the session that locks are bound to, on the same server, without pings.
 OpenLease = Callable[[], Awaitable[ZooKeeperSession]]
 
 LOCKS: Final = "/fencepost-locks"
@@ -77,7 +77,7 @@ _PREPARE_CHUNK: Final = 500
 
 
 class ZooKeeperClient(ZooKeeperStorage):
-    """Two sessions on one server: data, and the lease of its locks. Calls raise by the table of `errors.py`."""
+    """Two sessions on one server: one for data, one for locks. Calls raise by the table of `wire/errors.py`."""
 
     def __init__(self, session: ZooKeeperSession, open_lease: OpenLease, leases: SessionLeases) -> None:
         super().__init__(session)
@@ -87,7 +87,7 @@ class ZooKeeperClient(ZooKeeperStorage):
 
     @property
     def session_timeout_ms(self) -> int:
-        """As the server granted it."""
+        """The session's time-out, as the server granted it."""
         return self.session.connection.timeout_ms
 
     async def close(self) -> None:
@@ -98,7 +98,7 @@ class ZooKeeperClient(ZooKeeperStorage):
     # Locks
 
     async def renew(self) -> Reply:
-        """One ping of the lock session; whether it is over is known when the server closed its connection."""
+        """Ping the lock session; that it has expired shows when the server has closed its connection."""
         lease = self._lease
         if lease is None or lease.connection.ended is not None:
             raise Definite("lease-expired", lease.connection.ended or "" if lease else "never granted")
@@ -114,17 +114,17 @@ class ZooKeeperClient(ZooKeeperStorage):
             (Op.CREATE, wire.create_record(holder, b"", EPHEMERAL)),
         ]
         lease = await self._live_lease()
-        words = {NODE_EXISTS: "held"}
+        expected = {NODE_EXISTS: "held"}
         try:
             zxid, results = await lease.call_multi(grant)
         except ServerError as error:
             if error.code != NO_NODE:
-                raise_outcome(error, words)
+                raise_outcome(error, expected)
             await lease.make_if_absent(f"{LOCKS}/{name}")
             try:
                 zxid, results = await lease.call_multi(grant)
             except ServerError as again:
-                raise_outcome(again, words)
+                raise_outcome(again, expected)
         stat = results[0].stat
         assert stat is not None
         return Held(token=stat.mzxid, handle=str(stat.version), epoch=zxid >> 32, position=zxid)
@@ -210,7 +210,7 @@ class ZooKeeperClient(ZooKeeperStorage):
         return ZooKeeperWatches(self, ROOT, mode, keys, now_ns)
 
     async def prepare(self, keys: Sequence[str]) -> None:
-        """Make the roots and the keys' empty znodes, those that are not there yet, in few round trips."""
+        """Create the roots and the keys' empty znodes where they are absent, in few round trips."""
         for path in (ROOT, LOCKS, BARRIER):
             await self.session.make_if_absent(path)
         there = set((await self.session.children(ROOT))[0])

@@ -1,14 +1,13 @@
 """How a ZooKeeper server starts: jars, command line, configuration files.
 
-The default server is the ZooKeeper 3.9.5 that pyspark carries, with the five jars that it needs (found by leaving jars
-out until it no longer started) and two more for its log. log4j-core is not one of them: configuring it costs as much
-processor time as the rest of the start, while the simple logger inside log4j-api, set by system properties, writes the
-same lines for nothing. A folder of jars given as version is taken as it is, with a configuration for whichever logging
-it brings.
+The default server is the ZooKeeper 3.9.5 inside pyspark, with the five jars that it needs (found by leaving jars out
+until it did not start) and two more for its log. log4j-core is left out: configuring it costs as much processor time as
+the rest of the start, while the simple logger inside log4j-api, set by system properties, writes the same lines at no
+cost. A folder of jars given as version is used as it is, with a configuration for the logging that it brings.
 
-Settings that are not the default of a production server, and why: no admin server (it needs jetty), every four-letter
-word allowed (beliefs are asked by `srvr`), no limit on connections of one address (all clients have the same one), the
-longest session raised above 20 ticks (a session must outlive a pause several times), small heap and stack.
+Settings that differ from a production server, and why: no admin server (it needs jetty), every four-letter word allowed
+(`srvr` asks for beliefs), no limit on connections from one address (all clients have the same one), sessions longer
+than 20 ticks (a session must outlive several pauses), small heap and stack.
 """
 
 import re
@@ -46,7 +45,7 @@ _JVM_FLAGS: Final = (
     "-Dzookeeper.jmx.log4j.disable=true",
 )
 _SIMPLE_LOGGER: Final = "-Dorg.apache.logging.log4j.simplelog."
-#: The log at INFO, less a line for every `srvr` that the observers ask.
+#: The log at INFO, without a line for every `srvr` of the observers.
 _LOG_FLAGS: Final = (
     "-Dlog4j2.loggerContextFactory=org.apache.logging.log4j.simple.SimpleLoggerContextFactory",
     f"{_SIMPLE_LOGGER}level=INFO",
@@ -78,7 +77,7 @@ def packaged() -> list[Path]:
 
 
 def given(folder: Path) -> tuple[str, list[Path]]:
-    """Version and jars of a folder that a person named: the jars themselves, or a distribution with a `lib` folder."""
+    """Version and jars of a folder that a user gave: the jars themselves, or a distribution with a `lib` folder."""
     jars = sorted(folder.glob("*.jar")) or sorted(folder.glob("lib/*.jar"))
     versions = [m.group(1) for jar in jars if (m := re.fullmatch(r"zookeeper-(\d[\w.]*)\.jar", jar.name))]
     if len(versions) != 1:
@@ -100,9 +99,9 @@ def artifacts(version: str, jars: list[Path], archive: Path | None) -> Artifacts
 
 
 def in_image(image: ImageFacts) -> Artifacts:
-    """An image of ours is run by `java` on its jars; any other as it is meant to be, by its own entry point.
+    """Describe the ZooKeeper in an image: one made by fencepost runs `java` on its jars, any other its entry point.
 
-    The official image takes its configuration from the folder that ZOO_CONF_DIR names, so that it can be given ours.
+    The official image reads its configuration from the folder that ZOO_CONF_DIR names, so it can be given this one.
     """
     if image.labels.get("org.fencepost.system") == "zookeeper":
         paths = {"java": "java", "classpath": IMAGE_CLASSPATH}
@@ -129,7 +128,7 @@ def argv(java: Java, jars: list[Path], archive: Path | None, folder: Path, more:
 
 
 def _log_flags(folder: Path) -> list[str]:
-    """For each kind of logging that jars may bring."""
+    """The flags for each kind of logging that jars may bring."""
     return [
         *_LOG_FLAGS,
         f"-Dlog4j.configuration=file:{folder}/log4j1.properties",

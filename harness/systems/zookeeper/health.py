@@ -1,4 +1,4 @@
-"""Whether a server serves, and what is wrong with a cluster: short questions and short sessions, and away."""
+"""Whether a server serves, and what is wrong with a cluster, by short questions and short sessions."""
 
 import asyncio
 from typing import Final
@@ -21,13 +21,13 @@ SHORT_SESSION_MS: Final = 10_000
 
 
 async def serves(place: Place) -> bool:
-    """`srvr` says that it leads or follows; before, it says that it is not serving."""
+    """Whether `srvr` says that this server leads or follows."""
     answer = await _answer(place, _ASK_TIMEOUT_S)
     return answer is not None and answer.detail in ("leader", "follower")
 
 
 async def wrong(layout: Layout) -> str | None:
-    """One leader, all others follow, and through every node a fresh session can sync and read."""
+    """What is wrong, in words; None when one server leads, the others follow, and each can sync and read."""
     places = list(layout.values())
     answers = await asyncio.gather(*(_answer(place, _ASK_TIMEOUT_S) for place in places))
     roles = {p.name: (a.detail if a else "silent") for p, a in zip(places, answers, strict=True)}
@@ -42,7 +42,7 @@ async def wrong(layout: Layout) -> str | None:
 
 
 async def _answer(place: Place, timeout_s: float) -> Answer | None:
-    """What the node says, or None when it does not answer in time."""
+    """The node's answer to `srvr`; None when there is none in time."""
     try:
         async with asyncio.timeout(timeout_s):
             return await SrvrQuestion(place.name, *place.dial(CLIENT_PORT)).ask()
@@ -63,7 +63,7 @@ async def open_session(
 
 
 async def sync_and_read(place: Place) -> str | None:
-    """None, or why a fresh session on this node cannot sync and read."""
+    """Why a new session on this node cannot sync and read; None when it can."""
     root = text("/")
     try:
         async with asyncio.timeout(_HEALTH_TIMEOUT_S):

@@ -1,4 +1,4 @@
-"""What an image of ZooKeeper is made of: a server's jars, on a base with Java."""
+"""The parts of an image of ZooKeeper: a server's jars, on a base with Java."""
 
 from pathlib import Path
 from typing import Final
@@ -8,7 +8,7 @@ from fencepost.harness.systems.zookeeper import configuration, versions
 
 
 def _contents(version: str) -> ImageContents:
-    """Of a known release, or of a folder of jars."""
+    """The contents for a known release, or for a folder of jars."""
     if Path(version).is_dir():
         version, jars = configuration.given(Path(version).absolute())
     else:

@@ -1,10 +1,10 @@
-"""Leases on ZooKeeper: a session that belongs to no connection, resumed on whichever server is asked.
+"""Leases on ZooKeeper: a session that belongs to no connection and can be resumed on any server.
 
-A session can be resumed on any server by its number and password (a client does so when it loses its server). The
-server has the leader confirm it, who counts its time-out again: so a resumption that was answered is a keep-alive that
-the leader heard. A ping is not: a follower answers it by itself, and what it heard reaches the leader with its next
-heartbeat, or never when the two are cut off. So here each request resumes the session on the given server, asks, and
-leaves without ending it; nobody keeps it alive between.
+A session can be resumed on any server by its number and password (a client does this when it loses its server). The
+server asks the leader to confirm the session, and the leader starts its time-out again. So an answered resumption is a
+keep-alive that the leader knows of. A ping is not: a follower answers it alone and reports it to the leader with its
+next heartbeat, or never when the two are cut off from each other. So here each request resumes the session on the given
+server, sends the request, and leaves without ending the session; nothing keeps it alive in between.
 
 Source: ZooKeeperServer.reopenSession, Learner.validateSession, LearnerHandler (REVALIDATE), Learner.ping of 3.9.
 """
@@ -58,14 +58,14 @@ class SessionLeases:
 
     @asynccontextmanager
     async def _resumed(self, ticket: Ticket) -> AsyncIterator[ZooKeeperSession]:
-        """The session of `ticket` on this server; left in the end, also when nobody waits for the server any more."""
+        """Resume the session of `ticket` on this server, and leave it at the end, also after a cancellation."""
         connection = Connection(ticket, False, in_doubt=CONNECTION_LOST)
         try:
             try:
                 async with asyncio.timeout(self._connect_timeout_s):
                     await create_connection(lambda: connection, self._address, self._port)
             except (OSError, TimeoutError) as error:
-                row = CONNECTION_LOST if connection.asked else NOT_CONNECTED
+                row = CONNECTION_LOST if connection.session_requested else NOT_CONNECTED
                 raise raised(row, f"{self._address}:{self._port}: {error!r}") from None
             await connection.opened()
             yield ZooKeeperSession(connection)

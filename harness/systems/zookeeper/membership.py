@@ -1,14 +1,14 @@
 """Members of a ZooKeeper ensemble: dynamic reconfiguration (3.5.3 on).
 
-Members can be changed where `reconfigEnabled` is set. A server then writes the configuration that is in force beside
-its own file, and names it there; so both lie in the data directory, where they outlive a restart and go with a wipe.
-Only those may reconfigure whom the ACL of /zookeeper/config allows, which at first is nobody but a superuser: `skipACL`
-spares us one, and no workload sets an ACL.
+Members can be changed where `reconfigEnabled` is set. A server then writes the configuration in force beside its own
+file and names it there. So both lie in the data directory, where they survive a restart and vanish with a wipe. Only a
+client that the ACL of /zookeeper/config allows may reconfigure, at first only a superuser. `skipACL` makes a superuser
+unnecessary; no workload sets an ACL.
 
-A new server follows without a vote, as an observer by its own file, until it is asked for; the leader refuses to make
-it a voter unless a quorum of the new members keeps up. A removed one goes on running, without a vote.
+A new server follows without a vote, as an observer by its own file, until a request makes it a voter. The leader
+refuses that unless a quorum of the new members keeps up. A removed server continues to run, without a vote.
 
-Who votes is asked by the word `conf`, which a server answers from the configuration in force, without a session.
+The four-letter word `conf` shows who votes; a server answers it from the configuration in force, without a session.
 
 Source: zookeeperReconfig.md, QuorumPeer, QuorumPeerConfig, PrepRequestProcessor and QuorumZooKeeperServer of 3.9.
 """
@@ -33,14 +33,14 @@ from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession, z
 #: The first release with `reconfigEnabled` (ZOOKEEPER-2014).
 FIRST: Final = (3, 5, 3)
 _STATIC: Final = "zoo.cfg"
-#: The members at the first start; later ones stand in files that the server names itself.
+#: The members at the first start; later configurations stand in files that the server names itself.
 _DYNAMIC: Final = "members.cfg"
 _MOVED: Final = ("server.", "clientPort=", "clientPortAddress=")
 _SKIP_ACL: Final = "-Dzookeeper.skipACL=yes"
 
 
 def fixed(version: str) -> Refusal | None:
-    """Why members of this release (or folder of jars; "" of an image) cannot be changed; else None."""
+    """Why members of this release (or folder of jars; "" for an image) cannot change; None when they can."""
     if not version:
         return Refusal("nobody knows before the start whether the ZooKeeper in an image can be reconfigured")
     release = configuration.given(Path(version))[0] if Path(version).is_dir() else version
@@ -52,11 +52,11 @@ def fixed(version: str) -> Refusal | None:
 class ZooKeeperMembership:
     """`harness.systems.contract.membership.Membership`. `open_session` takes a place and a time-out in seconds.
 
-    `sync_and_read` says why a fresh session on a node cannot do that, if so.
+    `sync_and_read` gives the reason why a new session on a node cannot sync and read, or None.
     """
 
     votes_last: Final = True
-    told_by_leader: Final = False
+    only_leader_answers: Final = False
     ends_removed: Final = False
 
     def __init__(
@@ -91,16 +91,16 @@ class ZooKeeperMembership:
         )
 
     async def voters(self, at: str, *, timeout_s: float) -> Mapping[str, str]:
-        """Their ids are the servers' numbers, which stay."""
+        """The voters' ids are the servers' numbers, which never change."""
         names = {place.number: name for name, place in self._layout.items()}
         try:
             async with asyncio.timeout(timeout_s):
-                told = await four_letter_word(*self._layout[at].dial(configuration.CLIENT_PORT), b"conf")
+                conf = await four_letter_word(*self._layout[at].dial(configuration.CLIENT_PORT), b"conf")
         except (OSError, TimeoutError) as error:
             raise Indefinite("not-told", str(error) or f"not answered within {timeout_s:g} s") from None
-        servers = reconfiguration.read_servers(told)
+        servers = reconfiguration.read_servers(conf)
         if not servers:
-            raise Definite("not-told", told.strip()[:100])
+            raise Definite("not-told", conf.strip()[:100])
         return {
             names.get(number, str(number)): str(number)
             for number, line in servers.items()
@@ -111,15 +111,15 @@ class ZooKeeperMembership:
         await self._reconfigure(reconfiguration.leaving(self._layout[node].number), through, timeout_s)
 
     async def add(self, spec: NodeSpec, *, through: str, timeout_s: float) -> None:
-        """A leader would also take one that does not run: it asks for a quorum of the new members, no more."""
+        """Add a server that follows; a leader would accept one that does not run, if a quorum of members keeps up."""
         if not await self._follows(spec.name, timeout_s):
             raise Definite("not-following", f"{spec.name} follows nobody yet")
         await self._reconfigure(reconfiguration.joining(self._line(spec.name)), through, timeout_s)
 
     def joining(self, spec: NodeSpec, voters: Collection[str], *, life: int | None) -> NodeSpec:
-        """With its own data it has a file that does not name it, on which no server starts.
+        """Let a server join. One that keeps its data has a file without its own name, with which no server starts.
 
-        So it is given another, beside its data, and learns from the others whatever came later.
+        So it gets another file, beside its data, and learns later changes from the other servers.
         """
         place = self._layout[spec.name]
         others = [name for name in self._layout if name in voters and name != spec.name]

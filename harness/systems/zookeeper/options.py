@@ -1,8 +1,7 @@
-"""What a plan can choose of ZooKeeper.
+"""The options of ZooKeeper that a plan can set.
 
-The defaults are those at which ZOOKEEPER-1675 shows without being provoked by hand: ticks of 500 ms and a syncLimit of
-4, so that a paused leader believes in itself for a while after it wakes, and sessions of 60 s, so that the clients
-connected to it are still there.
+With these defaults ZOOKEEPER-1675 shows by itself. Ticks of 500 ms and a syncLimit of 4 let a paused leader believe for
+a while after it wakes that it still leads; sessions of 60 s keep its clients connected until then.
 """
 
 from typing import Annotated, Final

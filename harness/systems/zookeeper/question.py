@@ -1,9 +1,9 @@
-"""Ask one ZooKeeper server alone whether it leads: the four-letter word `srvr`, one connection for each question.
+"""Asking one ZooKeeper server alone whether it leads: the four-letter word `srvr`, one connection for each question.
 
-`srvr` is answered by the server's network thread from its own state, without session and quorum, and the server closes
-the connection behind it. A leader answers "Mode: leader" only after it set its zxid to the first of its epoch
-(Leader.startZkServer, before it serves), so for a leader the upper half of "Zxid" is its epoch exactly; for a follower
-it is the epoch of the last transaction that it applied, a lower bound. A server between two roles says that it is "not
+The server's network thread answers `srvr` from its own state, without a session or a quorum, and closes the connection
+afterwards. A leader answers "Mode: leader" only after it set its zxid to the first one of its epoch (in
+Leader.startZkServer, before it serves). So the upper half of "Zxid" is exactly the epoch of a leader. For a follower it
+is the epoch of the last transaction that it applied, a lower bound. A server between two roles says that it is "not
 currently serving requests".
 """
 
@@ -18,7 +18,7 @@ _NOT_SERVING: Final = "not currently serving requests"
 
 
 class _FourLetterWord(asyncio.Protocol):
-    """Sends a word and collects what comes until the server closes."""
+    """Send a word and collect the answer until the server closes the connection."""
 
     def __init__(self, word: bytes) -> None:
         self._word = word
@@ -36,13 +36,13 @@ class _FourLetterWord(asyncio.Protocol):
             return
         if exc is not None or not self._parts:
             self.answer.set_exception(ConnectionResetError(f"no answer: {exc!r}"))
-            self.answer.exception()  # counts as seen: the asker may have been cancelled
+            self.answer.exception()  # counts as seen: the caller may have been cancelled
         else:
             self.answer.set_result(b"".join(self._parts).decode(errors="replace"))
 
 
 async def four_letter_word(address: str, port: int, word: bytes) -> str:
-    """The server's answer to `word`; the caller bounds the wait by cancelling."""
+    """Ask the server a four-letter word; the caller bounds the wait by cancelling."""
     transport, protocol = await asyncio.get_running_loop().create_connection(
         lambda: _FourLetterWord(word), address, port
     )
@@ -53,7 +53,7 @@ async def four_letter_word(address: str, port: int, word: bytes) -> str:
 
 
 def read_answer(name: str, text: str) -> Answer:
-    """What `srvr`'s text says of the node `name`; raises ValueError when it is none of the known answers."""
+    """Read the answer of the node `name` to `srvr`; raises ValueError for an unknown text."""
     if _NOT_SERVING in text:
         return Answer(claims=Claim.NO, source=SOURCE, detail="not serving")
     fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
@@ -73,7 +73,7 @@ def read_answer(name: str, text: str) -> Answer:
 
 
 class SrvrQuestion:
-    """The `Question` of one server; questions do not share anything, so any number may be open."""
+    """The `Question` to one server; questions share nothing, so any number may be open."""
 
     def __init__(self, name: str, address: str, port: int) -> None:
         self._name, self._address, self._port = name, address, port
@@ -82,4 +82,4 @@ class SrvrQuestion:
         return read_answer(self._name, await four_letter_word(self._address, self._port, SOURCE.encode()))
 
     async def close(self) -> None:
-        """Nothing is kept between questions."""
+        """Do nothing: nothing is kept between questions."""

@@ -1,4 +1,4 @@
-"""ZooKeeper's releases: the jars inside pyspark by default, others that `versions` knows, any by its folder of jars."""
+"""ZooKeeper's releases: the jars inside pyspark by default, those of `versions`, and any by its folder of jars."""
 
 from pathlib import Path
 from typing import Final
@@ -22,12 +22,12 @@ class ZooKeeperReleases(BaseReleases):
         return versions.known()
 
     def resolve(self, version: str) -> Artifacts:
-        """`version` is a known release or a folder of jars. Makes the start-up archive when there is none yet."""
+        """Get a known release or a folder of jars; makes the start-up archive when there is none yet."""
         if Path(version).is_dir():
             version, jars = configuration.given(Path(version).absolute())
         else:
             jars = versions.jars(version)
-        # A name of their own: the archives of many releases must not push out the default's.
+        # A name of their own: the archives of many releases must not displace the default's.
         name = _ARCHIVE if version == self.default else f"other-{_ARCHIVE}"
         made = archive(name, configuration.archive_key(jars), lambda flags: train(jars, flags))
         return configuration.artifacts(version, jars, made)

@@ -1,4 +1,4 @@
-"""What release a ZooKeeper server is, by its own word: the first line of `srvr`."""
+"""The release that a ZooKeeper server reports, in the first line of `srvr`."""
 
 import re
 from typing import Final
@@ -11,13 +11,13 @@ _VERSION: Final = re.compile(
 
 
 async def ask(address: str, port: int) -> str:
-    """The release that the server says it is; raises ValueError when it does not say one."""
+    """Ask the server for its release; raises ValueError when the answer has none."""
     return read_version(await four_letter_word(address, port, SOURCE.encode()))
 
 
 def read_version(text: str) -> str:
-    """Of "Zookeeper version: 3.9.5-<commit>, built on ...": without what names the build."""
-    found = _VERSION.search(text)
-    if found is None:
-        raise ValueError(f"srvr does not tell a version: {text[:200]!r}")
-    return found.group(1)
+    """Read the release from "Zookeeper version: 3.9.5-<commit>, built on ...", without the build's commit."""
+    match = _VERSION.search(text)
+    if match is None:
+        raise ValueError(f"srvr reports no version: {text[:200]!r}")
+    return match.group(1)

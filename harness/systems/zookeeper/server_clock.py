@@ -1,14 +1,14 @@
-"""What a ZooKeeper server says of its time: when it accepted a session of ours (`cons`), and its uptime (`mntr`).
+"""The times that a ZooKeeper server reports: when it accepted a connection (`cons`), and its uptime (`mntr`).
 
-`est` in `cons` is System.currentTimeMillis at the connection's beginning (ServerCnxn.established), printed for
-connections with a session only. `zk_uptime` in `mntr` is Time.currentElapsedTime, which is System.nanoTime, less what
-that was when the server began to serve (ServerStats.getUptime).
+`est` in `cons` is System.currentTimeMillis when the connection began (ServerCnxn.established), printed only for
+connections with a session. `zk_uptime` in `mntr` is the System.nanoTime that has passed since the server began to serve
+(ServerStats.getUptime).
 """
 
 import re
 from typing import Final
 
-from fencepost.harness.systems.contract.server_clock import ToldTime
+from fencepost.harness.systems.contract.server_clock import ReportedTime
 from fencepost.harness.systems.zookeeper.question import four_letter_word
 from fencepost.harness.systems.zookeeper.wire.connection import open_connection
 
@@ -17,24 +17,25 @@ _SESSION_MS: Final = 4000
 _CONNECT_S: Final = 2.0
 
 
-async def wall(address: str, port: int) -> ToldTime:
-    """Through a session of its own, closed at once; the caller bounds the wait."""
+async def wall(address: str, port: int) -> ReportedTime:
+    """Read the wall clock, with a session that is opened for it; the caller bounds the wait."""
     connection = await open_connection(
         address, port, session_timeout_ms=_SESSION_MS, connect_timeout_s=_CONNECT_S, keep_alive=False
     )
     try:
-        said = await four_letter_word(address, port, b"cons")
-        found = re.search(rf"sid=0x{connection.session_id:x},.*?est=(\d+)", said)
+        text = await four_letter_word(address, port, b"cons")
+        match = re.search(rf"sid=0x{connection.session_id:x},.*?est=(\d+)", text)
     finally:
         connection.close()
-    if found is None:
-        raise ValueError(f"cons does not tell of our session: {said[:200]!r}")
-    return ToldTime(int(found[1]) * _MS, _MS, "when it accepted a connection")
+    if match is None:
+        raise ValueError(f"cons does not list this session: {text[:200]!r}")
+    return ReportedTime(int(match[1]) * _MS, _MS, "when it accepted a connection")
 
 
-async def monotonic(address: str, port: int) -> ToldTime:
-    said = await four_letter_word(address, port, b"mntr")
-    found = re.search(r"^zk_uptime\s+(\d+)$", said, re.MULTILINE)
-    if found is None:
-        raise ValueError(f"mntr does not tell the uptime: {said[:200]!r}")
-    return ToldTime(int(found[1]) * _MS, _MS, "its uptime")
+async def monotonic(address: str, port: int) -> ReportedTime:
+    """Read the monotonic clock, as the time since the server began to serve; the caller bounds the wait."""
+    text = await four_letter_word(address, port, b"mntr")
+    match = re.search(r"^zk_uptime\s+(\d+)$", text, re.MULTILINE)
+    if match is None:
+        raise ValueError(f"mntr reports no uptime: {text[:200]!r}")
+    return ReportedTime(int(match[1]) * _MS, _MS, "its uptime")

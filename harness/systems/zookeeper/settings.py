@@ -1,8 +1,8 @@
 """Settings of ZooKeeper itself: keys of zoo.cfg, and Java system properties ("zookeeper.*", "jute.*").
 
-ZooKeeper takes any key without a word: one of zoo.cfg that it does not know becomes the system property of that name,
-with "zookeeper." before it (QuorumPeerConfig.parseProperties). So a key is looked for in the classes of the release's
-own jars, before the start. Of what it has, a server tells a part: in `conf` and in its log.
+ZooKeeper accepts any key silently: an unknown key of zoo.cfg becomes the system property "zookeeper.<key>"
+(QuorumPeerConfig.parseProperties). So each key is searched for in the classes of the release's own jars before the
+start. A running server reports some of its values, in `conf` and in its log.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Final
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node
-from fencepost.harness.systems.contract.server_settings import Reserved, Settings, Taken, same, unknown
+from fencepost.harness.systems.contract.server_settings import AppliedSetting, Reserved, Settings, same_value, unknown
 from fencepost.harness.systems.java import class_constants as class_words
 from fencepost.harness.systems.zookeeper.question import four_letter_word
 
@@ -22,37 +22,37 @@ ABOUT: Final = "a key of zoo.cfg, or a Java system property that begins with zoo
 _PROPERTY: Final = ("zookeeper.", "jute.")
 #: In KiB (FilePadding).
 _LAID_OUT: Final = "preAllocSize"
-_LINKS: Final = "lays every link of the cluster by it"
+_LINKS: Final = "builds the links of the cluster from it"
 _REASONS: Final = {
     "dataDir|dataLogDir": "copies, damages and measures the data where it puts them",
     r"clientPort.*|secureClientPort.*|observerMasterPort|dynamicConfigFile|peerType": _LINKS,
     r"(server|group|weight)\..*": _LINKS,
-    r"4lw\.commands\.whitelist": "asks every server by four-letter words",
+    r"4lw\.commands\.whitelist": "asks every server with four-letter words",
     r"admin\..*": "leaves out the jars of the admin server",
     "maxClientCnxns|maxCnxns": "lets all clients come from one address",
-    "leaderServes": "speaks to every server, the leader too",
-    r"ssl.*|portUnification|client\.portUnification|serverCnxnFactory": "speaks to ZooKeeper without TLS",
+    "leaderServes": "connects to every server, also to the leader",
+    r"ssl.*|portUnification|client\.portUnification|serverCnxnFactory": "connects to ZooKeeper without TLS",
 }
-#: Beside every other class, so that a key of zoo.cfg can be told from a word that is meant for something else.
+#: The class that reads zoo.cfg: a constant in it is a key, while in another class it may mean something else.
 _READS_ZOO_CFG: Final = "org/apache/zookeeper/server/quorum/QuorumPeerConfig.class"
 _CONF_S: Final = 2.0
 
 
 def reserved(options: Mapping[str, str]) -> Reserved:
-    """With those keys that have an option in this system."""
+    """The keys that may not be set; `options` are those that have an option in this system."""
     return Reserved(options=options, reasons=_REASONS)
 
 
 def refuse(key: str, held: Reserved) -> Refusal | None:
-    """The same whether it is a key of zoo.cfg or the property that stands for it."""
+    """Why this key, or the property that stands for it, may not be set; None when it may."""
     return held.refuse(key.removeprefix("zookeeper."))
 
 
 def in_file(settings: Settings) -> dict[str, str]:
-    """Keys of zoo.cfg.
+    """The settings that go into zoo.cfg.
 
-    With a snapshot count of a person's own, a new log is laid out in steps of 1 MiB, unless that is said as well: by
-    default each begins with 64 MiB, and gigabytes of nothing would have to be copied and read after the run.
+    Where a snapshot count is set, the log grows in steps of 1 MiB unless that is set too. By default each log file
+    begins with 64 MiB, and with many of them gigabytes of zeros would be copied and read after the run.
     """
     given = settings.get(ZOOKEEPER, {})
     named = {key.removeprefix("zookeeper.") for key in given}
@@ -61,12 +61,12 @@ def in_file(settings: Settings) -> dict[str, str]:
 
 
 def jvm_flags(settings: Settings) -> tuple[str, ...]:
-    """Java system properties, as flags of the JVM."""
+    """The settings that are Java system properties, as flags of the JVM."""
     return tuple(f"-D{k}={v}" for k, v in settings.get(ZOOKEEPER, {}).items() if k.startswith(_PROPERTY))
 
 
 def refuse_unknown(jars: Iterable[Path], version: str, settings: Settings) -> Refusal | None:
-    """The refusal of the first key that the classes of these jars do not know."""
+    """Refuse the first key that is in no class of these jars; None when all are."""
     keys = settings.get(ZOOKEEPER, {})
     own = [jar for jar in jars if jar.name.startswith("zookeeper")]
     if not own:
@@ -83,8 +83,11 @@ def refuse_unknown(jars: Iterable[Path], version: str, settings: Settings) -> Re
     return None
 
 
-async def taken(node: Node, address: str, port: int, settings: Settings) -> list[Taken]:
-    """What `conf` or the log says, else what its process or zoo.cfg has; raises ValueError where none has it."""
+async def applied_settings(node: Node, address: str, port: int, settings: Settings) -> list[AppliedSetting]:
+    """How each setting is known to apply: from `conf` or the log, else from the process or zoo.cfg.
+
+    Raises ValueError when a setting is in none of them, or `conf` has another value.
+    """
     keys = settings.get(ZOOKEEPER, {})
     if not keys:
         return []
@@ -93,21 +96,21 @@ async def taken(node: Node, address: str, port: int, settings: Settings) -> list
     )
     log = node.log.read_text(errors="replace") if node.log.exists() else ""
     given = processes.command_line(node.pid) if node.pid is not None else []
-    found = []
+    applied = []
     for key, value in keys.items():
         says, by = _evidence(key, value, conf, log, given, node.spec.files.get("zoo.cfg", ""))
         if by is None:
             raise ValueError(f"{node.name}: {key}={value} is not what it has" + (f", but {says}" if says else ""))
-        found.append(Taken(node=node.name, setting=f"{ZOOKEEPER}.{key}", value=value, says=says, by=by))
-    return found
+        applied.append(AppliedSetting(node=node.name, setting=f"{ZOOKEEPER}.{key}", value=value, says=says, by=by))
+    return applied
 
 
 def _evidence(
     key: str, value: str, conf: Mapping[str, str], log: str, given: list[str], zoo_cfg: str
 ) -> tuple[str | None, str | None]:
-    """What the server says, and by which means it is known; no means where it was not given it."""
+    """The value that the server reports (or None) and where it is known from; None for a setting that is nowhere."""
     if key in conf:
-        return conf[key], "conf" if same(conf[key], value) else None
+        return conf[key], "conf" if same_value(conf[key], value) else None
     if re.search(rf"(?<![\w.])(zookeeper\.)?{re.escape(key)}(: | ?= ?){re.escape(value)}(?![\w.])", log):
         return value, "its log"
     if f"-D{key}={value}" in given:

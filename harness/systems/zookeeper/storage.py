@@ -1,16 +1,16 @@
 """Key-value storage (`harness.coordination.KeyValue`) on one ZooKeeper session.
 
-A key is the znode `/fencepost/<key>`, empty when absent (`prepare` makes them, so that a write needs no look first); a
-set's elements are its children. `/fencepost-barrier` takes the writes of barrier reads.
+A key is the znode `/fencepost/<key>`, which is empty for an absent key (`prepare` creates the znodes, so that a write
+needs no read first). The elements of a set are its children. Barrier reads write to `/fencepost-barrier`.
 
-Stamps: `position` is the reply header's zxid, the last transaction that the answering server had applied; `epoch` its
-upper half; `value_position` the mzxid of the znode read or written; `version` the znode's version.
+Stamps: `position` is the zxid in the reply's header, the last transaction that the answering server had applied;
+`epoch` is its upper half; `value_position` is the mzxid of the znode; `version` is the znode's version.
 
-**Reads.** PLAIN is getData. SYNC is sync and getData in one send: apart, the second would leave only after the first
-was answered, and a leader that was paused and has just woken would by then often know better. BARRIER is a write of
-`/fencepost-barrier` and getData in one send: the session is first in, first out, so the read is served by this server
-once it has applied our write, hence everything acknowledged before it. A read is answered only if what stands before
-it succeeded. The barrier's write is no part of the operation's effect: nobody reads that znode.
+**Reads.** PLAIN is getData. SYNC is sync and getData in one send. If they were sent apart, the second would leave only
+after the answer to the first, and a paused leader that has just woken would often know by then that it leads no more.
+BARRIER is a write to `/fencepost-barrier` and getData in one send. A session is first in, first out, so the server
+serves the read after it has applied this write, and so everything acknowledged before it. A read is returned only if
+the request before it succeeded. The barrier's write is not part of the operation's effect: nobody reads that znode.
 """
 
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ class ZooKeeperStorage:
         return await self._set(self._key(key), present(value), ANY_VERSION)
 
     async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
-        """A plain read, then a write on condition of the version read: two requests, the first without effect."""
+        """Read, then write if the version is unchanged: two requests, of which the first has no effect."""
         path = self._key(key)
         seen = await self._look(path)
         if seen is None:
@@ -76,7 +76,7 @@ class ZooKeeperStorage:
         return await self._set(path, present(new), seen.version, {BAD_VERSION: "cas-mismatch"})
 
     async def create(self, key: str, value: bytes) -> Reply:
-        """Fill the prepared, empty znode on condition of its version, or make it where there is none."""
+        """Fill the empty znode if its version is unchanged, or create it where there is none."""
         path = self._key(key)
         seen = await self._look(path)
         if seen is None:
@@ -86,7 +86,7 @@ class ZooKeeperStorage:
         return await self._set(path, present(value), seen.version, {BAD_VERSION: "exists"})
 
     async def write_if(self, key: str, value: bytes, value_position: int | None, version: int | None) -> Reply:
-        """`version` decides alone (it changes with every write); None means that there was no znode."""
+        """Write if `version` is unchanged (every write changes it); None means that there was no znode."""
         path = self._key(key)
         if version is None:
             return await self._make(path, present(value), {NODE_EXISTS: "cas-mismatch"})
@@ -121,7 +121,7 @@ class ZooKeeperStorage:
             raise_outcome(error)
 
     async def _look(self, path: bytes) -> Reply | None:
-        """The read that a conditional write begins with; None for no znode. When it is lost, nothing was written."""
+        """Do the read before a conditional write; None without a znode. When it is lost, nothing was written."""
         try:
             return await self.session.call(Op.GET_DATA, wire.path_and_watch(path, False), _value_reply)
         except ServerError as error:
@@ -132,14 +132,14 @@ class ZooKeeperStorage:
             raise NotSent(error.code, "at the read") from None
 
     async def _set(
-        self, path: bytes, value: bytes, version: int | None, words: Mapping[int, str] | None = None
+        self, path: bytes, value: bytes, version: int | None, expected: Mapping[int, str] | None = None
     ) -> Reply:
         assert version is not None
-        return await self.session.ask(Op.SET_DATA, wire.set_record(path, value, version), _set_reply, words)
+        return await self.session.ask(Op.SET_DATA, wire.set_record(path, value, version), _set_reply, expected)
 
-    async def _make(self, path: bytes, value: bytes, words: Mapping[int, str] | None = None) -> Reply:
+    async def _make(self, path: bytes, value: bytes, expected: Mapping[int, str] | None = None) -> Reply:
         record = wire.create_record(path, value, PERSISTENT)
-        return await self.session.ask(Op.CREATE_WITH_STAT, record, make_reply, words)
+        return await self.session.ask(Op.CREATE_WITH_STAT, record, make_reply, expected)
 
 
 def present(value: bytes) -> bytes:

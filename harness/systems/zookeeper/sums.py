@@ -1,4 +1,4 @@
-"""Records the SHA-256 of the jars of ZooKeeper's releases."""
+"""Recording the SHA-256 of the jars of ZooKeeper's releases."""
 
 import re
 from typing import Final
@@ -11,7 +11,7 @@ _SERVER: Final = re.compile(r"zookeeper-([\d.]+)\.jar")
 
 
 def record(releases: list[str]) -> int:
-    """Ask for these releases, or again for the recorded ones; returns the exit status of the command."""
+    """Record these releases, or check the recorded ones again; returns the exit status of the command."""
     heading = "SHA-256 of the jars of the known ZooKeepers; written by tools/record_sums.py."
     recorded = [match.group(1) for name in read_sums(SUMS) if (match := _SERVER.fullmatch(name))]
     return record_sums(SUMS, "sha256", heading, releases or recorded, _jars)

@@ -6,17 +6,23 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
+from fencepost.harness.coordination import Interface, Locks, ReadMode, Session, WatchMode
 from fencepost.harness.history import Clock
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.base import BaseSystem
 from fencepost.harness.systems.contract.profile import Profile
-from fencepost.harness.systems.contract.server_clock import ToldTime
-from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
+from fencepost.harness.systems.contract.server_clock import ReportedTime
+from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
 from fencepost.harness.systems.contract.system import Question
-from fencepost.harness.systems.zookeeper import configuration, health, membership, reported_version, versions
-from fencepost.harness.systems.zookeeper import server_clock as told_time
+from fencepost.harness.systems.zookeeper import (
+    configuration,
+    health,
+    membership,
+    reported_version,
+    server_clock,
+    versions,
+)
 from fencepost.harness.systems.zookeeper import settings as server_settings
 from fencepost.harness.systems.zookeeper.client import ZooKeeperClient
 from fencepost.harness.systems.zookeeper.guarantees import GUARANTEES, leadership_bound, lease_bound, unpromised
@@ -29,7 +35,7 @@ from fencepost.harness.systems.zookeeper.releases import ZooKeeperReleases
 from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession
 from fencepost.harness.verdict import LeadershipBound, LeaseBound, Vocabulary
 
-#: Bounds follow from the first three; sessions have to outlive pauses.
+#: The bounds follow from the first three; sessions must outlive pauses.
 _RESERVED: Final = server_settings.reserved(
     {
         "tickTime": "tick",
@@ -39,12 +45,12 @@ _RESERVED: Final = server_settings.reserved(
         "maxSessionTimeout": "session_timeout",
     }
 )
-#: Leader.startZkServer: written once, when a quorum has acknowledged the new epoch.
+#: Leader.startZkServer writes it once, when a quorum has acknowledged the new epoch.
 _BECAME_LEADER: Final = re.compile(r"starting up and setting last processed zxid: 0x([0-9a-f]+)")
 
 
-class ZooKeeper(BaseSystem):
-    """The `System`; one object, without state."""
+class ZooKeeper(BaseSystem[ZooKeeperOptions]):
+    """ZooKeeper as a `System`; one object, without state."""
 
     profile: Final = Profile(
         name="zookeeper",
@@ -114,12 +120,12 @@ class ZooKeeper(BaseSystem):
     def question(self, place: Place, subject: str) -> Question:
         return SrvrQuestion(place.name, *place.dial(configuration.CLIENT_PORT))
 
-    async def told_time(self, place: Place, clock: Clock) -> ToldTime | None:
+    async def reported_time(self, place: Place, clock: Clock) -> ReportedTime | None:
         """`harness.systems.contract.server_clock.TellsTime`."""
-        ask = told_time.wall if clock is Clock.WALL else told_time.monotonic
+        ask = server_clock.wall if clock is Clock.WALL else server_clock.monotonic
         return await ask(*place.dial(configuration.CLIENT_PORT))
 
-    async def prepare(self, client: Locks, keys: tuple[str, ...]) -> None:
+    async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
         if not isinstance(client, ZooKeeperClient):
             raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
         await client.prepare(keys)
@@ -135,20 +141,20 @@ class ZooKeeper(BaseSystem):
         return server_settings.refuse(key, _RESERVED)
 
     def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
-        """Of an image the jars of the same release are asked; nobody is where that is not known."""
+        """Check the keys in the jars; for an image, in the jars of the same release where that is known."""
         if "image" not in artifacts.paths:
             jars = list(map(Path, artifacts.paths["classpath"].split(":")))
         else:
             jars = versions.jars(artifacts.version) if artifacts.version in versions.known() else []
         return server_settings.refuse_unknown(jars, artifacts.version, settings)
 
-    async def taken(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[Taken]:
-        return await server_settings.taken(node, *node.place.dial(configuration.CLIENT_PORT), settings)
+    async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:
+        return await server_settings.applied_settings(node, *node.place.dial(configuration.CLIENT_PORT), settings)
 
     def startup_archive(self) -> Path | None:
         return self.releases.startup_archive()
 
-    async def told_version(self, node: Node, *, log_from: int) -> str:
+    async def reported_version(self, node: Node, *, log_from: int) -> str:
         return await reported_version.ask(*node.place.dial(configuration.CLIENT_PORT))
 
     def version_of(self, node: Node, artifacts: Artifacts) -> str:
@@ -157,9 +163,9 @@ class ZooKeeper(BaseSystem):
     def refuse_change(
         self, start: str, to: str, *, back: bool, options: ZooKeeperOptions, settings: Settings
     ) -> Refusal | None:
-        """Of the known releases (3.6 to 3.9) each can join each: they speak one protocol and read one format."""
+        """Allow every change: all known releases (3.6 to 3.9) have the same protocol and file format."""
         return None
 
     def became_leader(self, line: str) -> int | None:
-        found = _BECAME_LEADER.search(line)
-        return int(found.group(1), 16) >> 32 if found else None
+        match = _BECAME_LEADER.search(line)
+        return int(match.group(1), 16) >> 32 if match else None

@@ -1,13 +1,13 @@
-"""ZooKeeper's transaction log as it lies on a server's disk: every change, and every change that was refused.
+"""ZooKeeper's transaction log on a server's disk: every change, and every refused change.
 
-A file is a header and records of (checksum, length, bytes, "B"); it is allocated in advance, so behind the last record
-there are zeros. A record is a header (session, its request number, zxid, the leader's clock, operation), the change,
-and from 3.6 on a digest of the tree. A request that fails in the leader's hands takes a zxid as well: alone it is an
-ERROR with its code; a multi keeps its kind, with a code for each operation. What failed is not kept.
+A file is a header and records of (checksum, length, bytes, "B"). It is allocated in advance, so zeros follow the last
+record. A record is a header (session, its request number, zxid, the leader's clock, operation), the change, and from
+3.6 on a digest of the tree. A request that fails at the leader gets a zxid too. A single request is logged as an ERROR
+with its code; a multi keeps its kind, with a code for each operation. The content of a failed operation is not kept.
 
-Of a refused multi the operations before the failed one stand as they were asked; but a server that applies it renames
-them to errors in memory, and where it has not logged them yet they are logged with that name and their old content. So
-the bytes of refused multis differ from server to server, and only their codes are compared.
+In a refused multi the operations before the failed one are logged as they were requested. But a server that applies the
+multi renames them to errors in memory; if it has not logged them yet, it logs them with that name and their old
+content. So the bytes of refused multis differ between servers, and only their codes are compared.
 
 Source: FileTxnLog, Util, SerializeUtils, PrepRequestProcessor and zookeeper.jute of Apache ZooKeeper 3.5 to 3.9.
 """
@@ -50,23 +50,23 @@ _RECORD_BYTES_MAX: Final = 64 << 20
 
 
 class Malformed(ValueError):
-    """The bytes are not a transaction log; says where."""
+    """The bytes are not a transaction log; the message says where."""
 
 
 class Change(NamedTuple):
-    """One operation. `version` is the znode's after it (of a CHECK: the one that was asked for, and one more)."""
+    """One operation. `version` is the znode's version after it (for a CHECK: one more than the version checked)."""
 
     op: int
     path: str = ""
     data: bytes | None = None
     version: int | None = None
     ephemeral: bool = False
-    #: Of an ERROR: why it, or the multi that it stands in, was refused; 0: not this operation was at fault.
+    #: For an ERROR: the code of the refusal; 0 where another operation of the multi was refused.
     error: int | None = None
 
 
 class Transaction(NamedTuple):
-    """One record. `changes` has one entry but for a multi; closing a session deletes its paths."""
+    """One record. `changes` has one entry, except for a multi; closing a session deletes its paths."""
 
     session: int
     cxid: int
@@ -74,60 +74,60 @@ class Transaction(NamedTuple):
     time_ms: int
     op: int
     changes: tuple[Change, ...]
-    #: Of the header and the change, without the digest: equal on every server that holds it, unless it was refused.
+    #: Of the header and the change, without the digest: equal on all servers, unless the request was refused.
     checksum: int
 
     @property
     def errors(self) -> tuple[int, ...]:
-        """The codes when it was refused, one for each operation; empty when it took effect."""
+        """The code of each operation of a refused request; empty when the request took effect."""
         codes = tuple(change.error or 0 for change in self.changes)
         return codes if any(change.op == Op.ERROR for change in self.changes) else ()
 
 
 class Read(NamedTuple):
-    """The transactions in the order of the files; `torn`: the last write was cut off."""
+    """The transactions in the order of the files; `torn` says that the last write was cut off."""
 
     transactions: list[Transaction]
     torn: bool
 
 
 def read_files(files: Mapping[str, bytes]) -> Read:
-    """The log in these files of one server, by their names ("log.100000001"). Raises `Malformed`."""
+    """Read the log from the files of one server, by their names ("log.100000001"). Raises `Malformed`."""
     names = sorted((name for name in files if LOG.fullmatch(name)), key=lambda name: int(name[4:], 16))
-    found: dict[int, Transaction] = {}
+    by_zxid: dict[int, Transaction] = {}
     torn = False
     for name in names:
         transactions, torn = read_file(files[name], name, may_be_torn=name == names[-1])
         for transaction in transactions:
-            if found.setdefault(transaction.zxid, transaction) != transaction:
+            if by_zxid.setdefault(transaction.zxid, transaction) != transaction:
                 raise Malformed(f"{name}: two transactions have zxid {transaction.zxid:#x}")
-    return Read(list(found.values()), torn)
+    return Read(list(by_zxid.values()), torn)
 
 
 def read_file(data: bytes, name: str, *, may_be_torn: bool) -> tuple[list[Transaction], bool]:
-    """The transactions of one file, and whether it ends in half a write. Raises `Malformed`."""
+    """Read the transactions of one file, and whether it ends in a torn write. Raises `Malformed`."""
     if not data.strip(b"\0"):
-        # Allocated, and the server was killed before it wrote anything.
+        # The server was killed after it allocated the file and before it wrote anything.
         return [], False
     if len(data) < _FILE.size or _FILE.unpack_from(data)[:2] != (_MAGIC, _VERSION):
         raise Malformed(f"{name}: not a transaction log of version {_VERSION}")
-    found: list[Transaction] = []
+    transactions: list[Transaction] = []
     at, end = _FILE.size, len(data.rstrip(b"\0"))
     while at < end:
         try:
             record, following = _record(data, at)
         except Malformed as error:
-            # What the kill cut off stands at the very end: nothing that could be a record follows it.
+            # A write that a kill cut off is the very last one: no record follows it.
             if may_be_torn and not _any_record(data, at + 1, end):
-                return found, True
+                return transactions, True
             raise Malformed(f"{name}, byte {at}: {error}") from None
-        found.append(_transaction(record, f"{name}, byte {at}"))
+        transactions.append(_transaction(record, f"{name}, byte {at}"))
         at = following
-    return found, False
+    return transactions, False
 
 
 def _record(data: bytes, at: int) -> tuple[bytes, int]:
-    """The bytes of the record at this place, and where the next one begins."""
+    """The bytes of the record at this offset, and the offset of the next one."""
     if at + _PREFIX.size > len(data):
         raise Malformed("a record that is not whole")
     checksum, length = _PREFIX.unpack_from(data, at)
@@ -141,7 +141,7 @@ def _record(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _any_record(data: bytes, begin: int, end: int) -> bool:
-    """Whether a whole record stands anywhere from here on: then what is wrong before it is no torn write."""
+    """Whether any complete record follows; then the error before it is not a torn write."""
     return any(
         data[at : at + 4] == b"\0\0\0\0" and _whole(data, at) for at in range(begin, max(begin, end - _PREFIX.size))
     )
@@ -193,7 +193,7 @@ def _change(op: int, reader: "_Reader") -> Change:
     if op == Op.ERROR:
         return Change(op, error=reader.int())
     if op == Op.CLOSE_SESSION:
-        # Before 3.6 the paths are not said.
+        # Releases before 3.6 do not log the paths.
         return Change(op, "\n".join(reader.texts()) if reader.left > _DIGEST_BYTES else "")
     if op == CREATE_SESSION:
         return Change(op, version=reader.int())
@@ -215,7 +215,7 @@ class _Reader:
         return len(self._data) - self.at
 
     def skip(self, count: int) -> int:
-        """The place before the next `count` bytes, which are passed."""
+        """Skip `count` bytes; returns the offset where they begin."""
         start, self.at = self.at, self.at + count
         if count < 0 or self.at > len(self._data):
             raise IndexError("the record ends early")

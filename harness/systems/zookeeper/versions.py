@@ -1,12 +1,12 @@
 """Which releases of ZooKeeper are known, and where each comes from.
 
-3.9.5 is in the Python package pyspark (see `configuration`). All others are resolved by Maven coordinates: the server,
-and the few jars that a server of ours needs beside it, the same for almost every release. They are named one by one
-with everything else excluded, so that Maven and Ivy bring the same; each is checked against its sum in `jars.toml`
-(`python -m tools.record_sums zookeeper`).
+3.9.5 is in the Python package pyspark (see `configuration`). All others are resolved by Maven coordinates: the server
+and the few jars that it needs here, the same ones for almost every release. They are named one by one and everything
+else is excluded, so that Maven and Ivy fetch the same; each is checked against its sum in `jars.toml` (`python -m
+tools.record_sums zookeeper`).
 
-Left out are netty (a server with plain TCP does not load it) and the logging that a release brings (log4j 1.2,
-reload4j, logback or none): the simple logger inside log4j-api is set by the same flags for all and costs the least.
+Left out are netty (a server with plain TCP does not load it) and the logging of each release (log4j 1.2, reload4j,
+logback or none): the simple logger inside log4j-api has the same flags for all releases and costs the least.
 """
 
 import tomllib
@@ -28,7 +28,7 @@ _BESIDE: Final = (
     "io.dropwizard.metrics:metrics-core:4.1.12.1",
     "org.xerial.snappy:snappy-java:1.1.10.5",
 )
-#: Releases before 3.6.3 call it.
+#: Releases before 3.6.3 need it.
 _COMMONS_LANG: Final = "commons-lang:commons-lang:2.6"
 
 
@@ -52,9 +52,9 @@ def jars(version: str) -> list[Path]:
     from fencepost.harness.runtime.artifacts import maven, sums
 
     wanted = coordinates(version)
-    found = maven.jars(wanted, exclude=maven.EVERYTHING)
-    sums.check(found, {name: _sums()[name] for name in map(_file_name, wanted)})
-    return found
+    fetched = maven.jars(wanted, exclude=maven.EVERYTHING)
+    sums.check(fetched, {name: _sums()[name] for name in map(_file_name, wanted)})
+    return fetched
 
 
 def coordinates(version: str) -> list[str]:

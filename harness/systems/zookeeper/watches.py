@@ -1,16 +1,15 @@
-"""ZooKeeper's watches on one session, and the writes that they tell of.
+"""ZooKeeper's watches on one session, and the writes that they report.
 
-PERSISTENT is one `addWatch` of everything below `/fencepost`, recursive (3.6 on). ONE_SHOT is an `exists` with a watch
-for every key, set again after each event: the answer of `exists` says which change is the newest seen.
+PERSISTENT is one recursive `addWatch` of everything below `/fencepost` (from 3.6). ONE_SHOT is an `exists` with a watch
+for every key, set again after each event; the answer to `exists` shows the newest change that was seen.
 
-Events and answers come on one connection, and their order is what ZooKeeper promises, so it is kept: the answer of a
-read is noted when it is taken off the connection, behind the events before it. A read is sent and not waited for; a
-server that is paused answers it when it wakes, and nothing is given up meanwhile. The zxid of an answer is that of the
-last transaction that the server had applied, the zxid of an event (3.9 on) that of the change it tells of; for them the
-server lets no read run beside a write (CommitProcessor), so after the answer of `addWatch` with zxid z, every change
-above z is told.
+Events and answers come on one connection. ZooKeeper promises their order, so it is kept: the answer to a read is noted
+when it is read from the connection, after the events before it. A read is sent without waiting for it; a paused server
+answers it when it wakes, and nothing is cancelled meanwhile. The zxid of an answer is the last transaction that the
+server had applied; the zxid of an event (from 3.9) is that of its change. The server runs no read while it applies a
+write (CommitProcessor). So after the answer to `addWatch` with zxid z, every change above z is reported.
 
-A session that was lost is not resumed: the watch is gone with it, and what happened meanwhile is not told.
+A lost session is not resumed: its watch is gone, and nothing reports the changes in between.
 """
 
 import asyncio
@@ -73,7 +72,7 @@ class ZooKeeperWatches:
     # Writes
 
     async def put(self, key: str, value: bytes) -> Reply:
-        """A plain look for the znode, then `setData` or `create`; a look that is lost wrote nothing."""
+        """Read the znode, then `setData` or `create`; when the read is lost, nothing was written."""
         try:
             await self._storage.read(key, ReadMode.PLAIN)
         except Definite as refused:
@@ -85,7 +84,7 @@ class ZooKeeperWatches:
         return await self._storage.write(key, value)
 
     async def delete(self, key: str) -> Reply:
-        """The answer's zxid is the deletion's own: a server answers a write as it applies it, one at a time."""
+        """Delete the key; the answer's zxid is the deletion's own, since a server answers a write as it applies it."""
         try:
             zxid = await self._session.call(Op.DELETE, wire.version_record(self._path(key), ANY_VERSION), zxid_of)
         except ServerError as error:
@@ -109,8 +108,8 @@ class ZooKeeperWatches:
         raise Definite("unsupported", "ZooKeeper keeps no history to compact")
 
     async def entries(self) -> tuple[Entry, ...]:
-        """The first read is behind a write of this session, hence current; so are the others, which come after it."""
-        found = []
+        """Read all keys; the first read follows a write of this session, so it and the later ones are current."""
+        entries = []
         mode = ReadMode.BARRIER
         for key in self._keys:
             try:
@@ -120,9 +119,9 @@ class ZooKeeperWatches:
                     raise
             else:
                 if reply.value is not None and reply.value_position is not None:
-                    found.append(Entry(key, reply.value, reply.value_position))
+                    entries.append(Entry(key, reply.value, reply.value_position))
             mode = ReadMode.PLAIN
-        return tuple(found)
+        return tuple(entries)
 
     # Watches
 
@@ -162,7 +161,7 @@ class ZooKeeperWatches:
         return ()
 
     def _arm(self, keys: Iterable[str]) -> "list[asyncio.Future[Look]]":
-        """Set the watch of each key, in one send."""
+        """Set the watches of these keys, in one send."""
         frames, looks = b"", []
         for key in keys:
             queued, look = self._queue(Op.EXISTS, key, arms=True)
@@ -178,7 +177,7 @@ class ZooKeeperWatches:
         return look
 
     def _queue(self, op: Op, key: str, *, arms: bool) -> "tuple[bytes, asyncio.Future[Look]]":
-        """One read of a key, whose answer is noted in its place; that there is no such znode is an answer too."""
+        """Queue one read of a key; its answer is noted in order. That there is no such znode is an answer too."""
 
         def answered(body: bytes, zxid: int) -> Look:
             if arms:
@@ -193,20 +192,20 @@ class ZooKeeperWatches:
         return self._session.connection.queue(op, record, answered, refused)
 
     def _seen(self, key: str, zxid: int, value: bytes | None, mzxid: int | None, arms: bool) -> Look:
-        """Note an answer behind the events that came before it."""
+        """Note an answer after the events that came before it."""
         self._drain()
         look = Look(self._now_ns(), zxid, key, value, mzxid, arms)
         self._heard.append(look)
         return look
 
     def _drain(self) -> None:
-        """Note the events that have come."""
+        """Note the events that have arrived."""
         events = self._session.watch_events
         while not events.empty():
             event = events.get_nowait()
             kind = _KINDS.get(event.kind)
             if kind is None or not event.path.startswith(f"{self._root}/"):
-                continue  # of the session itself, or of the znode above the keys
+                continue  # an event of the session itself, or of the znode above the keys
             key = event.path[len(self._root) + 1 :]
             change = Change(event.zxid, kind, key)
             self._heard.append(Changes(event.received_ns - self._zero_ns, event.zxid, (change,)))

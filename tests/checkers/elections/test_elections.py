@@ -142,7 +142,7 @@ def test_two_terms_in_order_are_valid_in_every_respect() -> None:
     assert {name: v.exposure for name, v in verdicts.items()} == {
         ACTING: 1, GROW: 1, BELIEVED: 1, "session-order": 1, KEPT: 3,
     }  # fmt: skip
-    assert verdicts[ACTING].figures == {
+    assert verdicts[ACTING].figures.plain() == {
         "fencing": "on", "superseded_acts": 1, "superseded_fenced": 1, "overtaken_acts": 0,
     }  # fmt: skip
 
@@ -181,7 +181,7 @@ def test_interleaved_terms_are_shown_with_the_act_before_and_the_read() -> None:
     (witness,) = verdict.witnesses
     assert "Act 5 of term 10" in witness.steps[1]
     assert len(witness.events) == 6
-    assert verdict.figures["overtaken_acknowledged"] == 1
+    assert verdict.figures.plain()["overtaken_acknowledged"] == 1
 
 
 @pytest.mark.parametrize(("position", "wanted"), [(19, {}), (21, {"acted-after-its-term": 1})])
@@ -348,7 +348,7 @@ def test_what_became_of_the_acts_of_superseded_leaders() -> None:
     vote.refused(10, 9, (170, 171), error="not-connected")
     vote.trail((10, 1), (10, 2), (10, 5), (20, 3))
     verdict = vote.verdict(ACTING)
-    assert verdict.figures == {
+    assert verdict.figures.plain() == {
         "fencing": "on",
         "superseded_acts": 3,
         "superseded_fenced": 1,
@@ -395,10 +395,14 @@ def test_two_believe_from_the_grant_of_one_to_the_last_act_of_the_other(
     vote.act(20, 2, (200, None))
     verdict = vote.verdict(BELIEVED)
     if overlap_ms is None:
-        assert (verdict.validity, verdict.figures["two_believers"]) == (Validity.VALID, 0)
+        assert (verdict.validity, verdict.figures.plain()["two_believers"]) == (Validity.VALID, 0)
     else:
         assert verdict.anomalies == {"two-believers": 1}
-        assert verdict.figures["two_believers_ns_max"] == verdict.figures["two_believers_ns"] == ns(overlap_ms)
+        assert (
+            verdict.figures.plain()["two_believers_ns_max"]
+            == verdict.figures.plain()["two_believers_ns"]
+            == ns(overlap_ms)
+        )
         assert verdict.witnesses[0].steps[-1] == f"For {overlap_ms:.3f} ms both believed that they led."
 
 
@@ -494,7 +498,7 @@ def test_a_reply_does_not_stand_before_an_earlier_one_of_its_session() -> None:
 
 def test_how_far_behind_observers_were() -> None:
     verdict = seen((10, 8), (20, 8))
-    assert verdict.figures == {
+    assert verdict.figures.plain() == {
         "observations": 4, "observed_nobody": 0, "observed_behind": 1, "observed_behind_ns_max": ns(98),
     }  # fmt: skip
 

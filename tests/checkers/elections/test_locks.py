@@ -36,7 +36,7 @@ def test_case(case: Case, fencing: str) -> None:
 def test_two_believers_are_a_figure_with_fencing_and_an_anomaly_without() -> None:
     history = parse("a(k1 a[ b(k2 b[ b] a] b)2 a)1 | c:m2,1")
     fenced, unfenced = judge(history, "on"), judge(history, "off")
-    assert (fenced.validity.value, fenced.figures["two_holders"]) == ("valid", 1)
+    assert (fenced.validity.value, fenced.figures.plain()["two_holders"]) == ("valid", 1)
     assert (unfenced.validity.value, unfenced.anomalies) == ("invalid", {"two-holders": 1})
     (witness,) = unfenced.witnesses
     assert witness.steps[-1] == "For 1.000 ms both believed that they held the lock."

@@ -18,7 +18,7 @@ def _judge(*given: tuple[str, int | None]) -> Verdict:
 def test_different_ids_are_valid() -> None:
     verdict = _judge(("b1", 0), ("b2", 1000), ("b1", 1), ("b3", None), ("b3", None))
     assert (verdict.validity, verdict.exposure) == (Validity.VALID, 3)
-    assert verdict.figures["ids_of_node"] == {"b1": 2, "b2": 1}
+    assert verdict.figures.plain()["ids_of_node"] == {"b1": 2, "b2": 1}
 
 
 def test_an_id_that_two_nodes_gave_is_invalid_and_shown() -> None:

@@ -26,6 +26,7 @@ from fencepost.harness.history import (
 from fencepost.harness.judging.judge import judge
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.fact_tables import DERIVED
+from fencepost.harness.verdict.figures import LeadershipFigures
 from tests.warehouse.histories import random_history
 
 FOUND = Path(__file__).parents[2] / "histories" / "found"
@@ -124,16 +125,15 @@ def test_service_phases_and_recovery_are_what_a_plain_loop_says(seed: int) -> No
 def test_they_agree_with_the_leadership_checker(folder: str) -> None:
     history, judgement = judge(FOUND / folder)
     tables = derive(history, judgement.facts)
-    figures = [v.figures for v in judgement.verdicts if v.checker == "leadership" and "claimed_count" in v.figures]
-    by_subject = {str(own["subject"]): own for own in figures}
+    by_subject = {v.subject: v.figures for v in judgement.verdicts if isinstance(v.figures, LeadershipFigures)}
     episodes, overlaps = tables["zombie_episodes"].to_pylist(), tables["overlaps"].to_pylist()
     for subject, own in by_subject.items():
         of_subject = [e for e in episodes if e["subject"] == subject]
-        assert sum(e["claims"] > 0 for e in of_subject) == own["claimed_count"]
-        assert sum(e["asked"] for e in of_subject) == own["asked_of_superseded_leader"]
-        assert sum(e["acted"] for e in of_subject) == own["acted"]
-        assert sum(o["to_ns"] - o["from_ns"] for o in overlaps if o["subject"] == subject) == own["two_leaders_ns"]
-    stale = next((v.figures["stale_reads"] for v in judgement.verdicts if v.checker == "freshness"), None)
+        assert sum(e["claims"] > 0 for e in of_subject) == own.claimed_count
+        assert sum(e["asked"] for e in of_subject) == own.asked_of_superseded_leader
+        assert sum(e["acted"] for e in of_subject) == own.acted
+        assert sum(o["to_ns"] - o["from_ns"] for o in overlaps if o["subject"] == subject) == own.two_leaders_ns
+    stale = next((v.figures.plain()["stale_reads"] for v in judgement.verdicts if v.checker == "freshness"), None)
     assert stale in (None, len(tables["stale_answers"]))
 
 

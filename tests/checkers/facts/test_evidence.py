@@ -400,7 +400,7 @@ def test_what_is_told_of_the_disks_names_its_place_there() -> None:
     for history, verdicts in judged("zombie-controllers"):
         offsets = {f"{entry.offset:#x}" for log in history.logs.values() for entry in log.entries}
         for verdict in verdicts:
-            figures = verdict.figures
+            figures = verdict.figures.plain()
             attempts = figures["attempts"]
             assert verdict.exposure == len(attempts) > 0
             for one in attempts:
@@ -409,7 +409,7 @@ def test_what_is_told_of_the_disks_names_its_place_there() -> None:
             fenced = [one for one in attempts if "refused_by" in one]
             assert figures["attempted_but_fenced"] == len(fenced)
             assert len(attempts) - len(fenced) == sum(verdict.anomalies.values())
-        own = verdicts[0].figures
+        own = verdicts[0].figures.plain()
         assert own["attempted_but_fenced"] == sum(own["fenced_by"].values())
         assert own["controllers"] == len(own["elections"])
         assert {one["zxid"] for one in own["elections"]} <= offsets

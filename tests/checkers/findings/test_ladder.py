@@ -17,7 +17,12 @@ def found(*names: str) -> list[Finding]:
 @pytest.mark.parametrize(
     ("findings", "doubt", "exposed", "expected"),
     [
-        (("lost", "stale", "lost"), _DOUBT, (), (Validity.INVALID, "2 x lost, 1 x stale", None)),
+        (
+            ("lost-write", "stale-read", "lost-write"),
+            _DOUBT,
+            (),
+            (Validity.INVALID, "2 lost writes, 1 stale read", None),
+        ),
         ((), _DOUBT, (), (Validity.UNKNOWN, "the machine stood still", Cause.STALLED)),
         ((), None, (), (Validity.UNKNOWN, "0 reads; at least 1 are asked for", Cause.NO_EXPOSURE)),
         ((), None, (4,), (Validity.VALID, "all current", None)),
@@ -32,14 +37,14 @@ def test_rungs(
     verdict = Findings(
         checker="c",
         guarantee="g",
-        found=found(*findings),
+        findings=found(*findings),
         doubt=doubt,
         exposed=exposed,
         exposure_of="reads",
         kept="all current",
     ).verdict(facts())
     assert (verdict.validity, verdict.reason, verdict.cause) == expected
-    assert verdict.evidence.get("anomalies.lost", ()) == ((0, 2) if findings else ())
+    assert verdict.evidence.get("anomalies.lost-write", ()) == ((0, 2) if findings else ())
 
 
 def test_every_anomaly_is_shown_before_one_is_shown_again() -> None:

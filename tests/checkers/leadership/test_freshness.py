@@ -74,7 +74,7 @@ def test_an_answer_is_the_write_whose_value_it_has_by_whatever_number() -> None:
     assert numbering(tale).anomalies == {"renumbered-write": 2}
     verdict = judged(tale)
     assert verdict.anomalies == {"stale-read": 1}
-    assert verdict.figures["staleness_writes_max"] == 1
+    assert verdict.figures.plain()["staleness_writes_max"] == 1
     # Whose it is cannot be told any more, nor that it is older than anything.
     tale.write("a", 2, at=(71, 72), node="n2", type=Outcome.INFO)
     tale.read("a", 2, at=(80, 90), node="n1", value_position=6, position=9)
@@ -173,7 +173,7 @@ def test_staleness_in_writes_and_in_time() -> None:
     tale.write("a", 3, at=(50, 60), node="n3", position=9)
     tale.read("a", 1, at=(100, 110), node="n1", value_position=5)
     verdict = judged(tale)
-    figures = verdict.figures
+    figures = verdict.figures.plain()
     assert figures["staleness_writes_max"] == 2
     said = (
         "2 acknowledged writes of a are missing; the first of them was acknowledged 60 ms before the read was invoked."
@@ -217,9 +217,9 @@ def test_a_woken_leader_is_told_as_one() -> None:
     zombie(tale)
     verdict = judged(tale)
     assert verdict.guarantee == "fresh-after-sync"
-    assert verdict.figures["stale_reads_of_superseded_leader"] == 1
-    assert verdict.figures["stale_reads_by_superseded_epoch"] == {"3": 1}
-    assert verdict.figures["fresh_reads_answered_by_superseded_leader"] == 1
+    assert verdict.figures.plain()["stale_reads_of_superseded_leader"] == 1
+    assert verdict.figures.plain()["stale_reads_by_superseded_epoch"] == {"3": 1}
+    assert verdict.figures.plain()["fresh_reads_answered_by_superseded_leader"] == 1
     (witness,) = verdict.witnesses
     words = " ".join(witness.steps)
     assert "the paused leader n1 (epoch 3) answered 4.0 ms after it resumed, 5.2 s after epoch 4 had begun" in words
@@ -238,7 +238,7 @@ def test_a_leader_known_to_have_stepped_down_is_none(denied: float, led: int) ->
     tale.write("a", 7, at=(5000, 5010), node="n2", position=(4 << 32) + 3, epoch=4)
     tale.read("a", 1, at=(7500, 8004), node="n1", value_position=(3 << 32) + 2, epoch=3)
     tale.deny("n1", denied - 10, denied)
-    assert judged(tale).figures["stale_reads_of_superseded_leader"] == led
+    assert judged(tale).figures.plain()["stale_reads_of_superseded_leader"] == led
 
 
 def test_a_current_leader_s_stale_read_is_not_told_as_a_superseded_one_s() -> None:
@@ -246,7 +246,7 @@ def test_a_current_leader_s_stale_read_is_not_told_as_a_superseded_one_s() -> No
     written(tale)
     tale.claims("n1", 3, [10, 100])
     tale.read("a", 1, at=(50, 60), node="n1", value_position=5)
-    assert judged(tale).figures["stale_reads_of_superseded_leader"] == 0
+    assert judged(tale).figures.plain()["stale_reads_of_superseded_leader"] == 0
 
 
 def test_witnesses_of_superseded_leaders_stand_first() -> None:

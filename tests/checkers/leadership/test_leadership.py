@@ -7,9 +7,10 @@ import pytest
 from fencepost.checkers import leadership
 from fencepost.checkers.facts.reigns import reigns_of
 from fencepost.checkers.leadership.acted import find_acts
-from fencepost.checkers.leadership.claims import ClaimedSpan, claimed_spans, overlap_ns, possible_claims
+from fencepost.checkers.leadership.claims import claimed_spans, overlap_ns, possible_claims
 from fencepost.harness.history import Claim, FaultOutcome, NodeChange, Outcome, PhaseName
 from fencepost.harness.verdict import Validity
+from fencepost.harness.verdict.figure_rows import ClaimedSpan
 from tests.checkers.build import Tale, bound, facts, ns, only
 
 NO_ACT = "superseded-leader-does-not-act"
@@ -270,7 +271,7 @@ def test_a_stale_answer_after_sync_is_held_against_that_guarantee_alone() -> Non
     verdicts = leadership.check(tale.history(), facts(read_guarantee="fresh-after-sync"))
     assert only(verdicts, "fresh-after-sync").validity is Validity.INVALID
     assert only(verdicts, NO_ACT).anomalies == {}
-    assert only(verdicts, NO_ACT).figures["stale_answers"] == 1
+    assert only(verdicts, NO_ACT).figures.plain()["stale_answers"] == 1
 
 
 def test_reads_that_need_not_be_current_never_count() -> None:
@@ -279,7 +280,7 @@ def test_reads_that_need_not_be_current_never_count() -> None:
     tale.read("a", 3, at=(400, 410), node="n1", **OLD)
     verdicts = leadership.check(tale.history(), facts(read_guarantee="session-order"))
     assert [v.guarantee for v in verdicts if v.validity is Validity.INVALID] == []
-    assert only(verdicts, NO_ACT).figures["stale_answers"] == 0
+    assert only(verdicts, NO_ACT).figures.plain()["stale_answers"] == 0
 
 
 @pytest.mark.parametrize(
@@ -363,7 +364,7 @@ def test_without_an_exact_stamp_a_later_claim_of_the_incarnation_must_follow(com
     # Stamped with a lower bound, as etcd's replies are: the stamp alone proves nothing.
     tale.read("a", 3, at=(400, completed), node="n1", position=4, value_position=4, epoch=1)
     acts = find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader"))
-    assert (len(acts.asked), len(acts.served), len(acts.stale)) == (1, served, served)
+    assert (len(acts.requests), len(acts.served), len(acts.stale)) == (1, served, served)
 
 
 def test_a_claim_of_a_later_incarnation_does_not_serve_for_an_earlier_one() -> None:
@@ -385,7 +386,7 @@ def test_a_former_leader_that_follows_is_no_superseded_leader(denied: float) -> 
     tale.deny("n1", denied - 10, denied)
     tale.read("a", 3, at=(400, 410), node="n1", **OLD)
     verdict = only(leadership.check(tale.history(), facts()), NO_ACT)
-    assert (verdict.figures["served_by_superseded_leader"], verdict.exposure) == (0, 0)
+    assert (verdict.figures.plain()["served_by_superseded_leader"], verdict.exposure) == (0, 0)
     assert verdict.validity is Validity.UNKNOWN
 
 
@@ -403,7 +404,7 @@ def test_an_operation_is_asked_of_a_superseded_leader_until_its_last_claim(invok
     superseded(tale)
     tale.read("a", 7, at=(invoked, 910), node="n1", position=(2 << 32) + 1, value_position=(2 << 32) + 1, epoch=2)
     tale.deny("n1", 1000, 1010)
-    assert len(find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader")).asked) == asked
+    assert len(find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader")).requests) == asked
 
 
 def test_operations_of_the_current_leader_are_its_own() -> None:
@@ -411,7 +412,7 @@ def test_operations_of_the_current_leader_are_its_own() -> None:
     superseded(tale)
     tale.read("a", 7, at=(400, 410), node="n2", position=(2 << 32) + 1, value_position=(2 << 32) + 1, epoch=2)
     acts = find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader"))
-    assert (len(acts.asked), len(acts.served)) == (0, 0)
+    assert (len(acts.requests), len(acts.served)) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -447,7 +448,7 @@ def test_refusals_and_time_outs_are_counted_apart(
         tale.read("a", final, at=(2001, 2002), node="n2", epoch=2)
     acts = find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader"))
     assert (len(acts.fenced), len(acts.unknown), len(acts.refused_otherwise)) == (fenced, unknown, otherwise)
-    assert len(acts.asked) == 1
+    assert len(acts.requests) == 1
 
 
 @pytest.mark.parametrize(("final", "lost"), [([1, 5], 0), ([1], 1)])

@@ -48,7 +48,7 @@ def tale_of(raft: str, controller: str) -> Tale:
 def judged(raft: str, controller: str) -> tuple[Validity, dict[str, Verdict]]:
     history, given = tale_of(raft, controller).history(), facts(**FACTS)
     verdicts = tuple(leadership.check(history, given))
-    of_layer = {v.figures["subject"]: v for v in verdicts if v.guarantee == GUARANTEE}
+    of_layer = {str(v.subject): v for v in verdicts if v.guarantee == GUARANTEE}
     return conclude(history, given, verdicts).validity, of_layer
 
 
@@ -87,7 +87,7 @@ def test_a_doubt_weighs_however_little_was_seen_of_it() -> None:
     tale.claims("n3", 1, list(LATE_MS), subject="controller")
     tale.cut("n3", 1000, 9000)
     found = leadership.check(tale.history(), facts(**FACTS))
-    doubt = next(v for v in found if v.guarantee == GUARANTEE and v.figures["subject"] == "controller")
+    doubt = next(v for v in found if v.guarantee == GUARANTEE and v.subject == "controller")
     assert (doubt.validity, doubt.exposure, doubt.weighs) == (Validity.UNKNOWN, 0, True)
 
 
@@ -108,8 +108,9 @@ def test_the_headline_counts_what_the_table_counts(raft: str, controller: str, t
     history, given = tale_of(raft, controller).history(), facts(**FACTS)
     made = judged_case(history, given, leadership.check(history, given))
     (row,) = [row for row in tables.guarantees(made) if row["name"] == GUARANTEE]
-    assert row["anomalies"] == [f"{times} × self-fencing-failed"]
-    assert made.headline == f"leader-self-fencing (promised) is broken: {times} x self-fencing-failed"
+    failures = "1 failure of self-fencing" if times == 1 else f"{times} failures of self-fencing"
+    assert row["anomalies"] == [failures]
+    assert made.headline == f"leader-self-fencing (promised) is violated: {failures}"
 
 
 def test_the_headline_counts_what_is_reported_beside() -> None:
@@ -118,7 +119,7 @@ def test_the_headline_counts_what_is_reported_beside() -> None:
     verdicts = [msgspec.structs.replace(v, weighs=False) for v in leadership.check(history, given)]
     made = judged_case(history, given, [known, *verdicts])
     assert made.headline.startswith(
-        "seen, but no promise is broken by it: 2 x self-fencing-failed against leader-self-fencing."
+        "seen, but it violates no promise: 2 failures of self-fencing against leader-self-fencing."
     )
 
 

@@ -79,7 +79,7 @@ def test_a_write_that_a_superseded_leader_acknowledged_is_the_act_where_its_make
     assert (verdict.validity, verdict.anomalies) == (Validity.INVALID, {ACKNOWLEDGED: 1})
     (witness,) = verdict.witnesses
     assert "n1 (epoch 1) answered" in witness.steps[-1]
-    assert verdict.figures["acted"] == 1
+    assert verdict.figures.plain()["acted"] == 1
 
 
 def test_without_that_word_the_same_history_proves_nothing() -> None:

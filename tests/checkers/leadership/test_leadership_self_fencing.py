@@ -45,8 +45,10 @@ def test_a_leader_that_never_gives_up() -> None:
     (witness,) = verdict.witnesses
     assert witness.nodes == ("n1",)
     assert len(witness.steps) == 4
-    assert verdict.figures["subject"] == "leader"
-    assert [(c["node"], c["from_ns"], c["to_ns"]) for c in verdict.figures["cuts"]] == [("n1", ns(CUT_MS), ns(9000))]
+    assert verdict.subject == "leader"
+    assert [(c["node"], c["from_ns"], c["to_ns"]) for c in verdict.figures.plain()["cuts"]] == [
+        ("n1", ns(CUT_MS), ns(9000))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ def test_three_samples_over_a_second_beyond_the_limit(claims: list[float], valid
     verdict = judged(tale_of(claims))
     assert verdict.validity is validity
     beyond = claims[-1] > 5000
-    assert verdict.figures["samples_beyond_bound"] == beyond
+    assert verdict.figures.plain()["samples_beyond_bound"] == beyond
     if beyond and validity is Validity.UNKNOWN:
         assert verdict.cause is Cause.UNDECIDED
         assert "claimed after 4.0 s of running, beyond 4.0 s, but not in 3 successive answers" in verdict.reason
@@ -132,7 +134,7 @@ def test_a_leader_that_was_not_caught_is_told_with_its_longest_claim(claims: lis
     assert verdict.reason == (
         f"no cut-off leader claimed beyond 4.0 s of running (bound 2.0 s); longest claim {longest}"
     )
-    assert verdict.figures["running_ns_max_when_claimed"] == (ns(claims[-1] - CUT_MS) if claims else 0)
+    assert verdict.figures.plain()["running_ns_max_when_claimed"] == (ns(claims[-1] - CUT_MS) if claims else 0)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_questions_that_a_stopped_node_left_unanswered_do_not_hide_what_it_said(
     tale.belief("n1", Claim.SILENT, 5900, 6000)
     tale.belief("n1", Claim.SILENT, 5910, 6010)
     tale.pause("n1", 5500, 7500)
-    assert judged(tale).figures["samples_beyond_bound"] == 5
+    assert judged(tale).figures.plain()["samples_beyond_bound"] == 5
 
 
 def test_time_stopped_is_no_running_time() -> None:
@@ -358,7 +360,7 @@ def test_a_cut_follower_is_no_exposure() -> None:
 def test_without_a_bound_claims_are_figures_only(given: Any) -> None:
     verdicts = leadership.check(tale_of([4000, 4600, 5001]).history(), facts(leadership=given))
     assert GUARANTEE not in {v.guarantee for v in verdicts}
-    (figures,) = [v.figures for v in verdicts]
+    (figures,) = [v.figures.plain() for v in verdicts]
     assert figures["claimed_count"] == 1
 
 

@@ -218,7 +218,7 @@ def test_every_provable_answer_of_a_zombie_is_found(seed: int) -> None:
     assert sum(by_leader) == len(certainly_own(history, stale))
     (fresh,) = freshness.check(history, facts())
     assert fresh.anomalies.get("stale-read", 0) == len(stale)
-    assert fresh.figures["stale_reads_of_superseded_leader"] == len(stale)
+    assert fresh.figures.plain()["stale_reads_of_superseded_leader"] == len(stale)
 
 
 def test_the_simulation_is_no_straw_man() -> None:

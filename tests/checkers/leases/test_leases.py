@@ -1,5 +1,6 @@
 """Leases: every violation and every near miss, by constructed histories."""
 
+import sys
 from typing import Any
 
 import hypothesis
@@ -274,11 +275,11 @@ def test_a_live_lease_that_a_superseded_leader_revokes_is_told_with_who_led() ->
     )
     verdict = only(story.judged(), leases.LIVES)
     assert verdict.anomalies == {findings.REVOKED: 1}
-    assert verdict.figures["revoked_under_superseded_leader"] == 1
+    assert verdict.figures.plain()["revoked_under_superseded_leader"] == 1
     assert "its own log names 1" in verdict.reason
     steps = verdict.witnesses[0].steps
     assert steps[-3].startswith("n1 led epoch 1. Epoch 2 had begun by 2.000000 s: n2's log said")
-    assert "still said 3.0 s after that that it leads" in steps[-3]
+    assert "still claimed to lead 3.0 s later" in steps[-3]
     assert "request-timed-out" in steps[-2]
     assert steps[-1] == leading.ASKED
     assert verdict.witnesses[0].nodes[0] == "n1"
@@ -295,7 +296,7 @@ def test_without_a_word_of_its_log_a_superseded_leader_is_only_suspected() -> No
             given = {"node": "n1", "f": "revoke", "error": "request-timed-out", "source": "a log", "key": "abc"}
             story.tell(AttemptEvent, 5200, **{**given, **about})
         verdict = only(story.judged(), leases.LIVES)
-        return verdict.figures["revoked_under_superseded_leader"], verdict.witnesses[0].steps[-1]
+        return verdict.figures.plain()["revoked_under_superseded_leader"], verdict.witnesses[0].steps[-1]
 
     suspected = (1, "Who asked for the end of the lease is not known; n1 may have.")
     asked = (1, leading.ASKED)
@@ -332,7 +333,7 @@ def test_a_leader_that_was_stopped_and_superseded_and_has_just_woken_is_suspecte
     story.look(False, (5100, 5110), position=11, node="n3")
     verdict = only(story.judged(), leases.LIVES)
     assert verdict.anomalies == {findings.REVOKED: 1}
-    assert verdict.figures["revoked_under_superseded_leader"] == int(woken)
+    assert verdict.figures.plain()["revoked_under_superseded_leader"] == int(woken)
     steps = " ".join(verdict.witnesses[0].steps)
     assert ("had been stopped at 1.500000 s, as its leader" in steps) == woken
 
@@ -356,7 +357,7 @@ def _suspects(story: Story, at_ms: float, *, epoch: int = 2) -> int:
     story.look(False, (at_ms, at_ms + 10), position=11, node="n3")
     verdict = only(story.judged(), leases.LIVES)
     assert verdict.anomalies == {findings.REVOKED: 1}
-    return int(verdict.figures["revoked_under_superseded_leader"])
+    return int(verdict.figures.plain()["revoked_under_superseded_leader"])
 
 
 def test_whoever_was_superseded_only_later_or_has_long_been_silent_is_not_suspected() -> None:
@@ -391,7 +392,7 @@ def test_where_nobody_outlived_an_epoch_nobody_is_suspected() -> None:
     story.look(True, (4100, 4110))
     story.look(False, (5100, 5110), position=11, node="n3")
     verdict = only(story.judged(), leases.LIVES)
-    assert verdict.figures["revoked_under_superseded_leader"] == 0
+    assert verdict.figures.plain()["revoked_under_superseded_leader"] == 0
     assert verdict.witnesses[0].steps[-2].endswith("and nobody had asked to revoke it.")
 
 
@@ -561,7 +562,7 @@ def test_what_comes_after_an_acknowledged_revoke_came_back_though_a_look_shows_t
     verdicts = story.judged()
     assert anomalies(verdicts) == {findings.BACK: 1}
     # Somebody asked for the end: how soon it came says nothing of the lease's time.
-    assert "gone_after_last_answer_ns_max" not in only(verdicts, leases.LIVES).figures
+    assert "gone_after_last_answer_ns_max" not in only(verdicts, leases.LIVES).figures.plain()
 
 
 def test_only_what_could_have_shown_a_violation_counts_as_exposure() -> None:
@@ -652,7 +653,7 @@ def test_the_figures_have_their_rows() -> None:
     story.look(True, (2500, 2510))
     story.look(False, (4500, 4510), position=11)
     verdict = only(story.judged(), leases.LIVES)
-    figures = verdict.figures
+    figures = verdict.figures.plain()
     assert (figures["grant_ok"], figures["attach_ok"], figures["keep_ok"], figures["keep_fail"]) == (1, 1, 1, 1)
     assert (figures["kept_through_other_nodes"], figures["alive_across_elections"], figures["seen_gone"]) == (1, 1, 1)
     assert figures["gone_after_last_answer_ns_max"] == 3500 * MS
@@ -677,6 +678,41 @@ def test_a_number_that_is_granted_twice_is_named() -> None:
     story.op("grant", "lease-1", at=(300, 310), result=["def", 3000])
     with pytest.raises(MalformedHistory, match="lease 1 was granted before"):
         leases.check(story.history(), facts())
+
+
+def test_a_look_that_was_answered_before_the_key_was_asked_for_shows_no_end() -> None:
+    story = Story()
+    story.look(False, (150, 180), position=12)
+    story.look(True, (300, 310), position=12)
+    assert anomalies(story.judged()) == {}
+
+
+def test_the_cost_grows_with_the_keys_that_looks_showed_not_with_leases_times_looks() -> None:
+    """Leases that follow each other: ten times as many leases and looks, each look shows one key."""
+    steps = []
+    for leases_granted in (40, 400):
+        tale = Tale()
+        for number in range(leases_granted):
+            at = 1000.0 * number
+            tale.op("grant", f"lease-{number}", at=(at, at + 1), result=[f"h{number}", 500])
+            tale.op("attach", f"lease-{number}", f"h{number}", at=(at + 2, at + 3), position=2 * number)
+            tale.op("look", "bound", "strong", at=(at + 100, at + 101), result=[number], position=2 * number)
+            tale.op("look", "bound", "strong", at=(at + 900, at + 901), result=[], position=2 * number + 1)
+        tale.write("end", 0, at=(1000.0 * leases_granted, 1000.0 * leases_granted + 1))
+        history = tale.history()
+        counted = 0
+
+        def count(frame: Any, event: str, argument: Any) -> None:
+            nonlocal counted
+            counted += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            leases.check(history, facts())
+        finally:
+            sys.setprofile(None)
+        steps.append(counted)
+    assert steps[1] < 15 * steps[0]
 
 
 # Properties

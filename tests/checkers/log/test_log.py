@@ -82,7 +82,7 @@ def test_a_log_that_keeps_everything_is_valid() -> None:
         Validity.VALID,
     )
     assert only(verdicts, "log-durable").exposure == 4
-    figures = only(verdicts, "log-durable").figures
+    figures = only(verdicts, "log-durable").figures.plain()
     assert (figures["appends_ok"], figures["records_final"], figures["leader_changes"]) == (4, 4, 1)
 
 
@@ -117,7 +117,7 @@ def test_what_the_final_scan_did_not_reach_is_unknown_and_not_lost() -> None:
     durable = only(judge(tale), "log-durable")
     assert durable.validity is Validity.UNKNOWN
     assert durable.reason == "the final scan did not reach the end of p0"
-    assert durable.figures["unseen"] == 1
+    assert durable.figures.plain()["unseen"] == 1
 
 
 def test_a_provable_loss_counts_although_the_scan_did_not_reach_the_end() -> None:
@@ -193,7 +193,7 @@ def test_a_record_above_its_reply_s_high_watermark_that_stays_is_a_figure() -> N
     tale.poll(0, [[0, 1], [1, 2]], 1)
     tale.scan([[0, 1], [1, 2]])
     assert found(tale) == {}
-    assert only(judge(tale), "log-durable").figures["records_above_high_watermark"] == 1
+    assert only(judge(tale), "log-durable").figures.plain()["records_above_high_watermark"] == 1
 
 
 def test_an_acknowledged_value_that_stands_elsewhere() -> None:
@@ -220,7 +220,7 @@ def test_appends_of_one_process_keep_their_order_and_those_of_two_are_a_figure()
         tale.append(2, 0, process=process)
         tale.scan([[0, 2], [1, 1]])
         assert found(tale) == want
-        assert only(judge(tale), "log-durable").figures["real_time_inversions"] == 1
+        assert only(judge(tale), "log-durable").figures.plain()["real_time_inversions"] == 1
 
 
 @pytest.mark.parametrize("rows", [[[1, 2], [0, 1]], [[0, 1], [0, 1]]])

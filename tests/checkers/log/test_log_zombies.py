@@ -57,7 +57,7 @@ def test_a_superseded_leader_that_only_answers_reads_is_a_figure() -> None:
     verdict = _judge(tale)
     assert verdict.validity is Validity.VALID
     assert verdict.guarantee == "zombie-broker-does-not-act"
-    figures = verdict.figures
+    figures = verdict.figures.plain()
     assert (figures["reads_answered"], figures["reads_stale"], figures["reads_stale_ns_max"]) == (1, 1, 85_000_000)
     assert figures["superseded_for_ns_max"] == 95_000_000  # from 205 ms, when epoch 2 showed, to the question at 300
 
@@ -65,7 +65,7 @@ def test_a_superseded_leader_that_only_answers_reads_is_a_figure() -> None:
 def test_a_read_sent_before_the_newer_acknowledgement_is_not_stale() -> None:
     tale = _told()
     _poll(tale, "b1", 2, [], 2, at=(206, 209), epoch=1)
-    assert _judge(tale).figures["reads_stale"] == 0
+    assert _judge(tale).figures.plain()["reads_stale"] == 0
 
 
 def test_an_append_that_only_the_zombie_had_is_a_lost_acknowledgement() -> None:
@@ -76,7 +76,7 @@ def test_an_append_that_only_the_zombie_had_is_a_lost_acknowledgement() -> None:
         assert verdict.validity is Validity.INVALID
         assert verdict.guarantee == f"zombie-broker-does-not-act{guarantee}"
         assert verdict.anomalies == {"lost-acknowledgement": 1}
-        assert verdict.figures["acks"] == options.get("acks", "all")
+        assert verdict.figures.plain()["acks"] == options.get("acks", "all")
     (witness,) = _judge(tale).witnesses
     assert witness.steps[0].startswith("Epoch 2 of p0 had begun at 0.205000 s: b2 answered a poll")
     assert "b1, leader of epoch 1, acknowledged 90 at offset 2" in witness.steps[1]
@@ -87,7 +87,7 @@ def test_an_append_that_survived_is_no_violation() -> None:
     _append(tale, 90, 4, at=(300, 305), epoch=1)
     verdict = _judge(tale)
     assert verdict.validity is Validity.VALID
-    assert (verdict.figures["appends_acknowledged"], verdict.figures["appends_survived"]) == (1, 1)
+    assert (verdict.figures.plain()["appends_acknowledged"], verdict.figures.plain()["appends_survived"]) == (1, 1)
 
 
 def test_an_append_sent_before_the_new_epoch_showed_is_not_the_zombie_s() -> None:
@@ -108,7 +108,7 @@ def test_refusals_and_silence_are_told_apart() -> None:
     tale.op("append", "p0", 90, at=(290, 291), node="b1", type=Outcome.FAIL, error="not-enough-replicas")
     tale.op("append", "p0", 91, at=(292, 293), node="b1", type=Outcome.INFO, error="request-timed-out")
     _poll(tale, "b1", 2, [], 2, at=(300, 305), epoch=1)
-    figures = _judge(tale).figures
+    figures = _judge(tale).figures.plain()
     assert (figures["appends_fenced"], figures["appends_unknown"], figures["appends_acknowledged"]) == (1, 1, 0)
 
 
@@ -122,15 +122,17 @@ def test_a_leader_that_leads_again_is_not_superseded() -> None:
 def test_beliefs_about_the_partition_are_samples_too() -> None:
     tale = _told()
     tale.claim("b1", 1, 300, 301, subject="p0")
-    assert _judge(tale).figures["superseded_leaders"] == 1
-    assert all(v.figures.get("subject") != "p0" for v in leadership.check(tale.history(), facts(**BROKERS)))
+    assert _judge(tale).figures.plain()["superseded_leaders"] == 1
+    assert all(v.subject != "p0" for v in leadership.check(tale.history(), facts(**BROKERS)))
 
 
 def test_the_time_in_which_a_paused_broker_did_not_run_is_left_out() -> None:
     tale = _told()
     tale.pause("b1", 150, 400)
     _poll(tale, "b1", 0, [[0, 10, 1]], 2, at=(160, 401), epoch=1)
-    assert _judge(tale).figures["superseded_for_ns_max"] == 195_000_000  # asked while it stood still: from 400 on
+    assert (
+        _judge(tale).figures.plain()["superseded_for_ns_max"] == 195_000_000
+    )  # asked while it stood still: from 400 on
 
 
 def test_a_broker_cut_off_from_the_voters_is_followed() -> None:
@@ -141,7 +143,7 @@ def test_a_broker_cut_off_from_the_voters_is_followed() -> None:
     _append(tale, 90, 2, at=(300, 305), epoch=1)
     _poll(tale, "b1", 0, [[0, 10, 1]], 2, at=(310, 315), epoch=1)
     _refused(tale, "b1", (400, 405))
-    (cut,) = _judge(tale, acks="1").figures["cut_brokers"]
+    (cut,) = _judge(tale, acks="1").figures.plain()["cut_brokers"]
     assert {name: value for name, value in cut.items() if name != "events"} == {
         "node": "b1",
         "cut_from_ns": 120_000_000,
@@ -159,6 +161,6 @@ def test_a_broker_cut_off_from_the_voters_is_followed() -> None:
 def test_partition_epochs_prove_nothing_about_the_cluster_s_leader() -> None:
     tale = _told()
     tale.belief("n1", Claim.YES, 300, 301, epoch=1)
-    (verdict,) = (v for v in leadership.check(tale.history(), facts(**BROKERS)) if v.figures.get("subject"))
-    assert verdict.figures["epochs"] == 1
-    assert verdict.figures["claimed_count"] == 0
+    (verdict,) = (v for v in leadership.check(tale.history(), facts(**BROKERS)) if v.subject)
+    assert verdict.figures.plain()["epochs"] == 1
+    assert verdict.figures.plain()["claimed_count"] == 0

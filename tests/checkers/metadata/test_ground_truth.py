@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from fencepost.checkers.metadata import ground_truth
@@ -57,7 +58,23 @@ def test_logs_that_agree_and_hold_everything() -> None:
     verdicts = judged(two_changes(), {"n1": SAME, "n2": SAME, "n3": "1:- 1:k=1", "b1": "1:-"})
     assert [v.validity for v in verdicts] == [Validity.VALID, Validity.VALID]
     assert [v.exposure for v in verdicts] == [4, 2]
-    assert verdicts[0].figures["logs"]["n3"] == {"start_offset": 0, "end_offset": 2, "last_epoch": 1}
+    assert verdicts[0].figures.plain()["logs"]["n3"] == {"start_offset": 0, "end_offset": 2, "last_epoch": 1}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "validity", "exposure"), [(("b1",), Validity.UNKNOWN, 0), (("n2",), Validity.VALID, 1)]
+)
+def test_logs_show_durability_only_of_what_something_disturbed(
+    nodes: tuple[str, ...], validity: Validity, exposure: int
+) -> None:
+    tale = two_changes()
+    tale.fault("kill", nodes, (1, 2, 24, 25))
+    history = tale.history()
+    history.logs = {node: log(node, SAME) for node in NODES}
+    verdicts = ground_truth.check(history, msgspec.structs.replace(FACTS, nemesis=("kill",)))
+    durable = only(verdicts, "metadata-durable")
+    assert (durable.validity, durable.exposure) == (validity, exposure)
+    assert [rule.chances for rule in durable.rules if rule.name == "lost-acknowledged-change"] == [exposure]
 
 
 def test_without_logs_nothing_is_known() -> None:
@@ -119,7 +136,7 @@ def test_two_entries_of_one_change_are_no_majority() -> None:
     tale = two_changes()
     tale.op("alter", "k", 2, at=(50, 60), type=Outcome.INFO)
     kept = {"n1": f"{SAME} 1:k=2", "n2": f"{SAME} 2:- 2:k=2", "n3": f"{SAME} 2:-"}
-    assert agreement(tale, dict(kept)).figures["info_undecided"] == 1
+    assert agreement(tale, dict(kept)).figures.plain()["info_undecided"] == 1
 
 
 def test_epochs_grow_along_a_log() -> None:
@@ -167,7 +184,7 @@ def test_what_a_snapshot_took_in_is_not_lost() -> None:
     assert "kept whole" in verdict.reason
     state = log("n1", "1:k=1").entries
     logs = {node: log(node, "1:t5", start=30, snapshot_end=30, snapshot=state) for node in NODES}
-    assert agreement(two_changes(), logs).figures["acknowledged_not_found"] == 0
+    assert agreement(two_changes(), logs).figures.plain()["acknowledged_not_found"] == 0
 
 
 def test_unknown_outcomes_are_settled() -> None:
@@ -176,7 +193,7 @@ def test_unknown_outcomes_are_settled() -> None:
     tale.op("alter", "k", 3, at=(50, None))
     tale.op("alter", "k", 4, at=(50, 60), type=Outcome.FAIL)
     kept = SAME + " 1:k=2 2:k=2"
-    figures = agreement(tale, {"n1": kept, "n2": kept}).figures
+    figures = agreement(tale, {"n1": kept, "n2": kept}).figures.plain()
     assert figures["info_took_effect"] == 1
     assert figures["info_took_no_effect"] == 1
     assert figures["settings_applied_twice"] == 1
@@ -187,7 +204,7 @@ def test_unknown_outcomes_are_settled() -> None:
 def test_a_tail_that_nobody_committed_settles_nothing() -> None:
     tale = two_changes()
     tale.op("alter", "k", 2, at=(50, 60), type=Outcome.INFO)
-    figures = agreement(tale, {"n1": SAME + " 1:k=2", "n2": SAME}).figures
+    figures = agreement(tale, {"n1": SAME + " 1:k=2", "n2": SAME}).figures.plain()
     assert figures["info_undecided"] == 1
 
 
@@ -199,7 +216,7 @@ def test_a_name_is_taken_by_one_request_of_several() -> None:
     kept = SAME + " 1:k=2"
     verdict = agreement(tale, {"n1": kept, "n2": kept})
     assert verdict.validity is Validity.VALID
-    assert verdict.figures["info_took_no_effect"] == 2
+    assert verdict.figures.plain()["info_took_no_effect"] == 2
 
 
 def test_what_was_refused_must_not_be_committed() -> None:

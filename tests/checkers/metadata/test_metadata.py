@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from fencepost.checkers import metadata
@@ -38,11 +39,11 @@ class Kept(Tale):
         """Answered within a millisecond, by a process of its own."""
         self.op(f, key, None, at=(at, at + 1), node=node, result=result, **more)
 
-    def judged(self, guarantee: str) -> Verdict:
+    def judged(self, guarantee: str, nemesis: tuple[str, ...] = ()) -> Verdict:
         for phase, at in ((PhaseName.MAIN, 0), (PhaseName.SETTLE, 10_000), (PhaseName.FINAL, FINAL)):
             self.phase(phase, at)
         self.sample(20_000)
-        return only(metadata.check(self.history(), FACTS), guarantee)
+        return only(metadata.check(self.history(), msgspec.structs.replace(FACTS, nemesis=nemesis)), guarantee)
 
 
 def final_views(tale: Kept, *, last: int, views: dict[str, int | None]) -> None:
@@ -75,6 +76,66 @@ def test_a_lost_change_is_found_by_a_later_one_that_the_same_server_shows() -> N
     assert verdict.validity is Validity.INVALID
     assert verdict.anomalies == {"lost-acknowledged-change": 2}
     assert "n1 answered that k is 1, which is older than 2" in verdict.witnesses[0].steps[-1]
+
+
+def kept_changes() -> Kept:
+    """A setting and a name from the beginning of the run, in the final views of n1; nothing is lost."""
+    tale = Kept()
+    tale.set("k", 1, (100, 110))
+    tale.take("t", (120, 130))
+    final_views(tale, last=9, views={"n1": 1})
+    tale.take("t-last", (FINAL, FINAL + 10))
+    tale.ask("t-last", True, FINAL + 100)
+    tale.ask("t", True, FINAL + 1_300)
+    return tale
+
+
+def test_a_change_that_nothing_disturbed_says_nothing_about_durability() -> None:
+    """Only a broker is touched, and one controller is in charge throughout."""
+    tale = kept_changes()
+    tale.claim("n1", 1, 50, 60)
+    tale.fault("kill", ("b1",), (300, 301, 900, 901))
+    verdict = tale.judged("metadata-durable", ("kill",))
+    assert (verdict.validity, verdict.exposure) == (Validity.UNKNOWN, 0)
+    assert "no fault touched one" in verdict.reason
+    lost = {rule.name: rule for rule in verdict.rules}["lost-acknowledged-change"]
+    assert (lost.chances, "no fault touched one" in lost.lacks) == (0, True)
+    # A run whose plan asks for no fault is judged by what it has: the setting and the name, and the last of both.
+    assert tale.judged("metadata-durable", ("none",)).validity is Validity.VALID
+
+
+@pytest.mark.parametrize(
+    ("nodes", "severed", "over_ms", "exposure"),
+    [
+        (("n2",), (), 115, 1),  # the setting was sent at 100 ms, the name at 120 ms
+        (("n2",), (), 900, 2),
+        (("n2",), ("n2>n1",), 900, 2),
+        (("b1",), ("b1>n1",), 900, 2),
+        (("b1",), (), 900, 0),
+    ],
+)
+def test_a_fault_of_a_controller_puts_at_risk_what_was_sent_before_it_was_over(
+    nodes: tuple[str, ...], severed: tuple[str, ...], over_ms: float, exposure: int
+) -> None:
+    tale = kept_changes()
+    tale.fault("partition" if severed else "kill", nodes, (50, 51, over_ms - 1, over_ms), severed=severed)
+    assert tale.judged("metadata-durable", ("partition:leader",)).exposure == exposure
+
+
+def test_a_new_controller_puts_at_risk_what_was_sent_before_it() -> None:
+    tale = kept_changes()
+    tale.claim("n1", 1, 50, 60)
+    tale.claim("n2", 2, 110, 115)
+    verdict = tale.judged("metadata-durable", ("partition:leader",))
+    assert (verdict.validity, verdict.exposure) == (Validity.VALID, 1)
+
+
+def test_a_loss_that_nothing_disturbed_is_a_violation_all_the_same() -> None:
+    tale = Kept()
+    tale.set("k", 1, (100, 110))
+    tale.set("k", 2, (200, 210))
+    final_views(tale, last=9, views={"n1": 1})
+    assert tale.judged("metadata-durable", ("kill",)).validity is Validity.INVALID
 
 
 def test_one_view_that_lacks_what_another_shows_contradicts_it() -> None:
@@ -220,7 +281,7 @@ def test_a_lagging_view_that_catches_up_moves_forward() -> None:
     verdict = tale.judged("metadata-forward")
     assert verdict.validity is Validity.VALID
     assert verdict.exposure == 1
-    assert verdict.figures["stale_describes"] == 2
+    assert verdict.figures.plain()["stale_describes"] == 2
 
 
 @pytest.mark.parametrize("value", [1, None, 77])
@@ -268,7 +329,7 @@ def test_only_provable_steps_back_count(kind: str) -> None:
     tale.get("k", 1, 310)
     verdict = tale.judged("metadata-forward")
     assert verdict.validity is Validity.VALID
-    assert verdict.figures["steps_back_not_provable"] == (kind == "forwarded slowly")
+    assert verdict.figures.plain()["steps_back_not_provable"] == (kind == "forwarded slowly")
 
 
 # -- converges ----------------------------------------------------------------------------------------------------
@@ -282,7 +343,7 @@ def test_nodes_that_say_the_same_at_last_converged() -> None:
         tale.get("k", 1, FINAL + 500, node)
     verdict = tale.judged("metadata-converges")
     assert verdict.validity is Validity.VALID
-    assert verdict.figures["last_change_seen_after_ns"] == {"b1": 11_391_000_000, "n1": 11_391_000_000}
+    assert verdict.figures.plain()["last_change_seen_after_ns"] == {"b1": 11_391_000_000, "n1": 11_391_000_000}
 
 
 def test_slow_nodes_are_unknown_never_invalid() -> None:
@@ -305,7 +366,7 @@ def test_a_node_that_answers_no_more_is_told_one_that_never_could_is_not() -> No
     tale.op("describe", "k", at=(FINAL, FINAL + 900), node="b1", type=Outcome.FAIL, error="timeout")
     verdict = tale.judged("metadata-converges")
     assert verdict.validity is Validity.UNKNOWN
-    assert verdict.figures["nodes_without_answer"] == ["b1"]
+    assert verdict.figures.plain()["nodes_without_answer"] == ["b1"]
 
 
 def test_two_answers_of_one_offset_that_differ_are_a_violation() -> None:
@@ -328,7 +389,7 @@ def test_epochs_that_grow_are_well() -> None:
     tale.deny("n1", 400, 401, subject="raft")
     verdict = tale.judged("epochs-never-go-back")
     assert verdict.validity is Validity.VALID
-    assert verdict.figures == {"epochs_led": 2, "epoch_max": 5}
+    assert verdict.figures.plain() == {"epochs_led": 2, "epoch_max": 5}
 
 
 @pytest.mark.parametrize(
@@ -393,7 +454,7 @@ def test_the_run_s_own_log_settles_whether_an_answer_is_stale(words: str | None,
     history = tale.history()
     if words is not None:
         history.logs = {node: log(node, words) for node in NODES}
-    figures = only(metadata.check(history, FACTS), "metadata-forward").figures
+    figures = only(metadata.check(history, FACTS), "metadata-forward").figures.plain()
     assert (figures["stale_describes"], figures["undecided_describes"]) == (stale, undecided)
     assert [(row["node"], row["stale"], row["undecided"]) for row in figures["stale_by_node"]] == (
         [("b1", stale, undecided)] if stale or undecided else []

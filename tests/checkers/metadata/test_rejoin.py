@@ -11,7 +11,7 @@ from fencepost.checkers.metadata.changes import Changes
 from fencepost.checkers.metadata.staleness import staleness
 from fencepost.harness.history import Claim, Outcome
 from fencepost.harness.verdict import Validity, Verdict
-from fencepost.harness.verdict.figures import Attachment
+from fencepost.harness.verdict.figure_rows import Attachment
 from tests.checkers.build import NODES, Tale, facts, ns
 
 FACTS = facts(nodes=(*NODES, "b1"), electorate=NODES)
@@ -42,7 +42,7 @@ def test_a_voter_that_comes_back_quietly_is_well() -> None:
     verdict = judged(cut_and_back(deposed_at=None))
     assert verdict.validity is Validity.VALID
     assert verdict.exposure == 1
-    (cost,) = verdict.figures["faults"]
+    (cost,) = verdict.figures.plain()["faults"]
     assert (cost["leader"], cost["epoch_before"], cost["epoch_when_healed"], cost["epoch_after"]) == ("n1", 3, 4, 4)
     assert cost["leaderless_ns"] == ns(1_501)
     assert cost["came_back"] == ("n1",)
@@ -53,10 +53,10 @@ def test_a_voter_that_comes_back_quietly_is_well() -> None:
 def test_a_voter_that_deposes_a_healthy_leader_disrupts(leader: str) -> None:
     verdict = judged(cut_and_back(deposed_at=11_080, leader=leader))
     assert verdict.anomalies == {"disruptive-rejoin": 1}
-    (cost,) = verdict.figures["faults"]
+    (cost,) = verdict.figures.plain()["faults"]
     assert cost["deposed_after_ns"] == ns(781)
     assert ns(700) < cost["deposed_leaderless_ns"] < ns(760)
-    assert verdict.figures["epochs_used_max"] == 7
+    assert verdict.figures.plain()["epochs_used_max"] == 7
     steps = verdict.witnesses[0].steps
     assert steps[0] == "n1 was away for 10.0 s (partition)."
     assert steps[-1].startswith("6 epochs were used up, and nobody led for up to 7")
@@ -65,7 +65,7 @@ def test_a_voter_that_deposes_a_healthy_leader_disrupts(leader: str) -> None:
 def test_the_leaders_own_word_says_when_it_was_deposed() -> None:
     tale = cut_and_back(deposed_at=11_080)
     tale.deny("n2", 11_090, 11_100, subject="raft")
-    (cost,) = judged(tale).figures["faults"]
+    (cost,) = judged(tale).figures.plain()["faults"]
     assert cost["deposed_after_ns"] == ns(100)
 
 
@@ -80,7 +80,7 @@ def test_the_next_fault_takes_the_blame_for_what_follows_it() -> None:
     tale.pause("n2", 11_900, 13_000)
     verdict = judged(tale)
     assert not verdict.anomalies
-    assert len(verdict.figures["faults"]) == 2
+    assert len(verdict.figures.plain()["faults"]) == 2
 
 
 def test_a_leader_that_another_fault_touches_is_not_healthy() -> None:
@@ -124,7 +124,7 @@ def test_the_time_to_the_first_change_is_told() -> None:
     tale = cut_and_back(deposed_at=None)
     tale.op("alter", "k", 1, at=(900, 2_600), node="n2")
     tale.op("alter", "k", 2, at=(1_200, 2_700), node="n2")
-    (cost,) = judged(tale).figures["faults"]
+    (cost,) = judged(tale).figures.plain()["faults"]
     assert cost["changes_resumed_ns"] == ns(1_700)
 
 
@@ -149,7 +149,7 @@ def test_a_broker_that_follows_at_once_is_not_told() -> None:
     forwarded(tale, polls(2_550, 20_000), "n2", 4)
     (one,) = attached(tale)
     assert (one.named_ns, one.followed_ns) == (0, ns(51))
-    assert judged(tale).figures["told"] == []
+    assert judged(tale).figures.plain()["told"] == []
 
 
 def test_a_broker_that_stays_with_a_superseded_controller_is_told_with_its_stale_answers() -> None:
@@ -167,7 +167,7 @@ def test_a_broker_that_stays_with_a_superseded_controller_is_told_with_its_stale
     assert (one.named_ns, one.followed_ns) == (ns(5_449), ns(9_001))
     assert one.silent == 60
     assert (one.stale_describes, one.stale_age_ns_max) == (2, ns(5_000))
-    assert judged(tale).figures["told"] == [
+    assert judged(tale).figures.plain()["told"] == [
         "Epoch 4 had begun: broker b1 followed after 9.0 s, and named n1 (epoch 3) for at least 5.4 s; "
         "2 configuration reads there were stale, the oldest by 5.0 s."
     ]

@@ -40,8 +40,8 @@ def test_a_denial_after_the_name_was_taken_is_false() -> None:
     ask(tale, False, (5_110, 5_120), "n1")
     verdict = judged(tale)
     assert verdict.anomalies == {"denied-taken-name": 1}
-    assert verdict.figures["denial_late_ns_max"] == 5_000_000_000
-    assert [(d["node"], d["denials"]) for d in verdict.figures["denied"]] == [("n1", 1)]
+    assert verdict.figures.plain()["denial_late_ns_max"] == 5_000_000_000
+    assert [(d["node"], d["denials"]) for d in verdict.figures.plain()["denied"]] == [("n1", 1)]
 
 
 def test_the_witness_says_that_a_superseded_leader_answered() -> None:

@@ -23,6 +23,7 @@ from fencepost.harness.history import History, Operation
 from fencepost.harness.interchange.formats.family import choose
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Proof, Validity, Verdict
+from tests.checkers.build import assert_each_had_a_chance
 from tests.checkers.objects.object_twins import TWINS, Drawn, Twin, bend, draw, operations_of
 from tests.checkers.objects.test_objects import facts
 
@@ -69,6 +70,7 @@ def assert_proven(twin: Twin, seeds: range, operations_max: int) -> Counter[str]
         operations = drawn(twin, str(seed), operations_max, bent=seed % 6 > 0)
         for model in twin.models:
             verdict = judged(model, operations)
+            assert_each_had_a_chance(verdict)
             proofs = confirm(history_of(operations), kept(verdict))
             assert proofs == len(verdict.proofs) + len(verdict.witnesses), (model, seed, operations)
             for witness in verdict.witnesses:

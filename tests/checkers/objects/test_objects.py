@@ -16,6 +16,7 @@ from fencepost.harness.history import History, Operation
 from fencepost.harness.interchange.formats.family import choose
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Budget, Facts, Stop, Validity
+from tests.checkers.build import assert_each_had_a_chance
 from tests.checkers.objects.object_twins import TWINS, AsModel, Drawn, QueueTwin, Twin, bend, draw, operations_of
 
 
@@ -33,6 +34,7 @@ def native(model: str, operations: list[Operation]) -> dict[str, int] | None:
     history = cast(History, SimpleNamespace(operations=operations))
     verdict = registry.checker(family.checker)(history, facts(family.parameter))[0]
     assert (verdict.validity is Validity.INVALID) == bool(verdict.anomalies)
+    assert_each_had_a_chance(verdict)
     return dict(verdict.anomalies)
 
 
@@ -108,7 +110,7 @@ def test_a_search_that_did_not_end_says_why(budget: dict[str, Any], stop: Stop) 
     for op in operations:
         calls.add(op, "a counter", 0, 1)
     (result,) = calls.judged("counter", msgspec.structs.replace(Budget(), **budget))
-    assert (result.verdict, result.stop, result.reason) == ("unknown", stop, stop.words)
+    assert (result.verdict, result.stop, result.reason) == ("unknown", stop, stop.sentence)
 
 
 class FewElements(QueueTwin):

@@ -23,6 +23,7 @@ from fencepost.harness.cli import main
 from fencepost.harness.history import Event, History, OpEvent, Outcome, pair
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.verdict import Facts, Thresholds, Validity, Verdict
+from tests.checkers.build import assert_each_had_a_chance
 from tests.checkers.storage.kv_oracle import explained
 from tests.checkers.storage.kv_stores import ETCD_BUGS, TXN_BUGS, ZOOKEEPER_BUGS, Simulated
 
@@ -627,6 +628,7 @@ CASES: list[tuple[Dialect, list[str], str]] = [
 def test_each_anomaly_and_its_neighbour(dialect: Dialect, lines: list[str], said: str) -> None:
     history = tell(*lines)
     verdict = judged(dialect, *lines)
+    assert_each_had_a_chance(verdict)
     if said == "valid":
         assert verdict.validity is Validity.VALID and not verdict.anomalies
     else:
@@ -688,6 +690,7 @@ def test_what_choices_leave_open_every_state_decides(seed: int, said: str) -> No
     told = Simulated(ETCD, random.Random(seed), steps=26, clients=3, keys="x", values=2, unknown=0.4, headers=0.5)
     told.bend()
     (verdict,) = etcd.check(told.history, facts())
+    assert_each_had_a_chance(verdict)
     assert list(verdict.anomalies) == [said] and confirm(told.history, msgspec.to_builtins(verdict)) == 1
 
 
@@ -714,6 +717,7 @@ def test_a_bug_of_the_store_is_named(dialect: Dialect, bug: str) -> None:
         told = Simulated(dialect, random.Random(seed), steps=240, unknown=0.03, sparse=True, bug=bug)
         (verdict,) = check(told.history, facts())
         assert told.fired or not verdict.anomalies
+        assert_each_had_a_chance(verdict)
         fired += told.fired
         named += bug in verdict.anomalies or (bug == "wrong-version" and "impossible-metadata" in verdict.anomalies)
     assert fired >= 7
@@ -762,6 +766,7 @@ def test_the_verdict_is_that_of_trying_everything(seed: int, count: int) -> None
             continue
         check = etcd.check if told.dialect is ETCD else zookeeper.check
         (verdict,) = check(told.history, facts())
+        assert_each_had_a_chance(verdict)
         possible = explained(acts, told.dialect)
         store = Store(acts, told.dialect)
         assert not possible or not refuted_somewhere(store, rng), told.events
@@ -802,6 +807,7 @@ def test_the_verdict_on_transactions_is_that_of_trying_everything(seed: int, cou
         (verdict,) = etcd.check(told.history, facts())
         if "was answered in" in verdict.reason:
             continue
+        assert_each_had_a_chance(verdict)
         possible = explained(acts, ETCD)
         met[verdict.validity] += 1
         assert verdict.validity is Validity.UNKNOWN or (verdict.validity is Validity.VALID) == possible, told.events
@@ -819,6 +825,7 @@ def test_a_bug_of_transactions_is_named(bug: str) -> None:
         told = Simulated(ETCD, random.Random(seed), steps=200, clients=2, unknown=0.02, txns=0.3, bug=bug)
         (verdict,) = etcd.check(told.history, facts())
         assert told.fired or not verdict.anomalies
+        assert_each_had_a_chance(verdict)
         fired += told.fired
         accused += bool(verdict.anomalies)
         named += TXN_BUGS[bug] in verdict.anomalies
@@ -1111,7 +1118,7 @@ def test_in_edn_and_in_json_lines(
     path, lines = tmp_path / "history.edn", tmp_path / "history.jsonl"
     path.write_text(EDN % (sign, sign), encoding="utf-8")
     assert main(["check", str(path), "--model", model, "--report", str(tmp_path / "out.html")]) == code
-    assert ("1 x stale-read" in capsys.readouterr().out) == (code == 1)
+    assert ("1 stale read" in capsys.readouterr().out) == (code == 1)
     assert main(["export", str(path), "--format", "jsonl", "-o", str(lines)]) == 0
     assert main(["check", str(lines), "--model", model]) == code
     if model == "etcd-kv":
@@ -1163,7 +1170,7 @@ def test_a_sync_tells_the_model(tmp_path: Path, capsys: pytest.CaptureFixture[st
     (tmp_path / "history.edn").write_text(text, encoding="utf-8")
     assert main(["check", str(tmp_path / "history.edn")]) == 1
     said = capsys.readouterr()
-    assert "model zookeeper-kv, keyed" in said.err and "1 x stale-after-sync" in said.out
+    assert "model zookeeper-kv, keyed" in said.err and "1 stale read after a sync" in said.out
     (tmp_path / "history.edn").write_text(text.replace(":value 4", ":valu 4"), encoding="utf-8")
     assert main(["check", str(tmp_path / "history.edn")]) == 254
     assert "event 5: the reply of a read has the field 'valu'" in capsys.readouterr().err

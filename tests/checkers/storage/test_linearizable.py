@@ -177,7 +177,7 @@ def test_threads_and_companions_change_nothing() -> None:
 def test_a_spent_budget_is_unknown_with_its_reason(budget: dict[str, Any], stop: Stop) -> None:
     history = valid_history(random.Random(1), Shape(operations=3_000, clients=16, values=3, info=0.2))
     (result,) = judge([history], **budget)
-    assert (result.verdict, result.stop, result.reason, result.order) == ("unknown", stop, stop.words, [])
+    assert (result.verdict, result.stop, result.reason, result.order) == ("unknown", stop, stop.sentence, [])
 
 
 def test_a_decided_key_has_no_stop() -> None:

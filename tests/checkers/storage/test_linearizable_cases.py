@@ -67,12 +67,12 @@ def test_exposure_counts_operations_that_could_have_been_caught() -> None:
     verdict = judge(parse("a:r_ a:w1 a:r1 b(r a:w2 b)2 b:c2,3 a:r3 c(r c?"))
     # All but the read of unknown outcome: each has a write or another answer before or behind it.
     assert verdict.exposure == 5
-    assert verdict.figures["info_operations"] == 0
-    assert verdict.figures["unique_values"] is True
+    assert verdict.figures.plain()["info_operations"] == 0
+    assert verdict.figures.plain()["unique_values"] is True
 
 
 def test_repeated_values_are_noticed() -> None:
-    assert judge(parse("a:w1 b:w1 b:r1")).figures["unique_values"] is False
+    assert judge(parse("a:w1 b:w1 b:r1")).figures.plain()["unique_values"] is False
 
 
 def test_a_spent_budget_is_unknown() -> None:

@@ -13,12 +13,12 @@ from fencepost.checkers.tables.transactions import Rows
 from fencepost.checkers.tables.transactions_by_key import (
     ANOMALY,
     BROKEN,
+    CHANCES,
     CIRCLE,
     EDGE,
     NO_TRANSACTION,
     OBSERVED,
     TWICE,
-    Assumed,
     explained,
     pieces,
     whole_keys,
@@ -35,6 +35,8 @@ from fencepost.checkers.tables.transactions_windows import (
     within,
 )
 from fencepost.checkers.transactions.columns import INFO, NIL, OK
+from fencepost.checkers.transactions.native import Assumed
+from fencepost.checkers.transactions.rules import Chances, chances_of
 from tests.checkers.tables.transaction_tables import changed, longer, micro_operations, op, small_ones, table, wrong
 from tests.checkers.transactions.transaction_histories import Txn, told
 
@@ -150,6 +152,9 @@ class InParts:
         self.seen = np.unique(found.column("source").to_numpy()[what == OBSERVED])
         self.anomalies = Counter(found.filter(pa.array(what == ANOMALY)).column("name").to_pylist())
         self.circles = int((what == CIRCLE).sum())
+        self.chances: Counter[str] = Counter()
+        for row in found.filter(pa.array(what == CHANCES)).to_pylist():
+            self.chances[row["name"]] += row["source"]
         self.edges = Edges(*(found.column(name).to_numpy()[what == EDGE] for name in Edges._fields))
 
     def core(self) -> Judged:
@@ -174,6 +179,14 @@ HISTORIES = [
         for how in ("snapshot", "serializable")
     ],
 ]
+
+
+@pytest.mark.parametrize("rows", [2, 7, 10_000])
+def test_chances_of_parts_are_those_of_the_whole(rows: int) -> None:
+    for history, lists in HISTORIES:
+        in_parts = InParts(history, lists=lists, rows=rows)
+        expected = chances_of(in_parts.rows.numbered(), lists=lists)
+        assert in_parts.has_twice or Chances(**in_parts.chances) == expected
 
 
 def whole(rows: Rows, assumed: Assumed) -> _core.TransactionReport:

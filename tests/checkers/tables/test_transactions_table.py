@@ -50,7 +50,7 @@ def test_as_the_history_itself(tmp_path: Path, lists: bool) -> None:
                 wanted.anomalies,
                 wanted.reason,
             )
-            assert found.figures["ruled_out"] == list(wanted.ruled_out)
+            assert found.figures.plain()["ruled_out"] == list(wanted.ruled_out)
             seen.add(found.validity)
     assert seen == set(Validity)
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from fencepost.checkers.tables.transactions import TIME_MAX, arrow_table
 from fencepost.checkers.tables.transactions_by_key import MICRO, NULLS
-from fencepost.checkers.transactions.columns import NEVER, OK
+from fencepost.checkers.transactions.columns import FAIL, NEVER, OK, READ, WRITE
+from fencepost.checkers.transactions.rules import READS_ELSEWHERE, WRITES_ELSEWHERE
 from tests.checkers.transactions.transaction_histories import Shape, Txn, columns, simulated, small, spliced, told
 
 
@@ -64,11 +65,19 @@ def micro_operations(batch: Any) -> Any:
         ops = row.pop("ops")
         row["completed"] = row["completed"] if row["outcome"] == OK else NEVER
         for place, op in enumerate(ops):
+            row["elsewhere"] = _elsewhere(row["outcome"], ops, op)
             fields = {"list": None} | (op or {"f": null["op"], "key": 0, "value": None})
             if fields["f"] is None or fields["key"] is None:
                 fields["f"] = null["f"] if fields["f"] is None else null["key"]
             rows.append(row | fields | {"place": place, "key": fields["key"] or 0})
     return pa.RecordBatch.from_pylist(rows, schema=pa.schema(MICRO))
+
+
+def _elsewhere(outcome: int, ops: Sequence[dict[str, Any] | None], op: dict[str, Any] | None) -> int:
+    """What a transaction does to other keys than that of one of its micro-operations, as bits."""
+    others = [other["f"] for other in ops if other and op and other["key"] != op["key"]]
+    writes = WRITES_ELSEWHERE if outcome != FAIL and WRITE in others else 0
+    return writes | (READS_ELSEWHERE if outcome == OK and READ in others else 0)
 
 
 def changed(made: Any, name: str, row: int, value: object) -> Any:

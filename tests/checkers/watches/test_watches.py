@@ -132,7 +132,7 @@ def test_a_listener_that_hears_all_is_valid_and_every_guarantee_has_its_exposure
         "watch-bookmarkable": (Validity.VALID, 1),
         "watch-truthful": (Validity.VALID, 5),
     }
-    figures = only(verdicts, "watch-reliable").figures
+    figures = only(verdicts, "watch-reliable").figures.plain()
     assert (figures["watches"], figures["watches_resumed"], figures["events"]) == (2, 1, 5)
     # Of 11, 12, 12 and 14; what was missed meanwhile is no measure of delay.
     assert figures["lag_ns_max"] == ns(20 - 5)
@@ -226,7 +226,7 @@ def test_a_watch_owes_nothing_from_before_its_start() -> None:
     assert found(tale) == {}
     verdicts = judge(tale)
     assert only(verdicts, "watch-bookmarkable").exposure == 0
-    assert only(verdicts, "watch-reliable").figures["late"] == 2
+    assert only(verdicts, "watch-reliable").figures.plain()["late"] == 2
     # It was not resumed: what it loses was not made while it was away.
     tale.next(changes((12, "k0", 3)))
     assert found(tale) == {"watch-reliable": {"lost-event": 1}}
@@ -238,7 +238,7 @@ def test_what_was_made_before_a_watch_that_heard_nothing_is_not_late() -> None:
     tale.watch(None, 11)
     tale.final()
     tale.next()
-    assert only(judge(tale), "watch-reliable").figures["late"] == 0
+    assert only(judge(tale), "watch-reliable").figures.plain()["late"] == 0
 
 
 def test_a_transaction_that_came_in_three_pieces_came_apart_once() -> None:
@@ -378,7 +378,7 @@ def test_a_compacted_start_is_an_answer_and_no_loss() -> None:
     tale.final()
     tale.next(changes((12, "k0", 2)))
     assert found(tale) == {}
-    assert only(judge(tale), "watch-reliable").figures["watches_compacted"] == 1
+    assert only(judge(tale), "watch-reliable").figures.plain()["watches_compacted"] == 1
 
 
 def test_a_write_of_unknown_outcome_may_be_told_of_and_may_not() -> None:
@@ -456,7 +456,7 @@ def test_late_is_unknown_and_never_lost() -> None:
         "the listener of process 1 on n1 had not come to 1 changes, up to position 11, when the run ended:"
         " late, not lost"
     )
-    assert reliable.figures["late"] == 1
+    assert reliable.figures.plain()["late"] == 1
 
 
 def test_a_listener_that_did_not_listen_to_the_end_leaves_it_unknown() -> None:

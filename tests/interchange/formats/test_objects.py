@@ -11,7 +11,7 @@ from fencepost.harness.interchange.formats.jepsen import read_edn
 from fencepost.harness.judging import stand_alone as foreign
 from fencepost.harness.judging.judge import Judgement
 from fencepost.harness.judging.stand_alone import judge_foreign
-from fencepost.harness.verdict import Budget, Facts
+from fencepost.harness.verdict import Budget, Facts, Validity
 
 
 def edn(*lines: str) -> str:
@@ -48,24 +48,24 @@ def judged(lines: list[str], model: str | None = None, **options: Any) -> Judgem
 _ = both
 CASES: list[tuple[str | None, list[str], str]] = [
     # A mutex that anyone may release, by the shapes that Knossos reads.
-    (None, _("0 acquire", "0 release", "1 acquire"), "valid"),
-    (None, _("0 acquire", "1 release", "1 acquire"), "valid"),
-    (None, _("0 acquire", "1 acquire"), "two-holders"),
-    (None, [*_("0 acquire"), "0 release", "0 :info", *_("1 acquire")], "valid"),
-    (None, [*_("0 acquire"), "0 release", "0 :fail", *_("1 acquire")], "two-holders"),
-    (None, [*_("0 acquire", "0 release"), *_("1 release")], "released-while-free"),
-    (None, ["0 acquire", "0 :info", *_("1 acquire", "1 release", "1 acquire")], "valid"),
+    ("mutex", _("0 acquire", "0 release", "1 acquire"), "valid"),
+    ("mutex", _("0 acquire", "1 release", "1 acquire"), "valid"),
+    ("mutex", _("0 acquire", "1 acquire"), "two-holders"),
+    ("mutex", [*_("0 acquire"), "0 release", "0 :info", *_("1 acquire")], "valid"),
+    ("mutex", [*_("0 acquire"), "0 release", "0 :fail", *_("1 acquire")], "two-holders"),
+    ("mutex", [*_("0 acquire", "0 release"), *_("1 release")], "released-while-free"),
+    ("mutex", ["0 acquire", "0 :info", *_("1 acquire", "1 release", "1 acquire")], "valid"),
     ("owner-mutex", _("0 acquire", "1 release"), "released-by-another"),
     ("owner-mutex", _("0 acquire", "0 release", "1 acquire"), "valid"),
     ("owner-mutex", _("0 acquire", "1 acquire"), "two-holders"),
     # Fencing tokens.
-    (None, _("0 acquire nil -> 1", "0 release", "1 acquire nil -> 5"), "valid"),
+    ("fenced-mutex", _("0 acquire nil -> 1", "0 release", "1 acquire nil -> 5"), "valid"),
     (None, _("0 acquire nil -> {:fence 1}", "0 release", "1 acquire nil -> {:fence 2}"), "valid"),
-    (None, _("0 acquire nil -> 5", "0 release", "1 acquire nil -> 4"), "token-order"),
-    (None, _("0 acquire nil -> 5", "1 acquire nil -> 6"), "two-holders"),
-    (None, ["0 acquire", "1 acquire", "0 :ok 5", "1 :ok 5"], "duplicate-token"),
+    ("fenced-mutex", _("0 acquire nil -> 5", "0 release", "1 acquire nil -> 4"), "token-order"),
+    ("fenced-mutex", _("0 acquire nil -> 5", "1 acquire nil -> 6"), "two-holders"),
+    ("fenced-mutex", ["0 acquire", "1 acquire", "0 :ok 5", "1 :ok 5"], "duplicate-token"),
     # The tokens say that 1 acquired before 0, and 1 never released.
-    (None, ["0 acquire", "1 acquire", "0 :ok 5", "1 :ok 4", *_("0 release")], "two-holders"),
+    ("fenced-mutex", ["0 acquire", "1 acquire", "0 :ok 5", "1 :ok 4", *_("0 release")], "two-holders"),
     # Permits.
     ("semaphore:2", _("0 acquire", "1 acquire", "0 release", "2 acquire"), "valid"),
     ("semaphore:2", _("0 acquire", "1 acquire", "2 acquire"), "too-many-holders"),
@@ -253,7 +253,7 @@ def test_keys_are_objects_of_their_own() -> None:
         "0 enqueue [:a 1]", "0 enqueue [:b 2]", "1 dequeue [:b nil] -> [:b 2]", "1 dequeue [:a nil] -> [:a nil]"
     )
     verdict = judged(lines, keyed=True).verdicts[0]
-    assert (verdict.figures["keys"], dict(verdict.anomalies), verdict.witnesses[0].key) == (
+    assert (verdict.figures.plain()["keys"], dict(verdict.anomalies), verdict.witnesses[0].key) == (
         2,
         {"lost-element": 1},
         ":a",
@@ -273,3 +273,14 @@ def test_the_budget_ends_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
 def tight(guarantee: str, model: str, *more: Any) -> Facts:
     budget = Budget(steps=300)
     return Facts(system="", workload=model, nodes=(), guarantees=(), required=(guarantee,), budget=budget)
+
+
+@pytest.mark.parametrize("answer", ["nil", "2"])
+def test_a_lock_is_not_guessed(answer: str) -> None:
+    """Two holders are a violation of a mutex and none of a semaphore; a number may be a token or permits."""
+    lines = both(f"0 acquire nil -> {answer}", f"1 acquire nil -> {answer}", "0 release")
+    with pytest.raises(UsageError) as caught:
+        judged(lines)
+    assert "do not show which of mutex, owner-mutex, fenced-mutex, semaphore:N this is" in caught.value.message
+    assert "--model mutex" in (caught.value.hint or "")
+    assert judged(lines, "semaphore:5").validity is Validity.VALID

@@ -30,7 +30,7 @@ def test_a_model_judges(tmp_path: Path, capsys: Any, name: str) -> None:
     code, out, err = run(capsys, tmp_path, _VALID, "--model", model)
     assert code == 0 and "VALID: 4 operations" in out and f"model {model}" in err
     code, out, _ = run(capsys, tmp_path, _INVALID, "--model", model)
-    assert code == 1 and "1 x non-linearizable" in out
+    assert code == 1 and "1 history that no order explains" in out
     assert "pop by process 1" in out and "The state can be only (1, 2)." in out
     assert run(capsys, tmp_path, edn("0 push 1", "0 :info", "1 pop", "1 :ok 1"), "--model", model)[0] == 2
 

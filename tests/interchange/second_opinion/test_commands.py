@@ -85,11 +85,23 @@ def kept(folder: Path, text: str) -> str:
         (_STALE, _SAYS.format("true"), 255, "disagrees", "VALID, but ours is INVALID: one of the two is mistaken"),
         (_VALID, _SAYS.format(":unknown"), 0, "undecided", "unknown, and ours is valid: nothing to compare"),
         (edn("0(w1 0)"), _SAYS.format("false"), 2, "undecided", "invalid, and ours is unknown: nothing to compare"),
-        (_STALE, _SAYS.format("true") + "exit 1", 1, "no-answer", "1 of 1 answers understood; it ended with 1"),
-        (_VALID, "echo 'true'; echo 'Oh dear'; exit 3", 0, "no-answer", "0 of 1 answers understood; it ended with 3"),
-        (_VALID, "echo 'other.edn true'", 0, "no-answer", "0 of 1 answers understood; it ended with 0: other.edn true"),
-        (_VALID, _SAYS.format("true or so"), 0, "no-answer", "0 of 1 answers understood"),
-        (_VALID, "head -c 3000 /dev/urandom", 0, "no-answer", "0 of 1 answers understood"),
+        (_STALE, _SAYS.format("true") + "exit 1", 1, "no-answer", "1 of 1 answers could be read; it ended with 1"),
+        (
+            _VALID,
+            "echo 'true'; echo 'Oh dear'; exit 3",
+            0,
+            "no-answer",
+            "0 of 1 answers could be read; it ended with 3",
+        ),
+        (
+            _VALID,
+            "echo 'other.edn true'",
+            0,
+            "no-answer",
+            "0 of 1 answers could be read; it ended with 0: other.edn true",
+        ),
+        (_VALID, _SAYS.format("true or so"), 0, "no-answer", "0 of 1 answers could be read"),
+        (_VALID, "head -c 3000 /dev/urandom", 0, "no-answer", "0 of 1 answers could be read"),
         (_VALID, "kill -9 $$", 0, "no-answer", "it ended with -9"),
     ],
 )
@@ -218,10 +230,10 @@ def test_a_lock_goes_to_knossos_as_it_is(tmp_path: Path, capsys: Any, fake: Fake
         for kind in (":invoke", ":ok")
     )
     command = f"knossos={fake.command(_SAYS.format('false'))}"
-    assert run(capsys, kept(tmp_path, text), "--also-command", command)[0] == 1
+    assert run(capsys, kept(tmp_path, text), "--model", "mutex", "--also-command", command)[0] == 1
     assert fake.words[:2] == ["--model", "mutex"]
-    events = read_foreign(fake.files[0]).history.events
-    assert events == read_foreign(tmp_path / "given.edn").history.events
+    events = read_foreign(fake.files[0], model="mutex").history.events
+    assert events == read_foreign(tmp_path / "given.edn", model="mutex").history.events
 
 
 def test_nil_has_a_name_where_it_was_seen(tmp_path: Path, capsys: Any, fake: Fake) -> None:
@@ -263,7 +275,7 @@ def test_transactions_go_to_elle(tmp_path: Path, capsys: Any, fake: Fake) -> Non
     assert fake.words[2:4] == ["--consistency-models", "serializable"]
     assert "no model list-append for causal" in run(capsys, path, "--consistency", "causal", "--also", "elle")[1]
     assert "porcupine on strict-serializable: not asked: it has no model list-append" in out
-    assert "hint: porcupine is asked about register, cas-register, " in err
+    assert "hint: porcupine can judge register, cas-register, " in err
     assert read_foreign(fake.files[0]).history.operations == read_foreign(Path(path)).history.operations
 
 
@@ -336,7 +348,7 @@ def test_a_tool_that_is_missing_is_skipped(
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
     code, out, err = run(capsys, path, "--also", "knossos")
     assert code == 0 and "knossos on linearizable: not asked: no knossos or elle-cli on the PATH" in out
-    assert "hint: install elle-cli, or say how it is called: --also-command knossos=" in err
+    assert "hint: install elle-cli, or name its command: --also-command knossos=" in err
     code, out, _ = run(capsys, path, "--also-command", "knossos=no-such-program -x")
     assert code == 0 and "not asked: no-such-program does not start: No such file" in out
     monkeypatch.setenv("FENCEPOST_KNOSSOS", fake.command(_SAYS.format("true")))
@@ -350,7 +362,7 @@ def test_a_tool_that_is_missing_is_skipped(
 
 def test_without_go_porcupine_is_skipped(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(tool, "found", lambda name: None)
+    monkeypatch.setattr(tool, "path_of", lambda name: None)
     code, out, err = run(capsys, kept(tmp_path, _STALE), "--also", "porcupine")
     assert code == 1 and "not asked: building the program that asks Porcupine: there is no `go` on the PATH" in out
     assert "hint: install Go" in err

@@ -138,7 +138,7 @@ def test_what_it_is_not_asked(tmp_path: Path) -> None:
     base = Operation(
         invoke_index=0, complete_index=1, process=0, f="drain", node="", type=Outcome.OK, invoked_ns=0, completed_ns=1
     )
-    with pytest.raises(Skip, match="a drain is many steps"):
+    with pytest.raises(Skip, match="a drain takes many steps"):
         write(tmp_path / "history", "queue", [base])
     with pytest.raises(Skip, match="64 bits"):
         write(tmp_path / "history", "counter", [msgspec.structs.replace(base, f="add", value=2**62)])

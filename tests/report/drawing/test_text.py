@@ -352,7 +352,7 @@ def test_faults_stand_above() -> None:
 
 def test_what_a_cycle_tells_is_not_told_again() -> None:
     witness, history = scenes.judged(scenes.ring(3))
-    assert set(witness.steps) - drawing(witness, history, Terminal()).told == {witness.steps[-1]}
+    assert set(witness.steps) - drawing(witness, history, Terminal()).sentences == {witness.steps[-1]}
 
 
 @pytest.mark.parametrize("count", [2, 3, 6])

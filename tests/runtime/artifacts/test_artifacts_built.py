@@ -42,14 +42,14 @@ def test_a_module_is_built_once(tools: Tools, tmp_path: Path, capsys: pytest.Cap
     assert "-trimpath -ldflags -s -w -X a.b=c" in tools.calls[2]
     seen = (tmp_path / "tools" / "go.env").read_text()
     assert seen == "CGO_ENABLED=0\nGOFLAGS=-buildvcs=false -mod=mod\nGOWORK=off\n"
-    assert "building server v1.2.3 from its Go module with go1.99, once" in capsys.readouterr().err
+    assert "building server v1.2.3 from its Go module with go1.99: takes" in capsys.readouterr().err
     (tmp_path / "tools" / "go").unlink()
     assert _binary("h1:right=") == path, "what is kept needs no Go"
 
 
 def test_a_module_of_another_content_is_refused(tools: Tools) -> None:
     tools.add("go", _GO)
-    with pytest.raises(MachineError, match=r"v1\.2\.3: expected the content h1:recorded=, .* gave h1:right="):
+    with pytest.raises(MachineError, match=r"v1\.2\.3: expected the sum h1:recorded=, .* served h1:right="):
         _binary("h1:recorded=")
     assert not any("go build" in call for call in tools.calls)
     assert _binary().is_file(), "without a record there is nothing to compare"
@@ -63,7 +63,7 @@ def test_a_build_that_fails_says_why(tools: Tools) -> None:
 
 
 def test_without_go_the_alternative_is_said(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tool, "found", lambda name: None)
+    monkeypatch.setattr(tool, "path_of", lambda name: None)
     with pytest.raises(MachineError, match="there is no `go` on the PATH") as caught:
         _binary()
     assert "--version ./server" in (caught.value.hint or "")
@@ -120,7 +120,7 @@ def test_a_torn_package_is_said(tools: Tools, tmp_path: Path) -> None:
 
 
 def test_without_apt_the_alternative_is_said(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tool, "found", lambda name: "/usr/bin/tar" if name == "tar" else None)
-    with pytest.raises(MachineError, match="apt-get and dpkg-deb cannot be found") as caught:
+    monkeypatch.setattr(tool, "path_of", lambda name: "/usr/bin/tar" if name == "tar" else None)
+    with pytest.raises(MachineError, match="this machine lacks apt-get and dpkg-deb") as caught:
         debian.unpacked(["etcd-server"])
     assert "path" in (caught.value.hint or "")

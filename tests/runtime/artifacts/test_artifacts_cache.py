@@ -71,7 +71,7 @@ def test_two_processes_at_once_make_it_once_and_the_other_says_what_it_waits_for
     outs = [maker.communicate(timeout=_DEADLINE_S)[0] for maker in makers]
     assert sorted(out.count("begun") for out in outs) == [0, 1]
     assert all(out.endswith(f"{folder}/one\n") for out in outs)
-    assert sorted(path.read_text() for path in said) == ["", "waiting for another process that makes test/one\n"]
+    assert sorted(path.read_text() for path in said) == ["", "waiting for another process that is making test/one\n"]
 
 
 def test_a_crash_in_the_middle_leaves_nothing_that_counts(folder: Path, tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_without_mvn_it_is_ivy(tools: Tools, monkeypatch: pytest.MonkeyPatch) ->
     def retrieve(coordinates: list[str], exclude: list[str], target: Path, *, timeout_s: float) -> None:
         (target / "a-1.jar").write_text("a")
 
-    monkeypatch.setattr(tool, "found", lambda name: None)
+    monkeypatch.setattr(tool, "path_of", lambda name: None)
     monkeypatch.setattr(ivy, "retrieve", retrieve)
     assert [jar.name for jar in maven.jars(["g:a:1"])] == ["a-1.jar"]
 
@@ -171,7 +171,7 @@ def test_settings_that_are_absent_or_torn_name_no_mirror(tmp_path: Path, capsys:
     assert capsys.readouterr().err == ""
     settings.write_text("<settings>")
     assert ivy.mirror_of_central(settings) is None
-    assert "is passed over" in capsys.readouterr().err
+    assert "is ignored" in capsys.readouterr().err
 
 
 def test_the_proxy_of_the_environment_is_told_to_java(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def test_ivy_and_our_java_bring_the_recorded_jars(tmp_path: Path, monkeypatch: p
     from fencepost.harness.systems.zookeeper import versions
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(tool, "found", lambda name: None)
+    monkeypatch.setattr(tool, "path_of", lambda name: None)
     names = [jar.name for jar in versions.jars("3.6.0")]
     assert "zookeeper-3.6.0.jar" in names
     assert len(names) == len(versions.coordinates("3.6.0"))

@@ -17,16 +17,17 @@ _DEADLINE_S = 60.0
 
 def test_what_it_prints_comes_back(tmp_path: Path) -> None:
     script, environment = "echo $WORD; pwd; echo aside >&2", {"WORD": "w"}
-    said = tool.run(["sh", "-c", script], what="x", timeout_s=60, hint="h", cwd=tmp_path, environment=environment)
-    assert said == f"w\n{tmp_path}\n"
-    assert tool.run(["printf", "bytes"], what="x", timeout_s=60, hint="h", stdout=tmp_path / "out") == ""
+    printing = tool.Command(argv=["sh", "-c", script], timeout_s=60, cwd=tmp_path, environment=environment)
+    assert tool.run(printing, what="x", hint="h") == f"w\n{tmp_path}\n"
+    to_file = tool.Command(argv=["printf", "bytes"], timeout_s=60, stdout=tmp_path / "out")
+    assert tool.run(to_file, what="x", hint="h") == ""
     assert (tmp_path / "out").read_text() == "bytes"
 
 
 def test_a_failure_names_what_where_and_the_last_words() -> None:
     script = "for i in $(seq 100); do echo line $i; done; echo refused >&2; exit 3"
     with pytest.raises(MachineError) as caught:
-        tool.run(["sh", "-c", script], what="resolving x", timeout_s=60, hint="try again")
+        tool.run(tool.Command(argv=["sh", "-c", script], timeout_s=60), what="resolving x", hint="try again")
     assert caught.value.message.startswith("resolving x: `sh` ended with 3\n  line 90\n")
     assert caught.value.message.endswith("\n  line 100\n  refused")
     assert caught.value.hint == "try again"
@@ -39,7 +40,7 @@ def test_at_the_deadline_the_whole_group_is_ended(tmp_path: Path) -> None:
     # On a busy machine the child may not have been born yet; then longer.
     for timeout_s in (0.3, 3, 30):
         with pytest.raises(MachineError, match=rf"did not end within {timeout_s} s"):
-            tool.run(["sh", "-c", script], what="x", timeout_s=timeout_s, hint="h")
+            tool.run(tool.Command(argv=["sh", "-c", script], timeout_s=timeout_s), what="x", hint="h")
         if noted.exists():
             break
     _await_end(int(noted.read_text()))
@@ -49,7 +50,7 @@ def test_it_dies_with_us(tmp_path: Path) -> None:
     script = f"echo $$ > {tmp_path}/tool; exec sleep 600"
     code = (
         "import sys; from fencepost.harness.runtime.artifacts import tool;"
-        "tool.run(sys.argv[1:], what='', timeout_s=600, hint='')"
+        "tool.run(tool.Command(argv=sys.argv[1:], timeout_s=600), what='', hint='')"
     )
     ours = subprocess.Popen([sys.executable, "-c", code, "sh", "-c", script])
     try:
@@ -80,4 +81,4 @@ def _runs(pid: int) -> bool:
 
 def test_a_program_that_does_not_start_is_said() -> None:
     with pytest.raises(MachineError, match=r"x: /no/such does not start: No such file"):
-        tool.run(["/no/such"], what="x", timeout_s=1, hint="h")
+        tool.run(tool.Command(argv=["/no/such"], timeout_s=1), what="x", hint="h")

@@ -56,7 +56,7 @@ def test_another_distributions_etcd_is_not_taken_for_debians(monkeypatch: pytest
     binary.write_text("#!/bin/sh\necho etcd Version: 3.5.16\n")
     binary.chmod(0o755)
     monkeypatch.setattr(debian, "unpacked", lambda packages: tmp_path)
-    with pytest.raises(MachineError, match=r"3\.4\.23 is the one of Debian 12; .* carries 3\.5\.16"):
+    with pytest.raises(MachineError, match=r"3\.4\.23 comes with Debian 12; .* has 3\.5\.16"):
         etcd.binary("3.4.23")
 
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fencepost.harness.runtime.clocks.node_clocks import KeptNode, NodeClocks
+from fencepost.harness.runtime.clocks.node_clocks import ClockedNode, NodeClocks
 from fencepost.harness.runtime.clocks.setting import ClockSetting, Settings
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.lab.node import LabNode
@@ -42,7 +42,7 @@ async def skewed(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
     for node in lab.nodes.values():
         await node.start()
     n1, n2 = lab.nodes["n1"], lab.nodes["n2"]
-    restarted: list[KeptNode] = []
+    restarted: list[ClockedNode] = []
     clocks = NodeClocks(restarted.append)
     found: dict[str, Any] = {"before": await _ahead_s(n1), "uid": os.geteuid()}
     try:
@@ -71,7 +71,7 @@ async def skewed(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _reading(clocks: NodeClocks, kept: KeptNode) -> list[Any]:
+def _reading(clocks: NodeClocks, kept: ClockedNode) -> list[Any]:
     reading = clocks.read_back(kept)
     return [reading.processes, list(reading.wrong)]
 

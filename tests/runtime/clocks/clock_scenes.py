@@ -26,7 +26,7 @@ from fencepost.harness.runtime.clocks.process import ClockedProcess
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.server_clock import TellsTime, ToldTime
+from fencepost.harness.systems.contract.server_clock import ReportedTime, TellsTime
 from fencepost.nemesis.clock.clock_skew import ClockSkew
 from tests.fakes.fakes_runtime import KeptRecords, cluster_of
 
@@ -72,13 +72,13 @@ class Scene:
         return await self.fault.heal(fault_id, resolved, self.cluster)
 
     async def ahead_s(self, name: str, clock: Clock = Clock.WALL) -> float:
-        """What the server itself tells, less true time (for a monotonic clock: less this machine's)."""
+        """What the server itself reports, less true time (for a monotonic clock: less this machine's)."""
         system = cast(TellsTime, self.system)
         true_time = time.time_ns if clock is Clock.WALL else time.monotonic_ns
         async with asyncio.timeout(_DEADLINE_S):
             while True:
                 began_ns = true_time()
-                told = cast(ToldTime, await system.told_time(self.lab.layout[name], clock))
+                told = cast(ReportedTime, await system.reported_time(self.lab.layout[name], clock))
                 # An answer that took long tells little: on a busy machine it is asked for again.
                 if (ended_ns := true_time()) - began_ns < _QUICK_NS:
                     return (told.shown_ns - ended_ns) / 1e9
@@ -103,7 +103,7 @@ class Scene:
                 found.append(f"{node.name} is wrapped")
         for name in os.listdir("/proc"):
             if name.isdigit() and b"clocks.clock_daemon" in _cmdline(int(name)):
-                found.append(f"a keeper runs as {name}")
+                found.append(f"a clock daemon runs as {name}")
         return found
 
 

@@ -43,7 +43,7 @@ class LocalNode(FakeNode):
         return Evidence(self.state, str(self.state))
 
     async def ask(self) -> dict[str, Any]:
-        """In a thread: a server behind its gate answers only once the keeper, which this loop hears, has opened it."""
+        """In a thread: a server behind its gate answers only once the daemon, which this loop hears, has opened it."""
         assert self.asked is not None
         answer: dict[str, Any] = await asyncio.to_thread(self.asked.ask)
         return answer
@@ -75,8 +75,8 @@ class TimedRecords(KeptRecords):
         return event
 
 
-def keepers() -> list[int]:
-    """The keepers that this process has as children."""
+def daemons() -> list[int]:
+    """The daemons that this process has as children."""
     found = subprocess.run(
         ["ps", "-ww", "--ppid", str(os.getpid()), "-o", "pid=,args="], capture_output=True, text=True, check=False
     ).stdout

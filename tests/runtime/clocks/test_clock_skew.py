@@ -25,7 +25,7 @@ from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.clock.clock_skew import ClockSkew
 from tests.fakes.fakes_runtime import cluster_of
 from tests.lab_scenario import refuse
-from tests.runtime.clocks.local_nodes import LocalNode, LocalRuntime, TimedRecords, keepers
+from tests.runtime.clocks.local_nodes import LocalNode, LocalRuntime, TimedRecords, daemons
 from tests.runtime.clocks.programs import built
 
 S = 10**9
@@ -66,7 +66,7 @@ def resolved(text: str, *, seed: int = 0) -> Resolved:
     ],
 )
 def test_what_is_typed_is_what_is_recorded(text: str, details: dict[str, Any]) -> None:
-    # A monotonic clock cannot be put back by more than it shows; two seconds it shows on any machine.
+    # A monotonic clock cannot go back by more than it shows; two seconds it shows on any machine.
     assert resolved(text).details == details
 
 
@@ -77,18 +77,18 @@ def test_what_is_typed_is_what_is_recorded(text: str, details: dict[str, Any]) -
         ("n1:offset=0s", "does nothing", "offset=5s"),
         ("n1:offset=--5s", "is not a duration", "30s"),
         ("n1:offset=4000d", "4000d is too large", "at most 87600h"),
-        ("n1:rate=1", "rate of every good clock", "1.05"),
+        ("n1:rate=1", "rate of a correct clock", "1.05"),
         ("n1:rate=0", "0 is too small", "at least 0.01, at most 100"),
         ("n1:rate=-1", "-1 is too small", "at least 0.01, at most 100"),
         ("n1:rate=fast", "expected a number, got 'fast'", ""),
-        ("n1:period=10ms", "period= is a strobe's", "strobe="),
-        ("n1:offset=1s:length=10s", "length= is a strobe's", "strobe="),
+        ("n1:period=10ms", "period= needs a strobe", "strobe="),
+        ("n1:offset=1s:length=10s", "length= needs a strobe", "strobe="),
         ("n1:strobe=1s:period=1us", "1us is too small", "at least 100us"),
         ("n1:strobe=1s:period=1s:length=500ms", "ends within its first period", "length="),
-        ("n1:offset=1s:back=yes", "monotonic clock alone", "clock=monotonic"),
+        ("n1:offset=1s:back=yes", "monotonic clock only", "clock=monotonic"),
         ("n1:offset=1s:clock=cpu", "'cpu' is not a choice", "wall, monotonic, both"),
-        ("n1:offset=-3000d:clock=monotonic", "cannot be put back by", "clock=wall"),
-        ("n1:strobe=-3000d:clock=both", "cannot be put back by", "clock=wall"),
+        ("n1:offset=-3000d:clock=monotonic", "cannot go back by", "clock=wall"),
+        ("n1:strobe=-3000d:clock=both", "cannot go back by", "clock=wall"),
         ("n1:amount=1s", "unknown clock-skew option 'amount'", "offset"),
         ("moon:offset=1s", "unknown target 'moon'", "leader"),
     ],
@@ -149,7 +149,7 @@ def reader() -> Iterator[str]:
 
 
 def play(scene: Callable[[Stage], Awaitable[None]], *argv: str) -> Stage:
-    """Play a scene on running nodes; afterwards no keeper is left."""
+    """Play a scene on running nodes; afterwards no daemon is left."""
 
     async def run() -> Stage:
         stage = Stage(*argv)
@@ -165,7 +165,7 @@ def play(scene: Callable[[Stage], Awaitable[None]], *argv: str) -> Stage:
         return stage
 
     stage = asyncio.run(run())
-    assert not keepers()
+    assert not daemons()
     return stage
 
 
@@ -185,7 +185,7 @@ def test_an_offset_is_shown_recorded_and_taken_back(reader: str) -> None:
         assert not stage.n1.wrap_argv
         # Again, for a heal may come twice.
         assert (await stage.heal(fault_id, found)).outcome is HEALED
-        assert not keepers()
+        assert not daemons()
 
     events = play(scene, reader, "ask").clock_events
     assert [(e.node, e.clock, e.offset_ns, e.certain) for e in events[:2]] == [
@@ -303,22 +303,22 @@ def test_newcomers_of_a_node_get_its_clock() -> None:
 
 @needs_code
 def test_a_process_that_ends_while_it_is_being_armed_is_indeterminate(reader: str) -> None:
-    """The keeper is stopped, so that the server can end between the request and the arming."""
+    """The clock daemon is stopped, so that the server can end between the request and the arming."""
 
     async def scene(stage: Stage) -> None:
         _, found, proof = await stage.inject("n2:offset=1s")
         assert proof.outcome is INSTALLED
-        (keeper,) = keepers()
-        os.kill(keeper, signal.SIGSTOP)
+        (daemon,) = daemons()
+        os.kill(daemon, signal.SIGSTOP)
         injecting = asyncio.create_task(stage.inject("n1:offset=1s"))
         await asyncio.sleep(0.05)
         os.kill(stage.n1.pid or 0, signal.SIGKILL)
         while tracing.state(stage.n1.pid or 0) not in ("Z", ""):
             await asyncio.sleep(0.001)
-        os.kill(keeper, signal.SIGCONT)
+        os.kill(daemon, signal.SIGCONT)
         fault_id, found, proof = await injecting
         assert proof.outcome is INDETERMINATE, proof.text
-        assert "no clock was touched" in proof.text
+        assert "no clock was changed" in proof.text
         assert not [e for e in stage.clock_events if e.node == "n1"]
         assert (await stage.heal(fault_id, found)).outcome is HEALED
         assert (await stage.heal(1, resolved("n2:offset=1s"))).outcome is HEALED
@@ -327,7 +327,7 @@ def test_a_process_that_ends_while_it_is_being_armed_is_indeterminate(reader: st
 
 
 @needs_code
-def test_without_its_keeper_nothing_is_claimed_and_no_server_stays_behind_its_gate(
+def test_without_its_daemon_nothing_is_claimed_and_no_server_stays_behind_its_gate(
     reader: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # For what never comes.
@@ -336,11 +336,11 @@ def test_without_its_keeper_nothing_is_claimed_and_no_server_stays_behind_its_ga
     async def scene(stage: Stage) -> None:
         fault_id, found, proof = await stage.inject("n1:offset=5s")
         assert proof.outcome is INSTALLED
-        (keeper,) = keepers()
-        os.kill(keeper, signal.SIGSTOP)
+        (daemon,) = daemons()
+        os.kill(daemon, signal.SIGSTOP)
         await stage.n1.kill()
         await stage.n1.start()
-        os.kill(keeper, signal.SIGKILL)
+        os.kill(daemon, signal.SIGKILL)
         # Out of its gate, with a true clock, and said to be so.
         assert await stage.skew_s() == 0
         async with asyncio.timeout(30):
@@ -352,7 +352,7 @@ def test_without_its_keeper_nothing_is_claimed_and_no_server_stays_behind_its_ga
         healed = await stage.heal(fault_id, found)
         assert healed.outcome is INDETERMINATE
         assert "n1: meanwhile: " in healed.text
-        # A new keeper serves the next one.
+        # A new clock daemon serves the next one.
         again, found, proof = await stage.inject("n1:offset=7s")
         assert proof.outcome is INSTALLED, proof.text
         assert await stage.skew_s() == 7
@@ -362,14 +362,14 @@ def test_without_its_keeper_nothing_is_claimed_and_no_server_stays_behind_its_ga
 
 
 @needs_code
-def test_another_keeper_disarms_what_one_that_was_killed_had_armed(reader: str) -> None:
+def test_another_daemon_disarms_what_one_that_was_killed_had_armed(reader: str) -> None:
     async def scene(stage: Stage) -> None:
         fault_id, found, proof = await stage.inject("n1:offset=5s")
         assert proof.outcome is INSTALLED
-        (keeper,) = keepers()
-        os.kill(keeper, signal.SIGKILL)
+        (daemon,) = daemons()
+        os.kill(daemon, signal.SIGKILL)
         # Its connection is closed by then: what is dying has no name any more, and may still have that open.
-        while tracing.state(keeper) not in ("Z", ""):
+        while tracing.state(daemon) not in ("Z", ""):
             await asyncio.sleep(0.01)
         healed = await stage.heal(fault_id, found)
         assert healed.outcome is HEALED, healed.text
@@ -387,17 +387,17 @@ def test_functions_that_could_not_be_put_back_are_put_back_by_the_next_healing(
     async def scene(stage: Stage) -> None:
         fault_id, found, proof = await stage.inject("n1:offset=5s")
         assert proof.outcome is INSTALLED
-        monkeypatch.setattr("fencepost.harness.runtime.clocks.daemon_client.Keeping.release", nothing)
+        monkeypatch.setattr("fencepost.harness.runtime.clocks.daemon_client.DaemonClient.release", nothing)
         for _ in range(2):
             healed = await stage.heal(fault_id, found)
             assert healed.outcome is INDETERMINATE
-            assert "still has clock functions of ours" in healed.text
+            assert "still has fencepost's clock functions" in healed.text
             assert await stage.skew_s() == 0
         monkeypatch.undo()
         healed = await stage.heal(fault_id, found)
         assert healed.outcome is HEALED, healed.text
         assert _is_original(stage.n1)
-        assert not keepers()
+        assert not daemons()
 
     play(scene, reader, "ask")
 
@@ -434,7 +434,7 @@ def test_a_dead_node_is_not_skewed_and_heals(reader: str) -> None:
         await stage.n1.kill()
         fault_id, found, proof = await stage.inject("n1:offset=5s")
         assert proof.outcome is INDETERMINATE
-        assert "n1 has no process here" in proof.text
+        assert "n1 has no process on this machine" in proof.text
         assert (await stage.heal(fault_id, found)).outcome is HEALED
 
     play(scene, reader, "ask")
@@ -484,15 +484,15 @@ def test_a_frozen_container_is_not_armed_and_healed_without_touching_its_functio
         monkeypatch.setattr("fencepost.harness.runtime.clocks.node_clocks.is_frozen", lambda pid: pid == stage.n1.pid)
         healed = await stage.heal(fault_id, found)
         assert healed.outcome is INDETERMINATE
-        assert "it is frozen: its clocks show what they should" in healed.text
+        assert "it is frozen: its clocks show true time" in healed.text
         assert await stage.skew_s() == 0
         again, found, proof = await stage.inject("n1:offset=5s")
         assert proof.outcome is INDETERMINATE
-        assert "what is frozen cannot be armed" in proof.text
+        assert "its clocks cannot be changed until it is thawed" in proof.text
         monkeypatch.undo()
         assert (await stage.heal(fault_id, found)).outcome is HEALED
         assert (await stage.heal(again, found)).outcome is HEALED
-        assert not keepers()
+        assert not daemons()
 
     play(scene, reader, "ask")
 

@@ -29,7 +29,7 @@ def test_an_offset_is_told_by_the_server_itself_and_by_no_other(system: str) -> 
     near_s = NEAR_S[system]
     for step, offset_s in zip(found["steps"], (120, -DAY_S), strict=True):
         assert step["outcome"] == "installed", step["proof"]
-        assert "n1 itself tells" in step["proof"]
+        assert "n1 itself reports" in step["proof"]
         assert step["own_s"] == pytest.approx(offset_s, abs=near_s)
         assert step["others_s"] == pytest.approx([0, 0], abs=near_s)
         assert step["healed"] == "healed", step["healed_proof"]
@@ -62,7 +62,7 @@ def test_a_monotonic_drift_stays_where_it_was_and_the_cluster_healthy() -> None:
     assert found["event"]["offset_ns"] / 1e9 > 1.9
     assert found["kept_s"] == pytest.approx(found["event"]["offset_ns"] / 1e9, abs=1.0)
     # Its clock may not go back, so it stays armed, and watched over, until it is started anew.
-    assert [left for left in found["left"] if "armed" not in left and "keeper" not in left] == []
+    assert [left for left in found["left"] if "armed" not in left and "daemon" not in left] == []
 
 
 @pytest.mark.long

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from fencepost.harness.runtime.clocks import gate, vdso
 from fencepost.harness.runtime.clocks import held_threads as tracing
 from fencepost.harness.runtime.clocks import machine_code as code
-from fencepost.harness.runtime.clocks.clock_daemon import Keeper
+from fencepost.harness.runtime.clocks.clock_daemon import ClockDaemon
 from fencepost.harness.runtime.clocks.memory import ClockError, Gone, mappings
-from fencepost.harness.runtime.clocks.messages import Armed, How, Keep, Release, decode
+from fencepost.harness.runtime.clocks.messages import Arm, Armed, How, Release, decode
 from fencepost.harness.runtime.clocks.process import ClockedProcess, _words_like, own_image, why_not_here
 from fencepost.harness.runtime.clocks.setting import RATE_ONE, ClockSetting, Settings
 from tests.runtime.clocks.programs import Asked, built, running
@@ -302,23 +302,23 @@ def test_another_writer_finds_what_the_first_one_did(reader: str) -> None:
 def test_a_server_whose_gate_is_slow_to_shut_comes_out_all_the_same(
     reader: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its shell may have to wait for the processor for longer than the keeper waits for it."""
+    """Its shell may have to wait for the processor for longer than the clock daemon waits for it."""
     monkeypatch.setattr(tracing, "DEADLINE_S", 0.05)
     shell, option, program, *words = gate.through_gate((reader, "ask"))
     slow = (shell, option, f"read go; {program}", *words)
     ours, theirs = socket.socketpair()
     with ours, theirs, contextlib.closing(Asked(*slow, wait=False)) as asked:
         _until(lambda: gate.is_gate(asked.pid))
-        keeper = Keeper(theirs)
+        daemon = ClockDaemon(theirs)
         settings = Settings(wall=ClockSetting(offset_ns=S))
-        keeper._obey(Keep(id=1, node="n1", pid=asked.pid, settings=settings, through_gate=True))
+        daemon._obey(Arm(id=1, node="n1", pid=asked.pid, settings=settings, through_gate=True))
         assert gate.is_gate(asked.pid)
         monkeypatch.undo()
         asked.tell("go")
 
         def is_out() -> bool:
             # As it does every few milliseconds.
-            keeper._scan(keeper._nodes["n1"], How.NEWCOMER)
+            daemon._scan(daemon._nodes["n1"], How.NEWCOMER)
             return not gate.is_gate(asked.pid)
 
         _until(is_out)
@@ -328,7 +328,7 @@ def test_a_server_whose_gate_is_slow_to_shut_comes_out_all_the_same(
             asked.pid,
             How.EXEC,
         )
-        keeper._obey(Release(id=2, node="n1"))
+        daemon._obey(Release(id=2, node="n1"))
         assert_skew(asked)
 
 
@@ -406,7 +406,7 @@ def test_a_thread_that_is_always_inside_is_never_cut(reader: str, monkeypatch: p
             return
 
     with running(reader, "ask") as asked, opened(asked.pid) as process:
-        with pytest.raises(ClockError, match="inside of a clock function"):
+        with pytest.raises(ClockError, match="inside a clock function"):
             process.arm(Settings(wall=ClockSetting(offset_ns=S)), Inside)
         assert process.is_original()
         assert_skew(asked)

@@ -35,7 +35,7 @@ def test_a_container_s_server_tells_the_skew_itself(tmp_path: Path, engine: "Doc
     for end in ends:
         wanted = FaultOutcome.INSTALLED if end.action is FaultAction.INJECT else FaultOutcome.HEALED
         assert end.outcome is wanted, end.proof
-        assert end.action is FaultAction.HEAL or "itself tells +1" in (end.proof or "")
+        assert end.action is FaultAction.HEAL or "itself reports +1" in (end.proof or "")
     clocks = [e for e in history.events if isinstance(e, ClockEvent)]
     assert {e.offset_ns for e in clocks} == {0, 120 * 10**9}
     assert all(e.certain for e in clocks)
@@ -55,7 +55,7 @@ def test_an_engine_of_another_kernel_is_refused_with_the_remedy(monkeypatch: pyt
     monkeypatch.setattr(engine, "facts", lambda _: Facts)
     assert "another kernel" in str(why_not(placement))
     Facts.same_kernel = True
-    assert "by root only" in str(why_not(placement))
+    assert "only root may trace" in str(why_not(placement))
     Facts.may_enter = True
     if os.geteuid() == 0:
         assert why_not(placement) is None

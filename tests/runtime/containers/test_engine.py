@@ -189,8 +189,8 @@ class TestLinks:
         lines = {check.name: check for check in engine_checks.checks(ROOTLESS_V1)}
         assert not lines["pause (freezer)"].ok
         assert "cgroup version 2" in (lines["pause (freezer)"].remedy or "")
-        assert "not here" in lines["--links rules"].found
-        assert "the default here" in lines["--links sidecar"].found
+        assert "not possible here" in lines["--links rules"].state
+        assert "the default here" in lines["--links sidecar"].state
         assert all(check.ok for check in engine_checks.checks(FACTS))
 
     def test_doctor_without_an_engine(self) -> None:
@@ -313,14 +313,14 @@ def test_a_system_without_an_image_is_refused_with_the_remedy() -> None:
     class WithoutImage(ZooKeeperReleases):
         image_recipe = None  # type: ignore[assignment]  # the only thing that is looked at
 
-    with pytest.raises(UsageError, match="this system has no image to run in containers") as caught:
+    with pytest.raises(UsageError, match="there is no image of this system") as caught:
         containers.CONTAINERS.resolve(WithoutImage(), "", Placement(runtime="containers"), print)
-    assert caught.value.hint == "--runtime lab, or --image"
+    assert caught.value.hint == "use --runtime lab, or give an image of your own with --image"
 
 
 def test_an_engine_behind_ssh_is_refused_with_a_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "ssh://me@far")
-    with pytest.raises(MachineError, match="ssh://me@far: engines are not reached over ssh") as raised:
+    with pytest.raises(MachineError, match="ssh://me@far: an engine cannot be reached over ssh") as raised:
         engine.connect()
     assert "ssh -L" in (raised.value.hint or "")
 
@@ -345,7 +345,7 @@ def test_what_another_machine_made_is_not_called_running() -> None:
     api = SimpleNamespace(containers=lambda **_: [], volumes=lambda **_: {}, networks=lambda **_: rows)
     check = engine_checks._leftovers(cast(Any, SimpleNamespace(api=api)))
     assert check.ok
-    assert check.found == (
-        "nothing that is known; now running: here; of another machine or container, running or left: far"
+    assert check.state == (
+        "nothing of this machine; now running: here; of another machine or container, running or left: far"
     )
-    assert (check.remedy or "").startswith("where far is over: docker ps -aq --filter label=org.fencepost.run=far")
+    assert (check.remedy or "").startswith("if far is over: docker ps -aq --filter label=org.fencepost.run=far")

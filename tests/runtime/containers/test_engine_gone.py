@@ -53,7 +53,7 @@ def test_engine_goes_away(
 
     began = time.monotonic()
     try:
-        with pytest.raises(HarnessError, match="is still there") as left:
+        with pytest.raises(HarnessError, match="could be removed") as left:
             asyncio.run(run())
         assert f"docker ps -aq --filter label=org.fencepost.run={run_id}" in (left.value.hint or "")
         # Seconds where nothing else runs; each wait that had no deadline would be one without end.

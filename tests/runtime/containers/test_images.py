@@ -317,15 +317,15 @@ class TestChoices:
     @pytest.mark.parametrize(
         ("given", "message"),
         [
-            ({"chosen": ["nothing"]}, "unknown image 'nothing'"),
-            ({"base": {"etcd": "debian"}}, "unknown base image 'etcd'"),
+            ({"images": ["nothing"]}, "unknown image 'nothing'"),
+            ({"bases": {"etcd": "debian"}}, "unknown base image 'etcd'"),
             ({"versions": {"java": "17"}}, "the version of java cannot be chosen"),
         ],
     )
     def test_refused_before_the_engine_is_asked(self, given: dict[str, Any], message: str) -> None:
         engine: Any = None
         with pytest.raises(UsageError, match=message):
-            images.build(engine, known(), **given)
+            images.build(engine, known(), images.BuildRequest(**given))
 
     def test_bases_first_and_none_that_an_official_image_replaces(self) -> None:
         def order(*chosen: str, **base: str) -> list[str]:
@@ -349,7 +349,7 @@ class TestRefusals:
 
     def test_base_that_cannot_be_pulled(self) -> None:
         error = refusals.failed_build("x", ["Step 1/3 : ARG BASE", "Step 2/3 : FROM ${BASE}"], "no such host")
-        assert isinstance(error, MachineError) and "leave --base out" in str(error.hint)
+        assert isinstance(error, MachineError) and "leave out --base" in str(error.hint)
 
     def test_engine_that_stops_in_the_middle_of_a_build(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import urllib3.exceptions
@@ -445,7 +445,7 @@ class TestOnAnEngine:
         assert client.images.get(reference).id != old
         assert len(lines) == 2
         assert [image for image in client.images.list(all=True) if image.id == old] == []
-        (built,) = images.build(client, {"etcd": etcd})
+        (built,) = images.build(client, {"etcd": etcd}, images.BuildRequest())
         assert built.was_current
 
     def test_failed_build_shows_what_was_said(self, client: Any) -> None:

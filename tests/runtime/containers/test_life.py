@@ -10,6 +10,7 @@ from docker import DockerClient
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.containers.engine import ownership
 from fencepost.harness.runtime.containers.engine.engine import EngineFacts
+from fencepost.harness.runtime.containers.state import look
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Links
 from tests.runtime.containers.cluster_scene import cluster, spec, until
@@ -72,7 +73,7 @@ def test_limit_of_data_holds(tmp_path: Path, engine: DockerClient) -> None:
     asyncio.run(run())
 
 
-def test_frozen_is_shown_and_killed(tmp_path: Path, facts: EngineFacts) -> None:
+def test_frozen_is_shown_and_killed(tmp_path: Path, facts: EngineFacts, engine: DockerClient) -> None:
     if not facts.can_pause:
         pytest.skip("this engine cannot pause")
 
@@ -92,11 +93,9 @@ def test_frozen_is_shown_and_killed(tmp_path: Path, facts: EngineFacts) -> None:
             assert node.cpu_ns() == before
             assert facts.same_kernel == (node.pid is not None) == (before > 0)
             # Without the kernel's word: by processor time that stands still.
-            pid, node._pid = node._pid, None
-            seen = await node.evidence()
+            seen = await asyncio.to_thread(look, engine, node.container_id, None)
             assert seen.state is NodeState.PAUSED
             assert "0 ms of processor time" in seen.text
-            node._pid = pid
             await node.resume()
             await node.resume()
             assert (await node.evidence()).state is NodeState.RUNNING

@@ -133,7 +133,7 @@ NODES = ["n1", "n2", "n3"]
     [
         ([Link(name, CLIENT) for name in NODES], "INPUT"),
         ([link for link in all_links(NODES) if CLIENT not in link], "FORWARD"),
-        ([link for link in all_links(NODES) if "n2" in link], "nothing reaches n2"),
+        ([link for link in all_links(NODES) if "n2" in link], "nothing reaches or leaves n2"),
         ([Link(CLIENT, name) for name in NODES], "firewall rules of this machine"),
     ],
 )

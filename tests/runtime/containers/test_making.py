@@ -12,9 +12,9 @@ from docker.utils import kwargs_from_env
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.containers import log as container_log
+from fencepost.harness.runtime.containers.container import exit_status
 from fencepost.harness.runtime.containers.data import PieceReader
 from fencepost.harness.runtime.containers.making import _environment, _staged, archive, keep_copies
-from fencepost.harness.runtime.containers.node import exit_status
 from fencepost.harness.runtime.linux import cgroup as container_cgroup
 
 

@@ -45,7 +45,7 @@ def test_an_agent_that_is_late_is_named_and_nothing_is_left_of_the_fault() -> No
 
 
 def test_an_image_of_another_version_is_refused() -> None:
-    assert "speaks version 1, the harness 2" in run_scenario(f"{HERE}:other_version", nodes=1)
+    assert "image has version 1, the harness 2" in run_scenario(f"{HERE}:other_version", nodes=1)
 
 
 _AGENT = (sys.executable, "-S", "-m", "fencepost.harness.runtime.containers.rules.sidecar_agent")

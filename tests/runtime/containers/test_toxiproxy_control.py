@@ -152,7 +152,7 @@ def test_every_refusal_is_an_error_with_the_servers_words(server: StandIn, contr
 
 def test_an_answer_that_is_no_json_is_told(server: StandIn, control: Control) -> None:
     server.spoil = lambda method, path: (200, "<html>")
-    with pytest.raises(HarnessError, match="no JSON: b'<html>'"):
+    with pytest.raises(HarnessError, match="not JSON: b'<html>'"):
         control.held()
 
 
@@ -199,7 +199,7 @@ def test_a_dead_server_is_told_as_such() -> None:
         control = Control("127.0.0.1", unused.getsockname()[1])
         try:
             for call in (control.version, control.held, control.reset, lambda: control.await_ready(0.05)):
-                with pytest.raises(HarnessError, match="Toxiproxy is not reached"):
+                with pytest.raises(HarnessError, match="Toxiproxy cannot be reached"):
                     call()
         finally:
             control.close()
@@ -248,7 +248,7 @@ def test_a_wrong_attribute_of_a_toxic_lists_those_that_there_are() -> None:
 def test_an_answer_that_differs_from_what_was_asked_is_an_error(server: StandIn, control: Control) -> None:
     told = {"name": "x", "type": "latency", "stream": "upstream", "toxicity": 1, "attributes": {"latency": 0}}
     server.spoil = lambda method, path: (200, told) if path.endswith("/toxics") else None
-    with pytest.raises(HarnessError, match="it answered"):
+    with pytest.raises(HarnessError, match="but answered"):
         control.change([], {WHERE: LATE})
 
 
@@ -256,7 +256,7 @@ def test_a_proxy_that_is_made_otherwise_or_not_at_all_is_an_error(server: StandI
     spec = ProxySpec("b", "127.0.0.1:3", "127.0.0.1:4")
     for made in ([], [{"name": "b", "listen": "127.0.0.1:9", "upstream": spec.upstream, "enabled": True}]):
         server.spoil = lambda method, path, made=made: (201, {"proxies": made})  # type: ignore[misc]  # bound now
-        with pytest.raises(HarnessError, match="asked Toxiproxy for the proxy"):
+        with pytest.raises(HarnessError, match="Toxiproxy was asked for the proxy"):
             control.populate([spec])
 
 

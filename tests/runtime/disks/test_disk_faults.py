@@ -67,7 +67,7 @@ async def inject(text: str, runtime: Writers) -> tuple[FaultKind, Resolved, Proo
     ("text", "said"),
     [
         ("disk:n1:delay=0ms", "is too small; give at least 1ms, at most 1m"),
-        ("disk:n1:delay=1500us", "whole milliseconds"),
+        ("disk:n1:delay=1500us", "whole number of milliseconds"),
         ("disk:n1:delay=100", "is not a duration"),
         ("disk:n1:kind=failing:delay=1s", "kind=failing has no option delay; it has: error, calls, files"),
         ("disk:n1:error=EIO", "kind=slow has no option error"),
@@ -105,7 +105,7 @@ def test_what_only_the_lab_can_do_is_refused_in_containers(text: str) -> None:
 def test_without_strace_the_reason_and_the_remedy_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in ("disk", "lost-write", "power-loss"):
-        assert "no strace on the PATH" in str(FAULTS[name].unavailable(Placement()))
+        assert "strace is not on the PATH" in str(FAULTS[name].unavailable(Placement()))
         assert "install strace" in str(FAULTS[name].unavailable(Placement()))
     assert FAULTS["damage"].unavailable(Placement()) is None
     assert not availability.check().ok
@@ -215,7 +215,7 @@ def test_a_server_that_ends_over_failing_calls_is_started_again_by_healing(tmp_p
             await n1.kill()
             healed = await fault.heal(7, found, cluster_of(runtime))
             assert healed.outcome is FaultOutcome.HEALED
-            assert "was started again" in healed.text
+            assert "was restarted as" in healed.text
             assert n1.state is NodeState.RUNNING
             await n1.writes()
             assert tracers() == []
@@ -244,7 +244,7 @@ def test_a_server_that_is_just_ending_over_a_full_disk_is_started_again(monkeypa
         asyncio.get_running_loop().call_later(1.0, setattr, n1, "state", NodeState.DEAD)
         healed = await fault.heal(7, found, cluster_of(runtime))
         assert (healed.outcome, n1.state) == (FaultOutcome.HEALED, NodeState.RUNNING)
-        assert "n1 had ended, and was started again" in healed.text
+        assert "n1 had ended and was restarted" in healed.text
 
     run_virtual(play())
 

@@ -17,7 +17,7 @@ def test_every_check_says_what_it_found_and_a_failed_one_why_and_what_to_do() ->
     names = [check.name for check in checks]
     assert len(set(names)) == len(names)
     for check in checks:
-        assert check.found
+        assert check.state
         assert check.ok == (check.why is None)
         assert check.ok == (check.remedy is None)
 
@@ -34,7 +34,7 @@ def test_a_disk_that_is_too_small_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(doctor, "_FREE_DISK_MIN", 1 << 62)
     (check,) = [check for check in doctor.lab_checks(tmp_path / "not" / "there") if check.name == "disk"]
     assert not check.ok
-    assert str(tmp_path) in check.found
+    assert str(tmp_path) in check.state
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,6 @@ def test_a_container_is_told_how_to_be_started(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_machine_that_is_too_slow_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_ATTEMPT_TIMEOUT_S", 0.001)
-    with pytest.raises(
-        MachineError, match=r"cannot run the lab: trial of the lab: this machine was too slow"
-    ) as raised:
+    with pytest.raises(MachineError, match=r"cannot run the lab: trial of the lab: this machine is too busy") as raised:
         doctor.refuse_if_impossible()
-    assert raised.value.hint == "end what else keeps it busy, then again"
+    assert raised.value.hint == "end other programs on it, then try again"

@@ -253,7 +253,7 @@ def test_a_process_with_threads_is_refused() -> None:
     )
     ended = run_script(script)
     assert ended.returncode == 1
-    assert "single-threaded process only" in ended.stderr
+    assert "only a single-threaded process" in ended.stderr
 
 
 def test_the_lab_imports_nothing_heavy() -> None:

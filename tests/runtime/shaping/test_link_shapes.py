@@ -65,7 +65,7 @@ def test_faults_of_one_link_add_up_and_leave_one_by_one() -> None:
 def test_what_is_not_felt_is_not_installed() -> None:
     outcome, text = run_scenario(f"{FAULTS}:not_as_asked")
     assert outcome == "indeterminate"
-    assert "client>n1 (the quickest came before 20 ms)" in text
+    assert "client>n1 (the fastest took less than 20 ms)" in text
 
 
 def test_streams_arrive_whole_over_a_disordered_link() -> None:

@@ -28,7 +28,7 @@ class SmallReleases(BaseReleases):
         return Artifacts(version=version, paths={"tiny": "/bin/tiny"}, sha256={})
 
 
-class Small(BaseSystem):
+class Small(BaseSystem[SmallOptions]):
     profile: Final = Profile(
         name="tiny",
         options=SmallOptions,

@@ -11,7 +11,7 @@ from fencepost.harness.cli.listing import listing
 from fencepost.harness.plugins import registry
 from fencepost.harness.systems import contract
 from fencepost.harness.systems.contract.abilities import ABILITIES, abilities_of, meaning
-from fencepost.harness.systems.contract.system import System
+from fencepost.harness.systems.contract.system import SystemOf
 
 MEMBERS_MAX = 8
 
@@ -41,11 +41,21 @@ def test_an_ability_is_explained_and_some_system_has_it(word: str) -> None:
 
 
 def test_a_system_has_few_members() -> None:
-    members = [name for name in vars(System) if not name.startswith("_")]
+    members = [name for name in vars(SystemOf) if not name.startswith("_")]
     assert len(members) <= MEMBERS_MAX, members
 
 
 def test_the_list_of_a_person_names_who_has_what() -> None:
-    lines = listing("abilities")
-    row = next(number for number, line in enumerate(lines) if line.startswith("changes-members"))
-    assert lines[row + 1].split() == ["etcd,", "kraft,", "zookeeper"]
+    lines = listing("abilities", "changes-members").partition("Systems:")[2].split("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in lines if line] == ["etcd", "kraft", "zookeeper"]
+
+
+@pytest.mark.parametrize("name", registry.SYSTEMS)
+def test_a_system_reads_options_of_its_own_type(name: str) -> None:
+    system = registry.system(name)
+    kind = system.profile.options
+    methods = [getattr(system, member) for member in dir(type(system)) if not member.startswith("_")]
+    types = {m.__name__: m.__annotations__.get("options") for m in methods if inspect.ismethod(m)}
+    readers = {member: type_ for member, type_ in types.items() if type_ is not None}
+    assert {"specs", "open_client"} <= readers.keys()
+    assert all(type_ in (kind, kind | None) for type_ in readers.values()), readers

@@ -85,7 +85,7 @@ def test_a_replaced_file_is_whole_or_untouched(tmp_path: Path, monkeypatch: pyte
 )
 def test_a_binary_is_asked_for_its_version(tmp_path: Path, script: str, expected: str) -> None:
     binary = _script(tmp_path, script)
-    assert artifacts.asked_version([str(binary)], r"etcd Version: (\S+)", what="etcd") == expected
+    assert artifacts.reported_version([str(binary)], r"etcd Version: (\S+)", what="etcd") == expected
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_a_binary_that_is_something_else_is_refused(tmp_path: Path, content: byt
     binary.write_bytes(content)
     binary.chmod(0o755)
     with pytest.raises(UsageError, match=message) as caught:
-        artifacts.asked_version([str(binary)], r"etcd Version: (\S+)", what="etcd")
+        artifacts.reported_version([str(binary)], r"etcd Version: (\S+)", what="etcd")
     assert "is it etcd" in (caught.value.hint or "")
 
 
 def test_a_path_that_cannot_be_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such file"):
+    with pytest.raises(UsageError, match="this file does not exist"):
         artifacts.executable(tmp_path / "absent", what="etcd")
     with pytest.raises(UsageError, match="found a folder"):
         artifacts.executable(tmp_path, what="etcd")

@@ -19,7 +19,7 @@ from fencepost.harness.runtime.node import Node, Runtime
 from fencepost.harness.systems.contract import reported_version as other_versions
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.systems.etcd.system import Etcd
-from fencepost.harness.systems.kafka.server import reported_version as told_version
+from fencepost.harness.systems.kafka.server import reported_version
 from tests.fakes.fakes_runtime import FakeRuntime
 
 #: What an image says that was built on Python's, without a label of its own.
@@ -48,7 +48,7 @@ class Telling(Etcd):
     def __init__(self, *said: str) -> None:
         self._said = dict(zip(("n1", "n2", "n3"), said, strict=True))
 
-    async def told_version(self, node: Node, *, log_from: int) -> str:
+    async def reported_version(self, node: Node, *, log_from: int) -> str:
         if not self._said[node.name]:
             raise ValueError("it does not say its version")
         return self._said[node.name]
@@ -83,7 +83,7 @@ def test_one_that_does_not_say_it_is_told_and_the_run_goes_on(
     monkeypatch.setattr(other_versions, "_SAYS_S", 0.0)
     run = read(tmp_path, Telling("3.5.1", "", "3.5.1"), Artifacts(version=LABEL, paths={}, sha256={}))
     assert run.artifacts.version == _version_of(tmp_path) == LABEL
-    assert f"n2 does not say its release (it does not say its version); recorded is {LABEL}" in capsys.readouterr().out
+    assert f"n2 reports no release (it does not say its version); recorded is {LABEL}" in capsys.readouterr().out
 
 
 def test_several_releases_are_refused(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_servers_of_another_kind_have_a_release_of_their_own(tmp_path: Path) -> 
 def test_a_kafka_that_calls_itself_unknown_says_no_release(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("INFO Kafka version: unknown (org.apache.kafka.common.utils.AppInfoParser)\n")
-    with pytest.raises(ValueError, match="does not tell its version"):
-        told_version.read(log, 0)
+    with pytest.raises(ValueError, match="does not report its version"):
+        reported_version.read(log, 0)
     log.write_text("INFO Kafka version: 7.5.0-ccs (org.apache.kafka.common.utils.AppInfoParser)\n")
-    assert told_version.read(log, 0) == "7.5.0-ccs"
+    assert reported_version.read(log, 0) == "7.5.0-ccs"

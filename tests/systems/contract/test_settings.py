@@ -14,7 +14,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runner.readiness import await_ready
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import NodeState, Place
-from fencepost.harness.systems.contract.server_settings import checked, merged, parse, same, words
+from fencepost.harness.systems.contract.server_settings import as_arguments, checked, merged, parse, same_value
 from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.systems.etcd import settings as etcd_settings
@@ -58,7 +58,7 @@ def test_the_name_ends_at_the_first_dot_and_the_value_begins_at_the_first_sign()
         "zookeeper": {"zookeeper.snapCount": "5"},
         "kafka-zk": {"a.b": "c=d"},
     }
-    assert words({"etcd": found["etcd"]}) == ["etcd.snapshot-count=100", "etcd.x="]
+    assert as_arguments({"etcd": found["etcd"]}) == ["etcd.snapshot-count=100", "etcd.x="]
 
 
 @pytest.mark.parametrize("text", ["etcd", "etcd.x", "etcd=4", ".x=4", "etcd.=4", ""])
@@ -100,25 +100,25 @@ def test_a_plan_files_table_takes_numbers_and_truths_and_is_kept_as_text(tmp_pat
         ("etcd", {"etcd": {"election-timeout": "5000"}}, ["an option of its own", "-O election=..."]),
         ("etcd", {"etcd": {"heartbeat-interval": "5"}}, ["-O heartbeat=..."]),
         ("etcd", {"etcd": {"data-dir": "/"}}, ["the harness sets it", "leave it out"]),
-        ("etcd", {"etcd": {"listen-client-urls": "http://0.0.0.0:1"}}, ["lays every link"]),
-        ("etcd", {"etcd": {"initial-cluster-token": "x"}}, ["lays every link"]),
-        ("etcd", {"etcd": {"config-file": "x"}}, ["leave all other flags out"]),
-        ("etcd", {"etcd": {"log-level": "error"}}, ["reads off this log who leads"]),
+        ("etcd", {"etcd": {"listen-client-urls": "http://0.0.0.0:1"}}, ["builds the links"]),
+        ("etcd", {"etcd": {"initial-cluster-token": "x"}}, ["builds the links"]),
+        ("etcd", {"etcd": {"config-file": "x"}}, ["ignore all other flags"]),
+        ("etcd", {"etcd": {"log-level": "error"}}, ["reads from this log who leads"]),
         ("etcd", {"etcd": {"peer-auto-tls": "true"}}, ["without TLS"]),
         ("zookeeper", {"zookeeper": {"tickTime": "2000"}}, ["-O tick=..."]),
         ("zookeeper", {"zookeeper": {"zookeeper.tickTime": "2000"}}, ["-O tick=..."]),
         ("zookeeper", {"zookeeper": {"syncLimit": "2"}}, ["-O sync_limit=..."]),
         ("zookeeper", {"zookeeper": {"maxSessionTimeout": "2"}}, ["-O session_timeout=..."]),
         ("zookeeper", {"zookeeper": {"dataLogDir": "/x"}}, ["copies, damages and measures"]),
-        ("zookeeper", {"zookeeper": {"server.4": "x:1:2"}}, ["lays every link"]),
-        ("zookeeper", {"zookeeper": {"leaderServes": "no"}}, ["the leader too"]),
+        ("zookeeper", {"zookeeper": {"server.4": "x:1:2"}}, ["builds the links"]),
+        ("zookeeper", {"zookeeper": {"leaderServes": "no"}}, ["also to the leader"]),
         ("kraft", {"kraft": {"controller.quorum.fetch.timeout.ms": "9"}}, ["-O fetch=..."]),
-        ("kraft", {"kraft": {"node.id": "9"}}, ["knows its nodes by it"]),
-        ("kraft", {"kraft": {"advertised.listeners": "x"}}, ["lays every link"]),
+        ("kraft", {"kraft": {"node.id": "9"}}, ["names its nodes by it"]),
+        ("kraft", {"kraft": {"advertised.listeners": "x"}}, ["builds the links"]),
         ("kraft", {"kraft": {"log.dirs": "/x"}}, ["copies, damages and measures"]),
         ("kafka-zk", {"kafka-zk": {"zookeeper.session.timeout.ms": "9"}}, ["-O zk_session=..."]),
         ("kafka-zk", {"zookeeper": {"tickTime": "9"}}, ["-O tick=..."]),
-        ("kafka-zk", {"kafka-zk": {"zookeeper.connect": "x"}}, ["lays every link"]),
+        ("kafka-zk", {"kafka-zk": {"zookeeper.connect": "x"}}, ["builds the links"]),
     ],
 )
 def test_what_is_not_to_be_set_is_refused_with_what_to_do_instead(
@@ -132,7 +132,7 @@ def test_what_is_not_to_be_set_is_refused_with_what_to_do_instead(
 
 def test_what_an_option_says_already_cannot_be_set_as_well() -> None:
     assert plan("etcd", {"etcd": {"snapshot-count": "100"}}).settings == {"etcd": {"snapshot-count": "100"}}
-    with pytest.raises(UsageError, match="-O snapshot_count=50 says the same"):
+    with pytest.raises(UsageError, match="-O snapshot_count=50 sets it as well"):
         plan("etcd", {"etcd": {"snapshot-count": "100"}}, system_options={"snapshot_count": 50})
 
 
@@ -300,7 +300,7 @@ def test_a_server_that_does_not_take_its_flags_is_told_by_the_line_that_says_so(
     [("100", "100", True), ("100.0", "100", True), ("TRUE", "true", True), ("1", "2", False)],
 )
 def test_a_value_is_the_same_however_a_server_writes_it(said: str, value: str, alike: bool) -> None:
-    assert same(said, value) is alike
+    assert same_value(said, value) is alike
 
 
 def test_etcd_is_read_back_from_the_line_that_it_wrote_when_it_started(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_etcd_is_read_back_from_the_line_that_it_wrote_when_it_started(tmp_path:
 
     node: Any = _logging("n1", log, pid=None)
     given = {"etcd": {"snapshot-count": "100", "pre-vote": "true", "max-txn-ops": "9"}}
-    found = {taken.setting: (taken.says, taken.by) for taken in etcd_settings.taken(node, given)}
+    found = {one.setting: (one.says, one.by) for one in etcd_settings.applied_settings(node, given)}
     assert found == {
         "etcd.snapshot-count": ("100", "its log"),
         "etcd.pre-vote": ("true", "its log"),

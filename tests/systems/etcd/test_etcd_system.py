@@ -60,7 +60,7 @@ def test_a_node_is_data() -> None:
     [
         ({"heartbeat": "0ms"}, "heartbeat=0s is out of range"),
         ({"lock_ttl": "2"}, "lock_ttl: '2' is not a duration"),
-        ({"lock_ttl": "2500ms"}, "lock_ttl=2500ms is too fine"),
+        ({"lock_ttl": "2500ms"}, "lock_ttl=2500ms is not a whole number of seconds"),
         ({"snapshot_count": True}, "snapshot_count: expected a whole number"),
         ({"election": "499ms"}, r"election=499ms is less than 5 x heartbeat \(100ms\)"),
         ({"election": "50001ms"}, "election=50001ms is out of range"),
@@ -157,8 +157,8 @@ def test_another_binary_is_taken_by_its_path(tmp_path: Path) -> None:
     ("version", "message", "hint"),
     [
         ("3.5.99", "etcd .3.5.99.", "path"),
-        ("./no/such/etcd", "there is no such file", "executable etcd binary"),
-        (sys.executable, "does not name a version of etcd; it said: 'Python", "is it etcd"),
+        ("./no/such/etcd", "this file does not exist", "executable etcd binary"),
+        (sys.executable, "names no version of etcd; its output: 'Python", "is it etcd"),
     ],
 )
 def test_a_version_that_is_not_there_is_said_with_the_remedy(version: str, message: str, hint: str) -> None:

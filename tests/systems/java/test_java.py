@@ -124,6 +124,27 @@ def test_a_failed_training_leaves_nothing_and_is_not_repeated_at_once(cache: Pat
 
 
 @pytest.mark.usefixtures("cache")
+def test_a_failure_is_named_and_forgotten_when_a_person_asks_for_another_try() -> None:
+    def too_busy(flags: list[str]) -> None:
+        raise TimeoutError("no leader within 60 s")
+
+    assert archive("t", ["k"], too_busy) is None
+    assert java.failures() == ["the training run failed: TimeoutError('no leader within 60 s')"]
+    java.forget_failures()
+    assert java.failures() == []
+    assert archive("t", ["k"], train) is not None
+
+
+def test_a_failure_of_a_clock_that_was_ahead_does_not_stand_in_the_way(cache: Path) -> None:
+    assert archive("t", ["k"], nothing) is None
+    marker = next((cache / "fencepost" / "java").glob("*.failed"))
+    next_year = time.time() + 365 * 86_400
+    os.utime(marker, (next_year, next_year))
+    assert archive("t", ["k"], train) is not None
+    assert java.failures() == []
+
+
+@pytest.mark.usefixtures("cache")
 def test_only_the_latest_few_of_a_name_are_kept() -> None:
     other = archive("other", ["k"], train)
     made = []

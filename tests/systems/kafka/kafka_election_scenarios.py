@@ -100,10 +100,10 @@ async def _terms(lab: Lab, brokers: list[str], one: KafkaSession, two: KafkaSess
     node = await open_node(*lab.layout[await _leader(lab, brokers)].dial(CLIENT_PORT), connect_timeout_s=PATIENCE_S)
     by = producer_of(third)
     await transactions.add_partition(await _coordinator(lab, one), _NAME, by, TRAIL, 0)
-    uncommitted = await node.produce(TRAIL, 0, [b"never"], producer=Producer(by.id, by.epoch, 0, _NAME))
+    uncommitted = await node.logs.produce(TRAIL, 0, [b"never"], producer=Producer(by.id, by.epoch, 0, _NAME))
     last = await two.acquire(_NAME)
     found["last acts"] = await act(two, last, 11)
-    everything = await node.fetch(TRAIL, 0, 0)
+    everything = await node.logs.fetch(TRAIL, 0, 0)
     read = await two.deeds(TRAIL, ReadMode.BARRIER)
     tokens = {first.token: 1, second.token: 2, third.token: 3, last.token: 4}
     return found | {
@@ -143,7 +143,7 @@ async def _requests(lab: Lab, brokers: list[str], session: KafkaSession) -> dict
     stranger = ProducerId(new.id + 1, 0)
     steps: dict[str, Awaitable[Any]] = {
         "nothing to end": transactions.end_transaction(at, "r", new, commit=True),
-        "not in the transaction": leader.produce(TRAIL, 0, [b"x"], producer=Producer(new.id, new.epoch, 0, "r")),
+        "not in the transaction": leader.logs.produce(TRAIL, 0, [b"x"], producer=Producer(new.id, new.epoch, 0, "r")),
         "opened": transactions.add_partition(at, "r", new, TRAIL, 0),
         "opened again": transactions.add_partition(at, "r", new, TRAIL, 0),
         "old opens": transactions.add_partition(at, "r", old, TRAIL, 0),

@@ -63,11 +63,11 @@ async def together(lab: Lab, _: dict[str, Any]) -> dict[str, Any]:
     def newer(answer: Answer) -> bool:
         return answer.epoch is not None and answer.epoch > epoch
 
-    found["waits for followers"] = await outcome(cut_off.produce(strict, led_by_old, [b"x"], timeout_ms=1000))
+    found["waits for followers"] = await outcome(cut_off.logs.produce(strict, led_by_old, [b"x"], timeout_ms=1000))
     await until(replaced)
 
     async def refused() -> bool:
-        ends.append(await outcome(majority.produce(strict, led_by_other, [b"x"], timeout_ms=1000)))
+        ends.append(await outcome(majority.logs.produce(strict, led_by_other, [b"x"], timeout_ms=1000)))
         return ends[-1] == ["definite", "not-enough-replicas"]
 
     ends: list[list[Any]] = []
@@ -135,7 +135,7 @@ async def _before(lab: Lab, names: dict[int, str], attempt: int) -> _Before:
             return len(views) == 3 and all(view.leader > 0 for view in views)
 
         await until(known, 10.0)
-        found["all in step"] = await outcome(majority.produce(strict, led_by_other, [b"x"]))
+        found["all in step"] = await outcome(majority.logs.produce(strict, led_by_other, [b"x"]))
     except (Definite, Indefinite, TimeoutError) as error:
         raise Disturbed from error
     if (
@@ -171,7 +171,7 @@ async def _of_other_epochs(lab: Lab, before: _Before, followers: list[str]) -> d
     await until(moved)
 
     async def fenced() -> list[str]:
-        return await outcome(brokers[leaders[0]].fetch(before.strict, before.led_by_old, 0, leader_epoch=0))
+        return await outcome(brokers[leaders[0]].logs.fetch(before.strict, before.led_by_old, 0, leader_epoch=0))
 
     async def errors() -> list[int]:
         views = (await asked.metadata([before.single])).topics[0].partitions
@@ -216,7 +216,7 @@ async def of_another(lab: Lab) -> Any:
     broker = await at_broker(lab.layout["n1"])
     (topic,) = (await broker.metadata(["all"])).topics
     elsewhere = next(place for place in lab.layout.values() if place.number != topic.partitions[0].leader)
-    return await (await at_broker(elsewhere)).produce("all", 0, [b"x"])
+    return await (await at_broker(elsewhere)).logs.produce("all", 0, [b"x"])
 
 
 def changes_of(lab: Lab, name: str) -> list[list[Any]]:

@@ -14,7 +14,8 @@ from fencepost.harness.runtime.artifacts.java import find_java
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.harness.systems.contract.system import Answer
-from fencepost.harness.systems.kafka.client.client import ACKS_ALL, EARLIEST, KafkaNode, open_node
+from fencepost.harness.systems.kafka.client.client import KafkaNode, open_node
+from fencepost.harness.systems.kafka.client.partition_logs import ACKS_ALL, EARLIEST
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.harness.systems.kafka.kraft import KRAFT
 from fencepost.harness.systems.kafka.server import start as server
@@ -247,38 +248,38 @@ async def the_log(place: Place, broker: KafkaNode, controller: KafkaNode) -> dic
     await until(given)
     ids = [await broker.allocate_producer_id() for _ in range(20)]
     by = ids[0]
-    first = await broker.produce("log", 0, [b"a", b"b"])
+    first = await broker.logs.produce("log", 0, [b"a", b"b"])
     steps = {
-        "one acknowledgement": broker.produce("log", 0, [b"c"], acks=1),
-        "none": broker.produce("log", 0, [b"d"], acks=0),
-        "idempotent": broker.produce("log", 0, [b"e"], producer=Producer(by.id, by.epoch, 0)),
-        "idempotent again": broker.produce("log", 0, [b"e"], producer=Producer(by.id, by.epoch, 0)),
-        "sequence left out": broker.produce("log", 0, [b"f"], producer=Producer(by.id, by.epoch, 5)),
-        "next epoch": broker.produce("log", 0, [b"g"], producer=Producer(by.id, by.epoch + 1, 0)),
-        "old epoch": broker.produce("log", 0, [b"h"], producer=Producer(by.id, by.epoch, 1)),
-        "bad acks": broker.produce("log", 0, [b"x"], acks=3),
-        "nowhere": broker.produce("nowhere", 0, [b"x"]),
-        "no such partition": broker.produce("log", 7, [b"x"]),
-        "all of one replica": broker.produce("strict", 0, [b"x"]),
-        "too large": broker.produce("small", 0, [bytes(2000)]),
-        "larger than a segment": broker.produce("segments", 0, [bytes(2 << 20)]),
-        "no key to compact by": broker.produce("compact", 0, [b"x"]),
-        "of long ago": broker.produce("young", 0, [b"x"], timestamp_ms=1),
+        "one acknowledgement": broker.logs.produce("log", 0, [b"c"], acks=1),
+        "none": broker.logs.produce("log", 0, [b"d"], acks=0),
+        "idempotent": broker.logs.produce("log", 0, [b"e"], producer=Producer(by.id, by.epoch, 0)),
+        "idempotent again": broker.logs.produce("log", 0, [b"e"], producer=Producer(by.id, by.epoch, 0)),
+        "sequence left out": broker.logs.produce("log", 0, [b"f"], producer=Producer(by.id, by.epoch, 5)),
+        "next epoch": broker.logs.produce("log", 0, [b"g"], producer=Producer(by.id, by.epoch + 1, 0)),
+        "old epoch": broker.logs.produce("log", 0, [b"h"], producer=Producer(by.id, by.epoch, 1)),
+        "bad acks": broker.logs.produce("log", 0, [b"x"], acks=3),
+        "nowhere": broker.logs.produce("nowhere", 0, [b"x"]),
+        "no such partition": broker.logs.produce("log", 7, [b"x"]),
+        "all of one replica": broker.logs.produce("strict", 0, [b"x"]),
+        "too large": broker.logs.produce("small", 0, [bytes(2000)]),
+        "larger than a segment": broker.logs.produce("segments", 0, [bytes(2 << 20)]),
+        "no key to compact by": broker.logs.produce("compact", 0, [b"x"]),
+        "of long ago": broker.logs.produce("young", 0, [b"x"], timestamp_ms=1),
         "damaged": damaged(broker),
-        "fetch behind the end": broker.fetch("log", 0, 1000),
-        "fetch at a later epoch": broker.fetch("log", 0, 0, leader_epoch=7),
-        "fetch nowhere": broker.fetch("nowhere", 0, 0),
-        "position nowhere": broker.position("nowhere", 0),
-        "epoch of a later epoch": broker.end_of_epoch("log", 0, 0, leader_epoch=7),
+        "fetch behind the end": broker.logs.fetch("log", 0, 1000),
+        "fetch at a later epoch": broker.logs.fetch("log", 0, 0, leader_epoch=7),
+        "fetch nowhere": broker.logs.fetch("nowhere", 0, 0),
+        "position nowhere": broker.logs.position("nowhere", 0),
+        "epoch of a later epoch": broker.logs.end_of_epoch("log", 0, 0, leader_epoch=7),
         "block of ids": controller.allocate_producer_ids(1, -1),
-        "produce at a controller": controller.produce("log", 0, [b"x"]),
+        "produce at a controller": controller.logs.produce("log", 0, [b"x"]),
     }
     ends = {name: await outcome(step) for name, step in steps.items()}
-    whole = await broker.fetch("log", 0, 0)
-    rest = await broker.fetch("log", 0, 3, leader_epoch=0, last_epoch=0)
-    waited = asyncio.create_task(broker.fetch("log", 0, whole.next_offset, max_wait_ms=30_000))
+    whole = await broker.logs.fetch("log", 0, 0)
+    rest = await broker.logs.fetch("log", 0, 3, leader_epoch=0, last_epoch=0)
+    waited = asyncio.create_task(broker.logs.fetch("log", 0, whole.next_offset, max_wait_ms=30_000))
     other = await at_broker(place)  # a request that waits for records holds back everything behind it
-    await other.produce("log", 0, [b"late"])
+    await other.logs.produce("log", 0, [b"late"])
     return {
         "no id yet": no_id_yet,
         "ids": len({one.id for one in ids}),
@@ -291,13 +292,13 @@ async def the_log(place: Place, broker: KafkaNode, controller: KafkaNode) -> dic
         "rest": [record.offset for record in rest.records],
         "late": [record.offset for record in (await waited).records],
         "positions": [
-            (await broker.position("log", 0)).offset,
-            (await broker.position("log", 0, EARLIEST)).offset,
-            (await broker.position("log", 0, 10)).offset,
+            (await broker.logs.position("log", 0)).offset,
+            (await broker.logs.position("log", 0, EARLIEST)).offset,
+            (await broker.logs.position("log", 0, 10)).offset,
         ],
         "end of epoch": [
-            (await broker.end_of_epoch("log", 0, 0)).end_offset,
-            (await broker.end_of_epoch("log", 0, 9)).epoch,
+            (await broker.logs.end_of_epoch("log", 0, 0)).end_offset,
+            (await broker.logs.end_of_epoch("log", 0, 9)).epoch,
         ],
     }
 
@@ -334,9 +335,9 @@ async def deaths(lab: Lab, place: Place) -> dict[str, Any]:
     node = lab.nodes[place.name]
     broker, crowded = await at_broker(place), await at_broker(place)
     await stopped(node)
-    cancelled = await outcome(broker.produce("log", 0, [b"asleep"]), 0.5)
+    cancelled = await outcome(broker.logs.produce("log", 0, [b"asleep"]), 0.5)
     # More than the sockets' buffers hold: the rest waits, and what is asked next was not even begun.
-    full = asyncio.create_task(outcome(crowded.produce("log", 0, [bytes(32 << 20)]), 0.5))
+    full = asyncio.create_task(outcome(crowded.logs.produce("log", 0, [bytes(32 << 20)]), 0.5))
     await asyncio.sleep(0.1)
     behind = await outcome(crowded.metadata(), 0.5)
     await full
@@ -344,7 +345,7 @@ async def deaths(lab: Lab, place: Place) -> dict[str, Any]:
     await node.resume()
     awake = await outcome(broker.metadata())
     await stopped(node)
-    asking = asyncio.create_task(outcome(broker.produce("log", 0, [b"dying"])))
+    asking = asyncio.create_task(outcome(broker.logs.produce("log", 0, [b"dying"])))
     await asyncio.sleep(0.1)
     await node.kill()
     return {
@@ -353,6 +354,6 @@ async def deaths(lab: Lab, place: Place) -> dict[str, Any]:
         "opening": opening,
         "awake": awake,
         "dying": await asking,
-        "after": await outcome(broker.produce("log", 0, [b"dead"])),
+        "after": await outcome(broker.logs.produce("log", 0, [b"dead"])),
         "gone": await outcome(at_broker(place)),
     }

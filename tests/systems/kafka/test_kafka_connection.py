@@ -278,7 +278,7 @@ def test_nothing_is_begun_while_the_kernel_has_not_taken_the_last_request(run: R
         client = await opening
         sent = []
         for _ in range(200):
-            sent.append(asyncio.create_task(outcome(client.produce("t", 0, [bytes(1 << 18)]))))
+            sent.append(asyncio.create_task(outcome(client.logs.produce("t", 0, [bytes(1 << 18)]))))
             await asyncio.sleep(0)
             if any(one.done() for one in sent):
                 break
@@ -288,7 +288,7 @@ def test_nothing_is_begun_while_the_kernel_has_not_taken_the_last_request(run: R
         taken.close()
         deaf.close()
         assert {await one for one in sent} == {("definite", "not-taken"), LOST}
-        assert await outcome(client.produce("t", 0, [b"x"])) == CLOSED
+        assert await outcome(client.logs.produce("t", 0, [b"x"])) == CLOSED
 
     run(scenario())
 
@@ -347,9 +347,9 @@ def test_produce_without_acknowledgement_is_sent_and_proves_nothing(run: Run) ->
     async def scenario() -> None:
         async with node(lambda asked: SILENCE if asked.message.acks == 0 else ProduceResponse()) as fake:
             client = await opened(fake)
-            assert await outcome(client.produce("t", 0, [b"x"], acks=0)) == ("indefinite", "no-acknowledgement")
+            assert await outcome(client.logs.produce("t", 0, [b"x"], acks=0)) == ("indefinite", "no-acknowledgement")
             assert client.connection.waiting == 0
-            assert await outcome(client.produce("t", 0, [b"x"])) == ("indefinite", "incomplete-answer")
+            assert await outcome(client.logs.produce("t", 0, [b"x"])) == ("indefinite", "incomplete-answer")
             assert [asked.message.acks for asked in fake.asked] == [0, -1]
             client.close()
 
@@ -361,10 +361,10 @@ NAMES_WHAT_WAS_ASKED: dict[str, Callable[[KafkaNode], Awaitable[object]]] = {
     "DeleteTopics": lambda c: c.delete_topic("t"),
     "IncrementalAlterConfigs": lambda c: c.alter_config(ALL_BROKERS, "k", "v"),
     "DescribeConfigs": lambda c: c.read_config(ALL_BROKERS, "k"),
-    "Produce": lambda c: c.produce("t", 0, [b"x"]),
-    "Fetch": lambda c: c.fetch("t", 0, 0),
-    "ListOffsets": lambda c: c.position("t", 0),
-    "OffsetForLeaderEpoch": lambda c: c.end_of_epoch("t", 0, 0),
+    "Produce": lambda c: c.logs.produce("t", 0, [b"x"]),
+    "Fetch": lambda c: c.logs.fetch("t", 0, 0),
+    "ListOffsets": lambda c: c.logs.position("t", 0),
+    "OffsetForLeaderEpoch": lambda c: c.logs.end_of_epoch("t", 0, 0),
     "DescribeQuorum": lambda c: c.describe_quorum(),
 }
 

@@ -191,11 +191,11 @@ REQUESTS: Final[list[tuple[str, Call, Callable[[int], Body], dict[str, Kind]]]] 
         ("read config", lambda c: c.read_config(ALL_BROKERS, "k"), describe, Kind.READ),
         ("producer id", lambda c: c.allocate_producer_id(), producer_id, Kind.ALLOCATE),
         ("block of ids", lambda c: c.allocate_producer_ids(1, 5), block, Kind.ALLOCATE),
-        ("produce", lambda c: c.produce("t", 0, [b"x"]), produced, Kind.PRODUCE),
-        ("fetch", lambda c: c.fetch("t", 0, 5), fetched, Kind.READ),
-        ("fetch refused", lambda c: c.fetch("t", 0, 5), fetch_refused, Kind.READ),
-        ("position", lambda c: c.position("t", 0), position, Kind.READ),
-        ("end of epoch", lambda c: c.end_of_epoch("t", 0, 4), end_of_epoch, Kind.READ),
+        ("produce", lambda c: c.logs.produce("t", 0, [b"x"]), produced, Kind.PRODUCE),
+        ("fetch", lambda c: c.logs.fetch("t", 0, 5), fetched, Kind.READ),
+        ("fetch refused", lambda c: c.logs.fetch("t", 0, 5), fetch_refused, Kind.READ),
+        ("position", lambda c: c.logs.position("t", 0), position, Kind.READ),
+        ("end of epoch", lambda c: c.logs.end_of_epoch("t", 0, 4), end_of_epoch, Kind.READ),
         ("quorum", lambda c: c.describe_quorum(), quorum, Kind.READ),
         ("quorum refused", lambda c: c.describe_quorum(), quorum_refused, Kind.READ),
         ("cluster", lambda c: c.describe_cluster(), cluster, Kind.READ),
@@ -264,17 +264,19 @@ def test_what_requests_ask_and_answers_give() -> None:
         value, _ = await asked_of(lambda c: transactions.describe_transaction(c, "e"), described(0))
         assert value == transactions.Described(BY, "Ongoing")
         by = Producer(7, 1, 5, "e")
-        _, asked = await asked_of(lambda c: c.produce("t", 0, [b"x"], producer=by), produced(0))
+        _, asked = await asked_of(lambda c: c.logs.produce("t", 0, [b"x"], producer=by), produced(0))
         assert asked.message.transactional_id == "e"
         (batch,) = asked.message.topic_data[0].partition_data
         assert batch.records[21:23] == b"\0\x10"  # the batch's attributes: transactional
-        value, asked = await asked_of(lambda c: c.position("t", 0, 99, leader_epoch=4, committed=True), position(0))
+        value, asked = await asked_of(
+            lambda c: c.logs.position("t", 0, 99, leader_epoch=4, committed=True), position(0)
+        )
         assert value == LogPosition(17, 4)
         assert (asked.message.isolation_level, asked.message.topics[0].partitions[0]) == (
             1,
             log.ListOffsetsPartition(0, 4, 99),
         )
-        _, asked = await asked_of(lambda c: c.fetch("t", 3, 8, leader_epoch=2, last_epoch=1), fetched(0))
+        _, asked = await asked_of(lambda c: c.logs.fetch("t", 3, 8, leader_epoch=2, last_epoch=1), fetched(0))
         assert asked.message.topics[0].partitions[0] == log.FetchPartition(3, 2, 8, 1, -1, 1 << 20)
         assert (asked.message.max_wait_ms, asked.message.replica_id) == (0, -1)
 
@@ -287,7 +289,7 @@ def test_records_that_are_damaged_are_not_returned() -> None:
 
     async def scenario() -> None:
         with pytest.raises(Definite, match="unreadable-records"):
-            await asked_of(lambda c: c.fetch("t", 0, 0), damaged)
+            await asked_of(lambda c: c.logs.fetch("t", 0, 0), damaged)
 
     asyncio.run(scenario())
 
@@ -311,10 +313,10 @@ def test_what_was_aborted_is_left_out_up_to_its_marker() -> None:
 
     async def scenario() -> None:
         result: Any
-        result, asked = await asked_of(lambda c: c.fetch("t", 0, 0, committed=True), answer)
+        result, asked = await asked_of(lambda c: c.logs.fetch("t", 0, 0, committed=True), answer)
         assert [record.value for record in result.records] == [b"b", b"c", b"d"]
         assert (result.next_offset, asked.message.isolation_level) == (8, 1)
-        result, _ = await asked_of(lambda c: c.fetch("t", 0, 0), answer)
+        result, _ = await asked_of(lambda c: c.logs.fetch("t", 0, 0), answer)
         assert [record.value for record in result.records] == [b"z", b"a", b"b", b"c", b"d"]
 
     asyncio.run(scenario())
@@ -325,7 +327,7 @@ def test_a_log_that_differs_is_told() -> None:
     answer = log.FetchResponse(responses=(log.FetchTopicResponse("t", (partition,)),))
 
     async def scenario() -> None:
-        result, _ = await asked_of(lambda c: c.fetch("t", 0, 50, last_epoch=4), answer)
+        result, _ = await asked_of(lambda c: c.logs.fetch("t", 0, 50, last_epoch=4), answer)
         assert getattr(result, "diverged_at", None) == (3, 40)
 
     asyncio.run(scenario())

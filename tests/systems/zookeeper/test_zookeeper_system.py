@@ -137,7 +137,7 @@ def test_a_wrong_version_says_what_can_be_given(tmp_path: Path) -> None:
         ({"tick": "0s"}, "tick=0s is out of range"),
         ({"sync_limit": 0}, "sync_limit=0 is out of range"),
         ({"tick": "1us"}, "tick=1us is out of range"),
-        ({"tick": "1500us"}, "tick=1500us is too fine"),
+        ({"tick": "1500us"}, "tick=1500us is not a whole number of milliseconds"),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, object], message: str) -> None:

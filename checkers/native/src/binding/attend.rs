@@ -1,4 +1,4 @@
-//! Run native work while the interpreter's signals are attended to.
+//! Run native work while Python still handles signals, such as Ctrl-C.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -16,11 +16,11 @@ thread_local! {
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
-/// What `work` returns, done with the interpreter's lock released, by a deadline in `wall_s` seconds.
+/// Do `work` with the interpreter's lock released, with a deadline in `wall_s` seconds.
 ///
-/// A signal whose handler raises (Ctrl-C) makes that deadline pass at once, and is raised when the work has ended. Work
-/// that is `alone`, on one thread, stays on this one, which then looks for signals itself: another thread would cost
-/// more than a short search.
+/// If a signal's handler raises (Ctrl-C), the deadline passes at once, and the exception is raised when the work has
+/// ended. Work that is `alone` uses one thread. It stays on this one, which then checks for signals itself: another
+/// thread would cost more than a short search.
 pub fn attend<T: Send>(
     py: Python<'_>,
     wall_s: f64,
@@ -56,12 +56,12 @@ pub fn attend<T: Send>(
     })
 }
 
-/// What `work` returns; RuntimeError where it panics, which is a defect and no statement about what it was given.
+/// Do `work`. A panic becomes a RuntimeError: it is a defect, and says nothing about the input.
 pub fn safely<T>(work: impl FnOnce() -> T) -> PyResult<T> {
     catch(work).map_err(raise_defect)
 }
 
-/// The exception of a defect.
+/// Return the Python exception for a defect.
 pub fn raise_defect(defect: Defect) -> PyErr {
     PyRuntimeError::new_err(defect.0)
 }

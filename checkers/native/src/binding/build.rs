@@ -1,4 +1,4 @@
-//! What this build is.
+//! Version and build profile of this module.
 
 use std::collections::BTreeMap;
 

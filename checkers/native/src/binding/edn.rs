@@ -1,4 +1,4 @@
-//! The binding between Python and the reader of EDN: a `read` method in, columns and plain values out.
+//! The binding of the EDN reader: a Python `read` method in, columns and plain values out.
 
 use std::io::Read;
 
@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyList};
 use super::attend::safely;
 use crate::edn::{Events, Fault, Form, read_events};
 
-/// A value of EDN that Python has no type of its own for.
+/// A value of EDN for which Python has no type.
 #[pyclass(frozen, get_all, module = "fencepost.checkers._core")]
 pub struct Edn {
     kind: &'static str,
@@ -18,7 +18,7 @@ pub struct Edn {
     items: Py<PyList>,
 }
 
-/// The events of a history as columns, row i being event i.
+/// The events of a history as columns; row i is event i.
 #[pyclass(frozen, get_all, module = "fencepost.checkers._core")]
 pub struct EdnEvents {
     line: Py<PyArray1<u32>>,

@@ -1,4 +1,4 @@
-//! The border to Python: columns in, results out. Nothing else in the core knows of Python.
+//! The border to Python: columns in, results out. No other room of the core knows Python.
 //!
 //! May use every other room.
 

@@ -1,6 +1,6 @@
-//! The binding of objects beyond registers: columns in, one result per object out; nothing else.
+//! The binding of objects beyond registers: columns in, one result per object out.
 //!
-//! Its functions have many parameters: one for each column, as Python names them.
+//! A function has one parameter for each column, with the column's name in Python.
 
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
@@ -13,10 +13,10 @@ use crate::search::Finding;
 
 type Column<'py> = PyReadonlyArray1<'py, i64>;
 
-/// Elements, registers and accounts are numbered densely; more than this many are a mistake.
+/// The largest number of elements, registers or accounts, which are numbered densely; more are a mistake.
 const NUMBERED_MAX: i64 = 1 << 30;
 
-/// What the search found about one object. Calls are named by their row.
+/// The result of the search for one object. It names calls by their rows.
 #[pyclass(frozen, get_all, module = "fencepost.checkers._core")]
 pub struct ObjectResult {
     key: i64,
@@ -163,7 +163,7 @@ fn is_call(kind: Kind, f: u8, args: &[i64]) -> bool {
     }
 }
 
-/// Every read tells all accounts, and no transfer names another.
+/// Whether every read shows all accounts, and no transfer names another account.
 fn same_accounts(subhistories: &[Subhistory]) -> Result<(), String> {
     for subhistory in subhistories {
         let reads = || subhistory.calls.iter().filter(|call| call.f == bank::READ);

@@ -1,6 +1,6 @@
-//! The binding of registers: columns in, one result per key out; nothing else.
+//! The binding of registers: columns in, one result per key out.
 //!
-//! Its functions have many parameters: one for each column, as Python names them.
+//! A function has one parameter for each column, with the column's name in Python.
 
 use std::thread::available_parallelism;
 
@@ -17,7 +17,7 @@ use crate::search::{CasRegister, Finding, minimal};
 
 type Column<'py> = PyReadonlyArray1<'py, i64>;
 
-/// Operations that have no order between them, whatever was before.
+/// Operations that no order explains, whatever came before them.
 #[pyclass(frozen, get_all, module = "fencepost.checkers._core")]
 #[derive(Clone)]
 pub struct Proof {
@@ -30,7 +30,7 @@ pub struct Proof {
     steps: u64,
 }
 
-/// What the search found about one key. Operations are named by their row.
+/// The result of the search for one key. It names operations by their rows.
 #[pyclass(frozen, get_all, module = "fencepost.checkers._core")]
 pub struct KeyResult {
     key: i64,

@@ -1,6 +1,6 @@
-//! The binding of histories that are judged in parts: columns in, what was found out; nothing else.
+//! The binding of histories that are judged in parts: columns in, results out.
 //!
-//! Its functions have many parameters: one for each column, as Python names them.
+//! A function has one parameter for each column, with the column's name in Python.
 
 use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
@@ -13,7 +13,7 @@ use crate::transactions::{Assumed, Failure, Input, Kind, kind_of};
 
 type Rows<'py> = Bound<'py, PyArray1<u32>>;
 
-/// What whole keys show.
+/// The result for whole keys.
 #[pyclass(frozen, module = "fencepost.checkers._core")]
 pub struct TransactionPart {
     shown: Shown,
@@ -51,7 +51,7 @@ impl TransactionPart {
     }
 }
 
-/// What the edges that may close a cycle come to.
+/// The result for the edges that may close a cycle.
 #[pyclass(frozen, module = "fencepost.checkers._core")]
 pub struct TransactionCore {
     core: Core,
@@ -98,7 +98,7 @@ impl TransactionCore {
     }
 }
 
-/// What whole keys of a history show.
+/// Judge whole keys of a history.
 #[pyfunction]
 #[pyo3(signature = (
     process, outcome, invoked, completed, first, kind, key, value, start, elements, *, lists, wfr, sequential,

@@ -1,6 +1,6 @@
-//! The binding of the checkers of transactions: columns in, one report out; nothing else.
+//! The binding of the checkers of transactions: columns in, one report out.
 //!
-//! Its functions have many parameters: one for each column, as Python names them.
+//! A function has one parameter for each column, with the column's name in Python.
 
 use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
 use pyo3::exceptions::PyValueError;
@@ -19,13 +19,13 @@ pub(super) type StepRow = (i64, i64, &'static str, i64, i64, i64, i64);
 type WeakStepRow = (StepRow, i64, Vec<StepRow>);
 pub(super) type CycleRow = (&'static str, bool, Vec<StepRow>);
 
-/// The input of these columns, and of slices that are borrowed already.
+/// Make the input from these columns and from slices that are borrowed already.
 macro_rules! borrowed {
     ($($column:ident),+; $($slice:ident),+) => { Input { $($column: $column.as_slice()?,)+ $($slice,)+ } };
 }
 pub(super) use borrowed;
 
-/// What was found about a history of transactions. Rows are those of the columns; -1 where there is none.
+/// The result for a history of transactions. Rows are rows of the columns; -1: none.
 #[pyclass(frozen, module = "fencepost.checkers._core")]
 pub struct TransactionReport {
     report: Report,
@@ -104,7 +104,7 @@ fn step_row(step: &Step) -> StepRow {
     (row(step.from), row(step.to), kind, row(step.from_op), row(step.to_op), row(first), row(second))
 }
 
-/// Whether a commit order keeps a level of weak isolation.
+/// The result of a search for a commit order that keeps a level of weak isolation.
 #[pyclass(frozen, module = "fencepost.checkers._core")]
 pub struct WeakReport {
     found: Weak,
@@ -255,7 +255,7 @@ fn kept(sessions: bool, realtime: bool) -> Kept {
     }
 }
 
-/// What `judge` finds in `wall_s` seconds, with the interpreter's lock released and its signals attended to.
+/// Run `judge` for at most `wall_s` seconds, with the interpreter's lock released and its signals handled.
 pub(super) fn judged<T: Send>(
     py: Python<'_>,
     wall_s: f64,

@@ -1,5 +1,7 @@
-//! A history in EDN as columns: one row per operation's event, as Jepsen writes them, one map after the other or in one
-//! vector. What a row means for a model is decided by the caller; that the rows are a history is decided here.
+//! Read a history in EDN as columns, one row per event.
+//!
+//! Jepsen writes operations as maps, one after the other or in one vector. This file checks that the rows form a
+//! history; the caller decides what a row means for a model.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read;

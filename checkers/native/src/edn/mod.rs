@@ -1,7 +1,7 @@
 //! Histories of other tools in EDN: bytes in, columns of events out.
 //!
-//! From bytes to events: `source` (bytes, each with its place), `token` (the text of one name or number), `reader`
-//! (forms), `events` (operations).
+//! The steps are `source` (bytes with line and column), `token` (the text of one name or number), `reader` (forms) and
+//! `events` (operations).
 //!
 //! Uses no other room.
 

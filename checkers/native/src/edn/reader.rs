@@ -1,8 +1,9 @@
-//! EDN read from a stream, form by form, with the line and the column of whatever is wrong.
+//! Read EDN from a stream, form by form, and report errors with line and column.
 //!
-//! Only a token and the form being read are held. What two programs may print differently has one form here: sets and
-//! maps are in order, `5N` is 5, `2/4` is 1/2. Format: github.com/edn-format/edn, and what Clojure's printer adds to it
-//! (`0x1f`, `#:space{...}`, `##Inf`).
+//! Only the current token and form are in memory. Programs may print one value in several ways; here each value has one
+//! form: sets and maps are sorted, `5N` is 5, `2/4` is 1/2.
+//!
+//! Format: github.com/edn-format/edn, and the additions of Clojure's printer (`0x1f`, `#:space{...}`, `##Inf`).
 
 use std::io::Read;
 

@@ -1,4 +1,4 @@
-//! The bytes of a stream with the place of each: what is read ahead is as much as one token needs.
+//! The bytes of a stream with line and column; it reads ahead only as far as one token needs.
 
 use std::io::Read;
 

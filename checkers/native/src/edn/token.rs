@@ -1,4 +1,4 @@
-//! What the text of one name, number, character or string means.
+//! Convert the text of one name, number, character or string to its value.
 
 use super::form::{Form, cut};
 

@@ -1,4 +1,4 @@
-//! One object's operations as integers: rows of columns, split by key, in the order of invocation and of return.
+//! The operations of one object as integers: rows of columns, split by key, ordered by invocation and by return.
 //!
 //! Uses no other room.
 

@@ -1,4 +1,4 @@
-//! One operation as the search sees it: integers only, times as places in one total order.
+//! One operation for the search: integers only, with times as positions in one total order.
 
 /// `returned` of an operation that never returned: it may take effect at any later point, or never.
 pub const NEVER: i64 = i64::MAX;
@@ -8,7 +8,7 @@ pub enum Function {
     Read,
     Write,
     CompareAndSet,
-    /// Of an object beyond registers: `a` numbers a call of its own list.
+    /// A call of an object beyond registers: `a` is its number in the object's list of calls.
     Call,
 }
 
@@ -17,7 +17,7 @@ pub enum Function {
 pub struct Op {
     /// The caller's row, for answers.
     pub id: u32,
-    /// Whom to name when no order passes this operation; differs from `id` only after the reduction closed it.
+    /// The operation to name if no order passes this one; differs from `id` only after the reduction closed it.
     pub blame: u32,
     pub function: Function,
     pub a: u32,
@@ -26,7 +26,7 @@ pub struct Op {
     pub returned: i64,
 }
 
-/// One object's operations by invocation, wherever they are kept.
+/// One object's operations, ordered by invocation; it does not matter where they are stored.
 pub trait Ops {
     fn length(&self) -> usize;
     fn at(&self, i: usize) -> Op;
@@ -54,7 +54,7 @@ impl Op {
         self.returned == NEVER
     }
 
-    /// The value that it leaves a register with; None for a read.
+    /// The value of a register after it; None for a read.
     #[inline]
     pub fn made(&self) -> Option<u32> {
         match self.function {
@@ -64,7 +64,7 @@ impl Op {
         }
     }
 
-    /// The value that a register holds right after it: the one that it made, or else read.
+    /// The value that a register holds right after it: the value that it made or read.
     #[inline]
     pub fn left(&self) -> u32 {
         if self.function == Function::CompareAndSet { self.b } else { self.a }
@@ -79,7 +79,7 @@ impl Op {
         }
     }
 
-    /// Two open-ended operations that ask the same differ only in when they were invoked.
+    /// Whether two operations that never return ask the same, so that they differ only in their invocations.
     pub fn asks_the_same(&self, other: &Op) -> bool {
         self.function == other.function && self.a == other.a && self.b == other.b
     }

@@ -1,12 +1,12 @@
-//! The returns of one object's operations in their order, in linear time wherever their times allow it.
+//! Sort the returns of one object's operations, in linear time if their times are dense and distinct.
 
 use super::operation::{NEVER, Ops};
 
-/// Up to so many places per operation a bit for each is cheaper than sorting.
+/// Up to this many positions per operation, one bit for each is cheaper than sorting.
 const PLACES_PER_OPERATION: usize = 16;
 const BITS: usize = u32::BITS as usize;
 
-/// Some places, one bit each, and how many returns lie before them.
+/// Some positions, one bit each, and the number of returns before them.
 #[derive(Clone, Copy, Default)]
 struct Word {
     bits: u32,
@@ -19,10 +19,10 @@ struct Word {
 pub struct Returns {
     /// The indexes of the operations that returned.
     pub order: Vec<u32>,
-    /// Of dense and distinct times: which are returns, from `first` on; at the end a word without any.
+    /// For dense and distinct times: which are returns, from `first` on; the last word has none.
     words: Vec<Word>,
     first: i64,
-    /// Of others: the times themselves.
+    /// For other times: the times themselves.
     times: Vec<i64>,
 }
 
@@ -47,7 +47,7 @@ impl Returns {
         }
     }
 
-    /// How many operations return before `at`.
+    /// Return how many operations return before `at`.
     #[inline]
     pub fn before(&self, at: i64) -> u32 {
         let Some(last) = self.words.len().checked_sub(1) else {
@@ -58,7 +58,7 @@ impl Returns {
         word.before + (word.bits & !(u32::MAX << (place % BITS))).count_ones()
     }
 
-    /// Mark the returns; false, and nothing is marked, when two are at one moment, or they are far apart.
+    /// Mark the returns. If two are at one moment, or they are far apart, mark nothing and return false.
     fn mark(&mut self, ops: &(impl Ops + ?Sized)) -> bool {
         let times = || ops.iter().map(|op| op.returned).filter(|&at| at != NEVER);
         let (first, last) = times().fold((NEVER, i64::MIN), |(first, last), at| (first.min(at), last.max(at)));

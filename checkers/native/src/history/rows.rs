@@ -1,7 +1,7 @@
-//! Operations of many keys as columns, and which rows belong to each key.
+//! The operations of many keys as columns, and the rows of each key.
 //!
-//! Keys are mostly numbered densely and rows mostly stand in the order of invocation, so that counting suffices. The
-//! columns stay where they are: a list of all operations would be as large again.
+//! Keys are usually numbered densely, and rows usually come in the order of invocation, so counting replaces sorting.
+//! The columns stay where they are: a list of all operations would need the same memory again.
 
 use super::operation::{Function, NEVER, Op, Ops};
 
@@ -19,9 +19,9 @@ pub struct Rows<'a> {
 pub struct Subhistories<'a> {
     pub keys: Vec<i64>,
     rows: Rows<'a>,
-    /// All rows, key after key; None where they stand in that order anyway.
+    /// All rows, key after key; None if they are in that order already.
     order: Option<Vec<u32>>,
-    /// Where the rows of each key end.
+    /// The end of each key's rows.
     ends: Vec<usize>,
 }
 
@@ -146,7 +146,7 @@ impl<'a> Rows<'a> {
             & (returned != NEVER)
     }
 
-    /// What is wrong with a row, in words.
+    /// Describe what is wrong with a row.
     fn judge(&self, row: usize) -> Result<(), String> {
         if !(0..=2).contains(&self.f[row]) {
             return Err(format!("row {row}: f is {}; expected 0 read, 1 write or 2 cas", self.f[row]));

@@ -1,8 +1,8 @@
-//! What one search may spend.
+//! The steps, memory and time that one search may use.
 
 use super::interrupt::Deadline;
 
-/// What one object's search may spend. `steps` are counted, so that the same input gives the same answer.
+/// The budget of one object's search. `steps` are counted, so the same input gives the same answer.
 #[derive(Clone, Copy)]
 pub struct Limits {
     pub steps: u64,

@@ -1,9 +1,9 @@
-//! A defect of this core, seen by its own checks or as a panic: never a statement about the history.
+//! A defect of this core, found by its own checks or as a panic. It says nothing about the history.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The core failed us; says how.
+/// A defect of the core, with a description.
 #[derive(Debug)]
 pub struct Defect(pub String);
 
@@ -14,7 +14,7 @@ impl Defect {
     }
 }
 
-/// Do `work`; a panic becomes a defect. What `work` was changing must not be used afterwards.
+/// Do `work`, and turn a panic into a defect. Values that `work` was changing must not be used afterwards.
 pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Defect> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Defect::of_panic(&*panic))
 }

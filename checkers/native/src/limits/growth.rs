@@ -1,11 +1,12 @@
-//! Vectors that grow under a budget of memory, and never hold more of it than was written to.
+//! Vectors that grow within a memory budget, and never hold more of it than was written to them.
 //!
-//! The usual doubling would overshoot a budget by the vector's own size, and by that again while old and new are there
-//! at once; and what is let go in between, the allocator keeps. A vector that has become large therefore asks for room
-//! to the budget's end at once: addresses, not memory, which the system gives page by page as it is written to.
+//! The usual doubling would exceed a budget by the vector's own size, and twice that while the old and the new vector
+//! both exist. The allocator would also keep what is freed in between. So a large vector reserves its room up to the
+//! end of the budget at once. That takes addresses, not memory: the system provides memory page by page, when it is
+//! written to.
 
 const SMALL_BYTES: usize = 1 << 18;
-/// Beyond this the usual allocator maps memory for one vector alone, and gives it back whole.
+/// Above this size the usual allocator maps memory for one vector alone, and returns it as a whole.
 const MAPPED_BYTES: usize = 1 << 26;
 
 /// Add `item` to a vector that may take up to `most_bytes`.
@@ -17,7 +18,7 @@ pub fn push<T>(list: &mut Vec<T>, item: T, most_bytes: usize) {
     list.push(item);
 }
 
-/// Give back a large vector.
+/// Return the memory of a large vector.
 pub fn let_go<T>(list: &mut Vec<T>) {
     if list.capacity() * size_of::<T>() > SMALL_BYTES {
         *list = Vec::new();

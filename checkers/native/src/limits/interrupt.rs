@@ -1,7 +1,7 @@
-//! When to give up: at a deadline, or when the caller was interrupted.
+//! Decide when to give up: at a deadline, or when the caller was interrupted.
 //!
-//! Signals are only ever handled on the interpreter's main thread, so at most one run is interrupted at a time, and one
-//! number is enough to tell all its threads.
+//! Python handles signals only on its main thread, so at most one run is interrupted at a time. One number is enough to
+//! tell all threads of that run.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,21 +9,21 @@ use std::time::{Duration, Instant};
 
 use super::stop::Stop;
 
-/// So often signals are looked for.
+/// How often to check for signals.
 pub const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 static RUNS: AtomicU64 = AtomicU64::new(1);
 static INTERRUPTED: AtomicU64 = AtomicU64::new(0);
 
-/// Looks for signals; false where one was raised.
+/// Checks for signals; false if a handler raised.
 pub type Look = fn() -> bool;
 
 thread_local! {
-    /// Of a thread that works and attends to signals itself: how it looks for them, and when it does so next.
+    /// For a thread that works and handles signals itself: how it checks for them, and when it does so next.
     static ATTENDING: Cell<Option<(Look, Instant)>> = const { Cell::new(None) };
 }
 
-/// What `work` returns, done on this thread, which looks for signals wherever it asks for the time.
+/// Do `work` on this thread, which checks for signals whenever it reads the time.
 pub fn attending<T>(look: Look, work: impl FnOnce() -> T) -> T {
     struct Restore;
     impl Drop for Restore {
@@ -52,7 +52,7 @@ impl Deadline {
         INTERRUPTED.store(self.run, Ordering::Relaxed);
     }
 
-    /// Whether the work may go on; else what ends it. Asks for the time, and for signals now and then.
+    /// Decide whether the work may go on, or what ends it. Reads the time, and sometimes checks for signals.
     pub fn check(self) -> Result<(), Stop> {
         let now = Instant::now();
         if let Some((look, next)) = ATTENDING.get()
@@ -74,11 +74,11 @@ impl Deadline {
 }
 
 thread_local! {
-    /// By which the work of this thread is to end.
+    /// The deadline of this thread's work.
     static CURRENT: Cell<Option<Deadline>> = const { Cell::new(None) };
 }
 
-/// What `work` returns, which may ask whether it has to `stop`.
+/// Do `work`, which may ask whether it must `stop`.
 pub fn within<T>(deadline: Deadline, work: impl FnOnce() -> T) -> T {
     struct Restore(Option<Deadline>);
     impl Drop for Restore {
@@ -90,17 +90,17 @@ pub fn within<T>(deadline: Deadline, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// What ends the work of this thread by now, if anything does. It asks for the time, so not at every step.
+/// Return what ends the work of this thread now, if anything does. It reads the time, so do not call it at every step.
 pub fn stop() -> Option<Stop> {
     CURRENT.get().and_then(|deadline| deadline.check().err())
 }
 
-/// What ended a search that has no steps left, by `spend`.
+/// Return what ended a search for which `spend` left no steps.
 pub fn spent() -> Stop {
     stop().unwrap_or(Stop::Steps)
 }
 
-/// What is left of `left` after some steps: nothing either when the time is over, for which it is asked now and then.
+/// Return what remains of `left` after some steps: nothing if the time is over, which is checked now and then.
 pub fn spend(left: u64, steps: u64) -> u64 {
     const ASK_EVERY: u64 = 4096;
     let after = left.saturating_sub(steps);

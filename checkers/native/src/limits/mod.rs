@@ -1,4 +1,4 @@
-//! What may end the work: a budget of steps, memory or time, an interrupt, or a defect of the core itself.
+//! Everything that may end the work early: a budget of steps, memory or time, an interrupt, or a defect of the core.
 //!
 //! Uses no other room.
 

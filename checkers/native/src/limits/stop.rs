@@ -1,6 +1,6 @@
-//! What ended a search without an answer.
+//! Why a search ended without an answer.
 
-/// The part of the budget that was spent, or that the caller was interrupted.
+/// Why a search stopped: which part of the budget was used up, or that the caller was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     Steps,
@@ -20,7 +20,7 @@ impl Stop {
         }
     }
 
-    /// Why there is no answer.
+    /// Why there is no answer, in words.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Steps => "the budget of steps is spent",

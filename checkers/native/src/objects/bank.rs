@@ -1,5 +1,7 @@
-//! Accounts that never fall below 0. `TRANSFER`: `args` are the account taken from, the one given to, the amount; `READ`:
-//! all balances. The balances at first may be unknown: then the first read of an order tells them.
+//! A bank: accounts whose balances never fall below 0.
+//!
+//! `TRANSFER` has the `args` source account, target account and amount; `READ` has all balances. If the initial
+//! balances are unknown, the first read of an order defines them.
 
 use super::{Call, Object};
 

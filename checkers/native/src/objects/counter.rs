@@ -1,4 +1,4 @@
-//! A counter: `ADD` by `args[0]`, which may be negative; `READ` returned `args[0]`. It begins at 0.
+//! A counter that begins at 0: `ADD` adds `args[0]`, which may be negative; `READ` returned `args[0]`.
 
 use super::{Call, Object};
 

@@ -1,4 +1,4 @@
-//! An object as the search wants one: its states numbered in the order in which they were met, its transitions remembered.
+//! Turn an object into a model for the search: number its states as they appear, and remember its transitions.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

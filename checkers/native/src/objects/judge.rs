@@ -1,4 +1,6 @@
-//! Judge objects one after the other under one budget. Which ends how depends on counts only, as with registers.
+//! Judge objects one after the other under one budget.
+//!
+//! As with registers, the results depend only on counts, not on timing.
 
 use std::collections::HashMap;
 

@@ -1,6 +1,8 @@
-//! An append-only log, whose offsets grow, not always by one. `APPEND` went to offset `args[0]`; `READ` found what was
-//! appended there, `PAST` found nothing there yet. That no two appends have one offset, and that what is read is what
-//! was appended, holds before the search begins: so the last offset is all that the state need tell.
+//! An append-only log, whose offsets grow, with gaps.
+//!
+//! `APPEND` wrote at offset `args[0]`; `READ` returned the element of that offset; `PAST` found no element there yet.
+//! Before the search it is already certain that no two appends have one offset and that reads return what was appended.
+//! So the state is only the last offset.
 
 use super::{Call, Object, Token};
 

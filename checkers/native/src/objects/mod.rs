@@ -1,6 +1,7 @@
-//! Sequential objects beyond registers, judged by the same search: an object says what a call does to its state.
+//! Sequential objects beyond registers: an object says what a call does to its state, and the same search judges it.
 //!
-//! One file for each object; `interned` makes of it a model with numbered states, which `judge` hands to the search.
+//! Each object has its own file. `interned` turns it into a model with numbered states, and `judge` passes that to the
+//! search.
 //!
 //! Uses search/, history/ and limits/.
 

@@ -1,5 +1,7 @@
-//! Several registers, read and written by transactions that are one call each. `args`: micro-operations of three numbers:
-//! `READ`, `WRITE` or `ANY` (a read of unknown result), the register (from 0), the value (0 is that of all at first).
+//! Several registers; a transaction that reads and writes them is one call.
+//!
+//! `args` holds micro-operations of three numbers: `READ`, `WRITE` or `ANY` (a read of unknown result), the register
+//! (from 0), and the value (0 is the initial value of all registers).
 
 use super::{Call, Object, Token};
 

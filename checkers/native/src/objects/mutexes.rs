@@ -1,4 +1,4 @@
-//! Locks: a mutex that anyone may release, one that its owner alone may, one that gives fencing tokens, a semaphore.
+//! Locks: a mutex that anyone may release, one that only its owner may release, one with fencing tokens, a semaphore.
 
 use super::{Call, Object};
 

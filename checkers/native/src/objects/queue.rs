@@ -1,5 +1,8 @@
-//! A queue, first in first out. `ENQUEUE` and `DEQUEUE` of `args[0]`; `TAKE` is a dequeue of unknown result; `EMPTY` one
-//! that found nothing; `DRAIN` one of a drain's dequeues: `args` are the element, the drain's number, and its place in it.
+//! A queue, first in first out.
+//!
+//! `ENQUEUE` and `DEQUEUE` have the element as `args[0]`; `TAKE` is a dequeue of unknown result; `EMPTY` is a dequeue
+//! that found nothing; `DRAIN` is one dequeue of a drain, whose `args` are the element, the drain's number and the
+//! position in it.
 
 use super::{Call, Object, Token};
 

@@ -1,7 +1,8 @@
-//! Remove what needs no search: calls of unknown outcome whose fate the others decide.
+//! Remove calls of unknown outcome that need no search, because other calls decide what happened to them.
 //!
-//! As with registers (`registers::reduce`), by what an object promises: a spare call is left out; one that made only what
-//! nobody observed is left out; one that alone made what a call that returned did observe had taken effect by then.
+//! The rules are those of `registers::reduce`, by what an object promises: a call that the object does not need is
+//! dropped; so is a call whose results nobody observed. If only one call can have made what a returned call observed,
+//! it took effect before that return.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! A set of elements numbered from 0. `args`: the element; of `READ` all elements, each once.
+//! A set of elements numbered from 0. The `args` of a call are its element; those of `READ` are all elements, each
+//! once.
 
 use super::{Call, Object, Token};
 

@@ -1,4 +1,4 @@
-//! What a narrow walk knows at one moment: the open operations, by slot and by value, and the configurations it keeps.
+//! The state of a narrow walk at one moment: the open operations, by slot and by value, and the live configurations.
 
 use super::trail::{ROOT, Trail};
 use crate::history::{Function, Op};

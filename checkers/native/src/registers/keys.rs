@@ -1,9 +1,12 @@
 //! Judge many objects (keys) in parallel under one budget, with an answer that does not depend on timing.
 //!
-//! Steps are dealt out in rounds: first every key gets an equal share, then those that ran out share what the others
-//! left, while that at least doubles their share. A key may use 1/16 of the memory, since up to 16 run at once; those
-//! that need more run alone at the end with all of it. Which keys end how thus depends on counts only. The deadline is
-//! the one exception: a backstop against a machine that is too slow, and it only ever turns an answer into none.
+//! Steps are assigned in rounds. In the first round every key gets an equal share. Keys that run out then share the
+//! steps that others left, as long as that at least doubles their share. A key may use 1/16 of the memory, since up to
+//! 16 run at once; keys that need more run alone at the end with all of it. So the result of each key depends only on
+//! counts.
+//!
+//! The deadline is the one exception. It protects against a machine that is too slow, and it can only replace an answer
+//! by none.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;

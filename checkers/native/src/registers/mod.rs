@@ -1,6 +1,6 @@
-//! Registers, many keys under one budget: the cheap methods that only registers allow, and the search behind them.
+//! Registers, many keys under one budget: cheap methods that work only for registers, and then the general search.
 //!
-//! `keys` deals out the budget; `portfolio` judges one key and says in which order the methods are tried.
+//! `keys` divides the budget; `portfolio` judges one key and tries the methods in their order.
 //!
 //! Uses search/, history/ and limits/.
 

@@ -1,9 +1,10 @@
-//! A quick first walk for registers: `walk` narrowed to a few configurations, with one machine word for what is open.
+//! A fast first walk for registers: `walk` limited to a few configurations, with one machine word for the open
+//! operations.
 //!
-//! It follows the same rules (see `walk`), and keeps for each value the mask of the open operations that want it, so that
-//! a step costs a few instructions. What it finds is replayed or proven like any other finding. Where none of the
-//! configurations that it kept goes on, though it had to drop others, it says where that was. Where more than 64
-//! operations are open at once, or where it took more steps than such a history should, it has said nothing.
+//! It follows the rules of `walk`. For each value it keeps the mask of the open operations that need it, so a step
+//! costs a few instructions. Its answers are replayed or proven like all others. If none of its configurations can go
+//! on, but it had to drop others before, it reports where that happened. If more than 64 operations are open at once,
+//! or it takes more steps than such a history should need, it gives no answer.
 
 use super::frontier::{Config, Frontier, Order, Slot, Wanted, pop};
 use super::trail::{ABSORBED, ROOT, Trail};

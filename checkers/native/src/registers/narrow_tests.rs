@@ -1,4 +1,4 @@
-//! The narrow walk against the search, which shares no code with it, and against its own budget.
+//! Compare the narrow walk with the search, which shares no code with it, and with its own budget.
 
 use std::time::{Duration, Instant};
 

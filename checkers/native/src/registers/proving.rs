@@ -1,4 +1,4 @@
-//! Prove what the search refuted, by means that share nothing with it, and make the proof small.
+//! Prove what the search refuted, by code that shares nothing with it, and make the proof small.
 
 use crate::history::Op;
 use crate::limits::{Defect, Limits, Stop};

@@ -1,10 +1,10 @@
-//! Remove what needs no search: operations of unknown outcome on a register whose fate the others decide.
+//! Remove operations of unknown outcome that need no search, because other operations decide what happened to them.
 //!
-//! Two rules, repeated until neither applies; both keep exactly the answer:
-//!   - *unobserved*: a value that no operation read or compared with. Take the write (or compare-and-set) of unknown
-//!     outcome that made it out of any order: what followed it was a plain write or nothing, so the rest still stands.
-//!   - *forced*: a value that an operation which returned did observe, and that only one operation can have made (not
-//!     the initial value either). In every order it stands before its first observer's return: so it returned then.
+//! Two rules are repeated until neither applies. Both keep the answer exactly:
+//!   - *unobserved*: no operation read or compared with the value. Remove the write (or compare-and-set) of unknown
+//!     outcome that made it from any order: a plain write or nothing followed it, so the rest of the order still holds.
+//!   - *forced*: an operation that returned observed the value, only one operation can have made it, and it is not the
+//!     initial value. In every order the maker comes before the return of its first observer, so it returned by then.
 //!
 //! Reads of unknown outcome constrain nothing and are dropped.
 

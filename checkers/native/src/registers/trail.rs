@@ -1,4 +1,4 @@
-//! The ways that a narrow walk went, as a tree: each step names the operation that went in and the step before it.
+//! The paths of a narrow walk as a tree: each step names the operation that was added and the previous step.
 
 use crate::history::{Function, Op};
 use crate::limits::growth;

@@ -1,4 +1,4 @@
-//! Choose the few operations that show a violation of zones, for `zone_proof` to confirm.
+//! Choose the few operations that show a violation of zones, so that `zone_proof` can confirm it.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! What the blocks of a register allow: an order that explains them, and what the register may hold after it.
+//! Find an order of a register's blocks, and the values that the register may hold after it.
 
 use std::ops::Range;
 

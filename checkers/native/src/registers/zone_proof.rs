@@ -1,11 +1,13 @@
-//! Confirm that a few operations refute a register, from the operations alone: nothing of the zones is believed here.
+//! Confirm that a few operations refute a register, from these operations alone, without any result of `zones`.
 //!
-//! Take an order of all operations and leave out all but some. What is left is still allowed, if with every operation
-//! that observed a value all makers of that value stay (so each still finds the last value made before it), and if
-//! nothing makes the initial value. A compare-and-set may stand as the plain write of its value, which asks for less.
-//! And of compare-and-sets each of which takes the only value that the one before makes, the last may stand for all, as
-//! one from the first's old value: nothing can have come between them. So when the operations that are left
-//! have no order, and there are few enough to try all, there is none of the whole.
+//! Take a legal order of all operations and remove some of them. The rest is still legal under two conditions: with
+//! every operation that observed a value, all makers of that value stay, so it still finds the last value made before
+//! it; and nothing makes the initial value. A compare-and-set may be replaced by the plain write of its value, which
+//! requires less. In a chain of compare-and-sets, each of which takes the only value that the previous one makes, the
+//! last may replace the whole chain as a compare-and-set from the first one's old value: nothing can have happened
+//! between them.
+//!
+//! So if the remaining operations have no order, and are few enough to try all orders, the whole history has none.
 
 use std::collections::HashSet;
 

@@ -1,22 +1,23 @@
-//! Linearizability of a register whose values are each made once, in linear time (Gibbons & Korach, 1997).
+//! Judge in linear time a register whose values are each made only once (Gibbons & Korach, 1997).
 //!
-//! An operation belongs to the value that it read or made. A compare-and-set that succeeded directly follows the value
-//! that it compared with, so both values are parts of one *block*, and the operations of a block stand together in
-//! every order. Of a block matters only when its first operation returned (`since`) and when its last one was invoked
-//! (`until`); between them lies its *zone*, forward if `since` comes first, else backward. Block A must precede block B
-//! when A's `since` lies before B's `until`, so what refutes an order is a pair of blocks each of which must precede
-//! the other: two forward zones that overlap, or a backward one inside a forward one. Else sorting the zones by where
-//! they end gives an order.
+//! An operation belongs to the value that it read or made. A successful compare-and-set directly follows the value that
+//! it compared with, so both values belong to one *block*. The operations of a block stand together in every order.
+//! Only two moments of a block matter: when its first operation returned (`since`), and when its last one was invoked
+//! (`until`). The time between them is its *zone*: forward if `since` comes first, else backward.
 //!
-//! Blocks grow while the returns are walked through in their order, and each growth is compared with what it newly
-//! covers; forward zones are disjoint until the first conflict, so all comparisons together are linear, and the return
-//! at which one appears is the first that no order passes.
+//! Block A must precede block B if A's `since` lies before B's `until`. So a pair of blocks that must each precede the
+//! other refutes every order: two forward zones that overlap, or a backward zone inside a forward one. If there is no
+//! such pair, sorting the zones by their ends gives an order.
 //!
-//! An operation that has not returned counts from the first return of one that shows that it happened: that observed
-//! the value which only it can have made. A compare-and-set of unknown outcome shows nothing until it is itself shown to
-//! have happened. What nothing shows may be left out of every order.
+//! The blocks grow while the returns are processed in their order. Each growth is compared with what it newly covers.
+//! Forward zones are disjoint until the first conflict, so all comparisons together are linear. The return at which a
+//! conflict appears is the first one that no order can pass.
 //!
-//! Moments are told as numbers of returns: 0 stands before everything, `i + 1` is the i-th return.
+//! An operation that has not returned counts from the first return of an operation that shows that it happened, because
+//! that one observed a value that only it can have made. A compare-and-set of unknown outcome shows nothing until it is
+//! itself shown to have happened. Operations that nothing shows may be left out of every order.
+//!
+//! Moments are numbers of returns: 0 is before everything, `i + 1` is the i-th return.
 
 use crate::history::{Function, Op, Ops, Returns};
 

@@ -1,8 +1,9 @@
-//! Find an order that explains one object's operations, or a proof that there is none: from the cheapest attempt up.
+//! Find an order that explains one object's operations, or a proof that there is none: the cheapest attempt first.
 //!
-//! A narrow walk goes first. Where it runs dry, the operation in its way is either impossible, which a window before it
-//! may prove (`bracket`), or the walk kept the wrong few: so it goes back some way and comes again with more, wider and
-//! from further back each time, and narrow once it has passed. Last comes a walk that keeps everything, and decides.
+//! A narrow walk goes first. If no configuration is left, there are two cases. Either no order passes the operation at
+//! that point, which a window before it may prove (`bracket`). Or the walk kept the wrong configurations: then it goes
+//! back and tries again, each time from further back and with more configurations, and becomes narrow again once it has
+//! passed. The last attempt keeps all configurations and decides.
 
 use super::bits::Bits;
 use super::bracket;

@@ -1,4 +1,4 @@
-//! Sets of small integers, as wide as a history needs: fixed arrays while they suffice, the heap beyond.
+//! Sets of small integers, as wide as a history needs: fixed arrays if they suffice, otherwise on the heap.
 
 /// All sets of one search have the same number of words.
 pub trait Bits: Clone + Eq {

@@ -1,9 +1,10 @@
 //! Prove that no order passes an operation, from a window of the history that ends with it.
 //!
-//! The window is searched from more states than can be: from every state that the object may be in where it begins,
-//! with whatever was open there in or out; and what never returns may go in any number of times. What no order passes
-//! even so, no order passes in truth. So the proof costs what the window costs, however long the history is and however
-//! many operations of unknown outcome it has; but it can't see that one of those would be needed twice.
+//! The search of the window allows more than can happen: it begins with every state that the object may be in, each
+//! operation open at that point may or may not have taken effect, and an operation that never returns may take effect
+//! any number of times. If no order passes the operation even then, none passes it in the history. So the cost of the
+//! proof depends on the window only, not on the length of the history or on its number of unknown outcomes. But the
+//! proof cannot show that an operation of unknown outcome would be needed twice.
 
 use super::bits::Bits;
 use super::events::{Events, is_return, operation};

@@ -1,4 +1,4 @@
-//! Where a walk may go back to: what it knew at some events, the further back the further apart.
+//! Points to which a walk can go back: its state at some events, further apart the older they are.
 
 use super::bits::Bits;
 use super::configs::Config;

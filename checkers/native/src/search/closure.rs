@@ -1,11 +1,10 @@
-//! Whether any order at all explains a few operations: a plain walk that confirms what the search refuted.
+//! Decide whether any order explains a few operations: a plain walk that confirms what the search refuted.
 //!
-//! It holds every configuration (state, which open operations are in) that the events so far allow, and lets open
-//! operations go in, one after the other and in every order, only when one of them returns (Wing & Gong, 1993; Lowe,
-//! 2017). None of the search's shortcuts is here: nothing is absorbed, narrowed or dropped for another one's sake. Two
-//! things are said of operations of unknown outcome. Equal ones are counted, not named, for after both were invoked
-//! either will do. And a coarse walk does not even count: each may go in any number of times, which allows more orders
-//! than there are, so that "none" is then a proof as well, and a cheap one.
+//! It keeps every configuration (state, and which open operations took effect) that the events so far allow. Only when
+//! an operation returns, open operations take effect, in every possible order (Wing & Gong, 1993; Lowe, 2017). It uses
+//! none of the search's shortcuts. Only operations of unknown outcome are simplified. Equal ones are counted, not
+//! named: once both are invoked, either will do. A coarse walk does not even count them: each may take effect any
+//! number of times. That allows more orders than exist, so if it finds none, that is a proof too, and a cheap one.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hash, Hasher};

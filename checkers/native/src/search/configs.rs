@@ -1,4 +1,4 @@
-//! The live configurations of a search: what state the object may be in, and which open operations are already in.
+//! The live configurations of a search: the object's state, and the open operations that have taken effect.
 
 use std::hash::{Hash, Hasher};
 

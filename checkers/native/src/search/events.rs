@@ -1,7 +1,7 @@
-//! Invocations and returns of a history in one sequence, and where each operation is kept while it is open.
+//! The invocations and returns of a history in one sequence, and the slot of each operation while it is open.
 //!
-//! An operation that returns has a slot, which another may have after it. Those that never return are grouped: equal
-//! ones differ only in when they were invoked, so of a group it matters only how many went in.
+//! An operation that returns has a slot, which another operation may use after it. Operations that never return are
+//! grouped: equal ones differ only in their invocation, so only the number of a group that took effect matters.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What a walk does at a return: linearize open operations until the one that returns is in.
+//! What a walk does at a return: linearize open operations until the one that returns has taken effect.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The operations that never return, by what they ask: of equal ones only the number counts.
+//! The operations that never return, grouped by what they ask: of equal ones only the number counts.
 
 use super::model::{Model, result};
 use crate::history::Op;

@@ -1,14 +1,14 @@
-//! Make a window without an order as small as it can be, by cuts that can never make a violation out of nothing.
+//! Make a window without an order as small as possible, by cuts that can never create a violation.
 //!
-//! A cut takes one of the operations that must go in and lets it go: a read is gone, a write that nobody left in the
-//! window saw is gone, and any other write may still go in, as if its outcome were unknown (`window` says why that is
-//! sound: in short, whatever made a value that somebody saw stays). A write that somebody saw is never taken away: the
-//! one who saw it would then seem to have seen a value out of nowhere.
+//! A cut takes one of the operations that must take effect and releases it. A read is removed. A write that no
+//! operation in the window saw is removed. Any other write may still take effect, as if its outcome were unknown
+//! (`window` says why that is sound: whatever made an observed value stays). A write that was seen is never removed,
+//! because its observer would then seem to have seen a value that nobody made.
 //!
-//! Fewer operations that must go in never make an order impossible, so what has none after a cut had none before. One
-//! pass over single operations therefore suffices to leave a window from which no further cut can be made; passes
-//! over halves, quarters and so on come before it, for speed. A cut that the budget does not suffice to judge is not
-//! made.
+//! With fewer operations that must take effect, an order can only become possible. So a window without an order after a
+//! cut had none before it. One pass over single operations is therefore enough: afterwards no further cut is possible.
+//! Passes over halves, quarters and so on come first, for speed. If the budget does not suffice to judge a cut, it is
+//! not made.
 
 use super::model::Model;
 use super::window::{BEGINNING, History, Window};

@@ -1,8 +1,8 @@
-//! The search for an order of one object's operations, whatever the object: a model says what each operation does.
+//! The search for an order of one object's operations, for any object: a model says what each operation does.
 //!
-//! `judge` decides (`attempts`), with ever wider walks (`walk`) and proofs from windows (`bracket`). What it says is
-//! checked by means that share nothing with it: an order by `replay`, a refutation by `window` and `closure`; `minimal`
-//! makes a proof small.
+//! `attempts` decides, with ever wider walks (`walk`) and with proofs from windows (`bracket`). Code that shares
+//! nothing with these checks every answer: `replay` an order, `window` and `closure` a refutation. `minimal` makes a
+//! proof small.
 //!
 //! Uses history/ and limits/.
 

@@ -1,4 +1,4 @@
-//! Sequential specifications. The search knows an object only through these four questions.
+//! Sequential specifications: the search knows an object only by these four questions.
 
 use std::hash::Hash;
 

@@ -1,4 +1,4 @@
-//! The open operations between two events: one slot for each that returns, sorted by what they do to the state.
+//! The open operations between two events: a slot for each that returns, sorted by what they do to the state.
 
 use super::bits::Bits;
 use crate::history::Op;

@@ -1,4 +1,4 @@
-//! Check an order against the history by itself: the search is not believed when it says `valid`.
+//! Check an order against the history independently, so that a `valid` does not rest on the search.
 
 use super::model::Model;
 use crate::history::Ops;

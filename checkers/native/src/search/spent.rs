@@ -1,4 +1,4 @@
-//! How many operations of each group that never returns went in: multisets of groups, each kept once.
+//! How many operations of each group that never returns took effect: multisets of groups, each stored once.
 
 use std::hash::Hasher;
 

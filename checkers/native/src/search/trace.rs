@@ -1,7 +1,8 @@
-//! How each live configuration came to be, as a tree of steps that share their beginnings.
+//! How each live configuration came to be, as a tree of steps with shared beginnings.
 //!
-//! Operations that only read are not kept: they go in as soon as the state allows it, so they are found again by going
-//! the same way once more. Dead branches are dropped whenever the tree has doubled, so it grows with what is alive.
+//! Operations that only read are not stored. They take effect as soon as the state allows it, so following the same
+//! path again finds them. Whenever the tree has doubled, dead branches are dropped, so its size follows the live
+//! configurations.
 
 use super::events::{Events, is_return, operation};
 use super::model::Model;

@@ -1,24 +1,24 @@
 //! Just-in-time linearization of one object's operations (Lowe, "Testing for Linearizability", 2017).
 //!
-//! The walk goes through the events once. It holds every configuration (state, set of linearized open operations) that
-//! the events so far allow, and linearizes further operations only when one of them returns, as few as possible. Memory
-//! grows with the live configurations, not with the history. Shortcuts, each without loss:
-//!   - An operation that only reads goes in as soon as the state allows it: it changes nothing, so it is never better
-//!     to wait.
-//!   - An open overwriting operation may go in unseen just before another overwriting one. That is kept as a
-//!     possibility (`Config::refreshed`) instead of being tried out. One is linearized in its own right only when it
-//!     is the one that returns or when an open operation that is not overwriting could follow it: else the next
-//!     thing to go in is overwriting too, and takes it along.
-//!   - Of equal open operations the first to return goes first. Those that never return are never forced, and only
-//!     counted.
+//! The walk goes through the events once. It keeps every configuration (state, set of linearized open operations) that
+//! the events so far allow. It linearizes further operations only when one of them returns, and as few as possible. Its
+//! memory grows with the live configurations, not with the history. It uses shortcuts that lose no order:
+//!   - An operation that only reads takes effect as soon as the state allows it: it changes nothing, so waiting has no
+//!     use.
+//!   - An open overwriting operation may take effect unseen just before another overwriting one. The walk records that
+//!     possibility (`Config::refreshed`) instead of trying it. It linearizes such an operation separately only if it is
+//!     the one that returns, or if an open operation that does not overwrite could follow it. Otherwise the next
+//!     operation overwrites too, and includes it.
+//!   - Of equal open operations, the first to return takes effect first. Operations that never return are never forced;
+//!     they are only counted.
 //!
-//! What happens at a return stands in `expansion`. Of two configurations one may stand for both (`Order::covers`); the
+//! `expansion` does the work at a return. If one of two configurations can replace the other (`Order::covers`), the
 //! other is dropped.
 //!
-//! A walk may be narrowed to some number of configurations and to those that spend few of the operations that never
-//! return. Then reaching the end still proves that an order exists, and running dry proves nothing. It may also be
-//! loosened: each operation that never returns may go in any number of times. Then running dry still proves that there
-//! is no order, and reaching the end proves nothing.
+//! A walk may be narrowed: to some number of configurations, and to those that use few of the operations that never
+//! return. Then reaching the end still proves that an order exists, but running out of configurations proves nothing. A
+//! walk may also be loosened: each operation that never returns may take effect any number of times. Then running out
+//! still proves that there is no order, but reaching the end proves nothing.
 
 use super::bits::Bits;
 use super::checkpoints::{Checkpoint, Checkpoints};

@@ -1,20 +1,22 @@
-//! Find a stretch of a history that has no order whatever was before it: the proof that the search's `invalid` is one.
+//! Find a part of a history that has no order, whatever came before it. It proves that the search's `invalid` is right.
 //!
-//! A window lies between two moments, `since` and `until`. Some of its operations *must* be explained: any of those
-//! that were invoked in it and returned in it. Others *may* go in: all that could take effect in it and make a value
-//! that one of the window's operations saw. At its start the register may hold whatever was ever made by then. Nothing
-//! else of the history is in it.
+//! A window lies between two moments, `since` and `until`. Some of its operations *must* take effect: any of those that
+//! were invoked and returned in it. Others *may* take effect: all that could do so in the window and make a value that
+//! one of its operations saw. At its start the register may hold any value that could have been made by then. The
+//! window contains nothing else of the history.
 //!
-//! If the history has an order, every window of it has one. Put each operation at an instant of its order between
-//! invocation and return, and look at those between `since` and `until`: a legal order from some state, with all that
-//! must be in it. Take out whatever is not in the window: reads, and writes of values that nobody left in it saw.
-//! Each operation that is left finds the value that it saw still there, for the last one that wrote before it made
-//! that value, so it was not taken out. So a window without an order refutes the history. The same holds when an
-//! operation that must go in is only let: that allows more orders, never fewer. And for the same reason a window
-//! without an order keeps having none when more of its operations must go in, or when it grows.
+//! If the history has an order, every window of it has one. Give each operation of the order an instant between its
+//! invocation and its return, and take those between `since` and `until`. They are a legal order from some state, and
+//! contain all operations that must take effect. Now remove everything that is not in the window: reads, and writes of
+//! values that no remaining operation saw. Each remaining operation still finds the value that it saw, because the last
+//! write before it made that value and was not removed. So a window without an order refutes the history.
 //!
-//! Times are tightened first, where that is certain (`settle`): when a value was made by one operation only, that one
-//! took effect before the first answer that shows the value.
+//! The same holds if an operation that must take effect is only allowed to: that allows more orders, never fewer. For
+//! the same reason, a window without an order still has none if more of its operations must take effect, or if it
+//! grows.
+//!
+//! Times are tightened first, where that is certain (`settle`): if only one operation made a value, that operation took
+//! effect before the first answer that shows the value.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};

@@ -1,4 +1,4 @@
-//! What can be wrong with a history of transactions apart from cycles, and how one edge of a cycle is shown.
+//! Anomalies of transactions other than cycles, and the evidence for one edge of a cycle.
 
 use super::graph::Kind;
 use super::input::NONE;

@@ -1,5 +1,5 @@
-//! Which node a serial order may place next: nothing that others have yet to read is overwritten, and what has to come
-//! before comes before.
+//! The nodes that a serial order may place next: their predecessors are placed, and they overwrite nothing that another
+//! node must still read.
 
 use super::input::NONE;
 use super::placed::Placed;

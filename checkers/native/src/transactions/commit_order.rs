@@ -1,4 +1,4 @@
-//! Whether a commit order keeps a level of weak isolation: confirmed before it is called a proof.
+//! Check that a commit order keeps a level of weak isolation, before it is called a proof.
 
 use super::groups::Groups;
 use super::input::{NONE, Observed};

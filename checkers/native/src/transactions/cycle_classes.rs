@@ -8,7 +8,7 @@
 //! | G-nonadjacent | at least two rw, no two of them next to each other |
 //! | G2-item | at least two rw, two of them next to each other |
 //!
-//! Each also with process order and with real time, of which the cycle then has at least one step.
+//! Each class also exists with process order and with real time; such a cycle has at least one step of that kind.
 //!
 //! Source: Adya, "Weak Consistency" (1999); Kingsbury & Alvaro (VLDB 2020).
 

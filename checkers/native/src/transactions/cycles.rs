@@ -1,10 +1,10 @@
-//! The shortest cycle of each class of anomaly (`cycle_classes`) that a graph of transactions holds.
+//! Find the shortest cycle of each class of anomaly (`cycle_classes`) in a graph of transactions.
 //!
-//! A stretch of process order or of real time counts as one step. Two ways to search: without real time (`plain_cycles`),
-//! and with it (`realtime_cycles`).
+//! A run of process order or of real time counts as one step. There are two searches: without real time
+//! (`plain_cycles`) and with it (`realtime_cycles`).
 //!
-//! Walks of fewest steps may pass through one transaction twice only where a more serious cycle exists, which is found
-//! under its own class; they are dropped. Steps are counted: past the budget a cycle may not be the shortest.
+//! A shortest walk can pass through one transaction twice only if a more serious cycle exists, which is found under its
+//! own class. Such walks are dropped. Steps are counted; beyond the budget, a cycle may not be the shortest.
 
 use super::anomaly::Step;
 use super::cycle_classes::{CLASSES, Class, Order, State};

@@ -1,8 +1,9 @@
-//! Graphs of transactions: built from a list of edges, put in order where that is possible, cut into components.
+//! Graphs of transactions: build them from a list of edges, sort them topologically if possible, and find their
+//! components.
 //!
-//! Beside the transactions there are virtual nodes, which stand for many edges at once: a chain of barriers for real
-//! time (so that it takes three edges per transaction and not one per pair), and two chains for "all of these before
-//! all of those, but none before itself". A path enters them by an edge of its kind and goes on by `Pass`.
+//! Beside the transactions there are virtual nodes, each of which stands for many edges: a chain of barriers for real
+//! time (three edges for each transaction instead of one for each pair), and two chains for "all of these before all of
+//! those, but none before itself". A path enters virtual nodes by an edge of its kind and goes on by `Pass`.
 
 use super::input::NONE;
 

@@ -1,12 +1,15 @@
-//! An order of transactions on registers, placed one after the other: whichever is due first among those that may follow.
+//! Find an order of transactions on registers, by placing the one that is due first among those that may follow.
 //!
-//! A transaction may follow when all that precede it are placed and it overwrites no version that somebody has yet to
-//! read. When nothing may follow, some writer waits for a reader that itself must follow that writer: so the version
-//! read was written too early. The writer is put before it for good, and the order is taken back to that point. Where
-//! several writers wait for each other's readers in a circle, one of them is put so. That is no complete search (the problem
-//! is NP-hard: Papadimitriou 1979): where nobody can be, or too much was taken back, the order is given up.
+//! A transaction may follow if all its predecessors are placed and it overwrites no version that a transaction must
+//! still read. If none may follow, some writer waits for a reader that must itself follow that writer, so the version
+//! that is to be read was written too early. The writer is then put before that version permanently, and the order is
+//! taken back to that point. If several writers wait for each other's readers in a circle, this is done with one of
+//! them.
 //!
-//! A transaction is due when the first of those that must follow it was completed.
+//! The search is not complete (the problem is NP-hard: Papadimitriou 1979). If no writer can be moved, or too much was
+//! taken back, it gives up.
+//!
+//! A transaction is due when the first of its successors was completed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};

@@ -1,4 +1,4 @@
-//! Rows by a number that several share, in one allocation.
+//! Rows grouped by a number, in one allocation.
 
 /// Rows grouped by a number: those of group g at `starts[g]..starts[g + 1]`.
 pub struct Groups<T> {

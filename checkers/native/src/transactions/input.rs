@@ -1,4 +1,4 @@
-//! Transactions as columns, and what both kinds of histories need to know of them first.
+//! Transactions as columns, and facts about them that histories of lists and of registers both need.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Which transactions on lists depend on each other: the edges, and the rows that show one of them.
+//! Find the dependencies between transactions on lists: the edges, and the rows that show an edge.
 
 use super::anomaly::Step;
 use super::graph::{Edges, Kind};

@@ -1,8 +1,9 @@
 //! Histories of lists to which transactions append unique values: what the reads show without any search.
 //!
-//! A list read is a whole past of its key. The longest one gives the order of versions; every other must be a prefix of
-//! it. An append that nobody saw comes after everything that was seen, if its transaction happened: it is in no list,
-//! and lists only grow. A transaction happened if it is ok, or if it is info and an ok read shows one of its appends.
+//! A read of a list returns the whole past of its key. The longest read gives the order of versions, and every other
+//! read must be a prefix of it. An append that nobody saw, in a transaction that happened, comes after everything that
+//! was seen: it is in no list, and lists only grow. A transaction happened if it is ok, or if it is info and an ok read
+//! shows one of its appends.
 //!
 //! Source: Kingsbury & Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations" (VLDB 2020).
 

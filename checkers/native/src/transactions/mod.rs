@@ -1,8 +1,9 @@
 //! Transactions on lists and on registers: the anomalies that a history shows, or an order that explains all of it.
 //!
-//! `judge` is the way through: rows (`input`) become dependencies (`lists`, `registers`), these a `graph`, and its
-//! `cycles` are the anomalies. Where there are none, an order is looked for (`serial`, `greedy`; `snapshot` and `weak`
-//! for weaker models) and carried out again (`replay`). `parts` finds the dependencies of some keys at a time.
+//! `judge` runs the steps: rows (`input`) become dependencies (`lists`, `registers`), dependencies become a `graph`,
+//! and its `cycles` are anomalies. If there are none, the search for an order begins (`serial`, `greedy`; `snapshot`
+//! and `weak` for weaker models), and `replay` carries the order out again. `parts` finds the dependencies of some keys
+//! at a time.
 //!
 //! Uses limits/.
 

@@ -1,8 +1,9 @@
-//! A history judged in parts: what some of its keys show by themselves, and what a core of all their edges comes to.
+//! Judge a history in parts: what some of its keys show alone, and what the core of all their edges shows.
 //!
-//! Everything that is found without a search concerns one key, and so does every dependency. What one key cannot tell is
-//! whether a transaction of unknown outcome happened, which another key may show: such a one is taken to have happened. If
-//! nobody saw it, it closes no cycle: edges lead to it, and none lead out of it. Those that were seen here are told.
+//! Every anomaly that is found without a search concerns one key, and so does every dependency. One key alone cannot
+//! show whether a transaction of unknown outcome happened, because another key may show it. So such a transaction is
+//! assumed to have happened. If nobody saw it, it closes no cycle: edges lead to it, but none lead out of it. The
+//! result names those that were seen in this part.
 
 use super::anomaly::Anomaly;
 use super::cycles::{self, Cycle};

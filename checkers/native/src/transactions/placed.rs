@@ -1,4 +1,5 @@
-//! What a serial order or a schedule is made of: transactions, or starts and commits, each with when it may be placed.
+//! The items of a serial order or a schedule: transactions, or starts and commits, each with the time at which it may
+//! be placed.
 
 use super::times::Times;
 

@@ -1,7 +1,7 @@
-//! The shortest cycle of a class without real time.
+//! Find the shortest cycle of a class without real time.
 //!
-//! A breadth-first walk from every transaction that could be the cycle's first, over pairs of node and `State`, never
-//! deeper than the best so far; what such a walk has seen through is closed to later ones.
+//! A breadth-first walk starts at every transaction that could be the cycle's first. It visits pairs of node and
+//! `State`, never deeper than the best cycle so far. Later walks skip what an earlier walk has explored completely.
 
 use super::cycle_classes::{Class, Order, STATES, State};
 use super::cycles::{Core, Record};

@@ -1,7 +1,8 @@
 //! Real time as a chain of barriers: whatever was completed before a barrier precedes whatever was invoked after it.
 //!
-//! One barrier stands between each run of completions and the invocation that follows, so reachability through the
-//! chain is exactly "completed before the other was invoked", with at most three edges per transaction.
+//! There is one barrier between each run of completions and the next invocation. So a path through the chain exists
+//! exactly if one transaction was completed before the other was invoked, with at most three edges for each
+//! transaction.
 
 use super::graph::{Edges, Kind};
 use super::input::Input;

@@ -1,8 +1,8 @@
-//! The shortest cycle of a class with real time.
+//! Find the shortest cycle of a class with real time.
 //!
-//! A cycle with several steps of real time contains one with a single step (of two such steps, the later of the two
-//! completions also precedes the other's invocation or the other way round). So for each node the earliest completion
-//! that it leads to in 1, 2, 3, ... steps is kept until it lies before the node's own invocation.
+//! A cycle with several steps of real time contains one with a single such step: of two such steps, one's completion
+//! also precedes the other's invocation. So for each node the search keeps the earliest completion that it leads to in
+//! 1, 2, 3, ... steps, until that lies before the node's own invocation.
 
 use super::cycle_classes::{Class, STATES, State};
 use super::cycles::{Core, Record};

@@ -1,6 +1,6 @@
 //! Histories of registers to which transactions write unique values: what the reads show without any search.
 //!
-//! Single reads show anomalies by themselves. The order of versions (`version_order`) adds the dependencies between
+//! Single reads show some anomalies alone. The order of versions (`version_order`) adds the dependencies between the
 //! transactions that wrote and read them.
 //!
 //! Source: Kingsbury & Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations" (VLDB 2020).

@@ -1,6 +1,6 @@
-//! Whether one order of transactions explains a history: carried out one after the other, on the rows alone.
+//! Check that one order of transactions explains a history, by carrying it out on the rows alone.
 //!
-//! This shares nothing with the search but the input; it confirms every order before it is called a proof.
+//! It shares nothing with the search except the input, and confirms every order before it is called a proof.
 
 use super::input::{FAIL, Input, Kept, NIL, NONE, READ, WRITE};
 

@@ -1,4 +1,4 @@
-//! What a commit order must hold, level by level: see `weak`.
+//! The constraints that a commit order must keep, level by level; see `weak`.
 
 use super::input::{NONE, Observed};
 use super::weak::{Derived, Isolation};

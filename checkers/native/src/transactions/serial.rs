@@ -1,19 +1,19 @@
-//! A serial order of transactions on registers that keeps real time, or a schedule of starts and commits, found just in time.
+//! Find a serial order of transactions on registers that keeps real time, or a schedule of starts and commits.
 //!
-//! Real time, or as much of it as is asked for, is walked through; a transaction is placed when it has to be: at its completion
-//! at the latest. Since values are unique, a version is never overwritten while somebody has yet to read it; so what keys
-//! hold, as far as anybody will look, follows from the set of transactions placed, and a set that led nowhere is not
-//! tried again. Whoever writes nothing that others read is placed as soon as it may be: that never hinders anybody.
+//! The search follows real time, or the part of it that the model requires. It places a transaction as late as
+//! possible: at the latest at its completion. Values are unique, so a version is never overwritten while somebody must
+//! still read it. What the keys hold, as far as later reads matter, therefore depends only on the set of transactions
+//! placed, and a set that led nowhere is not tried again. Transactions whose writes nobody reads come as early as
+//! possible.
 //!
-//! Two versions of a key are told apart ahead of time: if somebody who met the one was completed before somebody who met
-//! the other was invoked, the one is to be written, and read by all who read it, before the other is written.
+//! Two versions of a key are ordered in advance if a transaction that met the first was completed before one that met
+//! the second was invoked: the first is written, and read by all its readers, before the second is written.
 //!
-//! Snapshot isolation is the same with two nodes for each transaction, a start that reads and a commit that writes, and with
-//! no two writers of a key started at a time (the first to commit would forbid the other).
+//! Snapshot isolation works in the same way, with two nodes for each transaction: a start that reads and a commit that
+//! writes. No two writers of a key may be started at the same time, because the first commit would forbid the other.
 //!
-//! The open transactions at a time are no more than the clients, so what is tried stays small where histories are valid
-//! (Lowe, "Testing for Linearizability", 2017, for single operations). The problem is NP-hard (Papadimitriou 1979): after
-//! a number of placements it is given up.
+//! There are no more open transactions than clients, so valid histories need few attempts (Lowe, "Testing for
+//! Linearizability", 2017). The problem is NP-hard (Papadimitriou 1979): it gives up after a number of placements.
 
 use std::collections::HashSet;
 

@@ -1,11 +1,12 @@
-//! Snapshot isolation: an order of starts and commits in which each transaction reads what was committed at its start, and
-//! none commits a key that another committed since.
+//! Snapshot isolation: an order of starts and commits in which each transaction reads what was committed at its start,
+//! and no transaction commits a key that another one committed in between.
 //!
-//! Versions of a key follow each other as their writers do in one order of commits that keeps what is certain, those first
-//! that were due first. Between starts and commits then stand: a version's writer commits before its reader starts and
-//! before the next writer starts; a reader starts before the next writer commits (Cerone & Gotsman, "Analysing Snapshot
-//! Isolation", PODC 2016). Without a circle that is a schedule. Only one order of commits is tried, so a schedule may be
-//! missed where versions are in no certain order. `snapshot_lists` decides the question for lists.
+//! The versions of a key follow each other as their writers do in one order of commits. That order keeps everything
+//! that is certain, and otherwise takes the commit that was due first. It gives these constraints: a version's writer
+//! commits before its reader starts and before the next writer starts, and a reader starts before the next writer
+//! commits (Cerone & Gotsman, "Analysing Snapshot Isolation", PODC 2016). If they form no circle, they give a schedule.
+//! Only one order of commits is tried, so a schedule may be missed if the order of versions is uncertain.
+//! `snapshot_lists` decides the question for lists.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

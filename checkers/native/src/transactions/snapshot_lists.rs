@@ -1,15 +1,15 @@
-//! Snapshot isolation of lists: a schedule of starts and commits, or the certainty that there is none.
+//! Snapshot isolation of lists: find a schedule of starts and commits, or prove that there is none.
 //!
-//! Lists show the order of their versions, so most of what a schedule keeps is certain: a version's writer commits before
-//! its reader starts and before the next writer starts; a reader starts before the next writer commits (Cerone & Gotsman,
-//! "Analysing Snapshot Isolation", PODC 2016). Only of two transactions that appended to one key what nobody read, either
-//! may commit before the other starts.
+//! Lists show the order of their versions, so most constraints of a schedule are certain: a version's writer commits
+//! before its reader starts and before the next writer starts, and a reader starts before the next writer commits
+//! (Cerone & Gotsman, "Analysing Snapshot Isolation", PODC 2016). One thing is open: if two transactions appended to
+//! one key and nobody read the appends, either of them may commit before the other starts.
 //!
-//! So events are put in an order that keeps what is certain, each commit when it is due and its start as late as may be. Where
-//! two such transactions overlap in it, one of them is chosen to commit first, and the order is mended in place
-//! (Marchetti-Spaccamela, Nanni & Rohnert, "Maintaining a topological order under edge insertions", 1996). Where neither can
-//! be, the latest choice that has a part in that is taken back, and those after it (Prosser, "Hybrid algorithms for the
-//! constraint satisfaction problem", 1993).
+//! The events are put in an order that keeps what is certain, each commit when it is due and its start as late as
+//! possible. If two such transactions overlap in it, one of them is chosen to commit first, and the order is repaired
+//! in place (Marchetti-Spaccamela, Nanni & Rohnert, "Maintaining a topological order under edge insertions", 1996). If
+//! neither choice is possible, the latest choice that contributes to the conflict is taken back, with those after it
+//! (Prosser, "Hybrid algorithms for the constraint satisfaction problem", 1993).
 
 use std::collections::HashMap;
 

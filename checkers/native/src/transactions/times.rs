@@ -1,7 +1,7 @@
-//! Real time as far as an order keeps it, and the orders that are looked for by it.
+//! How far an order keeps real time, and the search for orders that keep less of it.
 //!
-//! Where a model does not ask for real time, a store mostly keeps it all the same, but for replicas that are behind: so it is
-//! loosened step by step. What comes of it is an order like any other, and is confirmed as such.
+//! Even if a model does not require real time, a store usually keeps it, except for replicas that are behind. So real
+//! time is relaxed step by step. An order found in this way is confirmed like any other.
 
 use super::input::{Input, WRITE};
 use super::placed::Placed;

@@ -1,12 +1,12 @@
-//! The order of a register's versions, as far as it is certain.
+//! Find the order of a register's versions, as far as it is certain.
 //!
-//! A version is a write, or nothing, which every key holds first. One version is known to precede another when
+//! A version is a write, or "nothing", which every key holds first. One version precedes another with certainty if
 //!   - the first is nothing;
 //!   - a transaction read it and then wrote the other (`wfr`);
 //!   - a process met it in an earlier transaction than the other (`sequential`), or a transaction that met it was
 //!     completed before one that met the other was invoked (`linearizable`): these two if the caller vouches for it.
 //!
-//! A key whose versions precede each other in a circle is a finding, and says nothing more about transactions.
+//! If the versions of a key precede each other in a circle, that is a finding, and the key gives no dependencies.
 
 use super::anomaly::Step;
 use super::cycles::Cycle;

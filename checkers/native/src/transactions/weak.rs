@@ -1,20 +1,21 @@
-//! Weak isolation: whether one commit order exists that keeps read committed, atomic reads or causality.
+//! Weak isolation: decide whether one commit order keeps read committed, atomic reads or causality.
 //!
-//! A commit order holds, for every transaction that reads key x from T1, and every other writer T2 of x that it has to
-//! have seen, that T2 comes before T1. Which it has to have seen is the level:
+//! Let a transaction read key x from T1, and let T2 be another writer of x that it must have seen. Then T2 comes before
+//! T1 in the commit order. The level says which transactions it must have seen:
 //!
-//! | level | has seen |
+//! | level | must have seen |
 //! | --- | --- |
-//! | `View` | whatever it read from before, in its own order |
-//! | `Atomic` | whatever it reads from at all, and, with sessions, what its process did before |
-//! | `Causal` | whatever leads to it over any number of reads and, with sessions, steps of processes |
+//! | `View` | the transactions that it read from earlier, in its own order |
+//! | `Atomic` | all transactions that it reads from and, with sessions, the earlier ones of its process |
+//! | `Causal` | all that lead to it by any number of reads and, with sessions, steps of processes |
 //!
-//! None of this depends on the commit order itself, so one pass finds all that must hold, and an order exists exactly if
-//! that has no circle (saturation). `Committed` asks for no more than that writers come before their readers. For `Causal`,
-//! orders are tried before that pass, each of which keeps what those before it were found to lack.
+//! This does not depend on the commit order itself. So one pass finds all constraints, and an order exists exactly if
+//! they have no circle (saturation). `Committed` only requires that writers come before their readers. For `Causal`,
+//! orders are tried before that pass; each one also keeps the constraints that the earlier ones broke.
 //!
-//! Levels up to `Atomic` cost O(m^1.5 log m) in micro-operations m, since of a reader and what it reads from the smaller
-//! is gone through. `Causal` costs O(m k), k chains that cover the transactions: sessions, or fewer.
+//! Levels up to `Atomic` cost O(m^1.5 log m) in micro-operations m, since only the smaller of a reader and the
+//! transactions it reads from is searched. `Causal` costs O(m k), for k chains that cover the transactions: sessions,
+//! or fewer.
 //!
 //! Sources: Biswas & Enea, "On the Complexity of Checking Transactional Consistency" (OOPSLA 2019), for the axioms;
 //! Moldrup & Pavlogiannis, "AWDIT: An Optimal Weak Database Isolation Tester" (PLDI 2025), for the costs.

@@ -12,7 +12,7 @@
   const flags = new Uint8Array(bytes(ops.flags)), processOf = new Int32Array(bytes(ops.process));
   const indexOf = new Int32Array(bytes(ops.index)), epochOf = new Int32Array(bytes(ops.epoch));
   const said = new Uint32Array(bytes(ops.said)), error = new Uint16Array(bytes(ops.error));
-  const TYPES = ["ok", "fail", "info"], SIGNS = ["✓", "✗", "?"], WITNESS = 4, NEVER_ENDED = 8;
+  const TYPES = ["ok", "fail", "info", "lost compare"], SIGNS = ["✓", "✗", "?", "≠"], WITNESS = 4, NEVER_ENDED = 8;
   const LEFT = 84, CLAIM = 22, GAP = 8, AXIS = 18, FAULT = 16;
 
   const figure = document.getElementById("zoom"), canvas = document.getElementById("operations");
@@ -20,21 +20,30 @@
   const pen = canvas.getContext("2d");
   figure.hidden = false;
 
-  // Layout: fault rows, then for each node its claims and its rows of operations.
-  const rowsInAll = Math.max(data.nodes.reduce((sum, n) => sum + n.rows, 0), 1);
-  const rowHeight = Math.max(5, Math.min(15, Math.floor(430 / rowsInAll)));
   const faultRow = packed(data.faults.map((f) => f.possible));
   const faultRows = data.faults.length ? Math.max(...faultRow) + 1 : 0;
-  let y = faultRows * FAULT + 6;
-  const lanes = new Map();
-  for (const node of data.nodes) {
-    const claims = node.lanes.length * CLAIM + 3;
-    lanes.set(node.name, { top: y, ops: y + claims, claims });
-    y += claims + node.rows * rowHeight + GAP;
+  const lanes = new Map(), laneList = [];
+  let rowHeight = 15, bottom = 0, height = 0;
+
+  // Layout: fault rows, then for each node its claims and those rows of operations that hold one of what is seen.
+  function layOut() {
+    const used = data.nodes.map(() => new Set());
+    for (let i = 0; i < ops.count; i++) if (start[i] <= hi && start[i] + length[i] >= lo) used[nodeOf[i]].add(rowOf[i]);
+    const rowsInAll = Math.max(used.reduce((sum, rows) => sum + rows.size, 0), 1);
+    rowHeight = Math.max(5, Math.min(15, Math.floor(430 / rowsInAll)));
+    let y = faultRows * FAULT + 6;
+    data.nodes.forEach((node, number) => {
+      const claims = node.lanes.length * CLAIM + 3, rows = [...used[number]].sort((a, b) => a - b);
+      const lane = { top: y, ops: y + claims, claims, rows: rows.length, place: new Map(rows.map((row, i) => [row, i])) };
+      lanes.set(node.name, lane);
+      laneList[number] = lane;
+      y += claims + Math.max(rows.length, 1) * rowHeight + GAP;
+    });
+    bottom = y;
+    height = y + AXIS;
+    canvas.style.height = height + "px";
   }
-  const laneList = data.nodes.map((n) => lanes.get(n.name));
-  const bottom = y, height = y + AXIS;
-  canvas.style.height = height + "px";
+  const rowTop = (i) => { const lane = laneList[nodeOf[i]]; return lane.ops + lane.place.get(rowOf[i]) * rowHeight; };
 
   const whole = [0, Math.max(data.end, 1)];
   let lo = 0, hi = whole[1], width = 800, chosen = -1, colours = {}, patterns = [], waiting = false;
@@ -91,6 +100,7 @@
     const ratio = window.devicePixelRatio || 1;
     width = canvas.clientWidth;
     if (!width) return;
+    layOut();
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -205,30 +215,32 @@
     pen.font = "11px system-ui, sans-serif";
   }
 
-  // Plain ok first, then fail, then unknown, then the witness's, so that the rare ones are never hidden.
+  // Plain ok and lost compares first, then fail, then unknown, then the witness's, so that the rare ones are never hidden.
+  const PASS = [0, 1, 2, 0];
   function drawOperations() {
     const passes = [[], [], [], []];
     for (let i = 0; i < ops.count; i++) {
       if (start[i] > hi || start[i] + length[i] < lo) continue;
-      passes[flags[i] & WITNESS ? 3 : flags[i] & 3].push(i);
+      passes[flags[i] & WITNESS ? 3 : PASS[flags[i] & 3]].push(i);
     }
     const labels = passes[0].length + passes[1].length + passes[2].length + passes[3].length < 600 && rowHeight >= 9;
     passes.forEach((pass) => pass.forEach((i) => drawOperation(i, labels)));
-    if (chosen >= 0) {
+    if (chosen >= 0 && start[chosen] <= hi && start[chosen] + length[chosen] >= lo) {
       const [x0, y0, w, h] = place(chosen);
       pen.strokeStyle = colours.ink; pen.lineWidth = 2; pen.strokeRect(x0 - 2, y0 - 2, w + 4, h + 4); pen.lineWidth = 1;
     }
   }
 
   function place(i) {
-    const type = flags[i] & 3, rare = type !== 0 || flags[i] & WITNESS;
+    const type = flags[i] & 3, rare = type === 1 || type === 2 || flags[i] & WITNESS;
     const x0 = Math.max(x(start[i]), LEFT - 4), x1 = Math.min(x(start[i] + length[i]), width + 4);
-    return [x0, laneList[nodeOf[i]].ops + rowOf[i] * rowHeight, Math.max(x1 - x0, rare ? 2 : 0.7), rowHeight - (rowHeight > 7 ? 2 : 1)];
+    return [x0, rowTop(i), Math.max(x1 - x0, rare ? 2 : 0.7), rowHeight - (rowHeight > 7 ? 2 : 1)];
   }
 
   function drawOperation(i, labels) {
     const [x0, y0, w, h] = place(i), type = flags[i] & 3;
     if (type === 0) { pen.fillStyle = colours.ok; pen.fillRect(x0, y0, w, h); }
+    else if (type === 3) { pen.fillStyle = colours.ok; pen.fillRect(x0, y0 + h / 2, w, h / 2); }
     else if (type === 1) { pen.fillStyle = colours.fail; pen.fillRect(x0, y0 + h / 2, w, h / 2); }
     else {
       pen.strokeStyle = colours.info;
@@ -257,7 +269,7 @@
     pen.textAlign = "right"; pen.font = "11px system-ui, sans-serif"; pen.fillStyle = colours.soft;
     for (const node of data.nodes) node.lanes.forEach((said, i) => { if (said) pen.fillText(said, LEFT - 8, lanes.get(node.name).top + i * CLAIM + 15, LEFT - 32); });
     if (faultRows) pen.fillText("faults", LEFT - 8, 11);
-    for (const node of data.nodes) if (node.rows * rowHeight > 12) pen.fillText("operations", LEFT - 8, lanes.get(node.name).ops + 10);
+    for (const lane of laneList) if (lane.rows * rowHeight > 12) pen.fillText("operations", LEFT - 8, lane.ops + 10);
     pen.textAlign = "left";
     pen.strokeStyle = colours.line;
     for (const lane of laneList) line(0, lane.top - GAP / 2, width, lane.top - GAP / 2);
@@ -319,7 +331,8 @@
     const slack = ((hi - lo) / width) * 3;
     let best = -1, gap = Infinity;
     for (let i = 0; i < ops.count; i++) {
-      const lane = laneList[nodeOf[i]], top = lane.ops + rowOf[i] * rowHeight;
+      if (start[i] > hi || start[i] + length[i] < lo) continue;
+      const top = rowTop(i);
       if (py < top || py >= top + rowHeight) continue;
       const away = Math.max(start[i] - at, at - start[i] - length[i], 0) - (flags[i] & WITNESS ? slack : 0);
       if (away <= slack && away < gap) { best = i; gap = away; }
@@ -332,11 +345,28 @@
       (fault.proven ? `proven ${seconds(fault.proven[0])} – ${seconds(fault.proven[1])}` : "never proven")] : [-1, seconds(at, 6)];
   }
 
-  let dragged = null;
-  canvas.addEventListener("pointerdown", (e) => { canvas.focus({ preventScroll: true }); dragged = { px: e.clientX, lo, hi }; canvas.setPointerCapture(e.pointerId); });
-  canvas.addEventListener("pointerup", () => { dragged = null; });
-  canvas.addEventListener("pointercancel", () => { dragged = null; });
+  // One finger (or the mouse) moves the window, two fingers zoom: the moments below them stay below them.
+  const fingers = new Map();
+  let dragged = null, pinched = null;
+  const atCanvas = (px) => px - canvas.getBoundingClientRect().left;
+  function held() {
+    const at = [...fingers.values()];
+    dragged = at.length === 1 ? { px: at[0], lo, hi } : null;
+    pinched = at.length === 2 ? at.map((px) => time(atCanvas(px))) : null;
+  }
+  function released(e) { fingers.delete(e.pointerId); held(); }
+  canvas.addEventListener("pointerdown", (e) => { canvas.focus({ preventScroll: true }); canvas.setPointerCapture(e.pointerId); fingers.set(e.pointerId, e.clientX); held(); });
+  canvas.addEventListener("pointerup", released);
+  canvas.addEventListener("pointercancel", released);
   canvas.addEventListener("pointermove", (e) => {
+    if (fingers.has(e.pointerId)) fingers.set(e.pointerId, e.clientX);
+    if (pinched) {
+      const [a, b] = [...fingers.values()].map(atCanvas), [from, to] = pinched;
+      if (Math.abs(b - a) < 8 || (b - a) * (to - from) <= 0) return;
+      const perPixel = (to - from) / (b - a), left = from - (a - LEFT) * perPixel;
+      show(left, left + (width - LEFT - 4) * perPixel);
+      return;
+    }
     if (dragged) {
       const by = ((dragged.px - e.clientX) / (width - LEFT)) * (dragged.hi - dragged.lo);
       show(dragged.lo + by, dragged.hi + by);
@@ -360,7 +390,6 @@
   });
   for (const button of figure.querySelectorAll("button[data-do]")) {
     button.addEventListener("click", () => actions[button.dataset.do]());
-    if (button.dataset.do === "witness") button.hidden = !data.focus;
   }
   window.addEventListener("resize", later);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColours(); later(); });

@@ -1,8 +1,8 @@
-"""The container engine of this machine: found, asked with a time-out, and known by what it can do.
+"""Finds the container engine of this machine, and what it can do.
 
-Docker and Podman speak the same interface. What a run can do depends on where the engine is: on this very kernel its
-containers' namespaces can be entered and their cgroups read; elsewhere (a virtual machine, another machine) only the
-engine can be asked. All of it is found by asking and looking, nothing is started.
+Docker and Podman have the same interface. What a run can do depends on where the engine is. On this kernel the
+namespaces of its containers can be entered and their cgroups read. Elsewhere (a virtual machine, another machine) only
+the engine can be asked. Nothing is started to find out.
 """
 
 import contextlib
@@ -20,24 +20,24 @@ from fencepost.harness.base.errors import FencepostError, HarnessError, MachineE
 if TYPE_CHECKING:
     from docker import DockerClient
 
-#: Of one request. Stopping a container may keep an engine busy for ten seconds.
+#: Time limit of one request. Stopping a container may keep an engine busy for ten seconds.
 TIMEOUT_S: Final = 30.0
-#: Every node has a stream of its log, and all nodes start at once.
+#: Every node has a log stream, and all nodes start at once.
 _CONNECTIONS_MAX: Final = 64
 _DEFAULT_SOCKET: Final = "/var/run/docker.sock"
 _DISK_FULL: Final = "no space left on device"
 
 
 class NoEngine(MachineError):
-    """There is none where engines are looked for."""
+    """There is no engine in the usual places."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFacts:
     """What is known of an engine.
 
-    `same_kernel`: its containers run on this kernel. `may_enter`: and their namespaces can be entered from here.
-    `reachable`: and their addresses can be dialled from here. `address` is how it was reached.
+    `same_kernel`: its containers run on this kernel. `may_enter`: their namespaces can be entered from here.
+    `reachable`: their addresses can be dialled from here. `address` is where the engine was reached.
     """
 
     kind: str
@@ -58,9 +58,13 @@ class EngineFacts:
 
 
 def connect(address: str = "", *, timeout_s: float = TIMEOUT_S) -> "DockerClient":
-    """A connection to the engine at `address`, else where DOCKER_HOST, the docker context or habit says.
+    """Connect to the engine at `address`, else where DOCKER_HOST or the docker context says, else in a usual place.
 
-    Every request ends within `timeout_s`. Raises MachineError with the remedy; NoEngine where there is nothing at all.
+    Every request ends within `timeout_s`.
+
+    Raises:
+        NoEngine: there is no engine in the usual places.
+        MachineError: it cannot be used; with the remedy.
     """
     import docker
     import requests
@@ -70,7 +74,7 @@ def connect(address: str = "", *, timeout_s: float = TIMEOUT_S) -> "DockerClient
     place = str(arguments["base_url"])
     if place.startswith("ssh://"):
         raise MachineError(
-            f"{place}: engines are not reached over ssh",
+            f"{place}: an engine cannot be reached over ssh",
             hint="forward its socket: ssh -L /tmp/engine.sock:/var/run/docker.sock HOST, "
             "then DOCKER_HOST=unix:///tmp/engine.sock",
         )
@@ -86,13 +90,13 @@ def connect(address: str = "", *, timeout_s: float = TIMEOUT_S) -> "DockerClient
             client.close()
         raise MachineError(
             f"no container engine answers at {place}: {_reason(error)}",
-            hint="is it running? `docker version` asks the same one; DOCKER_HOST and `docker context` choose another",
+            hint="is it running? `docker version` asks the same engine; DOCKER_HOST or `docker context` choose another",
         ) from error
     return client
 
 
 def _named() -> dict[str, Any]:
-    """The engine that DOCKER_HOST or the current docker context names; empty when neither does."""
+    """Return the engine that DOCKER_HOST or the current docker context names; empty when neither does."""
     from docker.context import ContextAPI
     from docker.utils import kwargs_from_env
 
@@ -113,13 +117,13 @@ def _named() -> dict[str, Any]:
 
 
 def usual_sockets() -> list[str]:
-    """Where engines listen when nobody says otherwise: Docker, rootless Docker, Podman, rootless Podman."""
+    """Return where engines usually listen: Docker, rootless Docker, Podman, rootless Podman."""
     own = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     return [_DEFAULT_SOCKET, f"{own}/docker.sock", "/run/podman/podman.sock", f"{own}/podman/podman.sock"]
 
 
 def _usual() -> str:
-    """The first usual socket that somebody listens on; raises with the reason of the most promising one."""
+    """Return the first usual socket with an engine; raise with the reason of the most promising one."""
     refusals: list[MachineError] = []
     for path in usual_sockets():
         try:
@@ -139,7 +143,7 @@ def _usual() -> str:
 
 
 def _refuse_dead_socket(address: str) -> None:
-    """The reason, exactly, why a unix socket cannot be used; the SDK's own errors wrap it several times."""
+    """Raise with the exact reason when a unix socket cannot be used; the SDK's errors hide it."""
     if not address.startswith(("unix://", "http+unix://")):
         return
     path = "/" + address.partition("://")[2].lstrip("/")
@@ -149,7 +153,7 @@ def _refuse_dead_socket(address: str) -> None:
             tried.connect(path)
     except FileNotFoundError:
         raise NoEngine(
-            f"there is no container engine at {path}", hint="start it, or let DOCKER_HOST name another"
+            f"there is no container engine at {path}", hint="start it, or set DOCKER_HOST to another"
         ) from None
     except PermissionError:
         raise MachineError(
@@ -159,12 +163,12 @@ def _refuse_dead_socket(address: str) -> None:
     except OSError as error:
         raise MachineError(
             f"nothing answers at {path}: {error.strerror or error}",
-            hint="the engine that made this socket is gone; start it again (systemctl start docker)",
+            hint="the engine of this socket is gone; start it again (systemctl start docker)",
         ) from error
 
 
 def close_stream(stream: Any) -> None:
-    """End a stream of the SDK's from another thread; its own `close` leaves the connection to the garbage collector."""
+    """End a stream of the SDK from another thread; its own `close` leaves the connection open."""
     with contextlib.suppress(Exception):  # the engine may be gone, and with it the socket
         stream.close()
     with contextlib.suppress(Exception):
@@ -205,14 +209,14 @@ def facts(client: "DockerClient") -> EngineFacts:
 
 
 def address_of(client: "DockerClient") -> str:
-    """Where this client reaches its engine, as DOCKER_HOST names it."""
+    """Return where this client reaches its engine, in the form of DOCKER_HOST."""
     base = str(client.api.base_url)
     path = getattr(client.api.get_adapter(base), "socket_path", None)
     return f"unix://{path}" if path else base
 
 
 def _is_same_kernel(info: dict[str, Any]) -> bool:
-    """By version and by the memory to the byte: a virtual machine with both the same is not known to exist."""
+    """Compare kernel version and exact memory size: no virtual machine is known that has both the same."""
     if platform.system() != "Linux" or info.get("KernelVersion") != platform.release():
         return False
     with contextlib.suppress(OSError, ValueError):
@@ -223,16 +227,16 @@ def _is_same_kernel(info: dict[str, Any]) -> bool:
 
 
 def _peer_pid(address: str) -> int:
-    """The process that listens on the engine's socket, as this pid namespace numbers it; 0 when it is not seen.
+    """Return the process that listens on the engine's socket, as this pid namespace numbers it; 0 if it is not seen.
 
-    Zero inside a container that was given the engine's socket: process numbers that the engine tells mean others here.
+    Zero inside a container that has the engine's socket: the engine's process numbers mean other processes here.
     """
     if not address.startswith("unix://"):
         return 0
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as asked:
-        asked.settimeout(5.0)
-        asked.connect(address.removeprefix("unix://"))
-        credentials = asked.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(5.0)
+        connection.connect(address.removeprefix("unix://"))
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         return int(struct.unpack("3i", credentials)[0])
     return 0
 
@@ -241,14 +245,14 @@ def _is_same_network(peer: int) -> bool:
     try:
         return os.readlink(f"/proc/{peer}/ns/net") == os.readlink("/proc/self/ns/net")
     except PermissionError:
-        return True  # an ordinary user, who is not told; engines of this pid namespace rarely live in another network
+        return True  # an ordinary user may not look; engines of this pid namespace rarely live in another network
     except OSError:
         return False
 
 
 @contextlib.contextmanager
 def asking(what: str, kind: type[FencepostError] = HarnessError, hint: str = "fencepost doctor") -> Iterator[None]:
-    """Turn what the SDK raises into an error of `kind` that says what was being done."""
+    """Turn exceptions of the SDK into an error of `kind` that says what was being done."""
     import docker.errors
     import requests
 
@@ -259,8 +263,8 @@ def asking(what: str, kind: type[FencepostError] = HarnessError, hint: str = "fe
         if _DISK_FULL in text.lower():
             raise MachineError(
                 f"{what}: the container engine's disk is full: {text}",
-                hint="docker system df says what fills it; fencepost doctor --sweep removes what earlier runs left",
+                hint="`docker system df` shows what fills it; fencepost doctor --sweep removes what earlier runs left",
             ) from error
         raise kind(f"{what}: the container engine refused: {text}", hint=hint) from error
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:
-        raise kind(f"{what}: the container engine does not answer (any more): {_reason(error)}", hint=hint) from error
+        raise kind(f"{what}: the container engine does not answer: {_reason(error)}", hint=hint) from error

@@ -122,8 +122,8 @@ class EngineEvents:
         actor = event.get("Actor") or {}
         container_id = str(actor.get("ID") or event.get("id"))
         attributes = actor.get("Attributes") or {}
-        said = attributes.get("exitCode", attributes.get("containerExitCode"))
-        status = int(said) if said is not None else self._status_of(container_id)
+        reported = attributes.get("exitCode", attributes.get("containerExitCode"))
+        status = int(reported) if reported is not None else self._status_of(container_id)
         self._on_loop(self._died, container_id, status)
 
     def _status_of(self, container_id: str) -> int:

@@ -1,9 +1,8 @@
 """The network of a cluster's containers: a subnet that nothing else uses, fixed addresses, no way out.
 
-Every network that we make is a /24 of 10.78.0.0/16, or of FENCEPOST_SUBNET (such as 10.99): the first that no network
-of the engine and no route of this machine overlaps. A route to something wider (a VPN's 10.0.0.0/8) is no obstacle,
-since the network's own route is more specific. The engine has the last word: two runs that choose at once are told
-apart by its refusal.
+Every network that we make is a /24 of 10.78.0.0/16, or of FENCEPOST_SUBNET (such as 10.99): the first one that overlaps
+no network of the engine and no route of this machine. A wider route (a VPN's 10.0.0.0/8) is no obstacle, since the
+network's own route is more specific. When two runs choose the same subnet at once, the engine refuses one of them.
 """
 
 import contextlib
@@ -25,11 +24,11 @@ from fencepost.harness.runtime.node import Place
 if TYPE_CHECKING:
     from docker import DockerClient
 
-#: The first two numbers of every address, for who has a use of their own for ours; the compose file reads it too.
+#: Sets the first two numbers of every address, where ours are in use; the compose file reads it too.
 SUBNET_VARIABLE: Final = "FENCEPOST_SUBNET"
 _SUBNET: Final = "10.78"
 NODES_MAX: Final = 99
-#: Subnets that the engine may refuse before we give up: each refusal is another run that was faster.
+#: Refused subnets before we give up: each refusal is another run that was faster.
 _REFUSALS_MAX: Final = 16
 #: Node i has the address with this much more; the gateway, which is the harness, has the first of the subnet.
 _BEFORE_NODES: Final = 9
@@ -53,7 +52,7 @@ class EngineNetwork:
 def make_network(
     client: "DockerClient", name: str, labels: Mapping[str, str], *, internal: bool, masquerade: bool = False
 ) -> EngineNetwork:
-    """Make a network in a free subnet. `internal`: the engine lets nothing out of it, and publishes no port of it.
+    """Make a network in a free subnet. `internal`: it has no way out, and none of its ports is published.
 
     Raises MachineError when every subnet of the pool is taken.
     """
@@ -87,13 +86,13 @@ def make_network(
     raise MachineError(
         f"no subnet of {pool()} is free for a network"
         + (f"; the engine refused {', '.join(refused)}" if refused else ""),
-        hint="remove networks that nobody uses (docker network ls; fencepost doctor --sweep; docker network rm NAME), "
-        f"or take others: {SUBNET_VARIABLE}=10.99",
+        hint="remove unused networks (docker network ls; fencepost doctor --sweep; docker network rm NAME), "
+        f"or use other addresses: {SUBNET_VARIABLE}=10.99",
     )
 
 
 def pool() -> ipaddress.IPv4Network:
-    """Where the subnets of our networks lie. Raises UsageError for a variable that names no network."""
+    """Return the block of addresses for our networks; raise UsageError when the variable names no network."""
     numbers = os.environ.get(SUBNET_VARIABLE) or _SUBNET
     try:
         return ipaddress.IPv4Network(f"{numbers}.0.0/16")
@@ -104,7 +103,7 @@ def pool() -> ipaddress.IPv4Network:
 
 
 def remove_network(client: "DockerClient", network: EngineNetwork) -> None:
-    """Remove it; nothing happens when it is gone already."""
+    """Remove the network, if it still exists."""
     from docker.errors import NotFound
 
     hint = f"docker network rm {network.name}"
@@ -113,16 +112,16 @@ def remove_network(client: "DockerClient", network: EngineNetwork) -> None:
 
 
 def is_overlap(message: str) -> bool:
-    """Whether an engine's refusal means that the subnet is in use: Docker's words, Podman's, and older ones of both."""
-    said = message.lower()
-    return any(words in said for words in ("overlap", "already used", "already in use on the host", "conflicts with"))
+    """Whether an engine's refusal means that the subnet is in use, in the words of Docker or Podman, old or new."""
+    text = message.lower()
+    return any(phrase in text for phrase in ("overlap", "already used", "already in use on the host", "conflicts with"))
 
 
 def free_subnets(client: "DockerClient") -> Iterator[ipaddress.IPv4Network]:
-    """The subnets of the pool that nothing known uses, in order."""
-    taken = [*_engine_subnets(client), *_routes()]
+    """Yield the subnets of the pool that no known network or route uses, in order."""
+    used = [*_engine_subnets(client), *_routes()]
     for subnet in pool().subnets(new_prefix=24):
-        if not any(subnet.overlaps(other) for other in taken):
+        if not any(subnet.overlaps(other) for other in used):
             yield subnet
 
 

@@ -1,9 +1,9 @@
-"""Whose containers, volumes and networks are whose; and how those of a dead owner are removed.
+"""Which run owns which containers, volumes and networks, and how those of a dead owner are removed.
 
-Everything that a run makes carries two labels: its run, and the process that owns it. An owner is told from another
-process with the same number by its start time and by the machine's boot. What an owner left behind that is gone is
-swept at the start of the next run and by `fencepost doctor --sweep`; what belongs to a living one is never touched,
-nor what belongs to another machine, or another pid namespace, of the same engine: from here nobody can know.
+Everything that a run makes has two labels: the run, and the process that owns it. The process is identified by its
+number, its start time and the machine's boot. The next run, and `fencepost doctor --sweep`, remove what dead owners
+left. What a living process owns is never touched, and neither is what belongs to another machine or pid namespace of
+the same engine: whether that process lives cannot be known from here.
 """
 
 import contextlib
@@ -28,9 +28,9 @@ RUN_LABEL: Final = "org.fencepost.run"
 OWNER_LABEL: Final = "org.fencepost.owner"
 SWEEP_COMMAND: Final = "fencepost doctor --sweep"
 
-#: For one sweep, however much there is to remove.
+#: Time limit of one sweep, however much there is to remove.
 _SWEEP_DEADLINE_S: Final = 60.0
-#: An engine may still be carrying out what it was asked for by a process that was killed meanwhile.
+#: An engine may still be carrying out a request of a process that has been killed.
 _LATE_S: Final = 0.5
 _WORKERS: Final = 8
 #: Field 22 of /proc/PID/stat, counted from the one after the command: clock ticks from the boot to the start.
@@ -38,7 +38,7 @@ _START_TICKS: Final = 19
 
 
 def new_run_id() -> str:
-    """Such as 20261121t064512-3f9a0c: in order of time, and never twice."""
+    """Return a new id such as 20261121t064512-3f9a0c: ids sort by time and never repeat."""
     return f"{time.strftime('%Y%m%dt%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
 
 
@@ -47,14 +47,14 @@ def labels(run_id: str) -> dict[str, str]:
 
 
 def owner() -> str:
-    """The process for which this one works: its starter's, when it was started as a runner."""
+    """Return the label of the process that owns what this one makes: the starter's, if this is a runner."""
     pid = int(os.environ.get(PARENT_VARIABLE, os.getpid()))
     return f"{_machine()}:{pid}:{_start_of(pid)}"
 
 
-def is_dead(said: str) -> bool | None:
-    """Whether the owner of this label is gone; None when that cannot be known from here."""
-    machine, _, rest = said.partition(":")
+def is_dead(owner_label: str) -> bool | None:
+    """Decide whether the owner of this label is gone; None when that cannot be known from here."""
+    machine, _, rest = owner_label.partition(":")
     pid, _, start = rest.partition(":")
     if machine != _machine() or not pid.isdigit():
         return None
@@ -62,7 +62,7 @@ def is_dead(said: str) -> bool | None:
 
 
 def _machine() -> str:
-    """This machine and this pid namespace, as one word that tells nothing else."""
+    """Return a hash that identifies this machine and pid namespace, and reveals nothing else."""
     identity = platform.node()
     for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
         with contextlib.suppress(OSError):
@@ -74,7 +74,7 @@ def _machine() -> str:
 
 
 def _start_of(pid: int) -> str:
-    """When the process was started, with the boot; "gone" when there is no such process."""
+    """Return the boot and the start time of the process; "gone" when there is no such process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
@@ -93,7 +93,7 @@ def _start_of(pid: int) -> str:
 
 
 def removal(run_id: str) -> str:
-    """The commands that remove what is left of a run by hand, for an engine that answers again."""
+    """Return the commands that remove by hand what is left of a run."""
     label = shlex.quote(f"label={RUN_LABEL}={run_id}")
     parts = (("rm -fv", "ps -aq"), ("volume rm -f", "volume ls -q"), ("network rm", "network ls -q"))
     return "; ".join(f"docker {listing} --filter {label} | xargs -r docker {away}" for away, listing in parts)
@@ -120,7 +120,7 @@ class Leftover:
 
 
 def listed(client: "DockerClient", run: str | None = None) -> list[Leftover]:
-    """Everything of ours (of one run), in the order in which it can be removed; errors are the SDK's."""
+    """List everything of ours, or of one run, in the order in which it can be removed; raises the SDK's errors."""
     filters = {"label": RUN_LABEL if run is None else f"{RUN_LABEL}={run}"}
     api = client.api
     rows: list[tuple[str, str, str, dict[str, str]]] = []
@@ -130,17 +130,18 @@ def listed(client: "DockerClient", run: str | None = None) -> list[Leftover]:
         rows.append(("volume", row["Name"], row["Name"], row.get("Labels") or {}))
     for row in api.networks(filters=filters):
         rows.append(("network", row["Id"], row["Name"], row.get("Labels") or {}))
-    found = [
-        Leftover(kind, id_, name, said.get(RUN_LABEL, ""), said.get(OWNER_LABEL, "")) for kind, id_, name, said in rows
+    leftovers = [
+        Leftover(kind, id_, name, row_labels.get(RUN_LABEL, ""), row_labels.get(OWNER_LABEL, ""))
+        for kind, id_, name, row_labels in rows
     ]
-    # Filters are the engine's promise; removing somebody else's things on a broken one would be ours.
-    return [one for one in found if one.run and (run is None or one.run == run)]
+    # Checked again: with a broken filter we would remove other people's things.
+    return [one for one in leftovers if one.run and (run is None or one.run == run)]
 
 
-def abandoned(found: Iterable[Leftover]) -> list[Leftover]:
-    """Those whose owner is known to be dead."""
+def abandoned(leftovers: Iterable[Leftover]) -> list[Leftover]:
+    """Return the leftovers whose owner is certainly dead."""
     verdicts: dict[str, bool | None] = {}
-    return [one for one in found if verdicts.setdefault(one.owner, is_dead(one.owner)) is True]
+    return [one for one in leftovers if verdicts.setdefault(one.owner, is_dead(one.owner)) is True]
 
 
 def sweep(
@@ -148,17 +149,20 @@ def sweep(
 ) -> list[str]:
     """Remove everything of one run, or of every run of this machine whose owner is dead.
 
-    Returns, in words, what could not be removed, each with its command. Raises what the SDK raises when the engine
-    does not answer at all. `late`: look once more a moment later, for what the engine was still asked to make by a
-    process that is gone.
+    Args:
+        late: look again a moment later, for what a process that is gone had still asked the engine to make.
+
+    Returns:
+        What could not be removed, one sentence each, with its command. Raises the SDK's errors when the engine does not
+        answer at all.
     """
     deadline = time.monotonic() + deadline_s
     failures: dict[str, str] = {}
     attempted: set[str] = set()
     looks_left = 2 if late else 1
     while True:
-        found = listed(client, run)
-        doomed = found if run is not None else abandoned(found)
+        leftovers = listed(client, run)
+        doomed = leftovers if run is not None else abandoned(leftovers)
         if not doomed:
             looks_left -= 1
             if not looks_left:
@@ -166,18 +170,18 @@ def sweep(
             time.sleep(_LATE_S)
             continue
         ids = {one.id for one in doomed}
-        # As long as something goes it is tried again: Podman removes no side-car before the node that shares it.
+        # Try again as long as something can be removed: Podman removes no side-car before the node that shares it.
         if time.monotonic() > deadline or (failures and ids == attempted):
-            return [_words(one, failures.get(one.id, f"still there after {deadline_s:g} s")) for one in doomed]
+            return [_failure_text(one, failures.get(one.id, f"still there after {deadline_s:g} s")) for one in doomed]
         failures, attempted = _remove(client, doomed), ids
 
 
-def _words(one: Leftover, reason: str) -> str:
+def _failure_text(one: Leftover, reason: str) -> str:
     return f"{one} of run {one.run} could not be removed ({reason}); remove it with: {one.command}"
 
 
 def _remove(client: "DockerClient", doomed: list[Leftover]) -> dict[str, str]:
-    """Remove each, kind after kind; returns the reasons of those that the engine refused."""
+    """Remove each leftover, kind after kind; return the reasons where the engine refused."""
     removers: dict[str, Callable[[Leftover], None]] = {
         "container": lambda one: remove_container(client, one.id),
         "volume": lambda one: client.api.remove_volume(one.id, force=True),
@@ -194,7 +198,7 @@ def _remove(client: "DockerClient", doomed: list[Leftover]) -> dict[str, str]:
 
 
 def _try(remove: Callable[[Leftover], None], one: Leftover) -> str:
-    """Empty when it is gone, whoever did it."""
+    """Return why it could not be removed; empty when it is gone."""
     from docker.errors import APIError, NotFound
 
     try:
@@ -203,7 +207,7 @@ def _try(remove: Callable[[Leftover], None], one: Leftover) -> str:
         return ""
     except APIError as error:
         text = str(error.explanation or error)
-        # Another sweep is at it; the next look tells.
+        # Another sweep is removing it; the next look shows the result.
         return "" if "already in progress" in text else text
     return ""
 

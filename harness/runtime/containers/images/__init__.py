@@ -1,25 +1,26 @@
-"""The images of the container runtime: what each is made of, and building them on an engine.
+"""The images of the container runtime: the parts of each image, and their building on an engine.
 
-    folder    `docker/` of this repository: a Dockerfile an image, and the pinned versions
-    parts     the files of a build context: as a digest, as the archive that an engine takes, as a folder for people
-    machine   what is taken from this machine: a Java runtime, the libraries that a program needs
+    folder    `docker/` of this repository: one Dockerfile per image, and the pinned versions
+    parts     the files of a build context: as a digest, as an archive for an engine, as a folder for people
+    machine   the parts from this machine: a Java runtime, the libraries that a program needs
     agent     the modules of fencepost that the side-car runs
-    recipes   what each image is made of: a system says it of its own, the runtime of the others
-    plans     each recipe on its base, and the labels that tell whether an image is that
+    recipes   the parts of each image: a system declares its own image, the runtime declares the others
+    plans     each recipe on its base, and the labels that show whether an image is up to date
     building  `ensure`, `build`: the engine's side
-    listing   `listed`: what there is
+    listing   `listed`: the images that exist
     refusals  why an image could not be built
 
-Every image is a Dockerfile that only copies a context prepared here, so the same file builds with and without an image
-registry, with the engine's own builder and with BuildKit, and never needs a network. What is in an image is known by
-the label `org.fencepost.parts`, a digest of everything that it was made of: an image whose parts have changed is stale.
+Every Dockerfile only copies a context that is prepared here, so it builds with and without an image registry, with the
+engine's own builder and with BuildKit, and never needs a network. The label `org.fencepost.parts` is a digest of
+everything in the image: an image whose parts have changed since is stale.
 """
 
-from fencepost.harness.runtime.containers.images.building import Built, build, ensure, write_context
+from fencepost.harness.runtime.containers.images.building import BuildRequest, Built, build, ensure, write_context
 from fencepost.harness.runtime.containers.images.listing import Listed, State, listed
 from fencepost.harness.runtime.containers.images.recipes import Source, known, of_system, own
 
 __all__ = [
+    "BuildRequest",
     "Built",
     "Listed",
     "Source",

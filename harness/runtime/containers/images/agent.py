@@ -1,7 +1,7 @@
 """The modules of fencepost that the side-car runs, found by walking its imports, so the list cannot go stale.
 
-The side-car's Python has the standard library and nothing else: an import of anything other is found here, when the
-image is built, rather than when the side-car starts inside of it.
+The side-car's Python has only the standard library. This walk finds any other import when the image is built, and not
+only when the side-car starts.
 """
 
 import ast
@@ -15,17 +15,17 @@ from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.base.source_tree import source_tree
 
 AGENT: Final = "fencepost.harness.runtime.containers.rules.sidecar_agent"
-#: Images are made ready by several threads, and two that parse at once can fail by a defect of CPython's (gh-106905).
+#: Several threads prepare images, and two that parse at once can fail because of a defect in CPython (gh-106905).
 _PARSER: Final = threading.Lock()
 
 
 def module_files(root: str = AGENT) -> dict[str, Path]:
-    """Every file of fencepost that `root` imports, at its top or later, by its path below the package's parent.
+    """Find every file of fencepost that `root` imports, at its top or later, by its path below the package's parent.
 
-    Raises HarnessError when one of them imports what is neither fencepost's nor in the standard library.
+    Raises HarnessError when one of them imports something outside fencepost and the standard library.
     """
     above = source_tree()
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     waiting = [root]
     while waiting:
         name = waiting.pop()
@@ -33,9 +33,9 @@ def module_files(root: str = AGENT) -> dict[str, Path]:
         if path is None:
             raise HarnessError(f"the side-car imports {name}, which is not there", hint="is this checkout complete?")
         target = str(path.relative_to(above))
-        if target in found:
+        if target in files:
             continue
-        found[target] = path
+        files[target] = path
         for imported in _imports(path, name, above):
             if imported.split(".")[0] == "fencepost":
                 waiting += _with_parents(imported)
@@ -45,7 +45,7 @@ def module_files(root: str = AGENT) -> dict[str, Path]:
                     hint="import it where the harness alone uses it, in another module",
                 )
         waiting += _with_parents(name)[:-1]
-    return dict(sorted(found.items()))
+    return dict(sorted(files.items()))
 
 
 def _file(above: Path, name: str) -> Path | None:
@@ -62,7 +62,7 @@ def _with_parents(name: str) -> list[str]:
 
 
 def _imports(path: Path, name: str, above: Path) -> Iterator[str]:
-    """Names of imported modules, without those that are imported for the type checker only."""
+    """Yield the names of imported modules, without imports for the type checker only."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     source = path.read_text(encoding="utf-8")
     with _PARSER:

@@ -1,8 +1,8 @@
-"""The engine's side of the images: build what is absent or stale.
+"""Builds images that are absent or stale on the engine.
 
-Images are built through the engine's own interface, with its classic builder and no network, so neither a docker
-command nor BuildKit is needed; Docker since 20.10 and Podman's Docker socket take it. What the builder said is shown
-when it fails. Two fencepost commands that build at once wait for each other.
+It uses the engine's own interface, with the classic builder and no network, so it needs neither a docker command nor
+BuildKit; Docker since 20.10 and Podman's Docker socket accept this. An error shows the builder's output. Two fencepost
+commands that build at the same time wait for each other.
 """
 
 import fcntl
@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import docker
     from docker.models.images import Image
 
-#: One build, an official base pulled included; and how long another command's builds are waited for.
+#: The time limit of one build, including the pull of an official base; and the longest wait for another command.
 _BUILD_DEADLINE_S: Final = 600.0
 _LOCK_DEADLINE_S: Final = 1800.0
 _LOCK_LOOK_S: Final = 0.1
@@ -50,23 +50,23 @@ class Built:
 
 
 def ensure(client: "docker.DockerClient", source: Source, *, version: str = "", progress: Progress = _silent) -> str:
-    """The reference of an image that is on the engine and of the parts that are at hand; built when it is not.
+    """Return the reference of an up-to-date image on the engine; build the image when it is absent or stale.
 
-    An image that was built on an official base stays on it. Where the parts cannot be found (no compiler, no package
-    index), an image of this version that is there already is used as it is, and `progress` says so.
+    An image that was built on an official base stays on it. When the parts are not available (no compiler, no package
+    index), an existing image of this version is used as it is, and `progress` says so.
 
     Args:
         version: instead of the pinned one; for a system whatever `--version` takes.
-        progress: is told in words what takes long.
+        progress: called with one sentence before each step that takes long.
     """
     try:
         wanted = source.recipe(version)
-        plan = plans.plan_of(wanted, plans.official_base_of(plans.found(client, wanted.reference)))
+        plan = plans.plan_of(wanted, plans.official_base_of(plans.image_of(client, wanted.reference)))
     except MachineError as error:
         reference = plans.pinned_reference(source, version)
-        if not reference or plans.found(client, reference) is None:
+        if not reference or plans.image_of(client, reference) is None:
             raise
-        progress(f"the image {reference} is used as it is: it cannot be compared with its parts: {error.message}")
+        progress(f"the image {reference} is used as it is, since it cannot be checked for changes: {error.message}")
         return reference
     if not plans.is_current(client, plan):
         with _one_builder(progress):
@@ -74,38 +74,54 @@ def ensure(client: "docker.DockerClient", source: Source, *, version: str = "", 
     return plan.recipe.reference
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildRequest:
+    """Which images to build, and how; the default builds all that are absent or stale."""
+
+    #: Names of images; none: all of them.
+    images: Sequence[str] = ()
+    #: Official images by the name of ours that they replace: {"java": "eclipse-temurin:17-jre"}. An image without an
+    #: entry stays on the base that it has.
+    bases: Mapping[str, str] = field(default_factory=dict)
+    #: Versions to build instead of the pinned ones, by image.
+    versions: Mapping[str, str] = field(default_factory=dict)
+    #: Build what is up to date as well, without the builder's cache and on our own bases.
+    rebuild: bool = False
+
+
 def build(
     client: "docker.DockerClient",
     known: Mapping[str, Source],
-    chosen: Sequence[str] = (),
+    request: BuildRequest,
     *,
-    base: Mapping[str, str] | None = None,
-    versions: Mapping[str, str] | None = None,
-    anew: bool = False,
     done: Callable[[Built], None] = lambda _: None,
     progress: Progress = _silent,
 ) -> list[Built]:
-    """Build these images (none named: all), each after the base that it needs; `done` is told of each at once.
+    """Build images, each after the base that it needs.
 
     Args:
         known: every image by name (`recipes.known`).
-        base: official images by the name of ours that they stand in for: {"java": "eclipse-temurin:17-jre"}. Without
-            one an image stays on the base that it has.
-        versions: instead of the pinned ones, by image.
-        again: also what is up to date, without the builder's cache, and on our own bases.
+        done: called with each image as soon as it is on the engine.
+        progress: called with one sentence before each step that takes long.
+
+    Returns:
+        The images that were asked for, in the order in which they were built.
+
+    Raises:
+        UsageError: an image, a base or a version that there is not.
+        MachineError, HarnessError: an image could not be built; with the last lines of the builder.
     """
-    base, versions = dict(base or {}), dict(versions or {})
-    plans.refuse_unknown(known, chosen, base, versions)
+    plans.refuse_unknown(known, request.images, request.bases, request.versions)
     result = []
     with _one_builder(progress):
-        for source in plans.in_order(known, chosen, base):
+        for source in plans.in_order(known, request.images, request.bases):
             begun = time.monotonic()
-            wanted = source.recipe(versions.get(source.name, ""))
-            kept = "" if anew else plans.official_base_of(plans.found(client, wanted.reference))
-            plan = plans.plan_of(wanted, base.get(wanted.base, kept))
-            was_current = not anew and plans.is_current(client, plan)
+            wanted = source.recipe(request.versions.get(source.name, ""))
+            kept = "" if request.rebuild else plans.official_base_of(plans.image_of(client, wanted.reference))
+            plan = plans.plan_of(wanted, request.bases.get(wanted.base, kept))
+            was_current = not request.rebuild and plans.is_current(client, plan)
             if not was_current:
-                _bring_up(client, plan, progress, anew=anew)
+                _bring_up(client, plan, progress, rebuild=request.rebuild)
             result.append(_built(client, plan, time.monotonic() - begun, was_current))
             done(result[-1])
     return result
@@ -124,32 +140,32 @@ def write_context(known: Mapping[str, Source], name: str, into: Path, *, version
     return f"docker build -t {wanted.reference} -f {dockerfile} --build-arg BASE={plan.base} {labels} {into}"
 
 
-def _bring_up(client: "docker.DockerClient", plan: plans.Plan, progress: Progress, *, anew: bool = False) -> None:
+def _bring_up(client: "docker.DockerClient", plan: plans.Plan, progress: Progress, *, rebuild: bool = False) -> None:
     """Build the image, and before it its base where that is ours and not up to date. The caller holds the lock."""
     if is_ours(plan.base):
         base = plans.plan_of(own()[plan.recipe.base].recipe(), "")
         if not plans.is_current(client, base):
             _bring_up(client, base, progress)
     reference = plan.recipe.reference
-    before = plans.found(client, reference)
-    if before is not None and not anew and before.labels.get(plans.LABEL_PARTS) == plan.digest:
+    before = plans.image_of(client, reference)
+    if before is not None and not rebuild and before.labels.get(plans.LABEL_PARTS) == plan.digest:
         # Another command built it while we waited for the lock.
         return
     progress(f"building the image {reference}")
     refuse_other_architecture(client, reference)
-    said = _send(client, plan, anew=anew)
-    image = plans.found(client, reference)
+    output = _send(client, plan, rebuild=rebuild)
+    image = plans.image_of(client, reference)
     if image is None or image.labels.get(plans.LABEL_PARTS) != plan.digest:
-        raise failed_build(reference, said, "the engine said that it built it, but it is not there")
+        raise failed_build(reference, output, "the engine reported success, but there is no image")
     if before is not None and before.id != image.id:
         _remove_superseded(client, before)
 
 
-def _send(client: "docker.DockerClient", plan: plans.Plan, *, anew: bool) -> list[str]:
-    """Send the context and follow the build to its end; returns what the builder said."""
+def _send(client: "docker.DockerClient", plan: plans.Plan, *, rebuild: bool) -> list[str]:
+    """Send the context and follow the build to its end; return the builder's output."""
     made = plan.recipe
     content = [*made.parts(), parts.Part(target="Dockerfile", content=folder.dockerfile(made.name), mode=0o644)]
-    said: list[str] = []
+    output: list[str] = []
     deadline = time.monotonic() + _BUILD_DEADLINE_S
     with _archive(content) as context, asking(f"building the image {made.reference}", MachineError):
         events: Iterator[dict[str, Any]] = client.api.build(
@@ -159,23 +175,23 @@ def _send(client: "docker.DockerClient", plan: plans.Plan, *, anew: bool) -> lis
             buildargs={"BASE": plan.base},
             labels=plans.labels_of(plan),
             network_mode="none",
-            nocache=anew,
+            nocache=rebuild,
             rm=True,
             forcerm=True,
             decode=True,
             timeout=int(_BUILD_DEADLINE_S),
         )
         for event in _until_cut(events):
-            said += str(event.get("stream", event.get("status", ""))).splitlines()
+            output += str(event.get("stream", event.get("status", ""))).splitlines()
             if "error" in event:
-                raise failed_build(made.reference, said, str(event["error"]))
+                raise failed_build(made.reference, output, str(event["error"]))
             if time.monotonic() > deadline:
-                raise failed_build(made.reference, said, f"not built within {_BUILD_DEADLINE_S:g} s")
-    return said
+                raise failed_build(made.reference, output, f"not built within {_BUILD_DEADLINE_S:g} s")
+    return output
 
 
 def _until_cut(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The SDK reads this stream with urllib3 and lets its errors through, when the engine stops in the middle."""
+    """Turn urllib3's errors into ours: the SDK lets them through when the engine stops in the middle of the stream."""
     import urllib3.exceptions
 
     try:
@@ -186,7 +202,7 @@ def _until_cut(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def _archive(content: list[parts.Part]) -> Iterator[IO[bytes]]:
-    """The context in a file without a name, which is gone with this process."""
+    """Write the context to a file without a name, which disappears with this process."""
     with tempfile.TemporaryFile(prefix="fencepost-context-") as file:
         try:
             parts.write_archive(content, file)
@@ -200,10 +216,10 @@ def _archive(content: list[parts.Part]) -> Iterator[IO[bytes]]:
 
 
 def _remove_superseded(client: "docker.DockerClient", image: "Image") -> None:
-    """An image that lost its tag to a newer one: removed, unless it has another tag, containers or images on it."""
+    """Remove an image that lost its tag to a newer one, unless another tag, container or image uses it."""
     import docker.errors
 
-    current = plans.found(client, str(image.id))
+    current = plans.image_of(client, str(image.id))
     if current is None or current.tags:
         return
     with asking("removing an image that a newer one replaced", MachineError):
@@ -212,11 +228,11 @@ def _remove_superseded(client: "docker.DockerClient", image: "Image") -> None:
         except docker.errors.APIError as error:
             if error.status_code != 409:
                 raise
-            # In use: a run that began with it goes on with it.
+            # In use: a run that began with this image still uses it.
 
 
 def _built(client: "docker.DockerClient", plan: plans.Plan, elapsed_s: float, was_current: bool) -> Built:
-    image = plans.found(client, plan.recipe.reference)
+    image = plans.image_of(client, plan.recipe.reference)
     if image is None:
         raise HarnessError(f"{plan.recipe.reference}: built, then gone", hint="does something prune the engine?")
     return Built(
@@ -231,9 +247,9 @@ def _built(client: "docker.DockerClient", plan: plans.Plan, elapsed_s: float, wa
 
 @contextmanager
 def _one_builder(progress: Progress) -> Iterator[None]:
-    """One command of this user builds at a time: two would make the same things twice."""
+    """Let only one command of this user build at a time: two would build the same images twice."""
     path = cache_folder() / "images.lock"
-    deadline, said = time.monotonic() + _LOCK_DEADLINE_S, False
+    deadline, has_reported = time.monotonic() + _LOCK_DEADLINE_S, False
     with path.open("a") as lock:
         while True:
             try:
@@ -245,8 +261,8 @@ def _one_builder(progress: Progress) -> Iterator[None]:
                         f"another fencepost has been building images for more than {_LOCK_DEADLINE_S:g} s",
                         hint=f"end it: `fuser {path}` names it",
                     ) from None
-            if not said:
+            if not has_reported:
                 progress("waiting for another fencepost that builds images")
-                said = True
+                has_reported = True
             time.sleep(_LOCK_LOOK_S)
         yield

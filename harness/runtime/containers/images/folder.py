@@ -1,4 +1,4 @@
-"""`docker/` of this repository: where it is, and the versions that its one file pins."""
+"""The folder `docker/` of this repository: its path, and the versions that its file versions.toml pins."""
 
 import os
 import tomllib
@@ -11,12 +11,12 @@ import msgspec
 from fencepost.harness.base.errors import HarnessError, MachineError
 from fencepost.harness.base.source_tree import source_tree
 
-#: Names another folder like `docker/`: for a fencepost that is installed apart from its repository.
+#: The variable that names another folder like `docker/`, for a fencepost installed apart from its repository.
 FOLDER_VARIABLE: Final = "FENCEPOST_DOCKER"
 
 
 class Pinned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One table of versions.toml. `base` names another image, `official` the one that stands in for it."""
+    """One table of versions.toml. `base` names another image, `official` an official image that can replace it."""
 
     version: str = ""
     base: str = ""
@@ -29,19 +29,19 @@ class Pinned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def folder() -> Path:
-    """The folder of the Dockerfiles; raises MachineError when this fencepost was installed without it."""
+    """Return the folder of the Dockerfiles; raise MachineError when this fencepost was installed without it."""
     named = os.environ.get(FOLDER_VARIABLE)
-    found = Path(named).absolute() if named else source_tree() / "docker"
-    if not (found / "versions.toml").is_file():
+    path = Path(named).absolute() if named else source_tree() / "docker"
+    if not (path / "versions.toml").is_file():
         raise MachineError(
-            f"{found}: there are no Dockerfiles (no versions.toml) in this folder",
+            f"{path}: there are no Dockerfiles (no versions.toml) in this folder",
             hint=f"run fencepost from a checkout of its repository, or set {FOLDER_VARIABLE} to its docker/ folder",
         )
-    return found
+    return path
 
 
 def pinned() -> dict[str, Pinned]:
-    """The tables of versions.toml by image name, in the file's order."""
+    """Return the tables of versions.toml by image name, in the file's order."""
     return _read(folder() / "versions.toml")
 
 

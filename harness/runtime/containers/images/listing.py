@@ -1,4 +1,4 @@
-"""What images there are: every one that we know, built or not, and those of other versions."""
+"""Lists images: every image that fencepost knows, built or not, and those of other versions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class State(StrEnum):
-    """Of an image on the engine. `KEPT`: of another version than the pinned one, which is not compared."""
+    """The state of an image on the engine. `KEPT`: another version than the pinned one, not compared."""
 
     CURRENT = "up to date"
     STALE = "stale"
@@ -41,15 +41,15 @@ class Listed:
 
 
 def listed(client: "docker.DockerClient", known: Mapping[str, Source]) -> list[Listed]:
-    """Every image that we know, built or not, then images of other versions; fetches and builds nothing."""
-    found = [_listed(client, source) for source in known.values()]
-    ids = {line.id for line in found if line.id}
+    """List every known image, built or not, then images of other versions; fetch and build nothing."""
+    lines = [_listed(client, source) for source in known.values()]
+    ids = {line.id for line in lines if line.id}
     with asking("listing the images", MachineError):
         others = client.images.list(filters={"label": plans.LABEL_IMAGE})
     for image in others:
         if str(image.id).removeprefix("sha256:") not in ids and image.tags:
-            found.append(_described(image, image.labels[plans.LABEL_IMAGE], image.tags[0], State.KEPT))
-    return found
+            lines.append(_described(image, image.labels[plans.LABEL_IMAGE], image.tags[0], State.KEPT))
+    return lines
 
 
 def _listed(client: "docker.DockerClient", source: Source) -> Listed:
@@ -57,12 +57,12 @@ def _listed(client: "docker.DockerClient", source: Source) -> Listed:
     try:
         wanted = source.recipe()
         reference = wanted.reference
-        image = plans.found(client, reference)
+        image = plans.image_of(client, reference)
         if image is None:
             return Listed(name=name, reference=reference, state=State.ABSENT)
         plan = plans.plan_of(wanted, plans.official_base_of(image))
     except FencepostError as error:
-        image = plans.found(client, reference) if reference else None
+        image = plans.image_of(client, reference) if reference else None
         if image is None:
             return Listed(name=name, reference=reference or name, state=State.ABSENT, why=error.message)
         return _described(image, name, reference, State.UNKNOWN, error.message)

@@ -1,8 +1,8 @@
-"""What images take from this machine: a Java runtime, and the libraries that a program of this machine needs.
+"""The parts that images take from this machine: a Java runtime, and the libraries that a program needs.
 
-Which libraries, is asked of the dynamic loader (`ldd`), so nothing here names a processor or a distribution; they are
-put where the loader found them, which is where it looks again. Name resolution loads further ones by itself: those
-stand in `_LOADED_LATER`.
+The dynamic loader (`ldd`) names the libraries, so nothing here depends on a processor or a distribution; they go to the
+same paths in the image, where the loader finds them again. Name resolution loads further libraries by itself:
+`_LOADED_LATER` lists those.
 """
 
 import importlib.util
@@ -27,12 +27,12 @@ from fencepost.harness.runtime.containers.images.parts import Part
 
 _LDD_TIMEOUT_S: Final = 60.0
 _JLINK_TIMEOUT_S: Final = 300.0
-#: The oldest Java that the runtimes made here may be of; what an official base has, and every server under test takes.
+#: The oldest Java for the runtimes made here; official bases have it, and every server under test accepts it.
 _OLDEST_JAVA: Final = 17
 _RESOLVED: Final = re.compile(r"^\s+(?:\S+ => )?(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
 _MISSING: Final = re.compile(r"^\s+(\S+) => not found$", re.MULTILINE)
 _LOADED_LATER: Final = ("libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2")
-#: Java's window system, sound and printing: no server loads them, and they need many libraries more.
+#: Java's window system, sound and printing: no server loads them, and they need many more libraries.
 _DESKTOP: Final = re.compile(
     r"lib(awt|awt_\w+|fontmanager|freetype|harfbuzz|jawt|javajpeg|jsound|lcms|mlib_image|splashscreen)\.so"
 )
@@ -49,7 +49,7 @@ _COMPILED: Final = ("collections", "encodings", "importlib", "json", "re")
 
 @dataclass(frozen=True, slots=True)
 class JavaSource:
-    """Where the Java runtime of the base comes from: linked from the JDK in `home`, or `home` as it is."""
+    """The source of the base's Java runtime: linked from the JDK in `home`, or `home` unchanged."""
 
     home: Path
     version: str
@@ -57,7 +57,7 @@ class JavaSource:
 
 
 def java_source() -> JavaSource:
-    """The JDK of this machine that can link a runtime (`jlink`, with its modules); else the Java that the lab uses."""
+    """Return the JDK of this machine that can link a runtime (`jlink`, with its modules); else the lab's Java."""
     for home in _jdk_homes():
         version = _release(home)
         if (home / "jmods" / "java.base.jmod").is_file() and version and int(version.split(".")[0]) >= _OLDEST_JAVA:
@@ -84,7 +84,7 @@ def _release(home: Path) -> str:
 
 
 def java_root(source: JavaSource, modules: Iterable[str]) -> list[Part]:
-    """The root folder of a base image with the runtime in /opt/java."""
+    """Return the root folder of a base image with the runtime in /opt/java."""
     home = _linked(source, tuple(modules)) if source.linked else source.home
     runtime = list(
         parts.tree(
@@ -108,7 +108,7 @@ def _link(source: JavaSource, modules: tuple[str, ...], output: Path) -> None:
 
 
 def _class_archive(home: Path, version: str) -> list[Part]:
-    """The archive of a runtime's own classes, which halves the start of each server; as it is found where it has one.
+    """Return the archive of a runtime's own classes, which halves the start time of each server; make it if it lacks.
 
     It is bound to the size and time of the runtime's modules, not to where they lie.
     """
@@ -124,31 +124,32 @@ def _class_archive(home: Path, version: str) -> list[Part]:
 
 
 def _run(command: list[str]) -> None:
-    tool.run(command, what="linking a Java runtime for the image", timeout_s=_JLINK_TIMEOUT_S, hint=_OTHER_JAVA)
+    link = tool.Command(argv=command, timeout_s=_JLINK_TIMEOUT_S)
+    tool.run(link, what="linking a Java runtime for the image", hint=_OTHER_JAVA)
 
 
 _OTHER_JAVA: Final = "set JAVA_HOME to another JDK, or use an official base: --base java=eclipse-temurin:17-jre"
 
 
 def _is_program(path: Path) -> bool:
-    """Whether these are instructions for a processor (an ELF file)."""
+    """Say whether the file contains machine instructions (an ELF file)."""
     with path.open("rb") as start:
         return start.read(4) == b"\x7fELF"
 
 
 def libraries(programs: Iterable[Path], *, of: Path | None = None) -> list[Part]:
-    """What the dynamic loader loads for `programs`, less what lies below `of`, their own folder; empty when static."""
+    """Return the libraries that `programs` load, except those below `of`, their own folder; empty when static."""
     paths = [str(path) for path in programs]
-    said = _ldd(paths)
-    found = {Path(path) for path in _RESOLVED.findall(said)}
+    output = _ldd(paths)
+    libraries_used = {Path(path) for path in _RESOLVED.findall(output)}
     own = {path.name for path in of.rglob("*.so*")} if of else set()
-    missing = sorted(set(_MISSING.findall(said)) - own)
+    missing = sorted(set(_MISSING.findall(output)) - own)
     if missing:
         raise MachineError(
             f"{', '.join(missing)}: needed by {of or ', '.join(paths)}, but not on this machine",
             hint="install the package that has it, or use an official image as base (--base)",
         )
-    outside = {path for path in found if of is None or not path.resolve().is_relative_to(of.resolve())}
+    outside = {path for path in libraries_used if of is None or not path.resolve().is_relative_to(of.resolve())}
     if outside and any(path.name.startswith("ld-musl") for path in outside):
         raise MachineError(
             "this machine's C library is musl; the base images are made of the GNU one",
@@ -168,7 +169,7 @@ def _ldd(paths: list[str]) -> str:
             "`ldd` is not on the PATH, so the libraries that a program needs cannot be found",
             hint="install it (Debian: libc-bin), or use official images as bases (--base)",
         )
-    # It ends with 1 when one of several is static; what it says of the others holds all the same.
+    # `ldd` ends with 1 when one of several programs is static, but its output on the others is still right.
     done = subprocess.run(
         [ldd, *paths],
         capture_output=True,
@@ -182,9 +183,9 @@ def _ldd(paths: list[str]) -> str:
 
 
 def compiled(root: Path, library: str, version: str) -> list[Part]:
-    """What a side-car imports, compiled: Debian does that when a package is installed, which this one never is.
+    """Compile the modules that a side-car imports: Debian does so at the installation of a package, which we skip.
 
-    Only where this fencepost runs on a Python of the same version, since each reads its own compiled form alone.
+    This needs a Python of the same version as the side-car's, since each version reads only its own compiled form.
     """
     if f"{sys.version_info.major}.{sys.version_info.minor}" != version:
         return []
@@ -196,7 +197,7 @@ def compiled(root: Path, library: str, version: str) -> list[Part]:
             inside = source.relative_to(root)
             target = making / importlib.util.cache_from_source(str(inside))
             target.parent.mkdir(parents=True, exist_ok=True)
-            # Unchecked: it is valid whatever time the source's copy in the image has.
+            # Unchecked: the compiled file is valid for any time of the source's copy in the image.
             mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
             py_compile.compile(str(source), str(target), dfile=f"/{inside}", invalidation_mode=mode, doraise=True)
 
@@ -204,7 +205,7 @@ def compiled(root: Path, library: str, version: str) -> list[Part]:
 
 
 def skeleton() -> list[Part]:
-    """What programs expect of any root folder."""
+    """Return the files that programs expect in any root folder."""
     return [
         Part(target="root/tmp", mode=0o1777),
         Part(target="root/data"),
@@ -215,11 +216,11 @@ def skeleton() -> list[Part]:
 
 
 def _busybox() -> list[Part]:
-    """A shell to look around with, where this machine has a static one; nothing depends on it."""
-    found = tool.found("busybox")
-    if found is None or _RESOLVED.search(_ldd([found])):
+    """Return a shell for people who look into a container, if this machine has a static one; nothing depends on it."""
+    busybox = tool.path_of("busybox")
+    if busybox is None or _RESOLVED.search(_ldd([busybox])):
         return []
-    return [parts.file("root/usr/bin/busybox", Path(found).resolve()), *applets("root/usr/bin", "busybox")]
+    return [parts.file("root/usr/bin/busybox", Path(busybox).resolve()), *applets("root/usr/bin", "busybox")]
 
 
 def applets(folder: str, busybox: str) -> list[Part]:

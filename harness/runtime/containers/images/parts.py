@@ -1,8 +1,8 @@
 """The files of a build context, named before anything is copied.
 
-A context is a list of parts, each saying where it goes and where its bytes come from; the archive that an engine takes
-is written straight from the sources. Owner and group are always root; modes and times are the sources': a Java runtime
-checks the time of its own files against its class archive.
+A context is a list of parts; each says where it goes and where its bytes come from. The archive for an engine is
+written directly from the sources. Owner and group are always root; modes and times are those of the sources, because a
+Java runtime compares the times of its own files with its class archive.
 """
 
 import io
@@ -32,7 +32,7 @@ class Part:
 
 
 def file(target: str, source: Path) -> Part:
-    """A file with the mode that it has; readable by all, since a server may run as another user."""
+    """Make the part of a file with its own mode, but readable by all, since a server may run as another user."""
     return Part(target=target, source=source, mode=stat.S_IMODE(source.stat().st_mode) | 0o444)
 
 
@@ -41,7 +41,7 @@ def text(target: str, content: str) -> Part:
 
 
 def tree(target: str, folder: Path, *, without: Callable[[str], bool] = lambda _: False) -> Iterator[Part]:
-    """Everything below `folder`, symbolic links as they are; `without` is asked with each path relative to it."""
+    """Yield everything below `folder`, symbolic links unchanged, except relative paths for which `without` holds."""
     for where, folders, names in os.walk(folder):
         here = PurePosixPath(where).relative_to(PurePosixPath(folder))
         kept = []
@@ -66,7 +66,7 @@ def tree(target: str, folder: Path, *, without: Callable[[str], bool] = lambda _
 
 
 def complete(parts: Iterable[Part]) -> list[Part]:
-    """The parts in the order of their paths, with every folder above them; of two for one path the last one counts."""
+    """Sort the parts by path and add every folder above them; of two parts with one path the last one counts."""
     by_target = {str(PurePosixPath(part.target)): part for part in parts}
     for target in list(by_target):
         for above in list(PurePosixPath(target).parents)[:-1]:
@@ -75,7 +75,7 @@ def complete(parts: Iterable[Part]) -> list[Part]:
 
 
 def write_archive(parts: Iterable[Part], into: IO[bytes]) -> None:
-    """The context as an uncompressed tar archive."""
+    """Write the context as an uncompressed tar archive."""
     with tarfile.open(fileobj=into, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for part in complete(parts):
             entry = tarfile.TarInfo(part.target)
@@ -95,7 +95,7 @@ def write_archive(parts: Iterable[Part], into: IO[bytes]) -> None:
 
 
 def write_folder(parts: Iterable[Part], into: Path) -> None:
-    """The context as a folder, for a person who builds by hand; `into` must not hold anything yet."""
+    """Write the context as a folder, for a person who builds by hand; `into` must be empty."""
     into.mkdir(parents=True, exist_ok=True)
     for part in complete(parts):
         path = into / part.target

@@ -1,4 +1,4 @@
-"""What is to be on the engine: each recipe on its base, with the labels that tell whether an image is that.
+"""The plan of an image: its recipe on its base, with the labels that show whether an image is up to date.
 
 An image is up to date when its label `org.fencepost.parts` is the digest of its recipe on the base that it stands on.
 """
@@ -26,7 +26,7 @@ SCRATCH: Final = "scratch"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A recipe on its base: what stands in for `${BASE}`, and the digest that the image's label must have."""
+    """A recipe on its base: the value of `${BASE}`, and the digest that the image's label must have."""
 
     recipe: Recipe
     base: str
@@ -43,13 +43,13 @@ def plan_of(wanted: Recipe, official_base: str) -> Plan:
 
 
 def labels_of(plan: Plan) -> dict[str, str]:
-    """What stands in no Dockerfile, since it is known only now."""
+    """Return the labels, which no Dockerfile can contain because their values are known only now."""
     version = plan.recipe.version
     return {LABEL_VERSION: version, _TITLE_VERSION: version, LABEL_PARTS: plan.digest, LABEL_BASE: plan.base}
 
 
 def in_order(known: Mapping[str, Source], chosen: Sequence[str], base: Mapping[str, str]) -> list[Source]:
-    """Each once, our own bases before what stands on them; a base that an official image replaces is left out."""
+    """Order the images, bases first and each once; leave out a base that an official image replaces."""
     order: list[str] = []
     for name in chosen or known:
         for one in (known[name].base, name):
@@ -72,24 +72,24 @@ def refuse_unknown(
         if not known[name].has_versions:
             versioned = ", ".join(name for name, source in known.items() if source.has_versions)
             raise UsageError(
-                f"the version of {name} cannot be chosen: it is made of what this machine has",
+                f"the version of {name} cannot be chosen: it is made from parts of this machine",
                 hint=f"choose a version of: {versioned}; or a base with --base",
             )
 
 
 def pinned_reference(source: Source, version: str) -> str:
-    """The tag as far as it is known without the parts; empty for what is of this machine, and for a path."""
+    """Return the tag if it is known without the parts; empty for an image from this machine's parts, and for a path."""
     word = version or source.version
     return reference_of(source.name, word) if word and "/" not in word else ""
 
 
 def official_base_of(image: "Image | None") -> str:
-    """The official image that this one was built on; empty when on ours, on none, or not built."""
+    """Return the official image that this one was built on; empty for our own base, no base, or an absent image."""
     base = image.labels.get(LABEL_BASE, "") if image else ""
     return "" if base == SCRATCH or is_ours(base) else base
 
 
-def found(client: "docker.DockerClient", reference: str) -> "Image | None":
+def image_of(client: "docker.DockerClient", reference: str) -> "Image | None":
     import docker.errors
 
     with asking(f"looking for the image {reference}", MachineError):
@@ -100,5 +100,5 @@ def found(client: "docker.DockerClient", reference: str) -> "Image | None":
 
 
 def is_current(client: "docker.DockerClient", plan: Plan) -> bool:
-    image = found(client, plan.recipe.reference)
+    image = image_of(client, plan.recipe.reference)
     return image is not None and image.labels.get(LABEL_PARTS) == plan.digest

@@ -1,8 +1,8 @@
-"""What each image is made of, by name.
+"""The recipe of each image, by name.
 
-A recipe says two things apart: its *identity*, everything that the image depends on, known in milliseconds and without
-a network; and its *parts*, the files themselves, which may have to be built or fetched first. Whether an image is stale
-is a question about identities alone, so one that is up to date needs neither a compiler nor a package index.
+A recipe separates two things: its *identity*, everything that the image depends on, known in milliseconds and without
+a network; and its *parts*, the files themselves, which may have to be built or fetched first. The identity alone shows
+whether an image is stale, so an image that is up to date needs neither a compiler nor a package index.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from fencepost.harness.runtime.artifacts.cache import sha256_of
 from fencepost.harness.runtime.containers.images import agent, folder, machine, parts
 from fencepost.harness.runtime.containers.images.parts import Part
 
-#: Before every image's name.
+#: The prefix of every image's name.
 OWNER: Final = "fencepost"
 _PARTS_DIGITS: Final = 12
 _TAG_LONGEST: Final = 128
@@ -30,14 +30,14 @@ _TAG_LONGEST: Final = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How to make one image. `base` is another recipe's name, or empty: from nothing."""
+    """How to make one image. `base` is another recipe's name, or empty for no base."""
 
     name: str
     version: str
     identity: Mapping[str, str]
     parts: Callable[[], list[Part]]
     base: str = ""
-    #: A person's own binary: its tag holds its digest, so that it cannot take a released version's place.
+    #: True for a user's own binary: its tag holds its digest, so that it cannot replace a released version.
     is_given: bool = False
 
     @property
@@ -46,7 +46,7 @@ class Recipe:
         return reference_of(self.name, tag)
 
     def digest(self, base: str) -> str:
-        """Of everything that the image is made of, on this base (its digest, or the reference of an official image)."""
+        """Return the digest of all parts on this base (the base's digest, or the reference of an official image)."""
         sums = hashlib.sha256(folder.dockerfile(self.name) + _making())
         for text in (base, *(f"{name}={value}" for name, value in sorted(self.identity.items()))):
             sums.update(b"\0" + text.encode())
@@ -55,12 +55,12 @@ class Recipe:
 
 @lru_cache(maxsize=1)
 def _making() -> bytes:
-    """The code that makes the parts: when it changes, so may they."""
+    """Return the code that makes the parts: when it changes, the parts may change."""
     return b"".join(Path(str(module.__file__)).read_bytes() for module in (machine, parts, sys.modules[__name__]))
 
 
 def reference_of(name: str, version: str) -> str:
-    """The tag of an image; what a version says and a tag must not ("3.6.0+git") becomes a hyphen."""
+    """Return the tag of an image; characters that a tag must not have ("3.6.0+git") become a hyphen."""
     version = re.sub(r"[^A-Za-z0-9_.-]", "-", version)[:_TAG_LONGEST]
     return f"{OWNER}/{name}:{version}"
 
@@ -71,7 +71,7 @@ def is_ours(reference: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """An image that can be built. `make` gives the recipe of a version; raises UsageError or MachineError.
+    """An image that can be built. `make` returns the recipe of a version; it raises UsageError or MachineError.
 
     `version` is built when nobody chooses another; empty when this machine decides it. `base` is another image's name,
     or empty: from nothing.
@@ -88,7 +88,7 @@ class Source:
 
 
 def of_system(system: ImageRecipe) -> Source:
-    """The image that a system declares; its version may also be a path, as for `--version`."""
+    """Return the image that a system declares; its version may also be a path, as for `--version`."""
 
     def make(version: str) -> Recipe:
         contents = system.contents(version)
@@ -111,7 +111,7 @@ def _system_parts(system: ImageRecipe, contents: ImageContents) -> list[Part]:
 
 
 def own() -> dict[str, Source]:
-    """The runtime's own images by name: the proxy, the side-car, and the bases."""
+    """Return the runtime's own images by name: the proxy, the side-car, and the bases."""
     makers = {"toxiproxy": _toxiproxy, "sidecar": _sidecar, "java": _java, "python": _python}
     return {
         name: Source(name=name, make=makers[name], version=pin.version, base=pin.base, has_versions=bool(pin.module))
@@ -120,14 +120,14 @@ def own() -> dict[str, Source]:
 
 
 def known(systems: Iterable[ImageRecipe]) -> dict[str, Source]:
-    """Every image by name: those of these systems, then the runtime's own."""
+    """Return every image by name: those of these systems, then the runtime's own."""
     return {system.name: of_system(system) for system in systems} | own()
 
 
 def _toxiproxy(version: str) -> Recipe:
     pin = folder.pinned()["toxiproxy"]
     module_sum = pin.sum if version == pin.version and pin.sum else None
-    # Toxiproxy built from its module says "git" when it is asked for its version.
+    # Toxiproxy built from its module reports "git" as its version.
     ldflags = f"-X {pin.module}.Version={version}"
 
     def files() -> list[Part]:
@@ -184,7 +184,7 @@ def _python(version: str) -> Recipe:
 
 
 def _debian_packages() -> tuple[str, ...]:
-    """The packages of this machine's release of Debian; raises MachineError elsewhere."""
+    """Return the packages for this machine's release of Debian; raise MachineError elsewhere."""
     pin = folder.pinned()["python"]
     try:
         release = platform.freedesktop_os_release()

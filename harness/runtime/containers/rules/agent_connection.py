@@ -1,7 +1,7 @@
-"""The harness's end of a side-car's stdin and stdout: requests with a deadline, and what its probes found.
+"""The harness's end of a side-car's stdin and stdout: requests with a deadline, and results of probes.
 
-An engine that attaches to a container puts eight bytes before everything that the container writes: which stream, and
-how long. `AgentConnection` is the same without them, so that it is tested on a plain socket.
+An engine that attaches to a container puts eight bytes before each output of the container: the stream and the length.
+`AgentConnection` also works without them, so that tests can use a plain socket.
 """
 
 import asyncio
@@ -17,18 +17,18 @@ from fencepost.harness.runtime.network import Reach
 
 STDOUT: Final = 1
 STDERR: Final = 2
-#: Stream, three bytes of nothing, length.
+#: Stream, three zero bytes, length.
 _FRAME: Final = struct.Struct(">BxxxI")
-#: Of the agent's stderr, for the message that tells of its end.
+#: How much of the agent's stderr the message about its end quotes.
 _LAST_LINES: Final = 20
-#: A request is answered within a millisecond; this bounds the wait for a machine that is very busy.
+#: An answer normally takes a millisecond; this bounds the wait on a very busy machine.
 ANSWER_TIMEOUT_S: Final = 5.0
 
 Answer = dict[str, Any]
 
 
 class Frames:
-    """Cuts what an engine sends of an attached container into (stream, bytes)."""
+    """Splits the output of an attached container, as an engine sends it, into (stream, bytes)."""
 
     def __init__(self) -> None:
         self._unread = b""
@@ -45,7 +45,7 @@ class Frames:
 
 
 class AgentConnection(asyncio.Protocol):
-    """Speaks with the agent of one node; see `harness.runtime.containers.rules.sidecar_agent` for what is said."""
+    """The connection to the agent of one node; `sidecar_agent` describes the messages."""
 
     def __init__(self, node: str, tell: Callable[[str, Seen], None], *, framed: bool) -> None:
         self._node = node
@@ -63,9 +63,9 @@ class AgentConnection(asyncio.Protocol):
         return self._node
 
     def request(self, do: str, **fields: Any) -> "asyncio.Future[Answer]":
-        """Write a request at once. The future raises HarnessError when it is refused, or the agent ends."""
+        """Write a request at once. The future raises HarnessError if the agent refuses it or ends."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        # An answer that nobody waits for any more is no error of its own.
+        # A failed request that nobody waits for any more is not an extra error.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         if self._transport is None or self._transport.is_closing():
             answer.set_exception(self._ended())
@@ -84,7 +84,7 @@ class AgentConnection(asyncio.Protocol):
         return answer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are no subclass
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's class is not a subclass
 
     def data_received(self, data: bytes) -> None:
         if self._frames is None:
@@ -104,7 +104,7 @@ class AgentConnection(asyncio.Protocol):
                 answer.set_exception(self._ended())
 
     def close(self) -> None:
-        """Let the agent end: its stdin does. Idempotent."""
+        """End the agent by ending its stdin. Idempotent."""
         self._closed = True
         if self._transport is not None:
             self._transport.close()
@@ -114,43 +114,43 @@ class AgentConnection(asyncio.Protocol):
         for line in lines:
             self._hear(json.loads(line))
 
-    def _hear(self, said: Answer) -> None:
-        if "open" in said:
-            address, port = said["from"]
-            self._tell(self._node, Seen(bytes.fromhex(said["open"]), Reach.OPEN, (address, port)))
-        elif "reset" in said:
-            self._tell(self._node, Seen(bytes.fromhex(said["reset"]), Reach.RESET))
+    def _hear(self, message: Answer) -> None:
+        if "open" in message:
+            address, port = message["from"]
+            self._tell(self._node, Seen(bytes.fromhex(message["open"]), Reach.OPEN, (address, port)))
+        elif "reset" in message:
+            self._tell(self._node, Seen(bytes.fromhex(message["reset"]), Reach.RESET))
         else:
-            answer = self._waiting.pop(said["id"], None)
+            answer = self._waiting.pop(message["id"], None)
             if answer is None or answer.done():
                 return  # it came after its deadline
-            if "error" in said:
-                answer.set_exception(HarnessError(f"the side-car of {self._node} refused: {said['error']}"))
+            if "error" in message:
+                answer.set_exception(HarnessError(f"the side-car of {self._node} refused: {message['error']}"))
             else:
-                answer.set_result(said)
+                answer.set_result(message)
 
     def _ended(self) -> HarnessError:
         if self._closed:
             return HarnessError(f"the connection to the side-car of {self._node} is closed")
-        words = b"\n".join(self._last_words).decode(errors="replace")
+        stderr = b"\n".join(self._last_words).decode(errors="replace")
         return HarnessError(
-            f"the side-car of {self._node} has ended" + (f"; its last words:\n{words}" if words else "")
+            f"the side-car of {self._node} has ended" + (f"; its last output:\n{stderr}" if stderr else "")
         )
 
 
 async def answers_of(
     requests: "Mapping[str, asyncio.Future[Answer]]", timeout_s: float = ANSWER_TIMEOUT_S
 ) -> dict[str, Answer | HarnessError]:
-    """Wait for all answers, of one deadline; each is what came, or the reason why nothing did."""
+    """Wait for all answers until one deadline; return for each the answer, or the reason why there is none."""
     if requests:
         await asyncio.wait(requests.values(), timeout=timeout_s)
-    found: dict[str, Answer | HarnessError] = {}
+    answers: dict[str, Answer | HarnessError] = {}
     for node, request in requests.items():
         if not request.done():
             request.cancel()
-            found[node] = HarnessError(f"the side-car of {node} did not answer within {timeout_s:g} s")
+            answers[node] = HarnessError(f"the side-car of {node} did not answer within {timeout_s:g} s")
         elif isinstance(error := request.exception(), HarnessError):
-            found[node] = error
+            answers[node] = error
         else:
-            found[node] = request.result()
-    return found
+            answers[node] = request.result()
+    return answers

@@ -1,11 +1,11 @@
-"""Links of containers by packet rules that a side-car sets: where this machine cannot enter the nodes' namespaces.
+"""Links of containers by packet rules that a side-car sets, for nodes whose namespaces this machine cannot enter.
 
-A rootless engine, one in a virtual machine (Docker Desktop), a harness that is not root. Each node has a side-car with
-NET_ADMIN and no other capability. It owns the network namespace and the address; the node's container joins it, so a
-restarted node finds its links as they were, and no packet passes meanwhile that should not.
+This is for a rootless engine, an engine in a virtual machine (Docker Desktop), or a harness that is not root. Each node
+has a side-car with NET_ADMIN and no other capability. The side-car owns the network namespace and the address, and the
+node's container joins it. So a restarted node finds its links as they were, and no packet passes a cut in between.
 
-With `publish`, container addresses cannot be reached from here: the client's ports are published on this machine's
-loopback address, and the client is whoever the engine lets appear in the node's namespace, which is learned.
+With `publish`, this machine cannot reach the containers' addresses: the client's ports are published on this machine's
+loopback address, and each node learns under which addresses the engine shows the client.
 """
 
 import asyncio
@@ -40,24 +40,24 @@ from fencepost.harness.runtime.node import Place
 if TYPE_CHECKING:
     from docker.models.containers import Container
 
-#: A side-car without stdin ends within milliseconds; one that does not is killed after this time.
+#: A side-car without stdin ends within milliseconds; otherwise it is killed after this time.
 _END_TIMEOUT_S: Final = 3.0
-#: Learning which addresses the engine shows of the client: one connection and one datagram per node and attempt.
+#: Limits of learning the client's addresses: each attempt takes one connection and one datagram per node.
 _LEARN_TIMEOUT_S: Final = 10.0
 _LEARN_ROUND_S: Final = 0.1
 
 
 def refusal(engine: EngineFacts) -> str | None:
-    """Why links cannot be enforced by side-cars of this engine; None when nothing is known against it.
+    """Return why side-cars of this engine cannot enforce links; None when no reason is known.
 
-    Whether its kernel has nf_tables is found when the first side-car sets its rules.
+    Only the first side-car shows whether the engine's kernel has nf_tables.
     """
-    del engine  # every engine starts containers with NET_ADMIN, which is all that is needed
+    del engine  # every engine can start containers with NET_ADMIN, and nothing more is needed
     return None
 
 
 class SidecarFabric:
-    """See `harness.runtime.containers.engine.fabric.Fabric`. Made by `SidecarFabric.open`."""
+    """A fabric of side-cars; see `harness.runtime.containers.engine.fabric.Fabric`. Made by `SidecarFabric.open`."""
 
     def __init__(self, site: Site, network: EngineNetwork) -> None:
         self._site = site
@@ -107,15 +107,15 @@ class SidecarFabric:
 
     @property
     def sidecars(self) -> Mapping[str, str]:
-        """The container of each node's side-car, by its id."""
+        """Return the container id of each node's side-car."""
         return {name: container.id or "" for name, container in self._sidecars.items()}
 
     def joining(self, name: str) -> Mapping[str, Any]:
-        # Name, hosts file, ports and kernel settings are the side-car's, as the namespace is.
+        # Name, hosts file, ports and kernel settings belong to the side-car, like the namespace.
         return {"network_mode": f"container:{self._sidecars[name].id}"}
 
     async def attach(self, name: str, container_id: str, pid: int | None) -> None:
-        """Nothing to do: the namespace is the side-car's, and its links stood all the time."""
+        """Do nothing: the namespace belongs to the side-car, and its links stayed in force."""
 
     async def await_links(self, timeout_s: float = 5.0) -> None:
         await until_open(self.network, list(self._layout), timeout_s, str(self._engine_network.subnet))
@@ -139,7 +139,7 @@ class SidecarFabric:
             await self._learn_client(published)
 
     def _start_one(self, name: str, image: str) -> socket.socket:
-        """Runs in a thread: create, attach and start the side-car of `name`; gives its stdin and stdout."""
+        """Create, attach and start the side-car of `name`, in a thread; return its stdin and stdout."""
         from docker.types import LogConfig
 
         client, network = self._site.client, self._engine_network.name
@@ -150,7 +150,7 @@ class SidecarFabric:
             for protocol in ("tcp", "udp")
             if protocol == "tcp" or inside == PORT
         }
-        hint = "fencepost doctor says what this engine can do; --links toxiproxy needs no rights at all"
+        hint = "fencepost doctor shows what this engine can do; --links toxiproxy needs no special rights"
         with asking(f"starting the side-car of {name}", MachineError, hint):
             container = client.containers.create(
                 image,
@@ -166,7 +166,7 @@ class SidecarFabric:
                 cap_add=["NET_ADMIN"],
                 security_opt=["no-new-privileges"],
                 read_only=True,
-                # Its stdin ends with our attachment, so that it does not outlive us. What it says is said to us only.
+                # Its stdin ends with our attachment, so that it does not outlive us. Only we get its output.
                 stdin_open=True,
                 log_config=LogConfig(type="none"),
             )
@@ -194,8 +194,8 @@ class SidecarFabric:
                 self._prober.add(CLIENT, open_socket(self._engine_network.gateway))
             except OSError as error:
                 raise MachineError(
-                    f"this machine has not the gateway's address {self._engine_network.gateway}: {error}",
-                    hint="container addresses cannot be reached from here, so ports have to be published",
+                    f"this machine does not have the gateway's address {self._engine_network.gateway}: {error}",
+                    hint="this machine cannot reach container addresses, so ports must be published",
                 ) from error
             return None
         endpoints = {name: place.endpoints[PORT] for name, place in self._layout.items()}
@@ -205,15 +205,15 @@ class SidecarFabric:
         return published
 
     async def _learn_client(self, published: PublishedEnd) -> None:
-        """Find by which addresses each node knows the client: of datagrams by a probe, of connections by a greeting."""
+        """Learn the client's addresses in each node's view: a probe shows that of datagrams, a greeting the other."""
         try:
             async with asyncio.timeout(_LEARN_TIMEOUT_S):
                 await asyncio.gather(*(self._learn(published, name) for name in self._layout))
         except TimeoutError:
             raise MachineError(
                 f"published ports of side-cars do not answer within {_LEARN_TIMEOUT_S:g} s",
-                hint="ports published on 127.0.0.1 must lead into containers, of TCP and of UDP; "
-                "--links toxiproxy needs TCP only",
+                hint="TCP and UDP ports published on 127.0.0.1 must lead into containers; "
+                "--links toxiproxy needs only TCP",
             ) from None
 
     async def _learn(self, published: PublishedEnd, name: str) -> None:
@@ -247,17 +247,17 @@ class SidecarFabric:
 
 
 def _choose_ports(site: Site) -> dict[str, dict[int, int]]:
-    """For each node the ports of this machine for the listeners that we dial, and for probes."""
+    """Choose for each node the ports of this machine for the listeners that we dial, and for probes."""
     inside = {member.name: (*site.dialled(member).values(), PORT) for member in site.members}
     free = free_ports(sum(map(len, inside.values())))
     return {name: {port: free.pop() for port in ports} for name, ports in inside.items()}
 
 
 def _attach(container: "Container") -> socket.socket:
-    """Stdin and stdout of a container that is not started yet, as a socket of our own.
+    """Return stdin and stdout of a container that is not started yet, as a separate socket.
 
-    The SDK's object shares its socket with a connection pool and with the response that brought it; a duplicate is
-    closed when we close it.
+    The SDK's object shares its socket with a connection pool and with its response; our duplicate closes when we close
+    it.
     """
     attached: Any = container.attach_socket(params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
     try:
@@ -274,7 +274,7 @@ def _remove(container: "Container") -> None:
 
     hint = f"docker rm -f {container.name}"
     with asking(f"removing the side-car {container.name}", hint=hint), contextlib.suppress(NotFound):
-        # Its stdin has ended, and so does it. Podman refuses to remove a container that ends at that very moment.
+        # Its stdin has ended, so it ends too. Podman refuses to remove a container that is just ending.
         with contextlib.suppress(requests.exceptions.RequestException):
             container.wait(timeout=_END_TIMEOUT_S)
         container.remove(force=True, v=True)

@@ -1,12 +1,12 @@
-"""Links of containers by packet rules that are set from this machine, inside each node's network namespace.
+"""Links of containers by packet rules that this machine sets inside each node's network namespace.
 
-For root on the engine's own kernel. A thread enters the namespace of the node's process and opens two sockets there: to
-the kernel's rules, and the node's probe socket. Both stay bound to that namespace, so a split of the whole cluster is
-one transaction per node, one straight after the other, without a process being started or a thread being switched.
+This is for root on the engine's own kernel. A thread enters the namespace of the node's process and opens two sockets
+there: one to the kernel's rules, and the node's probe socket. Both stay bound to that namespace, so a split of the
+whole cluster takes one transaction per node, directly after each other, without a new process or a switch of threads.
 
-A started container has a new namespace without any rule. `attach` sets rules and state in it as soon as it is told of
-the process; until then packets pass that should not: for 10 to 30 ms after the server was executed, in which servers of
-ours do not listen yet. `last_attach_s` is an upper bound. The side-car (`container_sidecar`) has no such window.
+A started container has a new namespace without rules. `attach` sets rules and state in it as soon as it knows the
+process. Until then packets can pass a cut: for 10 to 30 ms after the start of the server, in which our servers do not
+listen yet. `last_attach_s` is an upper bound. The side-car (`by_sidecar`) has no such window.
 """
 
 import asyncio
@@ -43,14 +43,14 @@ from fencepost.harness.runtime.shaping.shaped_links import LinkShapes
 if TYPE_CHECKING:
     from fencepost.harness.runtime.containers.engine.engine import EngineFacts
 
-#: The kernel sends one ICMP error a second to an address, after a burst of six; probes of reset links need more.
+#: By default the kernel sends one ICMP error a second to an address, after a burst of six; probes need more.
 UNLIMITED_REFUSALS: Final = {"net.ipv4.icmp_ratemask": "0"}
-#: Field 22 of /proc/PID/stat, counted from the one after the command: clock ticks from the boot to the start.
+#: Field 22 of /proc/PID/stat, counted from the field after the command: clock ticks from the boot to the start.
 _START_TICKS: Final = 19
 
 
 def refusal(engine: "EngineFacts") -> str | None:
-    """Why links cannot be enforced from here on this engine's containers; None when they can."""
+    """Return why this machine cannot enforce the links of this engine's containers; None when it can."""
     if os.geteuid() != 0:
         return "only root may enter the network namespaces of containers"
     if engine.rootless:
@@ -59,24 +59,24 @@ def refusal(engine: "EngineFacts") -> str | None:
         return "the engine's containers run on another kernel than this one"
     if not engine.may_enter:
         return "the engine's containers are processes of another pid namespace, so they cannot be entered from here"
-    said: list[str] = []
-    # In a thread: the namespace is its own, and ends with it.
-    thread = threading.Thread(target=_try_rules, args=(said,))
+    errors: list[str] = []
+    # In a thread, which has its own namespace; the namespace ends with the thread.
+    thread = threading.Thread(target=_try_rules, args=(errors,))
     thread.start()
     thread.join()
-    return said[0] if said else None
+    return errors[0] if errors else None
 
 
-def _try_rules(said: list[str]) -> None:
+def _try_rules(errors: list[str]) -> None:
     try:
         namespaces.unshare(namespaces.NEWNET)
         LinkMap(Where.NODE, {}).close()
     except OSError as error:
-        said.append(f"this kernel refuses packet rules in a network namespace: {error}")
+        errors.append(f"this kernel refuses packet rules in a network namespace: {error}")
 
 
 class RulesNetwork:
-    """The links of the cluster; see `harness.runtime.network.Network`. A node that is down has no map, only a state."""
+    """The links of the cluster; see `harness.runtime.network.Network`. A node that is down has a state but no map."""
 
     def __init__(self, addresses: Addresses, nodes: Iterable[str], prober: Prober, spaces: NodeSpaces) -> None:
         self._addresses = addresses
@@ -85,7 +85,7 @@ class RulesNetwork:
         self._prober = prober
         self._contributions = Contributions()
         self._maps: dict[str, LinkMap] = {}
-        #: What each node's kernel was last known to hold; None when that is not known.
+        #: The last known content of each node's map in the kernel; None when unknown.
         self._held: dict[str, State | None] = {}
 
     @property
@@ -105,7 +105,7 @@ class RulesNetwork:
             self._enforce(self._contributions.without_fault(fault_id))
 
     async def heal_all(self) -> None:
-        """Empty every map, also those that we think empty: healing must not depend on our memory."""
+        """Empty every map, even those that seem empty: healing must not depend on our memory."""
         self._contributions = Contributions()
         failed = []
         for name, link_map in self._maps.items():
@@ -120,11 +120,11 @@ class RulesNetwork:
         await self._shapes.heal_all()
 
     def state(self, node: str) -> dict[bytes, Effect]:
-        """What the map of `node` has to hold now."""
+        """Return the content that the map of `node` must have now."""
         return self._addresses.state(self.blocked, node)
 
     def take(self, node: str, link_map: LinkMap, held: State) -> None:
-        """From now on this is the node's map, which holds `held`."""
+        """Use this as the node's map from now on; it holds `held`."""
         self.forget(node)
         wanted = self.state(node)
         if wanted != held:  # it changed while the map was made
@@ -132,14 +132,14 @@ class RulesNetwork:
         self._maps[node], self._held[node] = link_map, wanted
 
     def forget(self, node: str) -> None:
-        """The node's namespace is gone."""
+        """Forget the map of a node whose namespace is gone."""
         earlier = self._maps.pop(node, None)
         if earlier is not None:
             earlier.close()
         self._held.pop(node, None)
 
     def _enforce(self, wanted: Contributions) -> None:
-        """Make every concerned kernel map equal `wanted`, one straight after the other; only then is it our state."""
+        """Make every affected kernel map equal `wanted`, one after the other; only then `wanted` becomes our state."""
         merged = wanted.merged()
         done: list[str] = []
         name = ""
@@ -156,7 +156,7 @@ class RulesNetwork:
         self._contributions = wanted
 
     def _put_back(self, changed: list[str]) -> str:
-        """Undo the half that was done; says what could not be undone."""
+        """Undo the changes made so far; return a text on those that could not be undone."""
         left = ""
         for name in changed:
             try:
@@ -167,11 +167,11 @@ class RulesNetwork:
         return left
 
     def read_back(self) -> dict[Link, Effect]:
-        """The state in force as the kernel tells it, namespace by namespace."""
-        found: dict[Link, Effect] = {}
+        """Read the state in force from the kernel, namespace by namespace."""
+        links: dict[Link, Effect] = {}
         for name, link_map in self._maps.items():
-            found |= self._addresses.links(link_map.read(), name)
-        return found
+            links |= self._addresses.links(link_map.read(), name)
+        return links
 
     async def probe(self, links: Iterable[Link], timeout_s: float = 0.2) -> dict[Link, Reach]:
         return await self._prober.probe(links, timeout_s)
@@ -183,7 +183,7 @@ class RulesNetwork:
 
 
 class RulesFabric:
-    """See `harness.runtime.containers.engine.fabric.Fabric`. Made by `RulesFabric.open`."""
+    """A fabric of rules set from here; see `containers.engine.fabric.Fabric`. Made by `RulesFabric.open`."""
 
     def __init__(self, site: Site, network: EngineNetwork) -> None:
         self._site = site
@@ -191,7 +191,7 @@ class RulesFabric:
         self._layout = make_layout(site, network)
         addresses = {name: place.address for name, place in self._layout.items()}
         self._prober = Prober(addresses | {CLIENT: network.gateway})
-        #: Its one thread is in the namespace that it entered last, so it does nothing else.
+        #: Its one thread stays in the namespace that it entered last, so it does nothing else.
         self._entering = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="links")
         known = Addresses(addresses, network.gateway)
         self._spaces = NodeSpaces(known, addresses, network.gateway, self._entering)
@@ -205,7 +205,7 @@ class RulesFabric:
         """Make the network. Raises MachineError when the machine cannot do it."""
         if site.publish:
             raise MachineError(
-                "container addresses cannot be reached from this machine, so their links cannot be entered from it",
+                "this machine cannot reach container addresses, so it cannot set the rules of their links",
                 hint="use --links sidecar or --links toxiproxy",
             )
         if not 1 <= site.node_count <= NODES_MAX:
@@ -213,7 +213,7 @@ class RulesFabric:
         network = await asyncio.to_thread(make_network, site.client, site.prefix, site.labels, internal=True)
         fabric = cls(site, network)
         try:
-            # Podman makes the bridge, and with it our address, when the first container starts: see `attach`.
+            # Podman makes the bridge, and with it our address, only when the first container starts: see `attach`.
             if site.engine.kind != "podman":
                 fabric._open_client_end()
         except BaseException:
@@ -235,9 +235,9 @@ class RulesFabric:
 
     @property
     def last_attach_s(self) -> float:
-        """From the birth of the last attached process to the moment when its links stood; the clock ticks in 10 ms.
+        """Return the time from the start of the last attached process until its links stood; the clock ticks in 10 ms.
 
-        The engine prepares the process for most of that time: the server itself was executed later.
+        The engine prepares the process for most of that time, and executes the server itself later.
         """
         return self._last_attach_s
 
@@ -255,7 +255,7 @@ class RulesFabric:
     async def attach(self, name: str, container_id: str, pid: int | None) -> None:
         if pid is None:
             raise HarnessError(
-                f"the engine tells no process of container {container_id[:12]} here, so its links cannot be set",
+                f"the engine does not name the process of container {container_id[:12]}, so its links cannot be set",
                 hint="use --links sidecar",
             )
         state = self._network.state(name)
@@ -265,11 +265,11 @@ class RulesFabric:
         try:
             entered = await asyncio.shield(entering)
         except asyncio.CancelledError:
-            # The thread cannot be called back; nobody will have what it still opens.
+            # The thread cannot be stopped, and nobody will use what it still opens, so close that.
             entering.add_done_callback(_let_go)
             raise
         except (FileNotFoundError, ProcessLookupError):
-            # It ended at once. Its exit is told elsewhere; the next start attaches again.
+            # The process ended at once. Its exit is reported elsewhere; the next start attaches again.
             self._network.forget(name)
             await self._network.shapes.forget(name)
             self._spaces.forget(name)
@@ -284,7 +284,7 @@ class RulesFabric:
         await self._network.shapes.renew(name)
 
     def _open_client_end(self) -> None:
-        """Idempotent; raises MachineError where this machine has not the gateway's address."""
+        """Open the client's probe socket. Idempotent; raises MachineError without the gateway's address."""
         if self._client_is_open:
             return
         gateway = self._engine_network.gateway
@@ -292,8 +292,8 @@ class RulesFabric:
             self._prober.add(CLIENT, open_socket(gateway))
         except OSError as error:
             raise MachineError(
-                f"this machine has not the gateway's address {gateway}: {error}",
-                hint="container addresses cannot be reached from here: use --links sidecar or --links toxiproxy",
+                f"this machine does not have the gateway's address {gateway}: {error}",
+                hint="this machine cannot reach container addresses: use --links sidecar or --links toxiproxy",
             ) from error
         self._client_is_open = True
 
@@ -312,7 +312,7 @@ class RulesFabric:
 
 
 class _Entered(NamedTuple):
-    """A node's map, its probe socket, its namespace, the age of its process when the map stood."""
+    """A node's map, its probe socket, its namespace, and the age of its process when the map stood."""
 
     link_map: LinkMap
     probes: ProbeSocket
@@ -321,13 +321,13 @@ class _Entered(NamedTuple):
 
 
 def _enter(pid: int, address: str, state: State) -> _Entered:
-    """Runs in the thread that enters."""
+    """Enter the namespace of a process and set its rules; runs in the entering thread."""
     fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     with contextlib.ExitStack() as undo:
         undo.callback(os.close, fd)
         namespaces.setns(fd, namespaces.NEWNET)
-        # Nobody else has this address: a process number that was given to another by now is noticed here, before any
-        # rule is set in a wrong place.
+        # Only this node has this address, so binding it fails in a wrong namespace, before any rule is set there. The
+        # kernel may have given the process number to another process.
         probes = open_socket(address)
         undo.callback(probes.close)
         link_map = LinkMap(Where.NODE, state)
@@ -336,7 +336,7 @@ def _enter(pid: int, address: str, state: State) -> _Entered:
 
 
 def _age_s(pid: int) -> float:
-    """How long ago the process was started; 0 when it has ended."""
+    """Return the time since the process started; 0 when it has ended."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         started_s = int(fields[_START_TICKS]) / os.sysconf("SC_CLK_TCK")

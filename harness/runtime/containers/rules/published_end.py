@@ -1,13 +1,14 @@
-"""The client's end of links whose containers are reached by published ports only: probes through the engine's proxy.
+"""The client's end of links for containers with published ports only: probes through the engine's proxy.
 
-The probe port of every node is published, for datagrams and for connections. A datagram that the node's agent gets
-proves client>node open. The other way the agent sends to where a datagram of the client's second socket came from, and
-answers one that asks for it: the proxy leads both back to us. It keeps a refusal to itself, though, so whether
-client>node is reset or dropped is found by a connection: the proxy accepts it, then ends it at once, or says nothing.
+Every node's probe port is published, for datagrams and for connections. A datagram that reaches the node's agent proves
+that client>node is open. In the other direction the agent sends to the source of a datagram from the client's second
+socket, and answers a datagram that asks for it: the proxy leads both back to us. But the proxy does not pass on a
+refusal, so a connection shows whether client>node is reset or dropped: the proxy accepts it, then either ends it at
+once or stays silent.
 
-Docker's proxy forgets the way back when a datagram of the same socket is refused, hence the second socket, which is
-silent while client>node is blocked. What cannot be found: where node>client drops everything, a reset of client>node
-cannot be told from a drop.
+Docker's proxy forgets the way back when a datagram of the same socket is refused, so a second socket is needed, which
+is silent while client>node is blocked. One case cannot be decided: if node>client drops everything, a reset of
+client>node looks like a drop.
 """
 
 import asyncio
@@ -21,10 +22,10 @@ from fencepost.harness.runtime.links.probe_socket import ASK, Seen
 from fencepost.harness.runtime.network import Reach
 
 _LENGTH_MAX: Final = 64
-#: To send past what is left of earlier refusals; each attempt clears one.
+#: Attempts to send past errors of earlier refusals; each attempt clears one.
 _SEND_ATTEMPTS: Final = 3
 
-#: What the second socket sends so that an agent learns where it is. Not empty, since proxies pass on no empty one.
+#: The datagram by which an agent learns the second socket's address. Not empty, as proxies drop empty datagrams.
 WAY_BACK: Final = b"!"
 
 #: Host and port of this machine that lead to a node's probe port.
@@ -32,12 +33,12 @@ Endpoint = tuple[str, int]
 
 
 class PublishedEnd:
-    """See `harness.runtime.links.probe.End`."""
+    """The client's end of links with published ports; see `harness.runtime.links.probe.End`."""
 
     def __init__(
         self, endpoints: Mapping[str, Endpoint], tell: Callable[[Seen], None], is_blocked: Callable[[str], bool]
     ) -> None:
-        """`is_blocked` says of a node whether datagrams to it would meet a fault of ours."""
+        """Make the end; `is_blocked(node)` says whether one of our faults would stop datagrams to the node."""
         self._endpoints = dict(endpoints)
         self._tell = tell
         self._is_blocked = is_blocked
@@ -49,7 +50,7 @@ class PublishedEnd:
             self._watch(opened)
 
     def _watch(self, opened: socket.socket) -> None:
-        """Now, and again after every error: uvloop calls once, then watches no more (libuv ends a poll by POLLERR)."""
+        """Watch the socket, now and again after every error: libuv, and so uvloop, ends a poll by POLLERR."""
         if not self._is_closed:
             loop = asyncio.get_running_loop()
             loop.remove_reader(opened.fileno())
@@ -68,18 +69,18 @@ class PublishedEnd:
             _send(self._back[name], WAY_BACK)
 
     def ask(self, source: str, tag: bytes) -> None:
-        """Have `source` send the probe back by the way that this datagram took."""
+        """Ask `source` to send the probe back by the way that this datagram took."""
         self.greet(source)
         if not self._is_blocked(source):
             _send(self._back[source], ASK + tag)
 
     async def flush(self) -> None:
-        """Nothing to do: they were sent at once."""
+        """Do nothing: `send` sends at once."""
 
     async def drain(self) -> None:
         for opened in self._back.values():
             self._read(opened)
-        # What they would find is found after the deadline.
+        # Their result would come after the deadline.
         for task in list(self._connecting):
             task.cancel()
         await asyncio.gather(*self._connecting, return_exceptions=True)
@@ -89,13 +90,13 @@ class PublishedEnd:
         for task in self._connecting:
             task.cancel()
         for opened in (*self._there.values(), *self._back.values()):
-            # After the loop has ended there is no reader left to remove.
+            # A loop that has ended has no reader to remove.
             with contextlib.suppress(RuntimeError):
                 asyncio.get_running_loop().remove_reader(opened.fileno())
             opened.close()
 
     async def greeted(self, name: str) -> bool:
-        """Whether a connection to the agent of `name` is answered; False when it is ended instead."""
+        """Say whether the agent of `name` answers a connection; False when the connection ends instead."""
         try:
             reader, writer = await asyncio.open_connection(*self._endpoints[name])
         except OSError:
@@ -135,5 +136,5 @@ def _send(opened: socket.socket, data: bytes) -> None:
             opened.send(data)
             return
         except ConnectionRefusedError:
-            # That of an earlier datagram, where no proxy keeps it to itself; this one was not sent.
+            # The refusal of an earlier datagram, if no proxy hides it; this datagram was not sent.
             continue

@@ -1,18 +1,18 @@
-"""What runs in a side-car: sets the packet rules of its network namespace, sends and receives the probes there.
+"""The agent in a side-car: sets the packet rules of its network namespace, and sends and receives probes there.
 
-It speaks lines of JSON over its stdin and stdout. The harness asks {"id": 7, "do": "set", ...} and gets {"id": 7, ...}
-back, with "error" in it when it could not be done; in between come lines without an id, one for every probe that
+Its messages are lines of JSON over stdin and stdout. The harness asks {"id": 7, "do": "set", ...} and gets {"id": 7,
+...} back, with "error" in it if the request failed. In between come lines without an id, one for every probe that
 arrived ({"open": tag, "from": [address, port]}) or was refused ({"reset": tag}). Tags and the keys of the map are
 written in hexadecimal digits.
 
     open      version, address, port, listen   rules with an empty map; the probe socket; a listener on the same port
     set       state                            the whole map, {key: effect}, in one transaction
-    read      -                                -> state, as the kernel tells it
+    read      -                                -> state, read from the kernel
     send      probes                           [tag, address, port] each
-    drain     -                                everything that arrived before is told before the answer
-    clients   -                                -> the source addresses of the connections that the listener took
+    drain     -                                reports everything that arrived so far, then answers
+    clients   -                                -> the source addresses of the connections that the listener accepted
 
-It ends when its stdin does, so that no namespace outlives the harness. Nothing but the standard library is needed.
+The agent ends with its stdin, so that no namespace outlives the harness. It needs only the standard library.
 """
 
 import json
@@ -28,17 +28,17 @@ from fencepost.harness.runtime.links.probe_socket import ProbeSocket, Seen
 from fencepost.harness.runtime.network import Effect, Reach
 
 VERSION: Final = 1
-#: Sent to everybody who connects to the listener: proof that both directions of a connection work.
+#: The greeting for every connection to the listener: it proves that both directions of a connection work.
 GREETING: Final = b"fencepost\n"
 _READ_BYTES: Final = 1 << 16
-#: Pending connections of the listener.
+#: The most pending connections of the listener.
 _BACKLOG: Final = 64
 
 Answer = dict[str, Any]
 
 
 class Agent:
-    """The rules and the probe socket of one network namespace, told what to do by messages."""
+    """The rules and the probe socket of one network namespace, controlled by messages."""
 
     def __init__(self, write: Callable[[Answer], None]) -> None:
         self._write = write
@@ -57,10 +57,10 @@ class Agent:
         }
 
     def run(self, commands: int) -> None:
-        """Do what the file descriptor `commands` says until it ends."""
+        """Carry out the requests from the file descriptor `commands` until it ends."""
         self._selector.register(commands, selectors.EVENT_READ, None)
         while True:
-            # Without a time-out: there is nothing to do but what comes in, and the end of `commands` comes in too.
+            # No time-out is needed: all work comes from input, and so does the end of `commands`.
             for key, _ in self._selector.select():
                 if key.data is not None:
                     key.data()
@@ -73,35 +73,35 @@ class Agent:
             self._write(self.answer(json.loads(line)))
         return bool(data)
 
-    def answer(self, asked: Answer) -> Answer:
+    def answer(self, request: Answer) -> Answer:
         try:
-            return {"id": asked["id"], **self._do[asked["do"]](asked)}
+            return {"id": request["id"], **self._do[request["do"]](request)}
         except (OSError, RuntimeError) as error:
-            return {"id": asked["id"], "error": str(error)}
+            return {"id": request["id"], "error": str(error)}
         except (LookupError, ValueError, TypeError) as error:
-            return {"id": asked["id"], "error": f"not understood: {error!r}"}
+            return {"id": request["id"], "error": f"not understood: {error!r}"}
 
-    def _open(self, asked: Answer) -> Answer:
-        if asked["version"] != VERSION:
-            raise RuntimeError(f"the side-car's image speaks version {VERSION}, the harness {asked['version']}")
+    def _open(self, request: Answer) -> Answer:
+        if request["version"] != VERSION:
+            raise RuntimeError(f"the side-car's image has version {VERSION}, the harness {request['version']}")
         self._map = LinkMap(Where.NODE, {})
-        self._probes = ProbeSocket(asked["address"], asked["port"])
+        self._probes = ProbeSocket(request["address"], request["port"])
         self._selector.register(self._probes.fileno(), selectors.EVENT_READ, self._tell_probes)
-        if asked["listen"]:
-            listener = socket.create_server((asked["address"], asked["port"]), backlog=_BACKLOG)
+        if request["listen"]:
+            listener = socket.create_server((request["address"], request["port"]), backlog=_BACKLOG)
             listener.setblocking(False)
             self._selector.register(listener, selectors.EVENT_READ, lambda: self._greet(listener))
         return {"version": VERSION, "python": sys.version.split()[0]}
 
-    def _set(self, asked: Answer) -> Answer:
-        self._opened_map().replace({bytes.fromhex(key): Effect(effect) for key, effect in asked["state"].items()})
+    def _set(self, request: Answer) -> Answer:
+        self._opened_map().replace({bytes.fromhex(key): Effect(effect) for key, effect in request["state"].items()})
         return {}
 
     def _read(self, _: Answer) -> Answer:
         return {"state": {key.hex(): effect for key, effect in self._opened_map().read().items()}}
 
-    def _send(self, asked: Answer) -> Answer:
-        for tag, address, port in asked["probes"]:
+    def _send(self, request: Answer) -> Answer:
+        for tag, address, port in request["probes"]:
             self._opened_probes().send(bytes.fromhex(tag), (address, port))
         if self._opened_probes().has_met_refusals:
             self._tell_probes()
@@ -123,13 +123,13 @@ class Agent:
 
     def _tell_probes(self) -> None:
         for seen in self._opened_probes().receive():
-            self._write(_told(seen))
+            self._write(_as_message(seen))
 
     def _greet(self, listener: socket.socket) -> None:
         try:
             connection, (address, _) = listener.accept()
         except OSError:
-            return  # it was given up before we came
+            return  # the other end gave up before the accept
         with connection:
             if address not in self._clients:
                 self._clients.append(address)
@@ -137,17 +137,17 @@ class Agent:
             try:
                 connection.send(GREETING)
             except OSError:
-                return  # it was reset: that is what its other end wants to find out
+                return  # a reset, which is exactly what its other end wants to detect
 
 
-def _told(seen: Seen) -> Answer:
+def _as_message(seen: Seen) -> Answer:
     if seen.reach is Reach.OPEN:
         return {"open": seen.tag.hex(), "from": seen.source}
     return {"reset": seen.tag.hex()}
 
 
 def main() -> None:
-    # One write for a line: an engine makes one frame of each.
+    # Write each line at once: an engine makes one frame of each write.
     def write(answer: Answer) -> None:
         line = json.dumps(answer, separators=(",", ":")).encode() + b"\n"
         while line:
@@ -156,7 +156,7 @@ def main() -> None:
     try:
         Agent(write).run(0)
     except (BrokenPipeError, ConnectionResetError):
-        # Nobody is there to be told: the second where its streams are a socket, closed while words of ours lay unread.
+        # The harness is gone. The second error comes if the streams are a socket that was closed with unread output.
         sys.exit(0)
 
 

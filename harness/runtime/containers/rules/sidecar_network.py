@@ -1,8 +1,8 @@
-"""Who can talk to whom, enforced and probed by an agent in each node's network namespace.
+"""The links of a cluster, enforced and probed by an agent in each node's network namespace.
 
-A change of state is written to all agents first, then all answers are read: the cluster's split takes as long as one
-agent needs, and what lies between the first and the last is the time of a few writes. Nothing here knows of containers;
-`container_sidecar` starts the agents in side-cars.
+A change of state is first written to all agents, and then all answers are read: a split of the cluster takes as long as
+one agent needs, and only a few writes lie between the first node's change and the last one's. This module knows nothing
+of containers; `by_sidecar` starts the agents in side-cars.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from fencepost.harness.runtime.links.probe_socket import Seen
 from fencepost.harness.runtime.links.rules_in_force import Contributions
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
 
-#: From the start of an agent's container: its Python has to come up.
+#: The time limit from the start of an agent's container to its first answer: its Python must start.
 _OPEN_TIMEOUT_S: Final = 20.0
 
 
 class AgentEnd:
-    """The end of links at a node, whose probe socket is its side-car's; see `harness.runtime.links.probe.End`."""
+    """A node's end of links, whose probe socket is in its side-car; see `harness.runtime.links.probe.End`."""
 
     def __init__(
         self, connection: AgentConnection, addresses: Mapping[str, str], port: int, published: PublishedEnd | None
@@ -40,7 +40,7 @@ class AgentEnd:
         self._port = port
         self._published = published
         self._sending: list[asyncio.Future[Answer]] = []
-        #: Where the client's last datagram came from, as the node sees it.
+        #: The source of the client's last datagram, as the node sees it.
         self._client: tuple[str, int] | None = None
 
     def send(self, probes: Iterable[tuple[bytes, str]]) -> None:
@@ -76,11 +76,11 @@ class AgentEnd:
         self._client = source
 
     def close(self) -> None:
-        """The connection is the fabric's."""
+        """Do nothing: the fabric closes the connection."""
 
 
 class AgentEnds:
-    """Brings what side-cars' probe sockets see to the prober; learns by which addresses nodes know the client."""
+    """Passes the results of the side-cars' probe sockets to the prober; learns the client's addresses."""
 
     def __init__(self, prober: Prober, ends: Mapping[str, str], addresses: Addresses) -> None:
         self._prober = prober
@@ -94,11 +94,11 @@ class AgentEnds:
         self._prober.add_end(connection.node, end)
 
     def knows_client(self, node: str) -> bool:
-        """Whether a datagram of the client has been seen by `node`."""
+        """Say whether `node` has seen a datagram of the client."""
         return self._ends[node].knows_client
 
     def tell(self, node: str, seen: Seen) -> None:
-        """Called by the connection of `node`."""
+        """Receive the result of a probe from the connection of `node`."""
         if seen.source is not None and self._addresses.learn(node, seen.source[0]) and seen.tag == WAY_BACK:
             self._ends[node].meet_client(seen.source)
         self._prober.tell(seen)
@@ -107,7 +107,7 @@ class AgentEnds:
 class SidecarNetwork:
     """The links of the cluster; see `harness.runtime.network.Network`."""
 
-    #: An agent sets rules; it holds no packets.
+    #: None: an agent sets rules, but it does not hold packets.
     shapes: Final = None
 
     def __init__(
@@ -122,9 +122,9 @@ class SidecarNetwork:
         self._connections = dict(connections)
         self._prober = prober
         self._contributions = Contributions()
-        #: What each node's kernel was last known to hold; None when that is not known.
+        #: The last known content of each node's map in the kernel; None when unknown.
         self._held: dict[str, State | None] = {name: {} for name in connections}
-        #: Two changes at once would leave the half of each.
+        #: Two changes at once would leave half of each.
         self._changing = asyncio.Lock()
 
     @property
@@ -142,7 +142,7 @@ class SidecarNetwork:
                 await self._enforce(self._contributions.without_fault(fault_id))
 
     async def heal_all(self) -> None:
-        """Empty every map, also those that we think empty: healing must not depend on our memory."""
+        """Empty every map, even those that seem empty: healing must not depend on our memory."""
         async with self._changing:
             self._contributions = Contributions()
             failed = await self._set({name: {} for name in self._connections})
@@ -152,11 +152,11 @@ class SidecarNetwork:
             )
 
     async def _enforce(self, wanted: Contributions) -> None:
-        """Make every concerned kernel map equal `wanted`; only then is it our state."""
+        """Make every affected kernel map equal `wanted`; only then `wanted` becomes our state."""
         before, merged = self._contributions, wanted.merged()
         states = {name: self._addresses.state(merged, name) for name in self._connections}
         changed = {name: state for name, state in states.items() if state != self._held[name]}
-        # Written is as good as done: who is cancelled while waiting for the answers must find it to withdraw it.
+        # A written request counts as done: a caller cancelled during the answers must find it here to withdraw it.
         self._contributions = wanted
         failed = await self._set(changed)
         if not failed:
@@ -169,11 +169,11 @@ class SidecarNetwork:
         )
 
     async def _set(self, states: Mapping[str, State]) -> dict[str, HarnessError]:
-        """Set the map of every named node: all requests, then all answers. Gives the nodes where it failed."""
+        """Set the map of every named node: all requests, then all answers. Return the nodes where it failed."""
         requests = {}
         for name, state in states.items():
             self._held[name] = None
-            requests[name] = self._connections[name].request("set", state=_said(state))
+            requests[name] = self._connections[name].request("set", state=_as_json(state))
         failed = {}
         for name, answer in (await answers_of(requests, self._answer_timeout_s)).items():
             if isinstance(answer, HarnessError) and not await self._holds(name, states[name]):
@@ -183,7 +183,7 @@ class SidecarNetwork:
         return failed
 
     async def _holds(self, name: str, state: State) -> bool:
-        """Whether the kernel holds `state` although setting it failed, as when only the answer was late."""
+        """Say whether the kernel holds `state` although the request failed, as when only the answer was late."""
         with contextlib.suppress(HarnessError):
             return await self._read(name) == state
         return False
@@ -193,24 +193,24 @@ class SidecarNetwork:
         return {bytes.fromhex(key): Effect(effect) for key, effect in answer["state"].items()}
 
     async def read_back(self) -> dict[Link, Effect]:
-        """The state in force as the kernel tells it, namespace by namespace."""
-        found: dict[Link, Effect] = {}
+        """Read the state in force from the kernel, namespace by namespace."""
+        links: dict[Link, Effect] = {}
         for name in self._connections:
-            found |= self._addresses.links(await self._read(name), name)
-        return found
+            links |= self._addresses.links(await self._read(name), name)
+        return links
 
     async def probe(self, links: Iterable[Link], timeout_s: float = 0.2) -> dict[Link, Reach]:
         return await self._prober.probe(links, timeout_s)
 
 
-def _said(state: State) -> dict[str, str]:
+def _as_json(state: State) -> dict[str, str]:
     return {key.hex(): effect for key, effect in state.items()}
 
 
 async def open_agents(
     connections: Mapping[str, AgentConnection], addresses: Mapping[str, str], *, port: int = PORT, listen: bool = False
 ) -> None:
-    """Have every agent set its rules and open its probe socket. Raises MachineError when one cannot."""
+    """Let every agent set its rules and open its probe socket. Raises MachineError when one cannot."""
     answers = await answers_of(
         {
             name: connection.request("open", version=VERSION, address=addresses[name], port=port, listen=listen)
@@ -221,7 +221,7 @@ async def open_agents(
     for answer in answers.values():
         if isinstance(answer, HarnessError):
             raise MachineError(
-                f"links cannot be enforced by side-cars here: {answer.message}",
+                f"side-cars cannot enforce links here: {answer.message}",
                 hint="its image may be stale (fencepost images build sidecar), or the engine's kernel lacks nf_tables: "
                 "then use --links toxiproxy",
             )

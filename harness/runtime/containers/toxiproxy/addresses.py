@@ -1,13 +1,13 @@
-"""Who listens where in a star of networks around one Toxiproxy server: addresses, ports, proxies; a pure plan.
+"""The plan of a star of networks around one Toxiproxy server: addresses, ports, proxies.
 
-Node k lives alone in network k, at .10, and the server stands in every network, at .2. Node i knows node k by the name
+Node k is alone in network k, at .10, and the server is in every network, at .2. Node i knows node k by the name
 "nk", which in network i is the server's address: so its connection to nk meets the proxy "i-k", which listens at
-port + k and connects to port + k of node k itself. etcd computes member ids of the URLs' text, so name and port of a
-node are the same text everywhere, and only resolve differently. Network 0 is the harness's: there stand the server's
-own interface, one proxy for each listener of each node that the harness dials, and one for each link's probe.
+port + k and connects to port + k of node k itself. etcd computes member ids from the text of URLs, so name and port of
+a node are the same text everywhere, and only resolve differently. Network 0 is the harness's: it holds the server's own
+interface, one proxy for each listener of each node that the harness dials, and one for each link's probe.
 
-A cluster takes one /24 block, in /28 networks: so a star has at most 15 nodes. Ports of listeners that nodes dial have
-to lie further apart than that, since "b" of n1 must not be where "a" of n2 is.
+A cluster takes one /24 block, in /28 networks: so a star has at most 15 nodes. The ports of listeners that nodes dial
+must differ by more than that, since "b" of n1 must not be where "a" of n2 is.
 """
 
 import ipaddress
@@ -22,7 +22,7 @@ from fencepost.harness.runtime.node import Member
 
 NODES_MAX: Final = 15
 CONTROL_PORT: Final = 8474
-#: Of network 0: for each listener of the system so many, less than for probes.
+#: How many ports of network 0 each listener of the system gets, below those for probes.
 _DIALLED_PORTS: Final = 20000
 _DIALLED_STEP: Final = 20
 _PROBE_PORTS: Final = 21000
@@ -51,7 +51,7 @@ class Star:
         return len(self.members)
 
     def name(self, number: int) -> str:
-        """Of node `number`, from 1 on."""
+        """Return the name of node `number`, from 1 on."""
         return self.names[number - 1]
 
     @property
@@ -59,26 +59,26 @@ class Star:
         return Wiring(self.names, self.listeners, {name: self.dialled(k) for k, name in enumerate(self.names, 1)})
 
     def subnet(self, number: int) -> Block:
-        """Of node `number`; 0 is the harness's."""
+        """Return the subnet of node `number`; 0 is the harness's."""
         return Block((int(self.block.network_address) + number * _SUBNET_SIZE, 28))
 
     def server(self, number: int) -> str:
-        """The Toxiproxy server's address in that network."""
+        """Return the Toxiproxy server's address in that network."""
         return str(self.subnet(number)[_SERVER_HOST])
 
     def node(self, number: int) -> str:
         return str(self.subnet(number)[_NODE_HOST])
 
     def witness(self, number: int) -> str:
-        """The address of what checks from within that network that it leads nowhere else."""
+        """Return the address of the container that checks from within that network that it leads nowhere else."""
         return str(self.subnet(number)[_WITNESS_HOST])
 
     def hosts(self, number: int) -> dict[str, str]:
-        """What every node's name means in network `number`."""
+        """Return the address that each node's name has in network `number`."""
         return {name: self.node(number) if k == number else self.server(number) for k, name in enumerate(self.names, 1)}
 
     def dialled(self, number: int) -> dict[str, int]:
-        """The listeners of node `number` that the harness dials, with the ports of network 0 that lead there."""
+        """Return the listeners of node `number` that the harness dials, with their ports in network 0."""
         return {
             name: _DIALLED_PORTS + place * _DIALLED_STEP + number
             for place, name in enumerate(self.listeners)
@@ -91,12 +91,12 @@ class Star:
 
     @property
     def harness_ports(self) -> list[int]:
-        """Every port of network 0 that the harness dials."""
+        """Return every port of network 0 that the harness dials."""
         dialled = (port for k in range(1, self.node_count + 1) for port in self.dialled(k).values())
         return [CONTROL_PORT, *dialled, *self.probe_ports.values()]
 
     def _listens_at(self, number: int, listener: str) -> int:
-        """The port at the node itself: where other nodes dial it, no other node has the same."""
+        """Return the port at the node itself; if other nodes dial it, no other node has the same port."""
         return self.listeners[listener] + (number if listener != CLIENT else 0)
 
     def proxies(self) -> list[ProxySpec]:
@@ -127,7 +127,7 @@ class Star:
         return made
 
     def forbidden(self, number: int) -> list[tuple[str, int]]:
-        """What must not be reached from network `number`: the server elsewhere, its control, the nodes themselves."""
+        """Return what network `number` must not reach: the server elsewhere, its control, the nodes themselves."""
         ports = [
             (k, self._listens_at(k, name)) for k in self._others(number) for name in self.listeners if name != CLIENT
         ]
@@ -136,7 +136,7 @@ class Star:
         return [(self.server(0), CONTROL_PORT), *elsewhere, *((self.node(k), port) for k, port in ports)]
 
     def allowed(self, number: int) -> tuple[str, int] | None:
-        """One thing that must be reached from there, so that reaching nothing proves something."""
+        """Return an address that must be reachable from there, so that silence elsewhere proves something."""
         return next(((host, port) for host, port in self._listens() if host == self.server(number)), None)
 
     def _listens(self) -> list[tuple[str, int]]:

@@ -1,4 +1,4 @@
-"""Control of one Toxiproxy server: its proxies, their toxics, and every word in which it refuses.
+"""Control of one Toxiproxy server: its proxies, their toxics, and its refusals.
 
 The calls go through the client library (`toxiproxy-python`), as far as its public interface reaches. What it leaves
 open is given with each call, since it hands arguments on to `requests`, or looked at afterwards:
@@ -9,7 +9,7 @@ open is given with each call, since it hands arguments on to `requests`, or look
     `HarnessError` with the server's words, as is a server that is dead or slow.
   - `create` asks for all proxies first and `populate` calls it for each; `add_toxic` throws the server's answer away,
     and `proxies` the toxics. So proxies are made by one POST /populate, and the answers are kept and compared.
-It opens a connection for each request; what that costs stands in docs/2026-11-23-container-libraries.md.
+It opens a connection for each request; what that costs stands in docs/explanation/container-libraries.md.
 The server has a trap of its own: it accepts attributes that it does not know, and does nothing. So a toxic is checked
 against the table below before it is sent, and what the server says it holds is compared with what was asked.
 
@@ -40,7 +40,7 @@ R = TypeVar("R")
 
 
 class Attribute(NamedTuple):
-    """One attribute of a kind of toxic: its unit, whether it must be given, and the least value that makes sense."""
+    """One attribute of a kind of toxic: its unit, whether it is required, and the least useful value."""
 
     unit: str
     required: bool = True
@@ -50,10 +50,10 @@ class Attribute(NamedTuple):
 #: Every kind of toxic that the server has, and its attributes (README of the server, section "Toxics").
 TOXICS: Final[Mapping[str, Mapping[str, Attribute]]] = {
     "latency": {"latency": Attribute("ms"), "jitter": Attribute("ms", required=False)},
-    # A rate of 0 would be no limit at all.
+    # A rate of 0 would mean no limit.
     "bandwidth": {"rate": Attribute("KB/s", least=1)},
     "slow_close": {"delay": Attribute("ms")},
-    # A time-out of 0 never closes: what comes is swallowed until the toxic goes.
+    # A time-out of 0 never closes the connection: it swallows all bytes until the toxic is removed.
     "timeout": {"timeout": Attribute("ms")},
     "reset_peer": {"timeout": Attribute("ms")},
     "slicer": {
@@ -67,9 +67,9 @@ TOXICS: Final[Mapping[str, Mapping[str, Attribute]]] = {
 UPSTREAM: Final = "upstream"
 DOWNSTREAM: Final = "downstream"
 
-#: Requests under way at a time: more would only wait for each other, here and in the server.
+#: The most simultaneous requests: more would only wait for each other, here and in the server.
 _PARALLEL: Final = 2
-#: What the library raises, and the status that it stands for.
+#: The library's exceptions, with the status that each means.
 _STATUSES: Final = {InvalidToxic: 400, NotFound: 404, ProxyExists: 409}
 
 
@@ -89,14 +89,14 @@ class Wire(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Where a toxic sits, and its name, which is unique in its proxy."""
+    """The position of a toxic, and its name, which is unique in its proxy."""
 
     wire: Wire
     name: str
 
 
 def refuse(toxic: Toxic) -> Refusal | None:
-    """Why the server would misunderstand this toxic; None when it would not."""
+    """Return why the server would misunderstand this toxic; None if it would understand it."""
     known = TOXICS.get(toxic.kind)
     if known is None:
         return Refusal(f"there is no toxic {toxic.kind!r}", f"choose from: {', '.join(TOXICS)}")
@@ -116,7 +116,7 @@ def refuse(toxic: Toxic) -> Refusal | None:
 
 
 def complete(toxic: Toxic) -> Toxic:
-    """The toxic as the server tells it: with every attribute of its kind, 0 where none was given."""
+    """Return the toxic as the server reports it: with every attribute of its kind, 0 for missing ones."""
     attributes = {name: toxic.attributes.get(name, 0) for name in TOXICS[toxic.kind]}
     return Toxic(kind=toxic.kind, attributes=attributes, toxicity=toxic.toxicity)
 
@@ -124,10 +124,10 @@ def complete(toxic: Toxic) -> Toxic:
 class Control:
     """The one server of this process. All methods but `run` block: call them through `run`, which keeps their order."""
 
-    _taken = threading.Lock()
+    _in_use = threading.Lock()
 
     def __init__(self, host: str, port: int, *, timeout_s: float = 5.0) -> None:
-        if not self._taken.acquire(blocking=False):
+        if not self._in_use.acquire(blocking=False):
             raise HarnessError("this process controls a Toxiproxy server already, and the library knows only one")
         self.address: Final = (host, port)
         self._timeout_s = timeout_s
@@ -138,7 +138,7 @@ class Control:
         self._requests = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="toxiproxy-request")
 
     async def run(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Do blocking work off the event loop. Cancelled, it still ends before the next begins."""
+        """Do blocking work off the event loop. After a cancellation the work still ends before the next begins."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._order, lambda: work(*args, **kwargs))
 
@@ -154,10 +154,10 @@ class Control:
                 time.sleep(0.01)
 
     def version(self) -> str:
-        """The server's version as it tells it ("git" when it was built without one)."""
-        # The library's own `version` is None for a dead server, which hides why.
-        said = self._ask(APIConsumer.get, "/version")
-        return str(said.get("version", said)) if isinstance(said, dict) else str(said)
+        """The version that the server reports ("git" if it was built without one)."""
+        # The library's own `version` is None for a dead server, which hides the reason.
+        answer = self._ask(APIConsumer.get, "/version")
+        return str(answer.get("version", answer)) if isinstance(answer, dict) else str(answer)
 
     def populate(self, proxies: Iterable[ProxySpec]) -> dict[str, toxiproxy.Proxy]:
         """Make all proxies in one request; those that exist with the same addresses stay."""
@@ -167,19 +167,19 @@ class Control:
         for spec in wanted:
             proxy = made.get(spec.name)
             if proxy is None or not proxy.enabled or (proxy.listen, proxy.upstream) != (spec.listen, spec.upstream):
-                said = vars(proxy) if proxy is not None else "nothing"
-                raise HarnessError(f"asked Toxiproxy for the proxy {spec}, it made {said}")
+                made_instead = vars(proxy) if proxy is not None else "nothing"
+                raise HarnessError(f"Toxiproxy was asked for the proxy {spec}, but made {made_instead}")
         return made
 
     def held(self) -> dict[Held, Toxic]:
-        """Every toxic in force, as the server tells it now; raises when a proxy is closed."""
-        found: dict[Held, Toxic] = {}
+        """Every toxic in force, as the server reports it now. Raises HarnessError when a proxy is closed."""
+        toxics: dict[Held, Toxic] = {}
         for name, fields in self._ask(APIConsumer.get, "/proxies").items():
             if not fields["enabled"]:
-                raise HarnessError(f"the proxy {name} is closed, though nobody closed it")
-            for told in fields["toxics"]:
-                found[Held(Wire(name, told["stream"]), told["name"])] = _toxic(told)
-        return found
+                raise HarnessError(f"the proxy {name} is closed, although fencepost did not close it")
+            for attributes in fields["toxics"]:
+                toxics[Held(Wire(name, attributes["stream"]), attributes["name"])] = _toxic(attributes)
+        return toxics
 
     def change(self, removed: Iterable[Held], added: Mapping[Held, Toxic]) -> None:
         """Remove toxics, then add others, several requests at a time; not atomic. Raises the first failure."""
@@ -191,16 +191,16 @@ class Control:
         self._ask(APIConsumer.post, "/reset")
 
     def close(self) -> None:
-        """Let another `Control` be made. Idempotent; waits for what is under way, which has deadlines."""
+        """Allow another `Control`. Idempotent; waits for running requests, which have deadlines."""
         if self._closed:
             return
         self._closed = True
         self._order.shutdown(wait=True, cancel_futures=True)
         self._requests.shutdown(wait=True, cancel_futures=True)
-        self._taken.release()
+        self._in_use.release()
 
     def _all(self, work: Callable[..., None], arguments: list[tuple[Any, ...]]) -> None:
-        # All are let run to their ends before the first failure is told: what is in force must be settled by then.
+        # All requests end before the first failure is raised, so that the state in force is settled then.
         failures = [f.exception() for f in [self._requests.submit(work, *args) for args in arguments]]
         for failure in failures:
             if failure is not None:
@@ -217,9 +217,9 @@ class Control:
             "toxicity": toxic.toxicity,
             "attributes": dict(toxic.attributes),
         }
-        told = self._ask(APIConsumer.post, f"/proxies/{held.wire.proxy}/toxics", json=fields)
-        if (told["name"], told["stream"], _toxic(told)) != (held.name, held.wire.stream, complete(toxic)):
-            raise HarnessError(f"asked Toxiproxy for {fields} on {held.wire.proxy}, it answered {told}")
+        answer = self._ask(APIConsumer.post, f"/proxies/{held.wire.proxy}/toxics", json=fields)
+        if (answer["name"], answer["stream"], _toxic(answer)) != (held.name, held.wire.stream, complete(toxic)):
+            raise HarnessError(f"Toxiproxy was asked for {fields} on {held.wire.proxy}, but answered {answer}")
 
     def _remove(self, held: Held) -> None:
         self._ask(APIConsumer.delete, f"/proxies/{held.wire.proxy}/toxics/{held.name}")
@@ -241,13 +241,13 @@ class Control:
         except requests.Timeout:
             raise HarnessError(f"Toxiproxy did not answer {what} within {self._timeout_s:g} s") from None
         except requests.RequestException as error:
-            raise HarnessError(f"Toxiproxy is not reached: {what}: {error!r}") from None
+            raise HarnessError(f"Toxiproxy cannot be reached: {what}: {error!r}") from None
         if answer.status_code >= 300:
             raise _refused(what, answer.status_code, answer.content)
         try:
             return answer.json() if answer.content else None
         except requests.JSONDecodeError:
-            raise HarnessError(f"Toxiproxy answered what is no JSON: {answer.content[:300]!r}") from None
+            raise HarnessError(f"Toxiproxy answered something that is not JSON: {answer.content[:300]!r}") from None
 
 
 def _without_credentials(request: requests.PreparedRequest) -> requests.PreparedRequest:
@@ -258,6 +258,6 @@ def _refused(what: str, status: int, content: bytes) -> HarnessError:
     return HarnessError(f"Toxiproxy refused {what}: {status} {content.decode(errors='replace').strip()[:300]}")
 
 
-def _toxic(told: Mapping[str, Any]) -> Toxic:
-    held = LibraryToxic(**told)
+def _toxic(attributes: Mapping[str, Any]) -> Toxic:
+    held = LibraryToxic(**attributes)
     return Toxic(kind=held.type, attributes=dict(held.attributes), toxicity=float(held.toxicity))

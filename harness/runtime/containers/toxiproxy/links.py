@@ -1,12 +1,12 @@
-"""The links of a cluster whose every connection goes through Toxiproxy: cut, reset, slowed; and what proves it.
+"""The links of a cluster whose every connection goes through Toxiproxy: cuts, resets, delays, and their proof.
 
 The bytes of a link a>b are two things: what a sends on connections that it dialled to b (`upstream` of the proxies
 a>b) and what it answers on those that b dialled (`downstream` of the proxies b>a). etcd's raft streams are dialled by
 the receiver, so both matter. A dropped link has the toxic `timeout` 0 on all of them, a reset one `reset_peer` 0.
 
-What differs from packet rules (docs/2026-11-21-rules-or-toxiproxy.md has the table):
+What differs from packet rules (docs/explanation/rules-or-toxiproxy.md has the table):
   - It is not atomic over the cluster: some dozen requests, two at a time.
-  - The end of a connection passes a black hole, so a peer sees that a cut-off process closed or died.
+  - The end of a connection passes a cut, so a peer sees that a cut-off process closed or died.
   - A connection that was black-holed gets its end (EOF) when the link heals; packet rules would let it go on.
   - A reset ends connections when bytes flow; one that was open before ends without a reset (plain EOF).
 
@@ -33,22 +33,22 @@ from fencepost.harness.runtime.containers.toxiproxy.measure import experience, r
 from fencepost.harness.runtime.links.rules_in_force import Contributions, all_links
 from fencepost.harness.runtime.network import CLIENT, Effect, Experience, Link, Reach, Toxic
 
-#: What enforces an effect.
+#: The toxic that enforces each effect.
 CUTS: Final[Mapping[Effect, Toxic]] = {
     Effect.DROP: Toxic(kind="timeout", attributes={"timeout": 0}),
     Effect.RESET: Toxic(kind="reset_peer", attributes={"timeout": 0}),
 }
 _REACH: Final = {Effect.DROP: Reach.DROPPED, Effect.RESET: Reach.RESET}
 _MEASURED_AT_ONCE: Final = 16
-#: The toxics of a cut have this name, those of a fault its id.
+#: The name of the toxics of a cut; those of a fault have its id as their name.
 _CUT: Final = "cut"
 
-#: Everything that ought to be in force on the server.
+#: All toxics that should be in force on the server.
 Toxics = Mapping[Held, Toxic]
 
 
 def proxy_name(source: str, target: str, listener: str) -> str:
-    """The proxy through which `source` dials that listener of `target`."""
+    """Name the proxy through which `source` dials that listener of `target`."""
     return f"{source}-{target}-{listener}"
 
 
@@ -57,25 +57,25 @@ def probe_name(link: Link) -> str:
 
 
 class Wiring:
-    """Which directions of which proxies carry the bytes of a link."""
+    """The directions of proxies that carry the bytes of each link."""
 
     def __init__(
         self, nodes: Iterable[str], listeners: Iterable[str], dialled: Mapping[str, Iterable[str]] | None = None
     ) -> None:
-        """`dialled` are the listeners of each node that the client dials: its "client" where nothing is said."""
+        """`dialled` holds the listeners of each node that the client dials; by default the listener "client"."""
         self.nodes: Final = tuple(nodes)
         self._peers = tuple(listener for listener in listeners if listener != CLIENT)
         self._dialled = {name: tuple((dialled or {}).get(name, (CLIENT,))) for name in self.nodes}
         self.links: Final = dict.fromkeys(all_links(list(self.nodes)))
 
     def check(self, links: Iterable[Link]) -> None:
-        """Raise HarnessError for a link that is none."""
+        """Raise HarnessError for a link that does not exist."""
         for link in links:
             if link not in self.links:
                 raise HarnessError(f"there is no link {link}", hint=f"ends of links: {', '.join(self.nodes)}, {CLIENT}")
 
     def wires(self, link: Link) -> tuple[Wire, ...]:
-        """The real ones. Nodes do not dial the client, so what they send it comes back on what it dialled."""
+        """Return the link's real wires. The client dials the nodes, so their bytes to it return on its connections."""
         source, target = link
         if source == CLIENT:
             return tuple(Wire(proxy_name(CLIENT, target, name), UPSTREAM) for name in self._dialled[target])
@@ -85,17 +85,17 @@ class Wiring:
         return (*dialled, *(Wire(proxy_name(target, source, peer), DOWNSTREAM) for peer in self._peers))
 
     def probe(self, link: Link) -> Wire:
-        """The wire that stands for the link in a probe: on the way back to us."""
+        """Return the wire that represents the link in a probe: the way back to us."""
         return Wire(probe_name(link), DOWNSTREAM)
 
 
 def held_on(wire: Wire, owner: str) -> Held:
-    """Where the toxic of one owner sits; names are unique in a proxy, so they say the direction as well."""
+    """Return the position of one owner's toxic; names are unique in a proxy, so they include the direction."""
     return Held(wire, f"{owner}-{wire.stream}")
 
 
 class ProxiedLinks:
-    """What every fault wants of the proxies, and the server made to hold exactly that."""
+    """Combines the toxics of all faults, and makes the server hold exactly these."""
 
     def __init__(self, control: Control, wiring: Wiring, probes: Mapping[Link, tuple[str, int]]) -> None:
         self.control: Final = control
@@ -103,16 +103,16 @@ class ProxiedLinks:
         self.probes: Final = probes
         self.cuts = Contributions()
         self.toxics: Mapping[int, Mapping[Link, Toxic]] = {}
-        #: What the server holds, as far as we know; None when a failure left that open.
+        #: The server's last known toxics; None after a failure that left them unknown.
         self._held: dict[Held, Toxic] | None = {}
 
     async def enforce(self, cuts: Contributions, toxics: Mapping[int, Mapping[Link, Toxic]]) -> None:
-        """Make the server hold what these come to, and read it back; only then is it our state."""
+        """Make the server hold the sum of these, and read it back; only then it becomes our state."""
         await self.control.run(self._enforce, wanted(self.wiring, cuts, toxics))
         self.cuts, self.toxics = cuts, toxics
 
     async def heal_all(self) -> None:
-        """Remove every toxic, whatever we remember of them."""
+        """Remove every toxic, whether remembered or not."""
         await self.control.run(self._heal_all)
         self.cuts, self.toxics = Contributions(), {}
 
@@ -124,7 +124,7 @@ class ProxiedLinks:
         self.control.reset()
         left = self.control.held()
         if left:
-            raise HarnessError(f"Toxiproxy keeps toxics after a reset: {_words(left)}")
+            raise HarnessError(f"Toxiproxy keeps toxics after a reset: {_toxics_text(left)}")
         self._held = {}
 
     def _enforce(self, target: Toxics) -> None:
@@ -135,20 +135,20 @@ class ProxiedLinks:
         self._held = None
         removed = [where for where, toxic in held.items() if target.get(where) != toxic]
         added = {where: toxic for where, toxic in target.items() if held.get(where) != toxic}
-        # The real links first, so that what a probe finds is true of them already.
+        # The real links first, so that a probe's result already holds for them.
         self.control.change(
             sorted(removed, key=_is_probe), dict(sorted(added.items(), key=lambda item: _is_probe(item[0])))
         )
-        found = self.control.held()
-        if found != target:
-            missing = {where: toxic for where, toxic in target.items() if found.get(where) != toxic}
-            extra = {where: toxic for where, toxic in found.items() if target.get(where) != toxic}
-            raise HarnessError(f"Toxiproxy does not hold: {_words(missing)}; but holds: {_words(extra)}")
-        self._held = found
+        present = self.control.held()
+        if present != target:
+            missing = {where: toxic for where, toxic in target.items() if present.get(where) != toxic}
+            extra = {where: toxic for where, toxic in present.items() if target.get(where) != toxic}
+            raise HarnessError(f"Toxiproxy does not hold: {_toxics_text(missing)}; but holds: {_toxics_text(extra)}")
+        self._held = present
 
 
 def wanted(wiring: Wiring, cuts: Contributions, toxics: Mapping[int, Mapping[Link, Toxic]]) -> dict[Held, Toxic]:
-    """What the server must hold: on every wire of a link, and on its probe's, the link's cut and the faults' toxics."""
+    """Return the toxics that the server must hold: a link's cut and faults, on all its wires and its probe's."""
     owned: list[tuple[Link, str, Toxic]] = [(link, _CUT, CUTS[effect]) for link, effect in cuts.merged().items()]
     owned += [(link, f"fault{fault}", toxic) for fault, links in toxics.items() for link, toxic in links.items()]
     return {
@@ -158,19 +158,19 @@ def wanted(wiring: Wiring, cuts: Contributions, toxics: Mapping[int, Mapping[Lin
     }
 
 
-def told(wiring: Wiring, link: Link, held: Toxics) -> Reach | None:
-    """What the server's toxics do to the link; None when its wires differ: it is cut in part."""
-    found = [held.get(held_on(wire, _CUT)) for wire in wiring.wires(link)]
-    if all(toxic is None for toxic in found):
+def reach_of(wiring: Wiring, link: Link, held: Toxics) -> Reach | None:
+    """Return the effect of the server's toxics on the link; None when its wires differ, as it is cut in part."""
+    cuts = [held.get(held_on(wire, _CUT)) for wire in wiring.wires(link)]
+    if all(toxic is None for toxic in cuts):
         return Reach.OPEN
     for effect, toxic in CUTS.items():
-        if all(other == complete(toxic) for other in found):
+        if all(other == complete(toxic) for other in cuts):
             return _REACH[effect]
     return None
 
 
 def judged(measured: Reach, by_server: Reach | None, expected: Reach) -> Reach:
-    """What a probe answers: what both witnesses say, else the one that is not what ought to be."""
+    """Return a probe's answer: that of both witnesses if they agree, else the unexpected one."""
     if measured is by_server or measured is not expected:
         return measured
     if by_server is not None:
@@ -203,19 +203,19 @@ class ToxiproxyNetwork:
         await self._links.heal_all()
 
     async def probe(self, links: Iterable[Link], timeout_s: float = 0.2) -> dict[Link, Reach]:
-        asked = list(dict.fromkeys(links))
-        self._links.wiring.check(asked)
+        distinct = list(dict.fromkeys(links))
+        self._links.wiring.check(distinct)
         blocked = self.blocked
         measured, held = await asyncio.gather(
-            asyncio.gather(*(reach(*self._links.probes[link], timeout_s) for link in asked)), self._links.read_back()
+            asyncio.gather(*(reach(*self._links.probes[link], timeout_s) for link in distinct)), self._links.read_back()
         )
         return {
             link: judged(
                 by_connection,
-                told(self._links.wiring, link, held),
+                reach_of(self._links.wiring, link, held),
                 _REACH[blocked[link]] if link in blocked else Reach.OPEN,
             )
-            for link, by_connection in zip(asked, measured, strict=True)
+            for link, by_connection in zip(distinct, measured, strict=True)
         }
 
 
@@ -239,7 +239,7 @@ class ToxiproxyStreams:
             await self._links.enforce(self._links.cuts, left)
 
     async def read_back(self) -> Mapping[Link, tuple[Toxic, ...]]:
-        """The toxics that all wires of a link have in common; cuts of the network are not among them."""
+        """Return the toxics that all wires of a link share, without cuts of the network."""
         held = await self._links.read_back()
         return {link: common for link in self._links.wiring.links if (common := self._common(link, held))}
 
@@ -253,22 +253,22 @@ class ToxiproxyStreams:
         )
 
     async def measure(self, links: Iterable[Link], timeout_s: float = 5.0) -> Mapping[Link, Experience]:
-        asked = list(dict.fromkeys(links))
-        self._links.wiring.check(asked)
-        # One after the other would be slow where nothing answers; hundreds at once would measure each other.
+        distinct = list(dict.fromkeys(links))
+        self._links.wiring.check(distinct)
+        # One after the other would be slow when nothing answers; hundreds at once would disturb each other.
         slots = asyncio.Semaphore(_MEASURED_AT_ONCE)
 
         async def one(link: Link) -> Experience:
             async with slots:
                 return await experience(*self._links.probes[link], timeout_s)
 
-        return dict(zip(asked, await asyncio.gather(*(one(link) for link in asked)), strict=True))
+        return dict(zip(distinct, await asyncio.gather(*(one(link) for link in distinct)), strict=True))
 
 
 def _is_probe(held: Held) -> bool:
     return held.wire.proxy.startswith("probe-")
 
 
-def _words(toxics: Toxics) -> str:
-    words = [f"{held.wire.proxy} {held.wire.stream} {toxic.kind}" for held, toxic in toxics.items()]
-    return ", ".join(sorted(words)) or "nothing"
+def _toxics_text(toxics: Toxics) -> str:
+    texts = [f"{held.wire.proxy} {held.wire.stream} {toxic.kind}" for held, toxic in toxics.items()]
+    return ", ".join(sorted(texts)) or "nothing"

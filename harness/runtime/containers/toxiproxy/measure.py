@@ -1,8 +1,8 @@
-"""Connections of our own over a link's probe proxy: what becomes of bytes that flow along it, independent of servers.
+"""Measures a link by our own connections over its probe proxy, independently of the servers under test.
 
 The probe proxy of a link carries the same toxics as the link itself, on the way back to us (`downstream`), and its
-other end is the proxy server's own HTTP interface, which answers requests of ours. So no further container takes part,
-and a probe is as good while the nodes are paused or dead. The request goes unhindered; the answer meets the toxics.
+other end is the proxy server's own HTTP interface, which answers our requests. So no further container takes part, and
+a probe also works while the nodes are paused or dead. The request passes freely; the answer meets the toxics.
 """
 
 import asyncio
@@ -12,9 +12,9 @@ from typing import Final, cast
 from fencepost.harness.runtime.network import Ending, Experience, Reach
 
 _ROUND_TRIPS: Final = 5
-#: Answers asked for in one go: some kilobytes each, as every proxy of the cluster is listed in it.
+#: The number of answers requested at once: some kilobytes each, because each lists every proxy of the cluster.
 _BULK_ANSWERS: Final = 16
-#: So many bytes show a rate and a size of pieces; a slow rate need not be waited for to the end.
+#: This many bytes show a rate and a size of pieces; nobody needs to wait for the end of a slow answer.
 _BULK_WAIT_S: Final = 1.5
 _VERSION: Final = b"GET /version HTTP/1.1\r\nHost: fencepost\r\n\r\n"
 _PROXIES: Final = b"GET /proxies HTTP/1.1\r\nHost: fencepost\r\n\r\n"
@@ -23,7 +23,7 @@ _ANSWER: Final = b"HTTP/1.1 200 "
 
 
 class _Asking(asyncio.Protocol):
-    """Collects what comes, counted by pieces, and wakes whoever waits for it."""
+    """Collects the received bytes, counts the pieces, and wakes the waiting caller."""
 
     def __init__(self) -> None:
         self.received = bytearray()
@@ -59,9 +59,9 @@ class _Asking(asyncio.Protocol):
 
 
 async def reach(host: str, port: int, timeout_s: float) -> Reach:
-    """Ask once over the probe proxy at this address: DROPPED when nothing happened, RESET when it was ended at once.
+    """Ask once over the probe proxy at this address: DROPPED if nothing came, RESET if the connection ended at once.
 
-    An end without an answer counts as reset too: where ports are published, the engine's relay makes it of a reset.
+    An end without an answer also counts as a reset: the engine's relay of published ports turns a reset into it.
     """
     asking = _Asking()
     try:
@@ -81,25 +81,25 @@ async def reach(host: str, port: int, timeout_s: float) -> Reach:
 
 
 async def experience(host: str, port: int, timeout_s: float) -> Experience:
-    """Some round trips, then many bytes, over one new connection; whatever came of them until the deadline."""
+    """Measure some round trips, then many bytes, over one new connection, until the deadline at most."""
     asking = _Asking()
     trips: list[float] = []
-    begun = asked = time.perf_counter()
+    begun = sent = time.perf_counter()
     asks_bulk = False
     try:
         async with asyncio.timeout(timeout_s) as deadline:
             await asyncio.get_running_loop().create_connection(lambda: asking, host, port)
             while len(trips) < _ROUND_TRIPS and asking.ending is None:
-                asked = time.perf_counter()
+                sent = time.perf_counter()
                 asking.ask(_VERSION)
                 while asking.ending is None and not _one_answer(asking.received):
                     await asking.news()
                 if _one_answer(asking.received):
-                    trips.append((asking.last_s - asked) * 1e3)
+                    trips.append((asking.last_s - sent) * 1e3)
             if asking.ending is None:
                 asks_bulk = True
                 deadline.reschedule(min(deadline.when() or 0.0, asyncio.get_running_loop().time() + _BULK_WAIT_S))
-                asked = time.perf_counter()
+                sent = time.perf_counter()
                 asking.ask(_PROXIES * (_BULK_ANSWERS - 1) + _LAST_PROXIES)
                 while asking.ending is None:
                     await asking.news()
@@ -123,14 +123,14 @@ async def experience(host: str, port: int, timeout_s: float) -> Experience:
         round_trips_ms=tuple(trips),
         byte_count=asking.byte_count,
         pieces=asking.pieces,
-        rate_kb_s=len(asking.received) / 1000 / (last - asked) if asks_bulk and last > asked else 0.0,
+        rate_kb_s=len(asking.received) / 1000 / (last - sent) if asks_bulk and last > sent else 0.0,
         closing_ms=(ended - last) * 1e3,
         ended_ms=(ended - begun) * 1e3,
     )
 
 
 def _one_answer(received: bytearray) -> bool:
-    """Whether the answer to GET /version is whole: its length stands in its headers."""
+    """Say whether the answer to GET /version is complete: its headers hold its length."""
     head, separator, body = bytes(received).partition(b"\r\n\r\n")
     for line in head.split(b"\r\n"):
         name, _, value = line.partition(b":")
@@ -140,7 +140,7 @@ def _one_answer(received: bytearray) -> bool:
 
 
 def _is_ended(received: bytearray) -> bool:
-    """Whether the last answer is whole: the chunked ones end in an empty chunk, short ones tell their length."""
+    """Say whether the last answer is complete: chunked ones end in an empty chunk, short ones state their length."""
     if received.endswith(b"\r\n0\r\n\r\n"):
         return True
     return _one_answer(received[received.rindex(_ANSWER) :])

@@ -1,4 +1,7 @@
-"""HTTP/2's frames as bytes: numbers, the few that a client writes, parts to read. Source: RFC 9113, sections 4 to 7."""
+"""HTTP/2's frames as bytes: their numbers, those that a client writes, and reading parts of them.
+
+Source: RFC 9113, sections 4 to 7.
+"""
 
 import struct
 from enum import IntEnum
@@ -27,7 +30,7 @@ SETTINGS_INITIAL_WINDOW_SIZE: Final = 0x4
 SETTINGS_MAX_FRAME_SIZE: Final = 0x5
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-#: What holds until SETTINGS say otherwise; and what we never raise for what is sent to us.
+#: The limits before SETTINGS change them. The client never raises its own frame limit.
 FRAME_BYTES: Final = 1 << 14
 FRAME_BYTES_MAX: Final = (1 << 24) - 1
 WINDOW_BYTES: Final = (1 << 16) - 1
@@ -88,7 +91,7 @@ def window_update(stream: int, increment: int) -> bytes:
 
 
 def goaway(code: ErrorCode) -> bytes:
-    """Ours: no stream of the server's was ever served, since it may open none."""
+    """The client's GOAWAY: no stream of the server was served, since a server may open none."""
     return frame(GOAWAY, 0, 0, GOAWAY_BODY.pack(0, code))
 
 
@@ -111,13 +114,13 @@ def unpadded(flags: int, body: bytes) -> bytes:
 def integer(body: bytes) -> int:
     """The body of a frame that is one number."""
     if len(body) != INT.size:
-        raise Broken(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {len(body)} bytes where 4 must be")
+        raise Broken(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {len(body)} bytes where 4 are expected")
     number: int = INT.unpack(body)[0]
     return number
 
 
 def widened(window: int, change: int) -> int:
-    """A window after an update or new settings; one that was shrunk may be negative."""
+    """The size of a window after an update or new settings; a window that shrank may be negative."""
     if window + change > WINDOW_BYTES_MAX:
         raise Broken(ErrorCode.FLOW_CONTROL_ERROR, "a window of more than 2^31 - 1 bytes")
     return window + change

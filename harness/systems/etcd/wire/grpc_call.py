@@ -1,11 +1,11 @@
-"""gRPC calls, and what became of each: an answer, `Definite` or `Indefinite`.
+"""gRPC calls. Each ends with an answer, `Definite` or `Indefinite`.
 
-The protocol is small (grpc/grpc, doc/PROTOCOL-HTTP2.md): a message is a byte that says whether it is compressed, its
-length and itself; the call's status stands in the trailers, or in the headers where there is nothing else. What the
-server said goes through the table of `errors`; what happened to the connection is told by `http2`.
+The protocol is small (grpc/grpc, doc/PROTOCOL-HTTP2.md). A message is a byte that says whether it is compressed, the
+length, and the bytes. The status of a call stands in the trailers, or in the headers where there is nothing else. The
+table of `errors` decides what the server's status means; `http2` says what happened to the connection.
 
-A stream of one request and one answer (LeaseKeepAlive, closed by us after the request) is on the wire just this. A
-`LiveCall` is a stream in earnest: requests go out and answers come in until one side ends it.
+A stream with one request and one answer (LeaseKeepAlive, which the client closes after the request) looks the same on
+the wire. A `LiveCall` is a real stream: requests go out and answers come in until one side ends it.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ from fencepost.harness.systems.etcd.wire.streams import (
     TooManyStreams,
 )
 
-#: One request in, one answer out; cancelled when nobody waits any more.
+#: One request in, one answer out; the caller cancels it when it stops waiting.
 Method = Callable[[Any], Awaitable[Any]]
 
-#: Compressed or not, and the message's length.
+#: Whether the message is compressed, and its length.
 _PREFIX: Final = struct.Struct(">BI")
 _SERVICE: Final = "/etcdserverpb."
 
@@ -84,7 +84,7 @@ _STATUS_OF_RESET: Final[dict[int, Status]] = {
 
 
 async def connect(address: str, port: int, timeout_s: float) -> Connection:
-    """Connect once: raises `NotSent` at the first refusal, or when the server said nothing before the deadline."""
+    """Connect once; raises `NotSent` when the server refuses, or does not answer within `timeout_s`."""
     where = f"{address}:{port}"
     try:
         async with asyncio.timeout(timeout_s):
@@ -98,7 +98,7 @@ async def connect(address: str, port: int, timeout_s: float) -> Connection:
 
 
 def unary(connection: Connection, method: str, answer: type[Any]) -> Method:
-    """The call "Service/Method" on this connection; `answer` is the type of its answer."""
+    """The call "Service/Method" on this connection; `answer` is the message type of its answer."""
     block = _request_block(connection.authority, _SERVICE + method)
     parse = answer.FromString
 
@@ -117,9 +117,9 @@ def unary(connection: Connection, method: str, answer: type[Any]) -> Method:
 
 
 class LiveCall:
-    """The call "Service/Method" as a stream: begun by its first request, over when the server or `close` ends it.
+    """The call "Service/Method" as a stream: the first request begins it, the server or `close` ends it.
 
-    `heard` is handed every answer, parsed by the type `answer`, in the server's order and as it comes.
+    `heard` gets every answer as it comes, in the server's order, parsed as the message type `answer`.
     """
 
     def __init__(
@@ -134,20 +134,20 @@ class LiveCall:
         self._stream = _sent(connection, block, first, self._take)
 
     def send(self, request: Any) -> None:
-        """Another request; raises `NotSent` when the call is over."""
+        """Send another request; raises `NotSent` when the call is over."""
         try:
             self._connection.send_on(self._stream, _framed(request))
         except NotOpen as why:
             raise NotSent(errors.NOT_CONNECTED, str(why)) from None
 
     def close(self) -> None:
-        """Tell the server that nobody listens any more. Idempotent."""
+        """End the call and tell the server. Idempotent."""
         self._connection.give_up(self._stream)
         self._stream.answer.cancel()
 
     @property
     def ended(self) -> Definite | Indefinite | None:
-        """Why nothing more will be heard; None while something may."""
+        """Why no more answers will come; None while some may."""
         if self._broken is not None:
             return _outcome(Status.INTERNAL, self._broken)
         answer = self._stream.answer
@@ -204,7 +204,7 @@ def _sent(connection: Connection, block: bytes, request: Any, live: Callable[[by
 
 
 def _unanswered(why: Refused | ConnectionLost | StreamReset) -> Definite | Indefinite:
-    """What it means that a request under way ended without an answer."""
+    """Decide what it means that a sent request got no answer (RFC 9113, 6.8 and 8.7; doc/PROTOCOL-HTTP2.md)."""
     match why:
         case Refused():
             return Definite(errors.REFUSED, str(why))
@@ -232,7 +232,7 @@ def _request_block(authority: str, path: str) -> bytes:
 
 
 def _message(response: Response, parse: Callable[[bytes], Any]) -> Any:
-    """The answer's message; raises what the table makes of any other answer."""
+    """Return the message of an answer; raises what the table makes of any other answer."""
     headers, body, trailers = response
     if trailers.get("grpc-status") != "0" or headers.get(":status") != "200":
         raise _outcome(*_status(headers, trailers))
@@ -246,18 +246,18 @@ def _message(response: Response, parse: Callable[[bytes], Any]) -> Any:
 
 
 def _status(headers: Headers, trailers: Headers) -> tuple[Status, str]:
-    """What an answer that is not simply OK says."""
+    """The status and message of an answer that is not OK."""
     http = headers.get(":status", "none")
-    said = trailers.get("grpc-status")
-    if said is None:
+    code = trailers.get("grpc-status")
+    if code is None:
         why = "an answer without gRPC's status" if http == "200" else f"HTTP status {http}"
         return _STATUS_OF_HTTP.get(http, Status.UNKNOWN), why
     text = unquote(trailers.get("grpc-message", ""))
-    if said == "0":
+    if code == "0":
         return Status.UNKNOWN, f"gRPC status 0 with HTTP status {http}"
-    if said.isdecimal() and int(said) in Status._value2member_map_:
-        return Status(int(said)), text
-    return Status.UNKNOWN, f"gRPC status {said!r}: {text}"
+    if code.isdecimal() and int(code) in Status._value2member_map_:
+        return Status(int(code)), text
+    return Status.UNKNOWN, f"gRPC status {code!r}: {text}"
 
 
 def _outcome(status: Status, text: str) -> Definite | Indefinite:

@@ -1,9 +1,9 @@
-"""Header blocks (HPACK, RFC 7541), kept free of state, so that a block seen before is known by its bytes.
+"""Header blocks (HPACK, RFC 7541), used without state, so that a block seen before is recognised by its bytes.
 
-HPACK's dynamic table makes the meaning of a block depend on all blocks before it. We ask the server for a table of no
-entries, after which equal bytes mean equal headers, and an etcd's answers all begin and end with the same few blocks.
-Until the server has acknowledged that, every block goes through the decoder, in its order. Our own blocks never use the
-table and say so in their first byte, which also satisfies a server that allows none.
+HPACK's dynamic table makes the meaning of a block depend on all earlier blocks. The client asks the server for an empty
+table. After that equal bytes mean equal headers, and etcd's answers all begin and end with the same few blocks. Until
+the server acknowledges this, every block goes through the decoder in order. The client's own blocks never use the table
+and say so in their first byte, which is also right for a server that allows no table.
 """
 
 from collections.abc import Mapping
@@ -14,17 +14,17 @@ from hpack.exceptions import HPACKError
 
 Headers = Mapping[str, str]
 
-#: Blocks remembered per connection: an answer's head, its end, and a few refusals.
+#: The number of blocks remembered for a connection: the head and end of an answer, and a few refusals.
 _KNOWN_MAX: Final = 64
 _KNOWN_BYTES_MAX: Final = 512
 
 
 class BadBlock(Exception):
-    """Not a header block, or one that needs a table which is not there."""
+    """The bytes are not a header block, or need a table entry that does not exist."""
 
 
 class BlockReader:
-    """Reads one connection's blocks; every block must be read, also one that nobody waits for."""
+    """Reads the blocks of one connection; every block must be read, even when nobody waits for it."""
 
     def __init__(self) -> None:
         self._decoder = Decoder()
@@ -32,13 +32,13 @@ class BlockReader:
         self._stateless = False
 
     def forget_table(self) -> None:
-        """The server acknowledged that it keeps no table."""
+        """Note that the server acknowledged an empty table."""
         self._decoder.header_table_size = 0
         self._decoder.max_allowed_table_size = 0
         self._stateless = True
 
     def read(self, block: bytes) -> Headers:
-        """The headers; of those that stand twice, the last. Values are ASCII in gRPC; another byte becomes U+FFFD."""
+        """Decode the headers; a repeated name keeps its last value. Bytes that are not ASCII become U+FFFD."""
         known = self._known.get(block)
         if known is not None:
             return known
@@ -53,7 +53,7 @@ class BlockReader:
 
 
 def write_block(headers: list[tuple[str, str]]) -> bytes:
-    """A block that means the same wherever in a connection it stands."""
+    """Encode a block whose meaning does not depend on other blocks."""
     encoder = Encoder()
     encoder.header_table_size = 0
     return encoder.encode(headers, huffman=False)

@@ -1,20 +1,21 @@
-"""One HTTP/2 connection on which a client makes requests: one answer each, or an exact word on what became of it.
+"""One HTTP/2 connection of a client. Each request gets an answer, or an exact statement about its fate.
 
-Libraries for HTTP/2 and gRPC redial, resend and buffer, and so blur the one fact that the harness lives on: whether a
+Libraries for HTTP/2 and gRPC redial, resend and buffer. That hides the one fact that the harness needs: whether a
 request can have reached the server. Here a request is handed to the transport in one write or not at all, and ends in
 one of these ways:
-  - `NotOpen`, `TooManyStreams` at once: not one byte of it was sent;
-  - `Refused`: the server said that it did not act on it and will not (RST_STREAM with REFUSED_STREAM before any answer,
-    or a GOAWAY that names an earlier stream as the last: RFC 9113, sections 6.8 and 8.7);
-  - `StreamReset`, `ConnectionLost`, `Closed`: nothing is known. That includes bytes which still lay in the transport's
-    buffer when the connection ended: which part of them had left is not known either;
+  - `NotOpen`, `TooManyStreams`, at once: no byte of it was sent;
+  - `Refused`: the server states that it did not act on it and will not (RST_STREAM with REFUSED_STREAM before any
+    answer, or a GOAWAY that names an earlier stream as the last: RFC 9113, sections 6.8 and 8.7);
+  - `StreamReset`, `ConnectionLost`, `Closed`: nobody knows. That includes bytes that were still in the transport's
+  buffer
+    when the connection ended, since some of them may have left;
   - its `Response`.
-A live request (a gRPC stream) goes on until one of these comes; its owner hears meanwhile what the server sends.
-There are no retries, no reconnects, no time-outs and no tasks; nothing waits but what the server's flow control holds
-back of a request already begun. A caller that stops waiting says so with `give_up`.
+A live request (a gRPC stream) lasts until one of these comes; meanwhile its owner gets what the server sends.
+There are no retries, no reconnects, no time-outs and no tasks. Nothing waits except the part of a request that the
+server's flow control holds back. A caller that stops waiting calls `give_up`.
 
-What the server sends is granted the largest windows there are, so an answer of any size comes without pauses. Pings
-are answered; we send none.
+The server gets the largest possible windows, so an answer of any size comes without pauses. The client answers pings
+and sends none.
 
 Size: one protocol state machine; frames, headers and streams have files of their own.
 """
@@ -38,13 +39,13 @@ from fencepost.harness.systems.etcd.wire.streams import (
     TooManyStreams,
 )
 
-#: The connection's window is filled up when this much of it is spent.
+#: The connection's window is refilled when this much of it is used.
 _REFILL_BYTES: Final = 1 << 24
 #: The ping by which grpc-go measures bandwidth: one for every request, none while the last is unanswered
-#: (internal/transport/bdp_estimator.go). Answered on its own it would double what we write; nobody waits for it, so it
-#: is answered together with the next request. Pings with any other content are answered at once.
+#: (internal/transport/bdp_estimator.go). A separate answer would double the number of writes, and nobody waits for it,
+#: so it leaves together with the next request. Pings with any other content are answered at once.
 _BANDWIDTH_PING: Final = b"\x02\x04\x10\x10\x09\x0e\x07\x07"
-#: A header block that goes on and on is an attack or a defect.
+#: A longer header block is an attack or a defect.
 _BLOCK_BYTES_MAX: Final = 1 << 16
 
 _GREETING: Final = (
@@ -71,23 +72,23 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
-        #: Why no request is taken; None while the connection is good.
+        #: Why no request is accepted; None while the connection is good.
         self._shut: str | None = "not connected"
         self._ended = False
         self._rest = b""
         self._blocks = BlockReader()
-        #: The only kind of frame that may come next, if the protocol leaves no choice.
+        #: The only kind of frame that may come next, where the protocol allows only one.
         self._expected: int | None = frames.SETTINGS
-        #: A header block that is not over: its stream, whether it ends the stream, its bytes so far.
+        #: An incomplete header block: its stream, whether it ends the stream, its bytes so far.
         self._partial: tuple[int, bool, bytearray] | None = None
         self._streams: dict[int, Stream] = {}
-        #: Those of them whose request has not left as a whole, longest waiting first.
+        #: The streams whose request has not been sent completely, longest waiting first.
         self._held_back: dict[int, Stream] = {}
         self._next = 1
-        #: The answer to a bandwidth ping, until the next request takes it along.
+        #: The answer to a bandwidth ping, which waits for the next request.
         self._pong = b""
         self._credit = frames.WINDOW_BYTES_MAX
-        # What the server grants.
+        # The limits that the server sets.
         self._window = frames.WINDOW_BYTES
         self._stream_window = frames.WINDOW_BYTES
         self._frame_bytes = frames.FRAME_BYTES
@@ -95,7 +96,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def shut(self) -> str | None:
-        """Why no request is taken any more (closed, lost, the server is going away), or None."""
+        """Why no more requests are accepted (closed, lost, the server is going away), or None."""
         if self._shut is None and self._transport is not None and self._transport.is_closing():
             return "the connection is closing"
         return self._shut
@@ -103,8 +104,8 @@ class Connection(asyncio.Protocol):
     def request(self, block: bytes, body: bytes, *, live: Callable[[bytes], None] | None = None) -> Stream:
         """Send one request: a header block (see `headers.write_block`) and a body that is not empty.
 
-        Await the stream's `answer`. With `live` the body is but the first part (`send_on` sends more), and every piece
-        of the answer's body is handed over as it comes. Raises `NotOpen` or `TooManyStreams` when nothing was sent.
+        Await the stream's `answer`. With `live` the body is only the first part (`send_on` sends more), and `live` gets
+        every piece of the answer's body as it comes. Raises `NotOpen` or `TooManyStreams` when nothing was sent.
         """
         transport = self._transport
         if self._shut is not None or transport is None or transport.is_closing():
@@ -140,7 +141,7 @@ class Connection(asyncio.Protocol):
         self._send_held_back()
 
     def give_up(self, stream: Stream) -> None:
-        """Nobody waits for this answer any more: tell the server, drop what still comes. Idempotent."""
+        """Cancel a request: tell the server, and drop what still comes. Idempotent."""
         if self._forget(stream):
             self._reset(stream.number, ErrorCode.CANCEL)
             self._close_if_done()
@@ -165,7 +166,7 @@ class Connection(asyncio.Protocol):
         self._end(ConnectionLost, f"the connection broke: {exc}" if exc else "the server closed the connection")
 
     def eof_received(self) -> None:
-        # A server that has closed its half answers nothing any more, so what we still had to say does not matter.
+        # A server that has closed its half will not answer, so unsent bytes do not matter.
         if self._transport is not None:
             self._transport.abort()
 
@@ -205,7 +206,7 @@ class Connection(asyncio.Protocol):
             self._take_block_part(flags, number, bool(flags & frames.END_STREAM), bytearray(), body)
         elif kind == frames.CONTINUATION:
             if self._partial is None or self._partial[0] != number:
-                raise Broken(ErrorCode.PROTOCOL_ERROR, "a CONTINUATION of nothing")
+                raise Broken(ErrorCode.PROTOCOL_ERROR, "a CONTINUATION without a header block")
             _, ends, before = self._partial
             self._take_block_part(flags, number, ends, before, body)
         elif kind == frames.WINDOW_UPDATE:
@@ -219,11 +220,11 @@ class Connection(asyncio.Protocol):
         elif kind == frames.GOAWAY:
             self._take_goaway(number, body)
         elif kind == frames.PUSH_PROMISE:
-            raise Broken(ErrorCode.PROTOCOL_ERROR, "a PUSH_PROMISE, which we had forbidden")
-        # PRIORITY means nothing to a client, and frames of unknown kinds are to be ignored.
+            raise Broken(ErrorCode.PROTOCOL_ERROR, "a PUSH_PROMISE, which the client's settings forbid")
+        # PRIORITY means nothing to a client, and frames of unknown kinds must be ignored.
 
     def _take_data(self, flags: int, number: int, body: bytes) -> None:
-        # Padding counts, and so does what nobody waits for any more.
+        # Padding counts, and so does data that nobody waits for.
         self._credit -= len(body)
         if self._credit < 0:
             raise Broken(ErrorCode.FLOW_CONTROL_ERROR, "more data than was granted")
@@ -267,7 +268,7 @@ class Connection(asyncio.Protocol):
         if ends:
             self._answer(stream, stream.headers if stream.headers is not None else headers, headers)
         elif stream.headers is not None:
-            self._give_up_on(stream, "headers in the midst of an answer")
+            self._give_up_on(stream, "headers in the middle of an answer")
         elif not headers.get(":status", "").startswith("1"):
             stream.headers = headers
 
@@ -325,7 +326,7 @@ class Connection(asyncio.Protocol):
             if not frames.FRAME_BYTES <= value <= frames.FRAME_BYTES_MAX:
                 raise Broken(ErrorCode.PROTOCOL_ERROR, f"a largest frame of {value} bytes")
             self._frame_bytes = value
-        # The size of the header table does not matter: our blocks use none.
+        # The size of the header table does not matter: the client's blocks use no table.
 
     def _take_reset(self, number: int, code: int) -> None:
         stream = self._stream(number)
@@ -342,10 +343,10 @@ class Connection(asyncio.Protocol):
             raise Broken(ErrorCode.FRAME_SIZE_ERROR, f"a GOAWAY of {len(body)} bytes on stream {number}")
         last, code = frames.GOAWAY_BODY.unpack_from(body)
         last &= frames.STREAM_MAX
-        said = body[frames.GOAWAY_BODY.size :][:200].decode("ascii", "replace")
-        self._shut = f"the server is going away (GOAWAY {frames.name_of(code)}{': ' if said else ''}{said})"
+        debug_text = body[frames.GOAWAY_BODY.size :][:200].decode("ascii", "replace")
+        self._shut = f"the server is going away (GOAWAY {frames.name_of(code)}{': ' if debug_text else ''}{debug_text})"
         for stream in [stream for stream in self._streams.values() if stream.number > last]:
-            # One that it has begun to answer contradicts its word, which then proves nothing.
+            # The server has begun to answer this stream, which contradicts its GOAWAY; so the GOAWAY proves nothing.
             if stream.headers is None:
                 self._fail(stream, Refused(f"{self._shut}, and acts on no stream after {last}"))
             else:
@@ -355,7 +356,7 @@ class Connection(asyncio.Protocol):
     # Streams
 
     def _stream(self, number: int) -> Stream | None:
-        """The open stream; None for one that is over. One that we never opened breaks the protocol."""
+        """The open stream; None for one that is over. A stream that was never opened breaks the protocol."""
         stream = self._streams.get(number)
         if stream is None and (number >= self._next or not number & 1):
             raise Broken(ErrorCode.PROTOCOL_ERROR, f"a frame on stream {number}, which was never opened")
@@ -372,14 +373,14 @@ class Connection(asyncio.Protocol):
             body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
             stream.answer.set_result(Response(headers, body, trailers))
         if stream.unsent:
-            # Answered before it was asked: the rest of the request is not wanted.
+            # The answer came before the whole request was sent: the server does not want the rest.
             del self._held_back[stream.number]
             self._reset(stream.number, ErrorCode.CANCEL)
         if self._shut is not None:
             self._close_if_done()
 
     def _give_up_on(self, stream: Stream, why: str) -> None:
-        """This answer is malformed; the connection is not (RFC 9113, section 8.1.1)."""
+        """Reset a stream with a malformed answer; the connection stays good (RFC 9113, section 8.1.1)."""
         self._reset(stream.number, ErrorCode.PROTOCOL_ERROR)
         self._fail(stream, StreamReset(ErrorCode.PROTOCOL_ERROR, why))
 
@@ -390,7 +391,7 @@ class Connection(asyncio.Protocol):
             stream.answer.exception()  # counts as seen: its caller may be about to be cancelled
 
     def _send_held_back(self) -> None:
-        """Send what the server's windows allow of the requests that are not out yet."""
+        """Send as much of the waiting requests as the server's windows allow."""
         for stream in list(self._held_back.values()):
             while stream.unsent:
                 size = min(len(stream.unsent), self._frame_bytes, self._window, stream.window)
@@ -415,7 +416,7 @@ class Connection(asyncio.Protocol):
             self._write(frames.rst_stream(number, code))
 
     def _close_if_done(self) -> None:
-        """Close once the server is going away and nothing is left that it might answer."""
+        """Close when the server is going away and no request waits for an answer."""
         if self._shut is not None and not self._streams and not self._ended:
             self._end(ConnectionLost, self._shut)
             self._hang_up()
@@ -429,7 +430,7 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        # A graceful close would wait until a peer that reads nothing has read what is buffered.
+        # A graceful close would wait for ever for a peer that reads nothing.
         if transport.get_write_buffer_size() > 0:
             transport.abort()
         else:

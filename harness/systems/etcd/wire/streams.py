@@ -9,19 +9,19 @@ from fencepost.harness.systems.etcd.wire.headers import Headers
 
 
 class NotOpen(Exception):
-    """Not sent: the connection is not open, or takes no further request."""
+    """Not sent: the connection is not open, or accepts no more requests."""
 
 
 class TooManyStreams(Exception):
-    """Not sent: as many requests are under way as the server allows."""
+    """Not sent: the server allows no more requests at the same time."""
 
 
 class Refused(Exception):
-    """The server said that it did not act on the request and will not."""
+    """The server states that it did not act on the request and will not."""
 
 
 class StreamReset(Exception):
-    """The server, or we upon nonsense, gave this one request up."""
+    """The server ended this request, or the client did because of a malformed answer."""
 
     def __init__(self, code: int, why: str = "") -> None:
         super().__init__(why or f"the stream was reset: {frames.name_of(code)}")
@@ -33,11 +33,11 @@ class ConnectionLost(Exception):
 
 
 class Closed(ConnectionLost):
-    """It ended because its owner closed it."""
+    """The connection ended because its owner closed it."""
 
 
 class Response(NamedTuple):
-    """A whole answer. One of headers alone (gRPC's "trailers only") has them as trailers as well."""
+    """A complete answer. An answer of headers alone (gRPC's "trailers only") has them as trailers too."""
 
     headers: Headers
     body: bytes
@@ -47,8 +47,8 @@ class Response(NamedTuple):
 class Stream:
     """One request under way.
 
-    A *live* one is not over when its first part was sent: more may follow, and its owner is handed every piece of the
-    answer as it comes. `answer` then only tells how the stream ended.
+    A *live* stream may send more parts after the first one, and its owner gets every piece of the answer as it comes.
+    `answer` then only says how the stream ended.
     """
 
     __slots__ = ("answer", "chunks", "headers", "live", "number", "unsent", "window")
@@ -63,9 +63,9 @@ class Stream:
         self.number: Final = number
         self.answer: Final = answer
         self.live: Final = live
-        #: What the server lets us send on this stream; may be negative after its SETTINGS changed.
+        #: How many bytes the server accepts on this stream now; may be negative after its SETTINGS changed.
         self.window = window
-        #: What the windows hold back of the request; a view, since a large one is sent in many parts.
+        #: The part of the request that the windows hold back; a view, since a large one is sent in many parts.
         self.unsent = memoryview(b"")
         self.headers: Headers | None = None
         self.chunks: list[bytes] = []

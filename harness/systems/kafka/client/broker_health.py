@@ -1,4 +1,4 @@
-"""What is wrong with brokers, by what each of them says of the cluster; the same with and without ZooKeeper."""
+"""What is wrong with brokers, from each broker's own view of the cluster; the same with and without ZooKeeper."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ from fencepost.harness.systems.kafka.client.client import open_node
 from fencepost.harness.systems.kafka.names import CLIENT_PORT
 from fencepost.harness.systems.kafka.wire.values import Metadata
 
-#: One question to one node, its connection included.
+#: The time limit of one question to one node, connection included.
 ASK_S: Final = 1.0
 
 
 def brokers_wrong(brokers: Sequence[Place], views: Sequence[Metadata]) -> str | None:
-    """Each broker knows all of them, and a leader and every replica of each partition."""
+    """What is wrong, in words; None when each broker knows all brokers and sees every partition led and in sync."""
     numbers = {place.number for place in brokers}
     for place, view in zip(brokers, views, strict=True):
         absent = numbers - {broker.node for broker in view.brokers}
@@ -22,13 +22,13 @@ def brokers_wrong(brokers: Sequence[Place], views: Sequence[Metadata]) -> str | 
             return f"{place.name} does not know of {', '.join(p.name for p in brokers if p.number in absent)}"
         for topic in view.topics:
             for partition in topic.partitions:
-                if partition.leader < 0 or len(partition.isr) < len(partition.replicas):
+                if not partition.is_in_sync:
                     return f"{topic.name}-{partition.partition} has leader {partition.leader}, in sync {partition.isr}"
     return None
 
 
 def lists_itself(place: Place, view: Metadata) -> bool:
-    """Whether a broker counts itself among the brokers, which leaves out those that are fenced."""
+    """Whether a broker lists itself among the brokers; a fenced broker does not."""
     return any(broker.node == place.number for broker in view.brokers)
 
 

@@ -1,4 +1,4 @@
-"""Giving each topic partition back to its preferred leader (KIP-460), the first of its replicas."""
+"""Electing the preferred leader of each topic partition (KIP-460): the first of its replicas."""
 
 from typing import Final
 
@@ -40,13 +40,13 @@ ELECT_LEADERS: Final = Api("ElectLeaders", 43, (1, 2), 2, ElectLeadersRequest, E
 
 
 async def elect_preferred_leaders(controller: KafkaNode, *, timeout_ms: int) -> None:
-    """Of every partition. What each came to is seen in the metadata; only a refusal of the whole is raised.
+    """Ask for an election of every partition's preferred leader; the metadata shows the results.
 
-    In ZooKeeper mode a broker that is not the controller refuses the whole partition by partition
-    (KafkaController.processReplicaLeaderElection).
+    Raises only when the whole request is refused. In ZooKeeper mode a broker that is not the controller refuses each
+    partition separately (KafkaController.processReplicaLeaderElection).
     """
     answer = await controller.connection.request(ELECT_LEADERS, ElectLeadersRequest(timeout_ms=timeout_ms))
-    codes = {found.error_code for topic in answer.replica_election_results for found in topic.partition_result}
+    codes = {result.error_code for topic in answer.replica_election_results for result in topic.partition_result}
     refused = answer.error_code or (NOT_CONTROLLER if codes == {NOT_CONTROLLER} else 0)
     if refused:
         raise answered(Kind.ZOOKEEPER, refused)

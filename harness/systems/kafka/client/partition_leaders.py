@@ -1,4 +1,4 @@
-"""Who leads which topic partition, and asking that each be led by its preferred replica again, through any broker."""
+"""The leader of each topic partition, and electing the preferred leaders, through any broker."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def partition_reigns(brokers: Sequence[Place], port: int, timeout_s: float) -> dict[str, PartitionReign]:
-    """By "topic-number", as the first broker that answers knows them; raises `Definite` when none does."""
+    """The reigns by "topic-number", from the first broker that answers; raises `Definite` when none does."""
     names = {place.number: place.name for place in brokers}
 
     async def ask(node: KafkaNode) -> dict[str, PartitionReign]:
@@ -33,16 +33,18 @@ async def partition_reigns(brokers: Sequence[Place], port: int, timeout_s: float
 
 
 async def elect_preferred(brokers: Sequence[Place], port: int, timeout_s: float) -> None:
-    """Ask for it; a broker in ZooKeeper mode takes it only while it is the controller. What came is in the metadata."""
+    """Ask for the election; in ZooKeeper mode only the controller accepts it. The metadata shows the results."""
     await _first(
         brokers, port, timeout_s, lambda node: elect_preferred_leaders(node, timeout_ms=round(timeout_s * 1e3))
     )
 
 
 async def _first(brokers: Sequence[Place], port: int, timeout_s: float, ask: Callable[[KafkaNode], Awaitable[T]]) -> T:
-    """The answer of the first broker that gives one, all of them within `timeout_s`.
+    """The answer of the first broker that gives one; `timeout_s` is the limit for all of them together.
 
-    Raises `Indefinite` when one of them may have done it without an answer, else `Definite`.
+    Raises:
+        Indefinite: a broker may have acted without an answer.
+        Definite: no broker acted.
     """
     refused = []
     doubtful = False

@@ -1,18 +1,19 @@
 """Asking one Kafka node alone whether it leads: three subjects, three questions
 (`harness.systems.contract.system.Question`).
 
-- `QuorumQuestion`, of a KRaft controller's raft layer, by DescribeQuorum: only a node that believes to lead the quorum
-  answers; any other says error 6, with leader 0 and epoch 0 beside it, which state nothing: no claim, epoch unknown.
-  Role and epoch come from one snapshot of the raft layer (KafkaRaftClient.handleDescribeQuorumRequest). A broker
-  forwards the question to the controller that it is attached to: its answer names whom the broker follows.
-- `ControllerQuestion`, of the layer above that acts, by CreateTopics with `validate_only`, which passes through the
-  controller's event queue and changes nothing: "could be made" or "exists" says an active controller, error 41 one that
-  is not. It names no epoch. A superseded controller that has something uncommitted in its queue does not answer at all.
-  In ZooKeeper mode it asks a broker whether it is the controller, and one that has lost ZooKeeper hangs. It looks at
-  its role before it asks ZooKeeper (KafkaApis.handleCreateTopicsRequest), so error -1, by which it passes on what
-  ZooKeeper told it ("session expired"), is the answer of a broker that took itself for the controller.
-- `ViewQuestion`, of a broker in ZooKeeper mode, by Metadata: whom it was last told to be the controller, from its own
-  memory, also while it is cut off. It names no epoch.
+- `QuorumQuestion` asks the raft layer of a KRaft controller, by DescribeQuorum. Only a node that believes it leads the
+  quorum answers. Any other node answers with error 6, and with leader 0 and epoch 0, which state nothing: no claim,
+  epoch unknown. Role and epoch come from one snapshot of the raft layer (KafkaRaftClient.handleDescribeQuorumRequest).
+  A broker forwards the request to the controller that it follows, so its answer names that controller.
+- `ControllerQuestion` asks the controller layer above it, by CreateTopics with `validate_only`, which goes through the
+  controller's event queue and changes nothing. An active controller answers "could be created" or "exists", any other
+  node error 41. The answer names no epoch. A superseded controller with an uncommitted record in its queue does not
+  answer at all. In ZooKeeper mode the question asks a broker whether it is the controller; a broker that has lost
+  ZooKeeper does not answer. A broker checks its role before it asks ZooKeeper (KafkaApis.handleCreateTopicsRequest). So
+  error -1, with which it passes on an error of ZooKeeper ("session expired"), comes from a broker that believes it is
+  the controller.
+- `ViewQuestion` asks a broker in ZooKeeper mode, by Metadata, which controller it last learned of. It answers from its
+  own memory, also while it is cut off. The answer names no epoch.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from typing import Final
 from fencepost.harness.history import Claim
 from fencepost.harness.systems.contract.system import Answer
 from fencepost.harness.systems.kafka.client.client import KafkaNode, Role
-from fencepost.harness.systems.kafka.client.reconnecting_client import KeptLine
+from fencepost.harness.systems.kafka.client.reconnecting_client import ReconnectingClient
 from fencepost.harness.systems.kafka.wire.errors import (
     INVALID_REPLICATION_FACTOR,
     NOT_CONTROLLER,
@@ -33,24 +34,24 @@ from fencepost.harness.systems.kafka.wire.errors import (
 QUORUM_SOURCE: Final = "describe-quorum"
 CONTROLLER_SOURCE: Final = "validate-only"
 VIEW_SOURCE: Final = "metadata"
-#: The topic that is never made.
+#: The topic that the question asks for and that is never created.
 PROBE_TOPIC: Final = "fencepost-who-leads"
 
-#: Answers of an active controller to the probe; 38 is what it says while no broker is registered.
+#: An active controller's answers to the question; 38 while no broker is registered.
 _ACTIVE: Final = frozenset({TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR})
-#: What a broker in ZooKeeper mode answers with when ZooKeeper refused it.
+#: The answer of a broker in ZooKeeper mode when ZooKeeper refused its request.
 _UNKNOWN_SERVER_ERROR: Final = -1
-#: A node need not keep a probe in its queue for longer than an observer waits.
+#: A node need not keep the request in its queue for longer than an observer waits.
 _PROBE_TIMEOUT_MS: Final = 1000
 
 
 class _OfOneNode:
-    """What the questions share: a connection of their own, the node's Kafka id, and the nodes' names by id."""
+    """What the questions share: a connection for each, the node's id, and the names of nodes by id."""
 
     def __init__(self, number: int, address: str, port: int, name_of: Callable[[int], str]) -> None:
         self._number = number
         self._name_of = name_of
-        self._line = KeptLine(address, port)
+        self._line = ReconnectingClient(address, port)
 
     async def close(self) -> None:
         await self._line.close()
@@ -84,7 +85,7 @@ class QuorumQuestion(_OfOneNode):
 
 
 class ControllerQuestion(_OfOneNode):
-    """Does this node act as the active controller? Of a KRaft broker it cannot be asked: it would ask another node."""
+    """Does this node act as the active controller? Not for KRaft brokers, which forward the request."""
 
     async def ask(self) -> Answer:
         return await self._line.ask(self._answer)

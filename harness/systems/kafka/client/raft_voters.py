@@ -1,8 +1,8 @@
 """Changing who votes in the metadata quorum (KIP-853, 3.9 on): AddRaftVoter and RemoveRaftVoter.
 
-A voter is its node's id and the id of its directory, which is made again when the directory is. Only the leader takes
-these requests from controllers; it answers once the new set of voters is committed, and refuses a second change until
-then. It adds a voter that fetches and has caught up, else it answers with a time-out.
+A voter is identified by its node's id and the id of its directory; a new directory has a new id. Of the controllers
+only the leader accepts these requests. It answers when the new set of voters is committed, and refuses another change
+until then. It adds a voter that fetches and has caught up; otherwise it answers with a time-out.
 
 Source: the definitions in kafka-clients 3.9.2 and 4.3.1; AddVoterHandler and RemoveVoterHandler of 3.9 to 4.3.
 """
@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 from fencepost.harness.systems.kafka.client.client import KafkaNode
 from fencepost.harness.systems.kafka.names import CLUSTER_ID
-from fencepost.harness.systems.kafka.wire.errors import Kind, answered
+from fencepost.harness.systems.kafka.wire.errors import Kind, raise_error
 from fencepost.harness.systems.kafka.wire.fields import NO_UUID, Body, Bool, Int16, Int32, Since, Text, UInt16, Uuid
 from fencepost.harness.systems.kafka.wire.messages import Api
 
@@ -56,25 +56,27 @@ REMOVE_RAFT_VOTER: Final = Api("RemoveRaftVoter", 81, (0, 0), 0, RemoveRaftVoter
 async def add_voter(
     controller: KafkaNode, number: int, directory: str, endpoint: tuple[str, str, int], *, timeout_ms: int
 ) -> None:
-    """Make the node of this number and directory (hexadecimal) a voter; `endpoint` is listener, host and port.
+    """Make the node with this number and directory (hexadecimal) a voter; `endpoint` is listener, host and port.
 
-    Raises `Definite` when the leader will not, `Indefinite` when nobody knows whether it did.
+    Raises:
+        Definite: the leader refuses, and nothing changed.
+        Indefinite: nobody knows whether the voter was added.
     """
-    asked = AddRaftVoterRequest(
+    request = AddRaftVoterRequest(
         cluster_id=CLUSTER_ID,
         timeout_ms=timeout_ms,
         voter_id=number,
         voter_directory_id=bytes.fromhex(directory),
         listeners=(VoterListener(*endpoint),),
     )
-    answer = await controller.connection.request(ADD_RAFT_VOTER, asked)
-    if answer.error_code:
-        raise answered(Kind.VOTERS, answer.error_code, answer.error_message)
+    answer = await controller.connection.request(ADD_RAFT_VOTER, request)
+    raise_error(Kind.VOTERS, answer.error_code, answer.error_message)
 
 
 async def remove_voter(controller: KafkaNode, number: int, directory: str) -> None:
-    """Take the vote from the node of this number and directory; raises as `add_voter` does."""
-    asked = RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=number, voter_directory_id=bytes.fromhex(directory))
-    answer = await controller.connection.request(REMOVE_RAFT_VOTER, asked)
-    if answer.error_code:
-        raise answered(Kind.VOTERS, answer.error_code, answer.error_message)
+    """Remove the voter with this number and directory; raises as `add_voter` does."""
+    request = RemoveRaftVoterRequest(
+        cluster_id=CLUSTER_ID, voter_id=number, voter_directory_id=bytes.fromhex(directory)
+    )
+    answer = await controller.connection.request(REMOVE_RAFT_VOTER, request)
+    raise_error(Kind.VOTERS, answer.error_code, answer.error_message)

@@ -1,12 +1,12 @@
-"""A line to one node for questions that are asked again and again, remade when it is lost or has gone silent.
+"""A connection to one node for repeated questions, replaced when it is lost or falls silent.
 
-An observer may reconnect, a client may not. A connection through a link that was dropped recovers only when TCP sends
-again, seconds after healing, so after a few unanswered questions the next ones go over a fresh one. The old one stays
-open while questions wait on it: a paused node answers them the moment it wakes. Dialling is cheap and given up soon,
-since a restarted node must be seen.
+An observer may reconnect, a client may not. A connection over a link that was cut recovers only when TCP retransmits,
+seconds after the heal. So after a few unanswered questions the next ones use a new connection. The old one stays open
+while questions wait on it, since a paused node answers them the moment it wakes. Dialling has a short time limit: it is
+cheap, and a restarted node must be seen.
 
-A node answers the requests of one connection one after the other. So each kind of question has a line of its own: one
-that hangs on a superseded controller must not silence the others.
+A node answers the requests of one connection one after another. So each kind of question has its own connection: a
+question that a superseded controller does not answer must not block the others.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from fencepost.harness.systems.kafka.client.client import KafkaNode, open_node
 
 T = TypeVar("T")
 
-#: Questions in a row without an answer before a fresh connection is tried.
+#: This many unanswered questions in a row lead to a new connection.
 _UNANSWERED_MAX: Final = 3
 _DIAL_S: Final = 0.5
 
 
 class _Line:
-    """One connection, with how many wait on it and how many asked since its last answer."""
+    """One connection, the number of waiting questions, and the number of questions since the last answer."""
 
     def __init__(self, node: KafkaNode) -> None:
         self.node: Final = node
@@ -31,8 +31,8 @@ class _Line:
         self.unanswered = 0
 
 
-class KeptLine:
-    """Asks one node over a connection that is kept while it answers. Any number of questions may be open."""
+class ReconnectingClient:
+    """Asks one node over a connection that is kept while it answers. Any number of questions may wait."""
 
     def __init__(self, address: str, port: int) -> None:
         self._address, self._port = address, port
@@ -42,9 +42,9 @@ class KeptLine:
         self._closed = False
 
     async def ask(self, request: Callable[[KafkaNode], Awaitable[T]]) -> T:
-        """What `request` makes of a connected node, whatever it raises included; the caller bounds the wait."""
+        """Make a request to the node and return or raise what it does; the caller bounds the wait."""
         if self._closed:
-            raise RuntimeError("asked after close")
+            raise RuntimeError("a question after close")
         line = await self._open_line()
         line.waiting += 1
         line.unanswered += 1
@@ -65,7 +65,7 @@ class KeptLine:
         self._line = None
 
     async def _open_line(self) -> _Line:
-        """The line in use, or a new one; one dial at a time, made by whoever asks first."""
+        """The connection in use, or a new one; the first question dials, the others wait for it."""
         async with self._dialling:
             line = self._line
             if line is None or line.node.connection.ended is not None:
@@ -73,12 +73,12 @@ class KeptLine:
                 node = await open_node(self._address, self._port, connect_timeout_s=_DIAL_S)
                 if self._closed:
                     node.close()
-                    raise RuntimeError("closed while it was asked")
+                    raise RuntimeError("closed while it connected")
                 line = self._line = _Line(node)
             return line
 
     def _replace_silent(self, line: _Line) -> None:
-        """Retire a line that has gone silent; close retired ones that nobody waits on any more."""
+        """Retire a connection that fell silent; close retired ones when no question waits on them."""
         if line is self._line and line.unanswered >= _UNANSWERED_MAX + line.waiting:
             self._line = None
             self._retired.add(line)

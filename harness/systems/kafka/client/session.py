@@ -1,19 +1,21 @@
 """The protocols of `harness.coordination` that Kafka offers, over one connection to one node.
 
-What the words mean here:
+What the protocols mean on Kafka:
 
-- A setting is `retention.bytes` of a topic of its name, which stays empty: any whole number from 1 will do as a value.
-- A name is a topic's. Asking whether it is taken is CreateTopics with `validate_only`, which passes through the
-  controller's queue and changes nothing. Where a controller knows too few brokers it says so (error 38) only after it
-  looked for the name, so that is "not taken".
-- A producer id is what InitProducerId of a broker gives.
-- The log is the topic "log". It is written and read through this node while this node believes to lead the partition;
-  elsewhere nothing is sent (`not-leader`), since the refusal of a node that never led cannot be told from that of one
-  that ceased to. Fetches name the leader epoch that the node believed in, and a node at another one refuses them: so
-  the epoch of a reply is exact. The acknowledgement of an append names none.
+- A setting is `retention.bytes` of the topic with its name. The topic stays empty, so any whole number from 1 is a
+value.
+- A name is a topic's name. CreateTopics with `validate_only` asks whether it is taken; that goes through the
+controller's
+  queue and changes nothing. A controller that knows too few brokers says so (error 38) only after it looked for the
+  name, so that answer means "not taken".
+- A producer id comes from InitProducerId of a broker.
+- The log is the topic "log". It is written and read through this node while this node believes that it leads the
+  partition. Otherwise nothing is sent (`not-leader`), since the refusal of a node that never led looks like that of one
+  that led before. A fetch names the leader epoch that the node believes in, and a node in another epoch refuses it, so
+  the epoch of a reply is exact. The acknowledgement of an append names no epoch.
 - Elections are those of transactional producers: see `elections`.
 
-Errors are those of `harness.systems.kafka.wire.errors`, but for "exists": a controller's own refusal of a name.
+Errors are those of `harness.systems.kafka.wire.errors`, except for "exists": a controller's refusal of a taken name.
 """
 
 import asyncio
@@ -36,12 +38,13 @@ from fencepost.harness.coordination import (
     Record,
     Reply,
 )
-from fencepost.harness.systems.kafka.client.client import ACKS_ALL, KafkaNode, Role, open_node
+from fencepost.harness.systems.kafka.client.client import KafkaNode, Role, open_node
 from fencepost.harness.systems.kafka.client.elections import KafkaElections
+from fencepost.harness.systems.kafka.client.partition_logs import ACKS_ALL
+from fencepost.harness.systems.kafka.client.replicated_topics import make_topic
 from fencepost.harness.systems.kafka.wire.errors import (
     INVALID_REPLICATION_FACTOR,
     TOPIC_ALREADY_EXISTS,
-    ServerDoubt,
     ServerRefusal,
 )
 from fencepost.harness.systems.kafka.wire.records import Producer
@@ -52,14 +55,13 @@ NOT_LEADER: Final = "not-leader"
 NO_PRODUCER_ID: Final = "no-producer-id"
 NO_SUCH_TOPIC: Final = "unknown-topic-or-partition"
 _SETTING: Final = "retention.bytes"
-#: How long a node's word on who leads a partition is taken as current when it says: not this node.
+#: For this long a node's answer that another node leads a partition is not asked for again.
 _NOT_LEADER_S: Final = 0.2
 _LED_POLL_S: Final = 0.05
 _ACKS: Final = {"all": ACKS_ALL, "1": 1, "0": 0}
 #: Keys of a log: its partitions, and how many in-sync replicas an append needs.
 _PARTITION: Final = re.compile(r"p\d+")
 _MIN_ISR: Final = "min_isr="
-_REPLICAS_MAX: Final = 3
 
 
 class KafkaSession:
@@ -76,7 +78,7 @@ class KafkaSession:
         self._producer: Producer | None = None
         self._sequences: dict[int, int] = {}
         self._elsewhere: dict[int, tuple[float, str]] = {}
-        #: Partitions that this node led when last asked, with their epochs.
+        #: The partitions that this node led when it was last asked, with their epochs.
         self._led: dict[int, int] = {}
 
     async def close(self) -> None:
@@ -90,10 +92,10 @@ class KafkaSession:
         return Reply(value=value)
 
     async def describe(self, key: str) -> Reply:
-        found = await self.node.read_config(_topic(key), _SETTING)
-        if found is None or found.source is not ConfigSource.TOPIC or found.value is None:
+        config = await self.node.read_config(_topic(key), _SETTING)
+        if config is None or config.source is not ConfigSource.TOPIC or config.value is None:
             return Reply()
-        return Reply(value=found.value.encode())
+        return Reply(value=config.value.encode())
 
     async def create_name(self, name: str) -> Reply:
         try:
@@ -130,9 +132,9 @@ class KafkaSession:
         await self._led_epoch(partition)
         producer = await self._as_producer(partition)
         try:
-            done = await self.node.produce(LOG_TOPIC, partition, [value], acks=self._acks, producer=producer)
+            done = await self.node.logs.produce(LOG_TOPIC, partition, [value], acks=self._acks, producer=producer)
         except BaseException:
-            # Whether the sequence was used is not known in general: the next append is another producer's.
+            # Nobody knows whether the sequence number was used, so the next append is by another producer.
             self._producer = None
             self._led.pop(partition, None)
             raise
@@ -143,17 +145,17 @@ class KafkaSession:
     async def poll(self, partition: int, offset: int) -> Polled:
         epoch = await self._led_epoch(partition)
         try:
-            found = await self.node.fetch(LOG_TOPIC, partition, offset, leader_epoch=epoch)
+            fetched = await self.node.logs.fetch(LOG_TOPIC, partition, offset, leader_epoch=epoch)
         except BaseException:
             self._led.pop(partition, None)
             raise
-        records = tuple(Record(r.offset, r.value or b"", r.epoch if r.epoch >= 0 else None) for r in found.records)
-        return Polled(records, found.high_watermark, found.log_start_offset, epoch)
+        records = tuple(Record(r.offset, r.value or b"", r.epoch if r.epoch >= 0 else None) for r in fetched.records)
+        return Polled(records, fetched.high_watermark, fetched.log_start_offset, epoch)
 
     async def _led_epoch(self, partition: int) -> int:
-        """The epoch in which this node believes to lead the partition, asked once while that goes well.
+        """The epoch in which this node believes that it leads the partition, asked once while requests succeed.
 
-        Raises `Definite` when it does not.
+        Raises `Definite` when it does not lead it.
         """
         if partition in self._led:
             return self._led[partition]
@@ -177,14 +179,14 @@ class KafkaSession:
         raise Definite(NO_SUCH_TOPIC, f"{LOG_TOPIC}-{partition}")
 
     async def _as_producer(self, partition: int) -> Producer | None:
-        """Whom the next record is from, with idempotence: one producer for as long as nothing goes wrong."""
+        """The producer of the next record, with idempotence: the same one while no request fails."""
         if not self._idempotent:
             return None
         if self._producer is None:
             try:
                 given = await self.node.allocate_producer_id()
             except Indefinite as error:
-                # An id may be lost; of the record nothing was sent.
+                # An id may be lost; nothing of the record was sent.
                 raise Definite(NO_PRODUCER_ID, str(error)) from None
             self._producer = Producer(given.id, given.epoch, 0)
             self._sequences.clear()
@@ -213,45 +215,34 @@ class KafkaSession:
     # Before a run
 
     async def prepare(self, keys: Sequence[str]) -> None:
-        """The trail of an election, or the log when the keys are its partitions, else a topic for each. Idempotent.
+        """Create the trail of an election, the log when the keys are its partitions, or else a topic for each key.
 
-        A broker returns once it knows leaders of all of them and every replica is in sync.
+        Waits until the broker sees a leader for each partition and all replicas in sync. Idempotent.
         """
         if TRAIL in keys:
             await self._elections.prepare()
             return
         partitions = sum(1 for key in keys if _PARTITION.fullmatch(key))
         least = next((key.removeprefix(_MIN_ISR) for key in keys if key.startswith(_MIN_ISR)), None)
-        asked = {LOG_TOPIC: partitions} if partitions else dict.fromkeys(keys, 1)
-        for name, count in asked.items():
-            await self._make(name, count, {"min.insync.replicas": least} if partitions and least else {})
-        while self.node.role is not Role.CONTROLLER and not await self._all_led(asked):
+        topics = {LOG_TOPIC: partitions} if partitions else dict.fromkeys(keys, 1)
+        configs = {"min.insync.replicas": least} if partitions and least else {}
+        for name, count in topics.items():
+            await make_topic(self.node, name, partitions=count, configs=lambda replicas: configs)
+        while self.node.role is not Role.CONTROLLER and not await self._all_led(topics):
             await asyncio.sleep(_LED_POLL_S)
 
-    async def _make(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
-        """With as many replicas as there are brokers, but at most three."""
-        for replicas in range(_REPLICAS_MAX, 0, -1):
-            try:
-                await self.node.create_topic(name, partitions=partitions, replication=replicas, configs=configs)
-            except (ServerRefusal, ServerDoubt) as error:
-                if error.number == INVALID_REPLICATION_FACTOR and replicas > 1:
-                    continue
-                if error.number != TOPIC_ALREADY_EXISTS:
-                    raise
-            return
-
-    async def _all_led(self, asked: Mapping[str, int]) -> bool:
-        found = {topic.name: topic for topic in (await self.node.metadata(list(asked))).topics}
+    async def _all_led(self, topics: Mapping[str, int]) -> bool:
+        views = {topic.name: topic for topic in (await self.node.metadata(list(topics))).topics}
         return all(
-            name in found
-            and len(found[name].partitions) == partitions
-            and all(view.leader >= 0 and len(view.isr) == len(view.replicas) for view in found[name].partitions)
-            for name, partitions in asked.items()
+            name in views
+            and len(views[name].partitions) == partitions
+            and all(view.is_in_sync for view in views[name].partitions)
+            for name, partitions in topics.items()
         )
 
 
 async def open_session(address: tuple[str, int], number: int, *, connect_timeout_s: float) -> KafkaSession:
-    """A fresh connection to the node that listens there; raises `Definite("not-connected")`."""
+    """Open a session with the node at this address; raises `Definite("not-connected")`."""
     node = await open_node(*address, connect_timeout_s=connect_timeout_s)
     return KafkaSession(node, number, connect_timeout_s=connect_timeout_s)
 

@@ -26,7 +26,7 @@ BROKER: Final = "broker"
 LISTENERS: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "controller": CONTROLLER_PORT, "broker": BROKER_PORT}
 READY_TIMEOUT_S: Final = 45.0
 
-#: Keys that have an option: bounds follow from some, and others keep a small machine going.
+#: Keys that have an option: some decide bounds, others keep the load of a small machine low.
 RESERVED: Final = server_settings.reserved(
     {
         "controller.quorum.election.timeout.ms": "election",
@@ -54,14 +54,14 @@ def members(nodes: int, options: KraftOptions) -> tuple[Member, ...]:
 
 
 def voter_name(number: int) -> str:
-    """The node of a voter's id: voters are the first places, and places are numbered in the order of `members`."""
+    """The node with this voter's id: voters come first, and nodes are numbered in the order of `members`."""
     return f"n{number}"
 
 
 def spec(
     place: Place, layout: Layout, artifacts: Artifacts, options: KraftOptions, given: Mapping[str, str]
 ) -> NodeSpec:
-    """One node of the cluster `layout` as data; `given` are a person's own keys of its configuration."""
+    """One node of the cluster `layout` as data; `given` are the keys of `--set`."""
     listeners = listeners_of(place)
     own = _properties(place, layout, listeners, artifacts.version, options)
     return NodeSpec(
@@ -80,7 +80,7 @@ def spec(
 
 
 def listeners_of(place: Place) -> dict[str, int]:
-    """Kafka's names for them, with their ports."""
+    """The node's listeners by Kafka's names, with their ports."""
     own = {"CLIENT": CLIENT_PORT}
     if CONTROLLER in place.roles:
         own["CONTROLLER"] = CONTROLLER_PORT
@@ -127,21 +127,21 @@ def _properties(
 
 
 def _listens_at(place: Place, port: int) -> int:
-    """Where other nodes reach it; the harness's own listener is the same on every node."""
+    """The port that the server binds; the harness's own listener has the same port on every node."""
     return port if port == CLIENT_PORT else place.peer(port)[1]
 
 
 def _advertised(place: Place, version: str) -> dict[str, str]:
-    """What a node tells others of itself: brokers all they have; controllers where peers dial another host than theirs.
+    """The endpoints that a node advertises: all of a broker; a controller's where peers dial another host than its own.
 
-    Since KIP-853 a leader names its own endpoint to its voters; older releases refuse the setting of a controller.
+    Since KIP-853 a leader names its own endpoint to its voters; older releases refuse this setting for a controller.
     """
-    told = {}
+    endpoints = {}
     if BROKER in place.roles:
-        told = {"CLIENT": _at(place.dial(CLIENT_PORT)), "BROKER": _at(place.peer(BROKER_PORT))}
+        endpoints = {"CLIENT": _at(place.dial(CLIENT_PORT)), "BROKER": _at(place.peer(BROKER_PORT))}
     if CONTROLLER in place.roles and place.host and numbers(version) >= _LEADERS_NAME_THEMSELVES:
-        told["CONTROLLER"] = _at(place.peer(CONTROLLER_PORT))
-    return told
+        endpoints["CONTROLLER"] = _at(place.peer(CONTROLLER_PORT))
+    return endpoints
 
 
 def _at(where: tuple[str, int]) -> str:

@@ -3,8 +3,8 @@
 Sources: [595] KIP-595, "A Raft Protocol for the Metadata Quorum"; [631] KIP-631, "The Quorum-based Kafka Controller";
 [500] KIP-500; [D] the documentation of the release, "Replication" and "KRaft".
 
-A leader that is cut off from its voters resigns only from 3.7.0 on (KAFKA-15489: after 1.5 fetch time-outs without a
-fetch from a majority). Before, nothing is promised, so there the same bound is policy: users rely on it.
+From 3.7.0 on a leader that is cut off from its voters resigns (KAFKA-15489: after 1.5 fetch time-outs without a fetch
+from a majority). Earlier releases promise nothing; there the same bound is applied as policy, since users rely on it.
 """
 
 from typing import Final
@@ -14,57 +14,58 @@ from fencepost.harness.systems.kafka.guarantees import ELECTION_GUARANTEES, LOG_
 from fencepost.harness.systems.kafka.server.versions import numbers
 from fencepost.harness.verdict import Guarantee, LeadershipBound, Standing
 
-#: The first release whose leader looks whether a majority of voters still fetches from it.
+#: The first release whose leader checks whether a majority of voters still fetches from it.
 CHECKS_QUORUM_SINCE: Final = (3, 7)
 _ISSUE: Final = "KAFKA-15489"
-#: A leader of 3.6.0 was still seen to claim 5 s after the cut that superseded it was healed.
+#: A leader of 3.6.0 still claimed to lead 5 s after the heal of the cut by which it was superseded (measured).
 WATCH_NS: Final = 30_000_000_000
 
 _FOR_EVERY_RELEASE: Final = (
     Guarantee(
         name="metadata-durable",
         standing=Standing.PROMISED,
-        text="A change of metadata that was acknowledged is never lost and never contradicted by another one.",
-        source="KIP-595: what a majority of voters has appended below the high watermark is never truncated; KIP-631:"
+        text="An acknowledged change of metadata is never lost, and no other acknowledged change contradicts it.",
+        source="KIP-595: records that a majority of voters holds below the high watermark are never truncated; KIP-631:"
         " a controller answers once its records are committed",
     ),
     Guarantee(
         name="metadata-forward",
         standing=Standing.PROMISED,
         text="While a node lives, its view of the metadata only moves forward.",
-        source="KIP-500: each node applies the one metadata log in order, and no more than is committed",
+        source="KIP-500: each node applies the one metadata log in order, and only what is committed",
     ),
     Guarantee(
         name="metadata-converges",
         standing=Standing.PROMISED,
-        text="Once faults are healed, every node reaches the same metadata; two nodes never differ at one offset.",
+        text="After the faults are healed, every node reaches the same metadata; no two nodes differ at the same"
+        " offset.",
         source="KIP-500: metadata as an event log that every node replays",
     ),
     Guarantee(
         name="topic-names-linearizable",
         standing=Standing.MEASURED,
-        text="Whether a topic's name is taken, asked through the controller's queue, is linearizable with creations.",
-        source="nobody promises it of requests that change nothing; a superseded controller may answer them",
-        known_issue="a controller that resigned in the raft layer answers for some tenths of a second more",
+        text="Answers of the controller's queue about whether a topic name is taken are linearizable with creations.",
+        source="nobody promises it for requests that change nothing; a superseded controller may answer them",
+        known_issue="a controller that has resigned in the raft layer still answers for some tenths of a second",
     ),
     Guarantee(
         name="epochs-never-go-back",
         standing=Standing.PROMISED,
-        text="No node takes part in an epoch of the metadata quorum that is older than one it has seen.",
+        text="No node takes part in an older epoch of the metadata quorum than one it has already seen.",
         source="KIP-595: a voter keeps its epoch on disk and ignores older ones",
     ),
     Guarantee(
         name="metadata-log-agrees",
         standing=Standing.PROMISED,
-        text="Below the high watermark the voters' disks hold the same records at the same offsets in the same epochs,"
-        " and among them every acknowledged change.",
+        text="Below the high watermark no two voters' disks hold different records or epochs at the same offset, and"
+        " every acknowledged change is among the records.",
         source="KIP-595: log matching; a record is committed once a majority has it",
     ),
     Guarantee(
         name="no-disruptive-rejoin",
         standing=Standing.MEASURED,
         text="A voter that comes back does not depose a leader that a majority follows.",
-        source="KIP-996 (pre-vote), released with 4.0.0; before, nobody promises it",
+        source="KIP-996 (pre-vote), released with 4.0.0; nobody promises it for earlier releases",
         known_issue="KAFKA-16164",
     ),
     *PRODUCER_ID_GUARANTEES,
@@ -73,15 +74,15 @@ _FOR_EVERY_RELEASE: Final = (
     Guarantee(
         name="one-leader-per-epoch",
         standing=Standing.PROMISED,
-        text="Of one epoch of the metadata quorum there is at most one leader.",
+        text="At most one controller leads in an epoch of the metadata quorum.",
         source="KIP-595: a voter grants one vote in an epoch",
     ),
     Guarantee(
         name="superseded-leader-does-not-act",
         standing=Standing.PROMISED,
-        text="Once a later epoch has begun, nothing takes effect under an earlier one, and nothing that the leader of"
-        " an earlier one acknowledges is lost.",
-        source="KIP-595: a record is committed by a majority that has not gone on to a later epoch",
+        text="Once a later epoch has begun, no change takes effect in an earlier epoch, and no change that the earlier"
+        " leader acknowledges is lost.",
+        source="KIP-595: a record is committed by a majority that has not moved to a later epoch",
     ),
 )
 _SELF_FENCING: Final = "A leader that is cut off from every majority stops claiming to lead within 1.5 fetch time-outs."
@@ -95,27 +96,35 @@ _RELIED_UPON_FENCING: Final = Guarantee(
     name="leader-self-fencing",
     standing=Standing.RELIED_UPON,
     text=f"{_SELF_FENCING} Releases before 3.7.0 promise nothing: the bound of 3.7.0 is applied as policy.",
-    source="users take it that there is one active controller; KIP-595 left the leader's resigning for later",
+    source="users assume that there is one active controller; KIP-595 left the resigning of leaders for later",
     known_issue=_ISSUE,
 )
 
 
 def checks_quorum(version: str) -> bool:
+    """Whether a leader of this release resigns when no majority fetches from it (KAFKA-15489)."""
     return numbers(version)[:2] >= CHECKS_QUORUM_SINCE
 
 
 def promises(version: str) -> tuple[Guarantee, ...]:
-    """What this release promises."""
+    """The guarantees that this release is held to."""
     return (*_FOR_EVERY_RELEASE, _PROMISED_FENCING if checks_quorum(version) else _RELIED_UPON_FENCING)
 
 
 def leadership_bound(version: str, fetch: Duration) -> LeadershipBound:
-    """1.5 fetch time-outs: so long a leader waits for fetches of a majority before it resigns (3.7.0 and later)."""
+    """The longest time for which a cut-off leader may claim to lead: 1.5 fetch time-outs.
+
+    Args:
+        version: the release; before 3.7.0 the bound is policy (`relied-upon`), from 3.7.0 on it is promised.
+        fetch: controller.quorum.fetch.timeout.ms.
+
+    Source: LeaderState.timeUntilCheckQuorumExpires, CHECK_QUORUM_TIMEOUT_FACTOR 1.5 (KAFKA-15489).
+    """
     rule = f"1.5 x controller.quorum.fetch.timeout.ms {fetch}"
     if checks_quorum(version):
-        source, standing = f"LeaderState of 3.7.0 and later: {rule} without a majority's fetch", Standing.PROMISED
+        source, standing = f"LeaderState of 3.7.0 and later: {rule} without a fetch of a majority", Standing.PROMISED
     else:
-        source = f"policy: Kafka {version} promises nothing ({_ISSUE}), so the rule of 3.7.0 is applied: {rule}"
+        source = f"policy: Kafka {version} promises nothing ({_ISSUE}); the rule of 3.7.0 is applied: {rule}"
         standing = Standing.RELIED_UPON
     return LeadershipBound(
         bound_ns=fetch * 3 // 2,

@@ -1,7 +1,7 @@
-"""When a KRaft node serves, and when the whole cluster is healthy; each node is asked alone.
+"""Whether a KRaft node serves, and whether the cluster is healthy; each node is asked alone.
 
-A node serves when it answers: a controller opens its listeners once it has caught up with the quorum, a broker once it
-is registered. A broker that counts is one that names itself among the brokers, which leaves out those that are fenced.
+A node that answers serves: a controller opens its listeners when it has caught up with the quorum, a broker when it is
+registered. A broker counts when it lists itself among the brokers; a fenced broker does not.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from fencepost.harness.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
 from fencepost.harness.systems.kafka.wire.errors import NOT_LEADER_OR_FOLLOWER, ServerRefusal
 from fencepost.harness.systems.kafka.wire.values import Quorum, Replica
 
-#: A replica that is this far behind the high watermark is still catching up; changes go on while this is asked.
+#: A replica that is further behind the high watermark is still catching up; some lag is normal under load.
 _OFFSETS_BEHIND_MAX: Final = 100
-#: Followers fetch at least every 500 ms (their longest wait).
+#: Followers fetch at least every 500 ms (their longest wait), so a later fetch means a follower that is cut off.
 _FETCHED_MS_MAX: Final = 2000
 
 
 async def serves(place: Place) -> bool:
-    """Whether this node takes requests of every role that it has."""
+    """Whether this node serves in each of its roles."""
     roles = set(place.roles)
     if CONTROLLER in roles:
         await quorum_of(place)
@@ -31,7 +31,7 @@ async def serves(place: Place) -> bool:
 
 
 async def wrong(layout: Layout) -> str | None:
-    """None when one controller is active, every other one and every broker follows it, and every partition is led."""
+    """What is wrong, in words; None when one controller is active, all nodes follow it, and every partition is led."""
     places = list(layout.values())
     controllers = [place for place in places if CONTROLLER in place.roles]
     brokers = [place for place in places if BROKER in place.roles]
@@ -50,7 +50,7 @@ async def wrong(layout: Layout) -> str | None:
     replicas = latest(quorum)
     missing = expected - {replica.node for replica in replicas}
     if missing:
-        return f"{', '.join(names[number] for number in sorted(missing))}: not heard of by {leader.name}"
+        return f"{', '.join(names[number] for number in sorted(missing))}: unknown to {leader.name}"
     voteless = [place.name for place in controllers if place.number not in {voter.node for voter in quorum.voters}]
     if voteless:
         return f"{', '.join(voteless)}: without a vote, says {leader.name}"
@@ -65,7 +65,7 @@ async def wrong(layout: Layout) -> str | None:
 
 
 def latest(quorum: Quorum) -> list[Replica]:
-    """One replica of each node, the voter or whichever fetched last: a directory that is gone is told for minutes."""
+    """One replica of each node, the voter or the one that fetched last: a lost directory is listed for minutes."""
     by_node: dict[int, Replica] = {}
     for replica in sorted(quorum.observers, key=lambda replica: replica.last_fetch_ms):
         by_node[replica.node] = replica
@@ -73,17 +73,17 @@ def latest(quorum: Quorum) -> list[Replica]:
 
 
 def follows(replica: Replica, quorum: Quorum, now_ms: int) -> bool:
-    """A replica that has not fetched from this leader yet has no offset (-1); one that was cut off fetched long ago."""
+    """Whether a replica follows. One that has not fetched yet has offset -1; one that is cut off fetched long ago."""
     if replica.node == quorum.leader:
         return True
     behind = quorum.high_watermark - replica.log_end_offset
-    # Before 3.3 no times are told.
+    # Releases before 3.3 report no times.
     fetched_ms = now_ms - replica.last_fetch_ms if replica.last_fetch_ms >= 0 else 0
     return replica.log_end_offset >= 0 and behind <= _OFFSETS_BEHIND_MAX and fetched_ms <= _FETCHED_MS_MAX
 
 
 async def quorum_of(place: Place) -> Quorum | None:
-    """What a controller says when it believes to lead; None from one that does not."""
+    """The quorum as a controller describes it that believes it leads; None from any other controller."""
     combined = BROKER in place.roles
     async with asyncio.timeout(ASK_S):
         node = await open_node(*place.dial(CONTROLLER_PORT if combined else CLIENT_PORT), connect_timeout_s=ASK_S)
@@ -98,7 +98,7 @@ async def quorum_of(place: Place) -> Quorum | None:
 
 
 async def _attached_to(place: Place) -> Quorum:
-    """The quorum as the controller that this broker follows describes it."""
+    """The quorum as described by the controller that this broker follows."""
 
     async with asyncio.timeout(ASK_S):
         node = await open_node(*place.dial(CLIENT_PORT), connect_timeout_s=ASK_S)

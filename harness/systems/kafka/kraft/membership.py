@@ -1,13 +1,13 @@
 """Voters of a KRaft quorum: KIP-853, from 3.9 on, where the cluster was formatted for it.
 
-The voters stand in the metadata log then (kraft.version 1), and servers find the quorum by `bootstrap.servers` instead
-of a fixed list of voters. Only the leader tells who votes and takes changes, of itself as well: one that removes itself
-resigns once that is committed. What it tells may not be committed yet, so it is taken for told only when the high
-watermark has passed the end that the log had when it was told.
+Such a cluster keeps its voters in the metadata log (kraft.version 1), and servers find the quorum by
+`bootstrap.servers` instead of a fixed list of voters. Only the leader says who votes and accepts changes, even of
+itself: a leader that removes itself resigns once that is committed. Its answer may not be committed yet, so the answer
+counts only when the high watermark has passed the end that the log had at that moment.
 
-A controller that is to vote is started first and follows as an observer. One whose directory was wiped gets an id of
-its directory that is new, as `kafka-storage format --no-initial-controllers` would give it: the old one is removed for
-ever, and a voter that forgot its log under its own name could vote twice.
+A new voter is started first and follows as an observer. A controller whose directory was wiped gets a new directory id,
+as `kafka-storage format --no-initial-controllers` would give it. The old id never comes back, since a voter that forgot
+its log and kept its id could vote twice.
 
 Source: KIP-853; KafkaRaftClient, AddVoterHandler and RemoveVoterHandler of 3.9 to 4.3.
 """
@@ -42,14 +42,14 @@ LISTENER: Final = "CONTROLLER"
 _FIXED: Final = "controller.quorum.voters="
 _META: Final = "meta.properties"
 _COMMITTED_POLL_S: Final = 0.05
-#: The server's own patience with a change ends before ours, so that it says what became of it.
+#: The server's time limit for a change ends this much before the caller's, so that its answer still arrives.
 _ANSWERS_EARLIER_MS: Final = 300
 
 
 def fixed(version: str, options: KraftOptions) -> Refusal | None:
-    """Why voters of this release (or folder of jars; "" of an image) cannot be changed; else None."""
+    """Why voters of this release (or folder of jars; "" for an image) cannot change; None when they can."""
     if options.combined:
-        return Refusal("with combined=true a voter is a broker as well, whose records would be wiped with it")
+        return Refusal("with combined=true a voter is also a broker, and wiping it would wipe the broker's records")
     if not version:
         return Refusal("nobody knows before the start whether the Kafka in an image can change its voters")
     release = versions.given(Path(version))[0] if Path(version).is_dir() else version
@@ -62,7 +62,7 @@ class KraftMembership:
     """`harness.systems.contract.membership.Membership`."""
 
     votes_last: Final = True
-    told_by_leader: Final = True
+    only_leader_answers: Final = True
     ends_removed: Final = False
 
     def __init__(self, layout: Layout, version: str) -> None:
@@ -87,15 +87,15 @@ class KraftMembership:
     async def voters(self, at: str, *, timeout_s: float) -> Mapping[str, str]:
         names = {place.number: name for name, place in self._controllers.items()}
         async with self._connected(at, timeout_s) as node:
-            told = await _quorum(node)
-            end = max(replica.log_end_offset for replica in (*told.voters, *told.observers))
-            now = told
-            while now.high_watermark < end:
+            first = await _quorum(node)
+            end = max(replica.log_end_offset for replica in (*first.voters, *first.observers))
+            quorum = first
+            while quorum.high_watermark < end:
                 await asyncio.sleep(_COMMITTED_POLL_S)
-                now = await _quorum(node)
-                if now.epoch != told.epoch:
-                    raise Indefinite("leader-changed", f"epoch {told.epoch} ended while {at} told who votes")
-            return {names.get(replica.node, str(replica.node)): replica.directory for replica in told.voters}
+                quorum = await _quorum(node)
+                if quorum.epoch != first.epoch:
+                    raise Indefinite("leader-changed", f"epoch {first.epoch} ended while {at} was asked who votes")
+            return {names.get(replica.node, str(replica.node)): replica.directory for replica in first.voters}
 
     async def remove(self, node: str, *, through: str, timeout_s: float) -> None:
         number = self._layout[node].number
@@ -107,7 +107,7 @@ class KraftMembership:
             await raft_voters.remove_voter(leader, number, voter.directory)
 
     async def add(self, spec: NodeSpec, *, through: str, timeout_s: float) -> None:
-        """By the id of the directory that its server has now.
+        """By the id of the directory that its server has quorum.
 
         The leader remembers one that was removed for minutes, and would take it for a voter that has caught up.
         """
@@ -127,13 +127,13 @@ class KraftMembership:
         return replace(spec, data_files={_META: storage.meta_properties(place.number, _directory(place, life))})
 
     async def lacks(self, node: str, *, timeout_s: float) -> str | None:
-        """Controllers have no read that is current: one counts that votes, fetches and has all that is committed."""
+        """Why a controller does not serve as a voter: it must vote, fetch and have everything that is committed."""
         try:
             async with asyncio.timeout(timeout_s):
-                told = await asyncio.gather(*(health.quorum_of(place) for place in self._controllers.values()))
+                answers = await asyncio.gather(*(health.quorum_of(place) for place in self._controllers.values()))
         except (Definite, Indefinite, TimeoutError, OSError) as error:
             return str(error) or "a controller does not answer in time"
-        quorum = next((quorum for quorum in told if quorum is not None), None)
+        quorum = next((quorum for quorum in answers if quorum is not None), None)
         return "no controller leads" if quorum is None else self._lacks(node, quorum)
 
     def _lacks(self, node: str, quorum: Quorum) -> str | None:
@@ -171,5 +171,5 @@ async def _quorum(node: KafkaNode) -> Quorum:
 
 
 def _directory(place: Place, life: int) -> bytes:
-    """The id of a directory: the same in every run, and another after every wipe."""
+    """The id of a directory: the same in every run, and a different one after every wipe."""
     return hashlib.sha256(f"{place.name}/{life}".encode()).digest()[:16]

@@ -1,7 +1,7 @@
-"""The metadata log as it lies on a node's disk: segments and snapshots of `__cluster_metadata-0`, read after the run.
+"""The metadata log on a node's disk: segments and snapshots of `__cluster_metadata-0`, read after the run.
 
-A server that was killed may leave half a batch, or a batch whose checksum is wrong, at the very end: there the log
-ends. Anywhere else that is `Malformed`.
+A killed server may leave an incomplete batch, or one with a wrong checksum, at the very end of the log; there the log
+ends. Anywhere else such a batch is `Malformed`.
 
 Source: KIP-595 and KIP-630; KafkaMetadataLog, BatchFileWriter, MetadataRecordSerde of Kafka 3.6 to 4.3.
 """
@@ -29,12 +29,12 @@ _SNAPSHOT: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _PREFIX: Final = struct.Struct(">qi")
 _CONTROL_KEY: Final = struct.Struct(">hh")
 _FRAME_VERSION: Final = 1
-#: No batch that we write comes near; a length beyond it is no length.
+#: No real batch is nearly as long; a greater length is an error.
 _BATCH_BYTES_MAX: Final = 64 << 20
 
 
 def read_archive(archive: Path, node: str) -> NodeLog | None:
-    """The metadata log in a node's kept data (tar.gz); None when it has none. Raises `Malformed`, or OSError."""
+    """Read the metadata log from a node's kept data (tar.gz); None without one. Raises `Malformed` or OSError."""
     files: dict[str, bytes] = {}
     with tarfile.open(archive, "r:gz") as tar:
         for member in tar:
@@ -49,7 +49,7 @@ def read_archive(archive: Path, node: str) -> NodeLog | None:
 
 
 def read_files(files: Mapping[str, bytes], node: str) -> NodeLog | None:
-    """The log in these files of one `__cluster_metadata-0`, by their names."""
+    """Read the log from the files of one `__cluster_metadata-0`, by their names."""
     segments = sorted(name for name in files if _SEGMENT.fullmatch(name))
     if not segments:
         return None
@@ -57,11 +57,11 @@ def read_files(files: Mapping[str, bytes], node: str) -> NodeLog | None:
     torn = False
     for name in segments:
         last = name == segments[-1]
-        found, torn = _entries(files[name], name, may_be_torn=last)
-        entries += found
+        read, torn = _entries(files[name], name, may_be_torn=last)
+        entries += read
     snapshots = sorted(name for name in files if _SNAPSHOT.fullmatch(name))
     end = int(snapshots[-1][:20]) if snapshots else 0
-    # The snapshot of offset 0 is the one that a new cluster begins with.
+    # A new cluster begins with a snapshot of offset 0.
     state = _entries(files[snapshots[-1]], snapshots[-1], may_be_torn=False)[0] if end else []
     return NodeLog(
         node=node,
@@ -74,7 +74,7 @@ def read_files(files: Mapping[str, bytes], node: str) -> NodeLog | None:
 
 
 def _entries(data: bytes, name: str, *, may_be_torn: bool) -> tuple[list[LogEntry], bool]:
-    found: list[LogEntry] = []
+    entries: list[LogEntry] = []
     at = 0
     while at < len(data):
         end = at
@@ -86,13 +86,13 @@ def _entries(data: bytes, name: str, *, may_be_torn: bool) -> tuple[list[LogEntr
                 raise Malformed("a batch that is not whole")
             records = read_batches(data[at:end], 0, control=True).records
         except Malformed as error:
-            # A write that the kill cut off stands at the very end, or nothing follows it but zeros.
+            # A write that a kill cut off is at the very end, or only zeros follow it.
             if may_be_torn and (end >= len(data) or end == at):
-                return found, True
+                return entries, True
             raise Malformed(f"{name}, byte {at}: {error}") from None
-        found += map(_entry, records)
+        entries += map(_entry, records)
         at = end
-    return found, False
+    return entries, False
 
 
 def _entry(record: Record) -> LogEntry:
@@ -124,7 +124,7 @@ def _control(record: Record) -> tuple[str, dict[str, Any]]:
 
 
 def _plain(body: Body) -> dict[str, Any]:
-    """The fields that differ from their defaults, as JSON has them; ids as Kafka writes them."""
+    """The fields that differ from their defaults, as JSON values; ids as Kafka writes them."""
     out: dict[str, Any] = {}
     for field in fields_of(type(body)):
         value = getattr(body, field.name)

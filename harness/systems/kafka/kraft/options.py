@@ -1,7 +1,8 @@
-"""What a plan can choose of a KRaft cluster.
+"""The options of a KRaft cluster that a plan can set.
 
-Time-outs are a quarter or half of Kafka's defaults, so that an election takes a second; below 500 ms and 1 s a loaded
-machine of two cores elects for ever (measured). `append_linger` is 0, not 25 ms: changes are then several times faster.
+Time-outs are a quarter or half of Kafka's defaults, so that an election takes about a second. With less than 500 ms and
+1 s a loaded machine with two cores never finishes an election (measured). `append_linger` is 0 instead of 25 ms, which
+makes changes several times faster.
 """
 
 from typing import Annotated, Final
@@ -24,7 +25,7 @@ _LEAST: Final = {
 
 class KraftOptions(SystemOptions, frozen=True, kw_only=True):
     brokers: Annotated[int, about("how many brokers there are beside the controllers, 1 to 3")] = 1
-    combined: Annotated[bool, about("whether each node is controller and broker in one")] = False
+    combined: Annotated[bool, about("whether each node is both controller and broker")] = False
     election: Annotated[Duration, about("time after which a candidate without a majority stands again")] = seconds(0.5)
     fetch: Annotated[Duration, about("silence of the leader after which a voter stands for election")] = seconds(1)
     append_linger: Annotated[Duration, about("time for which the leader gathers records before it writes")] = seconds(0)

@@ -1,4 +1,4 @@
-"""Releases of Kafka that are run with a quorum of controllers of their own: from 3.3.0 on."""
+"""The releases of Kafka that run with a quorum of controllers: from 3.3.0 on."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ from fencepost.harness.systems.kafka.server.archive_training import train
 from fencepost.harness.systems.kafka.server.image import recipe
 from fencepost.harness.systems.kafka.server.start import DEFAULT_VERSION
 
-#: Before, KRaft is not for production.
+#: Earlier releases do not have KRaft ready for production.
 _FIRST: Final = (3, 3, 0)
 
 
@@ -26,14 +26,14 @@ class KraftReleases(BaseReleases):
         return tuple(version for version in versions.known() if versions.numbers(version) >= _FIRST)
 
     def at_hand(self, version: str) -> bool:
-        """Whether the jars and the start-up archive of this release are there already."""
+        """Whether the jars and the start-up archive of this release are already in the cache."""
         if not versions.are_fetched(version):
             return False
         jars = versions.jars(version)
         return existing_archive(_archive_name(version), server.archive_key(jars)) is not None
 
     def resolve(self, version: str) -> Artifacts:
-        """`version` is a release or a folder of jars. Makes the start-up archive when there is none yet."""
+        """Get a release or a folder of jars; makes the start-up archive when there is none yet."""
         if versions.is_release(version):
             versions.refuse_old_java(find_java(), versions.java_needed(version), version)
         release, jars = server.found_jars(version, refuse=refuse)
@@ -58,5 +58,5 @@ def refuse(version: str) -> None:
 
 
 def _archive_name(version: str) -> str:
-    # A name of their own: the archives of many releases must not push out the default's.
+    # A name of their own: the archives of many releases must not displace the default's.
     return NAME if version == DEFAULT_VERSION else f"other-{NAME}"

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.coordination import Interface, ReadMode
+from fencepost.harness.base.options import seconds
+from fencepost.harness.coordination import Interface, ReadMode, Session
 from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
@@ -13,7 +14,7 @@ from fencepost.harness.systems.contract.base import BaseSystem
 from fencepost.harness.systems.contract.failover import Failover
 from fencepost.harness.systems.contract.leadership import PartitionReign
 from fencepost.harness.systems.contract.profile import Profile
-from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
+from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
 from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.client import partition_leaders
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
@@ -27,19 +28,19 @@ from fencepost.harness.systems.kafka.kraft.metadata_log import read_archive
 from fencepost.harness.systems.kafka.kraft.options import KraftOptions
 from fencepost.harness.systems.kafka.kraft.releases import KraftReleases
 from fencepost.harness.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
-from fencepost.harness.systems.kafka.server import reported_version as told_version
+from fencepost.harness.systems.kafka.server import reported_version
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leader
 from fencepost.harness.verdict import Guarantee, LeadershipBound, Vocabulary
 
-#: Who leads, by the layer that says so.
+#: The subjects of beliefs: the two layers that can say who leads.
 RAFT: Final = "raft"
 ACTIVE_CONTROLLER: Final = "controller"
 
 
-class Kraft(BaseSystem):
-    """The `System`; one object, without state."""
+class Kraft(BaseSystem[KraftOptions]):
+    """KRaft as a `System`; one object, without state."""
 
     profile: Final = Profile(
         name=NAME,
@@ -54,13 +55,13 @@ class Kraft(BaseSystem):
     )
     releases: Final = KraftReleases()
     failover: Final = Failover(
-        options={
-            "combined": True,
-            "broker_session": "2s",
-            "broker_heartbeat": "500ms",
-            "heap_mib": 1024,
-            "data_limit_mib": 2048,
-        },
+        options=KraftOptions(
+            combined=True,
+            broker_session=seconds(2),
+            broker_heartbeat=seconds(0.5),
+            heap_mib=1024,
+            data_limit_mib=2048,
+        ),
         controller="controller",
         loading=("Becoming the active controller", "Activated periodic tasks"),
         about="each broker is a controller too, with a fetch time-out of 1 s and an election time-out of 0.5 s; a"
@@ -116,7 +117,7 @@ class Kraft(BaseSystem):
         return KraftMembership(layout, artifacts.version)
 
     def question(self, place: Place, subject: str) -> Question | None:
-        """Controllers about both layers; brokers about the raft layer, which tells whom they are attached to."""
+        """Ask controllers about both layers, and brokers about the raft layer, which shows whom they follow."""
         port = CONTROLLER_PORT if {CONTROLLER, BROKER} <= set(place.roles) else CLIENT_PORT
         if subject == RAFT:
             return QuorumQuestion(place.number, *place.dial(port), configuration.voter_name)
@@ -124,13 +125,13 @@ class Kraft(BaseSystem):
             return ControllerQuestion(place.number, *place.dial(port), configuration.voter_name)
         return None
 
-    async def prepare(self, client: Any, keys: tuple[str, ...]) -> None:
+    async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
         if not isinstance(client, KafkaSession):
             raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
         await client.prepare(keys)
 
-    async def told_version(self, node: Node, *, log_from: int) -> str:
-        return told_version.read(node.log, log_from)
+    async def reported_version(self, node: Node, *, log_from: int) -> str:
+        return reported_version.read(node.log, log_from)
 
     def version_of(self, node: Node, artifacts: Artifacts) -> str:
         return artifacts.version
@@ -138,11 +139,11 @@ class Kraft(BaseSystem):
     def refuse_change(
         self, start: str, to: str, *, back: bool, options: KraftOptions, settings: Settings
     ) -> Refusal | None:
-        """A cluster's metadata.version is that of the release that it began as, which older ones do not know (KIP-778).
+        """Refuse releases older than the first: they do not know the cluster's metadata.version (KIP-778).
 
-        It stays when nodes are newer, so that they can go back.
+        That version stays when nodes become newer, so that they can go back.
         """
-        if told_version.is_older(to, start):
+        if reported_version.is_older(to, start):
             return Refusal(
                 f"{to} does not know the metadata.version of a cluster that began as {start}", "choose a newer release"
             )
@@ -170,6 +171,6 @@ class Kraft(BaseSystem):
     def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
         return server_settings.refuse_unknown(NAME, server.jars_of(artifacts), artifacts.version, settings)
 
-    async def taken(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[Taken]:
+    async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:
         place = node.place
-        return await server_settings.taken(NAME, node, place.dial(CLIENT_PORT), server.PROPERTIES, settings)
+        return await server_settings.applied_settings(NAME, node, place.dial(CLIENT_PORT), server.PROPERTIES, settings)

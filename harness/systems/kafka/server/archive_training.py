@@ -78,9 +78,9 @@ async def converse_with_broker(port: int) -> None:
     """Once the broker has a topic: what runs ask of one, so that the classes behind it are loaded too."""
     broker = await _once_it_serves(port)
     async with asyncio.timeout(_ASK_TIMEOUT_S):
-        await broker.produce(_TOPIC, 0, [b"x"])
-        await broker.fetch(_TOPIC, 0, 0)
-        await broker.position(_TOPIC, 0)
+        await broker.logs.produce(_TOPIC, 0, [b"x"])
+        await broker.logs.fetch(_TOPIC, 0, 0)
+        await broker.logs.position(_TOPIC, 0)
         await broker.alter_config(Resource(ResourceType.TOPIC, _TOPIC), "retention.bytes", "1000")
         await broker.read_config(Resource(ResourceType.TOPIC, _TOPIC), "retention.bytes")
         await broker.metadata(None)

@@ -1,10 +1,12 @@
-"""What logs of Kafka in ZooKeeper mode tell of a superseded controller's attempts, as values.
+"""Refused attempts of superseded controllers in the logs of Kafka in ZooKeeper mode.
 
-Three things refuse one. ZooKeeper, by the version of /controller_epoch that every write of a controller is conditional
-on: the controller says which event it was processing when it learned that it had been succeeded ("controller-epoch").
-Brokers, by the controller epoch in its requests: each broker logs the request that it ignores, with the epoch of it
-("stale-controller-epoch"). ZooKeeper again, when the session is over: then whatever the controller asks for on behalf
-of a client ends in an exception, which stands on a line of its own below what was asked ("session-expired").
+Three checks refuse such a controller:
+- ZooKeeper checks the version of /controller_epoch with every write of a controller. The controller logs which event it
+  was processing when it learned of its successor ("controller-epoch").
+- Brokers check the controller epoch in its requests, and log each request that they ignore, with its epoch
+  ("stale-controller-epoch").
+- ZooKeeper refuses an expired session. A change for a client then ends with an exception, which stands on a line of its
+  own below the request ("session-expired").
 
 Source: KafkaController.process, ReplicaManager.becomeLeaderOrFollower, stopReplicas and maybeUpdateMetadataCache,
 ZkAdminManager.createTopics of Kafka 2.8 to 3.9; lines of real servers in the tests where a run has produced them.
@@ -32,7 +34,7 @@ _OLD: Final = re.compile(
 )
 _CREATE: Final = re.compile(r"Error processing create topic request CreatableTopic\(name='([^']+)'")
 _EXPIRED: Final = "KeeperException$SessionExpiredException: "
-#: How a line begins that is not the rest of an exception.
+#: The beginning of a line that is not the rest of an exception.
 _DATED: Final = re.compile(r"\d\d:\d\d:\d\d\.\d\d\d ")
 
 
@@ -49,24 +51,24 @@ class ZooKeeperModeAttempts:
         if _DATED.match(line):
             self._failed = None
             return self._dated(line.rstrip())
-        # The rest of an exception repeats what was said, but for why.
+        # Of the rest of an exception only the reason is new.
         if failed is None or _EXPIRED not in line:
             return None
         self._failed = None
         return Attempt("create", SESSION_EXPIRED, key=failed, detail=line.partition(_EXPIRED)[2].strip())
 
     def _dated(self, line: str) -> Attempt | None:
-        if found := _CREATE.search(line):
-            self._failed = found.group(1)
+        if match := _CREATE.search(line):
+            self._failed = match.group(1)
             return None
-        if found := _MOVED.search(line):
-            event = _EVENT.match(found.group(1))
-            return Attempt(event.group() if event else found.group(1), CONTROLLER_EPOCH)
-        if found := _IGNORED.search(line):
-            kind, controller, epoch, latest = found.groups()
+        if match := _MOVED.search(line):
+            event = _EVENT.match(match.group(1))
+            return Attempt(event.group() if event else match.group(1), CONTROLLER_EPOCH)
+        if match := _IGNORED.search(line):
+            kind, controller, epoch, latest = match.groups()
             return self._ignored(kind, int(controller), int(epoch), int(latest))
-        if found := _OLD.search(line):
-            controller, epoch, latest = found.groups()
+        if match := _OLD.search(line):
+            controller, epoch, latest = match.groups()
             return self._ignored("UpdateMetadata", int(controller), int(epoch), int(latest))
         return None
 

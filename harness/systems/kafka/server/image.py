@@ -1,4 +1,4 @@
-"""What an image of Kafka is made of, in every mode: a server's jars, on a base with Java."""
+"""The parts of an image of Kafka, in every mode: a server's jars, on a base with Java."""
 
 from collections.abc import Callable
 
@@ -8,10 +8,10 @@ from fencepost.harness.systems.kafka.server.start import found_jars
 
 
 def recipe(name: str, default_version: str, refuse: Callable[[str], None]) -> ImageRecipe:
-    """The recipe of one mode; `refuse` raises for a release that the mode does not have."""
+    """Make the recipe of one mode; `refuse` raises for a release that the mode does not have."""
 
     def contents(version: str) -> ImageContents:
-        """The sums of a known release are recorded, so that nothing need be fetched to compare."""
+        """The contents for a version; the sums of a known release are recorded, so nothing is fetched for them."""
         sums = versions.recorded_sums(version)
         if sums is None:
             version, jars = found_jars(version, refuse=refuse)

@@ -84,12 +84,12 @@ def _looked_into(image: ImageFacts) -> tuple[str, str, tuple[str, ...]]:
     """Release, folder and names of the jars; by the jars themselves, since tags say what their owners like."""
     for folder in _JAR_FOLDERS:
         jars = image.files(folder)
-        found = [m.group(1) for jar in jars if (m := SERVER_JAR.fullmatch(jar))]
-        if len(found) == 1:
-            return found[0], folder, jars
-        if found:
+        releases = [m.group(1) for jar in jars if (m := SERVER_JAR.fullmatch(jar))]
+        if len(releases) == 1:
+            return releases[0], folder, jars
+        if releases:
             raise UsageError(
-                f"{image.reference}: {len(found)} releases of Kafka in {folder}: {', '.join(sorted(found))}",
+                f"{image.reference}: {len(releases)} releases of Kafka in {folder}: {', '.join(sorted(releases))}",
                 hint="give an image that holds the jars of one Kafka and of what it needs",
             )
     raise UsageError(

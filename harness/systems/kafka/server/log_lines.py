@@ -1,7 +1,7 @@
-"""What a Kafka node writes to its log when its role changes, of all releases from 2.8 to 4.3, as values.
+"""The log lines of a Kafka node about changes of its role, in all releases from 2.8 to 4.3.
 
-Two layers of a KRaft controller tell it apart: `raft` (QuorumState: who leads the metadata quorum) and `controller`
-(QuorumController: who acts on it), which follows the first and may lag. In ZooKeeper mode there is `zookeeper`
+A KRaft controller has two layers: `raft` (QuorumState: who leads the metadata quorum) and `controller`
+(QuorumController: who acts on it), which follows the first and may lag. ZooKeeper mode has `zookeeper`
 (KafkaController, elected through the znode /controller).
 
 Source: lines of real servers of 3.6.0, 3.9.2 and 4.3.1 (in the tests), found in QuorumState.durableTransitionTo and
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 
 class Layer(StrEnum):
-    """Who says that its role changed."""
+    """The part of a node whose role changed."""
 
     RAFT = "raft"
     CONTROLLER = "controller"
@@ -22,9 +22,9 @@ class Layer(StrEnum):
 
 
 class RoleChange(NamedTuple):
-    """A node began (`leads`) or ceased to lead at one layer; `epoch` is that of this reign, None where it is not said.
+    """A node began (`leads`) or ceased to lead in one layer; `epoch` is the reign's, None where the line has none.
 
-    In ZooKeeper mode the epoch is the controller epoch. "Resigned" is also written by a node that did not lead.
+    In ZooKeeper mode the epoch is the controller epoch. A node that did not lead may also log "Resigned".
     """
 
     layer: Layer
@@ -32,7 +32,7 @@ class RoleChange(NamedTuple):
     epoch: int | None
 
 
-#: The state's own epoch is the first that its description names; nested descriptions before it name none.
+#: The first epoch in the description is the state's own; nested descriptions before it have none.
 _TRANSITION: Final = re.compile(r"Completed transition to (\w+)\(.*?\bepoch=(\d+)")
 _FROM_LEADER: Final = re.compile(r" from Leader\(.*?\bepoch=(\d+)")
 _CLAIM: Final = re.compile(r"Becoming the active controller at epoch (\d+)")
@@ -42,7 +42,7 @@ _RESIGNED: Final = re.compile(r"\[Controller id=\d+\] Resigned$")
 
 
 def read_role_change(line: str) -> RoleChange | None:
-    """The change of role that a log line tells of; None for any other line."""
+    """Read the change of role from a log line; None for any other line."""
     if "Completed transition to " in line:
         return _raft(line)
     if " active controller at " in line:
@@ -57,7 +57,7 @@ def read_role_change(line: str) -> RoleChange | None:
 
 
 def became_leader(line: str, layer: Layer) -> int | None:
-    """The epoch, when this line says that the node began to lead at this layer; else None."""
+    """The epoch in which the node began to lead in this layer, where this line says so; else None."""
     change = read_role_change(line)
     return change.epoch if change is not None and change.leads and change.layer is layer else None
 
@@ -69,5 +69,5 @@ def _raft(line: str) -> RoleChange | None:
     return _change(Layer.RAFT, False, _FROM_LEADER.search(line))
 
 
-def _change(layer: Layer, leads: bool, found: re.Match[str] | None) -> RoleChange | None:
-    return None if found is None else RoleChange(layer, leads, int(found.group(1)))
+def _change(layer: Layer, leads: bool, match: re.Match[str] | None) -> RoleChange | None:
+    return None if match is None else RoleChange(layer, leads, int(match.group(1)))

@@ -1,8 +1,9 @@
-"""How a Kafka server starts: its class `kafka.Kafka` run directly, jars, flags and the settings that all modes share.
+"""How a Kafka server starts: the class `kafka.Kafka`, its jars and flags, and the settings that all modes share.
 
-No shell distribution is needed. Settings that are not a production server's, and why: few threads and index files of
-4 KiB (every partition maps two, of 10 MB by default, and data lies in memory), no cleaner and no group delay (nothing
-here compacts or consumes in groups), topics only where they are asked for. Logs go to stderr through slf4j-simple.
+The class runs directly, without the scripts of a distribution. Settings that differ from a production server, and why:
+few threads, and index files of 4 KiB (every partition maps two, of 10 MB by default, and data lies in memory); no
+cleaner and no group delay (nothing here compacts or consumes in groups); topics only on request. Logs go to stderr
+through slf4j-simple.
 """
 
 import re
@@ -20,7 +21,7 @@ DEFAULT_VERSION: Final = "4.3.1"
 
 _JVM_FLAGS: Final = ("-Xms64m", "-Xss512k", *QUICK_FLAGS, "-Djava.net.preferIPv4Stack=true")
 _SIMPLE_LOGGER: Final = "-Dorg.slf4j.simpleLogger."
-#: The log at INFO, less what repeats the configuration and a line for every question that ZooKeeper is asked.
+#: The log at INFO, without lines that repeat the configuration or report every request to ZooKeeper.
 _LOG_FLAGS: Final = (
     f"{_SIMPLE_LOGGER}defaultLogLevel=info",
     f"{_SIMPLE_LOGGER}showDateTime=true",
@@ -43,12 +44,12 @@ _SHARED: Final[Mapping[str, object]] = {
     "transaction.state.log.min.isr": 1,
     "group.initial.rebalance.delay.ms": 0,
     "auto.create.topics.enable": "false",
-    # Who leads a partition is to change by faults alone.
+    # Only faults may change the leader of a partition.
     "auto.leader.rebalance.enable": "false",
 }
-#: A server goes on without the class, and without what it was for: it would only seem slow.
+#: A server continues without the class and without what it does; it would only seem slow.
 _FATAL: Final = re.compile(r"(NoClassDefFoundError|UnsupportedClassVersionError)(: [\w/.$]+)?")
-#: The first line of the trace with which a server ends that does not accept its configuration.
+#: The first line of the trace of a server that ends because it does not accept its configuration.
 _REFUSED: Final = re.compile(r"(?:Exception in thread .*)?org\.apache\.kafka\.common\.config\.ConfigException: (.+)")
 
 
@@ -58,9 +59,10 @@ def properties(settings: Mapping[str, object]) -> str:
 
 
 def transaction_log(copies: int) -> dict[str, object]:
-    """Settings of the transaction log for so many replicas: one partition, since workloads use one transactional id.
+    """The settings of the transaction log for this number of replicas.
 
-    What was acknowledged is on all replicas but one. Abandoned transactions are looked for every second, not every ten.
+    One partition is enough, since workloads use one transactional id. An acknowledged change is on all replicas but
+    one. The server looks for abandoned transactions every second instead of every ten.
     """
     return {
         "transaction.state.log.replication.factor": copies,
@@ -98,7 +100,7 @@ def command(
     main_class: str = MAIN_CLASS,
     more: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
-    """The command line of a server of these artifacts, wherever they are; `more` are further JVM flags."""
+    """The command line of a server from these artifacts, in an image or not; `more` are further JVM flags."""
     if images.IMAGE in artifacts.paths:
         flags = [*_jvm_flags(heap_mib), *images.log_flags(configuration.parent), *more]
         java, classpath = artifacts.paths["java"], artifacts.paths["classpath"]
@@ -112,7 +114,7 @@ def command(
 
 
 def jars_of(artifacts: Artifacts) -> list[Path]:
-    """The jars that these servers run from; of an image, those of the same release, none where it is not known."""
+    """The jars that these servers run from; for an image those of the same release, none where it is unknown."""
     if images.IMAGE in artifacts.paths:
         return versions.jars(artifacts.version) if artifacts.version in versions.known() else []
     return [Path(jar) for jar in artifacts.paths["classpath"].split(":")]
@@ -128,18 +130,18 @@ def found_jars(version: str, *, refuse: Callable[[str], None]) -> tuple[str, lis
     `refuse` raises for a release that the mode does not have; it is asked before anything is fetched.
     """
     if Path(version).is_dir():
-        found, jars = versions.given(Path(version).absolute())
-        refuse(found)
+        release, jars = versions.given(Path(version).absolute())
+        refuse(release)
     else:
         versions.refuse_word(version)
         refuse(version)
         versions.tell_what_is_left_out(version)
-        found, jars = version, versions.jars(version)
-    return found, jars
+        release, jars = version, versions.jars(version)
+    return release, jars
 
 
 def artifacts(version: str, jars: list[Path], archives: Mapping[str, Path | None]) -> Artifacts:
-    """`paths` are "java", "classpath" (jars joined by colons) and those start-up archives that there are."""
+    """The artifacts; `paths` are "java", "classpath" (jars joined by colons) and the start-up archives."""
     java = find_java()
     paths = {"java": str(java.binary), "classpath": ":".join(map(str, jars))}
     paths |= {name: str(path) for name, path in archives.items() if path is not None}
@@ -148,9 +150,9 @@ def artifacts(version: str, jars: list[Path], archives: Mapping[str, Path | None
 
 
 def fatal_line(line: str) -> str | None:
-    """Why this line of a server's log says that it will never serve, however long it lives; else None."""
-    found = _FATAL.search(line)
-    if found is not None:
-        return f"a class is missing: {found.group()}"
+    """Why a server will never serve, where this line of its log says so; else None."""
+    missing = _FATAL.search(line)
+    if missing is not None:
+        return f"a class is missing: {missing.group()}"
     refused = _REFUSED.match(line)
     return f"its configuration is refused: {refused.group(1)}" if refused else None

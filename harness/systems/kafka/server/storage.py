@@ -1,11 +1,11 @@
-"""The small files that make a data directory a formatted one, written without the tool that takes a second for it.
+"""The small files of a formatted data directory, written directly, since Kafka's own tool takes a second for them.
 
-`meta.properties` says whose directory it is. `bootstrap.checkpoint` says at which levels a new cluster's features
-begin; without it a server begins at the lowest ones that it knows, which no user's cluster does. Its form is that of a
-snapshot of the metadata log: three record batches, of which the first and the last hold one control record each.
+`meta.properties` says whose directory it is. `bootstrap.checkpoint` has the feature levels of a new cluster; without it
+a server begins at the lowest levels that it knows, unlike any user's cluster. It has the form of a snapshot of the
+metadata log: three record batches, of which the first and the last hold one control record each.
 
-The levels are those that each release's own `StorageTool format` writes (read off its output). A release without a row
-here gets no checkpoint.
+The levels are those that each release's own `StorageTool format` writes. A release without a row here gets no
+checkpoint.
 
 Source: org.apache.kafka.metadata.properties.MetaProperties; BootstrapDirectory and BatchFileWriter;
 SnapshotHeaderRecord, SnapshotFooterRecord and FeatureLevelRecord of 3.6 to 4.4.
@@ -79,19 +79,19 @@ class Voter:
 
 
 def meta_properties(number: int, directory: bytes = b"") -> str:
-    """Of a KRaft node; it adds an id of the directory by itself where its release has one and none is given."""
+    """The file of a KRaft node. Where no directory id is given, a release that has such ids adds one itself."""
     given = f"directory.id={base64.urlsafe_b64encode(directory).decode().rstrip('=')}\n" if directory else ""
     return f"version=1\ncluster.id={CLUSTER_ID}\nnode.id={number}\n{given}"
 
 
 def directory_of(meta: str) -> bytes:
-    """The id of the directory that `meta_properties` gave."""
+    """The directory id in a file of `meta_properties`."""
     (text,) = [line.removeprefix("directory.id=") for line in meta.splitlines() if line.startswith("directory.id=")]
     return base64.urlsafe_b64decode(text + "==")
 
 
 def data_files(number: int, version: str, *, votes: bool) -> dict[str, str | bytes]:
-    """What stands in a formatted directory of this release, relative to it; `votes`: of a controller."""
+    """The files of a formatted directory of this release, by relative path; `votes` says that it is a controller's."""
     files: dict[str, str | bytes] = {"meta.properties": meta_properties(number)}
     minor = numbers(version)[:2]
     if votes and minor in _LEVELS:
@@ -101,7 +101,7 @@ def data_files(number: int, version: str, *, votes: bool) -> dict[str, str | byt
 
 
 def voters_file(version: str, voters: Sequence[Voter]) -> dict[str, str | bytes]:
-    """What stands in a controller's directory beside that where the voters are in the log, and so can change (KIP-853).
+    """The further file of a controller whose voters are in the log and can change (KIP-853).
 
     It is the first snapshot of the metadata log.
     """

@@ -1,4 +1,4 @@
-"""Records what Kafka's releases consist of, and the SHA-256 of each jar, which releases share."""
+"""Recording the jars of Kafka's releases and the SHA-256 of each jar; releases share jars."""
 
 import tempfile
 import tomllib
@@ -11,7 +11,7 @@ from fencepost.harness.systems.kafka.server.versions import NEVER_PUBLISHED, SUM
 
 
 def record(releases: list[str]) -> int:
-    """Ask for these releases, or again for the recorded ones; returns the exit status of the command."""
+    """Record these releases, or check the recorded ones again; returns the exit status of the command."""
     with SUMS.open("rb") as opened:
         recorded = tomllib.load(opened)
     consist: dict[str, list[str]] = dict(recorded["releases"])
@@ -37,7 +37,7 @@ def record(releases: list[str]) -> int:
 
 
 def _jars(release: str) -> dict[str, str]:
-    """Each jar by its coordinates, as Maven settles their versions; Ivy would settle some otherwise."""
+    """The sum of each jar by its coordinates, with the versions that Maven chooses; Ivy would choose some others."""
     coordinates = _settled(roots(release), NEVER_PUBLISHED.get(release, ()))
     sums = {jar.name: sha256_of(jar) for jar in maven.jars(coordinates, exclude=maven.EVERYTHING)}
     return {coordinate: sums[file_name(coordinate)] for coordinate in coordinates}
@@ -48,7 +48,8 @@ def _settled(wanted: list[str], exclude: tuple[str, ...]) -> list[str]:
         folder = Path(name)
         (folder / "pom.xml").write_text(maven.pom_of(wanted, exclude), encoding="utf-8")
         flags = ["-q", "-B", "-DincludeScope=runtime", f"-DoutputFile={folder / 'list'}", "dependency:list"]
-        tool.run(["mvn", *flags], what=f"resolving {', '.join(wanted)}", timeout_s=600, hint="see mvn", cwd=folder)
+        resolve = tool.Command(argv=["mvn", *flags], timeout_s=600, cwd=folder)
+        tool.run(resolve, what=f"resolving {', '.join(wanted)}", hint="see mvn")
         lines = (folder / "list").read_text(encoding="utf-8").splitlines()
     parts = (line.strip().split(" ")[0].split(":") for line in lines if ":jar:" in line)
     settled = sorted(f"{group}:{artifact}:{version}" for group, artifact, _, version, _ in parts)

@@ -1,12 +1,13 @@
 """Which releases of Kafka are known, and their jars.
 
-A server is resolved by Maven coordinates: org.apache.kafka:kafka_2.13 and everything that it needs to run, plus one
-binding for its log, without which it is silent. The whole set is taken: with fewer jars a server may start and lack a
-class only when it is asked for something. For the known releases `jars.toml` names every jar with its SHA-256, so that
-Maven and Ivy bring the same (`python -m tools.record_sums kraft`); the jars of any other release are what the resolver
-finds, and their sums stand only in the run's `run.json`.
+A server is resolved by Maven coordinates: org.apache.kafka:kafka_2.13 with all its dependencies, plus a binding for its
+log, without which it logs nothing. All jars are needed: with fewer, a server may start and miss a class only later. For
+the known releases `jars.toml` names every jar with its SHA-256, so that Maven and Ivy fetch the same
+(`python -m tools.record_sums kraft`). The jars of any other release are those that the resolver finds; their sums stand
+only in the run's `run.json`.
 
-Kafka 4.4.0 asks for kafka-tools-api 4.4.0, which was never published; it is left out. A server does not load it.
+Kafka 4.4.0 depends on kafka-tools-api 4.4.0, which was never published; it is left out, since a server does not load
+it.
 """
 
 import re
@@ -22,9 +23,9 @@ from fencepost.harness.runtime.artifacts.java import Java
 from fencepost.harness.systems.contract import releases
 
 SUMS: Final = Path(__file__).with_name("jars.toml")
-#: Its lines say who came to lead: the servers bring no binding of their own.
+#: The log shows who leads, and the servers have no binding of their own.
 LOG_BINDING: Final = "org.slf4j:slf4j-simple:1.7.36"
-#: What a release asks for and nobody can get.
+#: Dependencies of a release that were never published.
 NEVER_PUBLISHED: Final[Mapping[str, tuple[str, ...]]] = {"4.4.0": ("org.apache.kafka:kafka-tools-api",)}
 
 _RELEASE: Final = re.compile(r"\d+\.\d+\.\d+")
@@ -42,7 +43,7 @@ def known() -> tuple[str, ...]:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Of a release or of a build that is to become one ("4.4.0-SNAPSHOT")."""
+    """The numbers of a release, or of a build on the way to one ("4.4.0-SNAPSHOT")."""
     return releases.numbers(version.partition("-")[0])
 
 
@@ -52,8 +53,8 @@ def roots(version: str) -> list[str]:
 
 def coordinates(version: str) -> list[str] | None:
     """Every jar of a known release by its coordinates; None when it is not a known one."""
-    found: list[str] | None = _recorded()["releases"].get(version)
-    return found
+    recorded: list[str] | None = _recorded()["releases"].get(version)
+    return recorded
 
 
 def recorded_sums(version: str) -> dict[str, str] | None:
@@ -70,9 +71,9 @@ def jars(version: str) -> list[Path]:
 
     named = coordinates(version)
     if named is not None:
-        found = maven.jars(named, exclude=maven.EVERYTHING)
-        sums.check(found, recorded_sums(version) or {})
-        return found
+        fetched = maven.jars(named, exclude=maven.EVERYTHING)
+        sums.check(fetched, recorded_sums(version) or {})
+        return fetched
     say(f"Kafka {version} is not one of the recorded releases: its jars are not checked against sums")
     try:
         return maven.jars(roots(version), exclude=NEVER_PUBLISHED.get(version, ()))
@@ -84,7 +85,7 @@ def jars(version: str) -> list[Path]:
 
 
 def tell_what_is_left_out(version: str) -> None:
-    """Say which of its dependencies a release does without, since nobody can get them."""
+    """Say which dependencies of a release are left out because they were never published."""
     from fencepost.harness.runtime.artifacts.cache import say
 
     lacks = ", ".join(NEVER_PUBLISHED.get(version, ()))
@@ -98,7 +99,7 @@ def is_release(version: str) -> bool:
 
 
 def refuse_word(version: str) -> None:
-    """Raise UsageError for what is no release's number."""
+    """Raise UsageError for a text that is not the number of a release."""
     if not is_release(version):
         raise UsageError(
             f"Kafka {version!r} is neither a release nor a folder; known are {releases.in_words(known())}",
@@ -107,12 +108,12 @@ def refuse_word(version: str) -> None:
 
 
 def given(folder: Path) -> tuple[str, list[Path]]:
-    """Version and jars of a folder that a person named: the jars themselves, or a distribution with a `libs` folder.
+    """Version and jars of a folder that a user gave: the jars themselves, or a distribution with a `libs` folder.
 
-    A binding for the log is added where there is none that we can configure.
+    The folder's own log bindings are replaced by the one that is configured here.
     """
-    found = sorted(folder.glob("*.jar")) or sorted(folder.glob("libs/*.jar"))
-    versions = [m.group(1) for jar in found if (m := SERVER_JAR.fullmatch(jar.name))]
+    files = sorted(folder.glob("*.jar")) or sorted(folder.glob("libs/*.jar"))
+    versions = [m.group(1) for jar in files if (m := SERVER_JAR.fullmatch(jar.name))]
     if len(versions) != 1:
         raise UsageError(
             f"{folder}: expected one kafka_2.13-<version>.jar in it (or in its libs folder), found {len(versions)}",
@@ -121,12 +122,12 @@ def given(folder: Path) -> tuple[str, list[Path]]:
     from fencepost.harness.runtime.artifacts import maven
 
     # A distribution's own binding would write to files that its scripts configure.
-    kept = [jar for jar in found if not _LOG_BINDINGS.match(jar.name)]
+    kept = [jar for jar in files if not _LOG_BINDINGS.match(jar.name)]
     return versions[0], [*kept, *maven.jars([LOG_BINDING], exclude=maven.EVERYTHING)]
 
 
 def java_needed(version: str) -> int:
-    """The Java release that a published Kafka asks for; known before its jars are fetched."""
+    """The Java release that a published Kafka needs; known before its jars are fetched."""
     return 17 if numbers(version) >= _FIRST_WITH_JAVA_17 else 8
 
 
@@ -139,9 +140,9 @@ def refuse_old_java(java: Java, needed: int, version: str) -> None:
         )
 
 
-def java_level(found: list[Path]) -> int:
+def java_level(files: list[Path]) -> int:
     """The Java release that the server's classes were compiled for."""
-    server = next((jar for jar in found if SERVER_JAR.fullmatch(jar.name)), None)
+    server = next((jar for jar in files if SERVER_JAR.fullmatch(jar.name)), None)
     try:
         if server is None:
             raise KeyError(_SERVER_CLASS)
@@ -155,7 +156,7 @@ def java_level(found: list[Path]) -> int:
 
 
 def are_fetched(version: str) -> bool:
-    """Whether the jars of this known release are in the cache already; asks nobody."""
+    """Whether the jars of this known release are already in the cache; uses no network."""
     from fencepost.harness.runtime.artifacts import maven
 
     named = coordinates(version)

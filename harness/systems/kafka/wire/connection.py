@@ -1,14 +1,15 @@
-"""One TCP connection to one Kafka node: requests out, answers in, nothing behind the caller's back.
+"""One TCP connection to one Kafka node: requests out, answers in, and nothing hidden from the caller.
 
-A node answers the requests of a connection one after the other, in the order in which they came: it does not read the
-next one before the answer to the last has left. So answers are matched with a queue of what was sent, and the
-correlation id only confirms it; and so one request that hangs holds back everything behind it. Whoever must not be held
-back takes a connection of its own. A request whose caller stopped waiting stays in the queue, and its late answer is
-dropped. The connection never reconnects, never looks for another node, never asks twice.
+A node answers the requests of a connection in order: it does not read the next request before the answer to the last
+one has left. So answers are matched with a queue of sent requests, and the correlation id only confirms the match. One
+request that hangs also blocks all requests after it, so independent requests need connections of their own. When a
+caller stops waiting, its request stays in the queue and the late answer is dropped. The connection never reconnects,
+never looks for another node, and never sends a request twice.
 
-The versions are settled when it opens: of each API the highest that the node offers and we know. What the node does not
-offer is refused here, `unsupported-api`, with nothing sent. While the kernel has not taken the last request whole, no
-other is begun: `not-taken`. So of every request either no byte was handed over (definite) or the first one was.
+When the connection opens, the version of each API is chosen: the highest that both the node and this client know. An
+API that the node does not offer is refused here (`unsupported-api`), with nothing sent. While the kernel has not
+accepted the whole last request, no other one begins (`not-taken`). So for every request either no byte was handed over
+(definite) or at least the first byte was.
 """
 
 import asyncio
@@ -35,9 +36,9 @@ from fencepost.harness.systems.kafka.wire.messages import API_VERSIONS, Api, Api
 Q = TypeVar("Q", bound=Body)
 A = TypeVar("A", bound=Body)
 
-#: An answer longer than this is none: above a node's own limit for a fetch (57 MB).
+#: A longer answer is an error of the protocol: this is above a node's own limit for a fetch (57 MB).
 _FRAME_BYTES_MAX: Final = 64 << 20
-#: Longer answers are not kept to be compared with the next one.
+#: Longer answers are not kept for comparison with the next one.
 _KEPT_BYTES_MAX: Final = 512
 _CLIENT_ID: Final = b"fencepost"
 _LENGTH: Final = struct.Struct(">i")
@@ -54,7 +55,7 @@ class _Sent(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """Made by `open_connection`."""
+    """A connection that `open_connection` makes."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -65,29 +66,29 @@ class Connection(asyncio.Protocol):
         self._buffer = b""
         self._correlation = 0
         self._sent: deque[_Sent] = deque()
-        self._asked: dict[str, tuple[Body, bytes]] = {}
-        self._answered: dict[str, tuple[bytes, Any]] = {}
-        #: How many answers came, those that nobody waited for any more included.
+        self._last_requests: dict[str, tuple[Body, bytes]] = {}
+        self._last_answers: dict[str, tuple[bytes, Any]] = {}
+        #: The number of answers received, including those that nobody waited for.
         self.received = 0
 
     @property
     def ended(self) -> str | None:
-        """Why nothing can be sent any more, or None."""
+        """Return why nothing can be sent any more, or None."""
         return self._ended
 
     @property
     def offered(self) -> Mapping[int, tuple[int, int]]:
-        """The lowest and highest version of every API that the node offers, by the API's number."""
+        """Return the lowest and highest version of every API that the node offers, by the API's number."""
         return self._offered
 
     @property
     def versions(self) -> Mapping[str, int]:
-        """The version settled for each API asked so far."""
+        """Return the version in use for each API that was requested so far."""
         return self._versions
 
     @property
     def waiting(self) -> int:
-        """How many requests were sent and not answered yet."""
+        """Return the number of requests without an answer."""
         return len(self._sent)
 
     def request(self, api: Api[Q, A], message: Q) -> "asyncio.Future[A]":
@@ -121,9 +122,9 @@ class Connection(asyncio.Protocol):
             transport.close()
 
     async def settle(self) -> None:
-        """Ask what the node offers; raises `Definite`: nothing but this was asked."""
-        asked = ApiVersionsRequest(client_software_name="fencepost", client_software_version="1")
-        answer = await self.request(API_VERSIONS, asked)
+        """Ask which APIs the node offers; raises `Definite`, since nothing else was sent."""
+        request = ApiVersionsRequest(client_software_name="fencepost", client_software_version="1")
+        answer = await self.request(API_VERSIONS, request)
         if answer.error_code != 0:
             raise refused(NOT_CONNECTED, f"the node refuses to name its APIs: error {answer.error_code}")
         self._offered = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
@@ -157,7 +158,7 @@ class Connection(asyncio.Protocol):
     # Inside
 
     def _check(self, api: Api[Any, Any]) -> int:
-        """The version to ask in; raises `Definite` when nothing can be asked now."""
+        """Return the version for this API; raise `Definite` when no request can be sent now."""
         if self._ended is not None:
             raise refused(NOT_SENT, self._ended)
         transport = self._transport
@@ -171,21 +172,21 @@ class Connection(asyncio.Protocol):
         return version
 
     def _encoded(self, api: Api[Q, A], version: int, message: Q) -> bytes:
-        """The message as bytes: those of the last time when it is the same object, as an observer's question is."""
-        asked, body = self._asked.get(api.name, (None, b""))
-        if asked is not message:
+        """Encode the message, or reuse the last bytes for the same object, such as an observer's question."""
+        previous, body = self._last_requests.get(api.name, (None, b""))
+        if previous is not message:
             body = encode(message, version, version >= api.flexible)
-            self._asked[api.name] = (message, body)
+            self._last_requests[api.name] = (message, body)
         return body
 
     def _decoded(self, sent: _Sent, body: bytes) -> Any:
-        """The answer: that of the last time when it has the same bytes, as most answers to an observer have."""
-        said = body[_LENGTH.size :]
-        before, answer = self._answered.get(sent.api.name, (None, None))
-        if said != before:
+        """Decode the answer, or reuse the last one for the same bytes, as most answers to an observer have."""
+        content = body[_LENGTH.size :]
+        before, answer = self._last_answers.get(sent.api.name, (None, None))
+        if content != before:
             answer = _read(sent.api, sent.version, body)
-            if len(said) <= _KEPT_BYTES_MAX:
-                self._answered[sent.api.name] = (said, answer)
+            if len(content) <= _KEPT_BYTES_MAX:
+                self._last_answers[sent.api.name] = (content, answer)
         return answer
 
     def _write(self, frame: bytes) -> None:
@@ -209,7 +210,7 @@ class Connection(asyncio.Protocol):
             self._break(f"an answer that cannot be read: {error}")
 
     def _break(self, why: str) -> None:
-        """The node broke the protocol: nothing after this can be trusted."""
+        """End the connection, since the node broke the protocol and nothing more can be trusted."""
         self._end(why)
         if self._transport is not None:
             self._transport.abort()
@@ -227,7 +228,7 @@ class Connection(asyncio.Protocol):
 
 
 def settled(api: Api[Any, Any], offered: Mapping[int, tuple[int, int]]) -> int:
-    """The highest version that both sides know; raises `Definite` when there is none."""
+    """Return the highest version that both sides know; raise `Definite` when there is none."""
     low, high = api.versions
     theirs = offered.get(api.key)
     if theirs is None:
@@ -249,7 +250,7 @@ def _frame(api: Api[Any, Any], version: int, correlation: int, body: bytes) -> b
 
 
 def _read(api: Api[Q, A], version: int, body: bytes) -> A:
-    """The answer behind its header; that of ApiVersions is never flexible, so that it can be read in any case."""
+    """Decode the answer after its header; that of ApiVersions is never flexible, so that any client can read it."""
     if api.key == API_VERSIONS.key:
         code = struct.unpack_from(">h", body, _LENGTH.size)[0] if len(body) >= _LENGTH.size + 2 else 0
         if code != 0:  # a node that does not know the version answers in version 0
@@ -265,7 +266,7 @@ class _Nothing(Body, frozen=True):
 
 
 def _behind_tags(body: bytes) -> int:
-    """Where the message begins behind a flexible header, whose tagged fields mean nothing to us."""
+    """Return the offset of the message after a flexible header, whose tagged fields are ignored."""
     try:
         return struct_reader(_Nothing, 1, True)(body, _LENGTH.size)[1]
     except IndexError:
@@ -273,7 +274,7 @@ def _behind_tags(body: bytes) -> int:
 
 
 async def open_connection(address: str, port: int, *, connect_timeout_s: float) -> Connection:
-    """Connect and settle the versions; raises `Definite("not-connected")` when that fails or takes too long."""
+    """Connect and choose the versions; raises `Definite("not-connected")` when that fails or takes too long."""
     connection: Connection | None = None
     try:
         async with asyncio.timeout(connect_timeout_s):

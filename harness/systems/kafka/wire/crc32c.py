@@ -1,8 +1,8 @@
 """CRC-32C (Castagnoli), the checksum of record batches.
 
-`google-crc32c` (Apache licence, a wheel of 40 kB) does it with the processor's own instruction; where it is absent a
-table does, at about 50 ns a byte: 5 us for a batch of one short record, a second for 20 MB. The package `crc32c` is as
-quick, but LGPL.
+`google-crc32c` (Apache licence, a wheel of 40 kB) uses the processor's own instruction. Without it we use a table, at
+about 50 ns a byte: 5 us for a batch of one short record, a second for 20 MB. The package `crc32c` is as quick, but
+LGPL.
 
 Source: RFC 3720, appendix B.4 (vectors); KIP-98 (the batch's checksum).
 """
@@ -13,7 +13,7 @@ from typing import Final, cast
 
 
 def _table() -> tuple[int, ...]:
-    """For each low byte of the remainder, what its eight bits leave behind; the polynomial is bit-reversed."""
+    """Compute the remainder of each byte value; the polynomial is bit-reversed."""
     table = []
     for byte in range(256):
         for _ in range(8):
@@ -26,7 +26,7 @@ _TABLE: Final = _table()
 
 
 def by_table(data: bytes) -> int:
-    """The checksum in plain Python: slow, obvious, the other's oracle."""
+    """Compute the checksum in plain Python: slow and obvious, so it is the tests' oracle."""
     remainder, table = 0xFFFFFFFF, _TABLE
     for byte in data:
         remainder = (remainder >> 8) ^ table[(remainder ^ byte) & 255]

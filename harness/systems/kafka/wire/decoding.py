@@ -1,7 +1,7 @@
-"""Bytes to messages: a reader is made once for each class and version, and kept.
+"""Decodes bytes into messages; it makes one reader for each class and version, and keeps it.
 
-Fields that always take the same room are read by one `struct` call, a field that a version lacks gets its default,
-unknown tagged fields are passed over. Bytes that do not fit raise `Malformed`, whatever is wrong with them.
+One `struct` call reads successive fields of fixed size, a field that a version lacks gets its default, and unknown
+tagged fields are skipped. Bytes with any defect raise `Malformed`.
 """
 
 import struct
@@ -13,7 +13,7 @@ from fencepost.harness.systems.kafka.wire.fields import Body, Fixed, Malformed, 
 
 B = TypeVar("B", bound=Body)
 Reader = Callable[[bytes, int], tuple[Any, int]]
-#: Reads on from an offset, appends what it read, gives the offset behind it.
+#: Reads from an offset, appends the values, and returns the offset after them.
 _ReadStep = Callable[[bytes, int, list[Any]], int]
 
 _SHORT: Final = struct.Struct(">h")
@@ -22,7 +22,7 @@ _VARINT_BYTES_MAX: Final = 5
 
 
 def decode(kind: type[B], version: int, flexible: bool, data: bytes, offset: int = 0) -> B:
-    """The message that fills `data` from `offset` to its end; raises `Malformed`."""
+    """Decode the message that fills `data` from `offset` to its end; raise `Malformed` for other bytes."""
     try:
         value, end = struct_reader(kind, version, flexible)(data, offset)
     except (IndexError, struct.error, UnicodeDecodeError) as error:
@@ -34,7 +34,7 @@ def decode(kind: type[B], version: int, flexible: bool, data: bytes, offset: int
 
 
 def read_varint(data: bytes, offset: int) -> tuple[int, int]:
-    """An unsigned varint of at most 32 bits, and the offset behind it."""
+    """Read an unsigned varint of at most 32 bits; also return the offset after it."""
     byte = data[offset]
     if byte < 128:
         return byte, offset + 1
@@ -50,7 +50,7 @@ def read_varint(data: bytes, offset: int) -> tuple[int, int]:
 
 @cache
 def struct_reader(kind: type[Body], version: int, flexible: bool) -> Reader:
-    """Reads a structure of this version."""
+    """Make the reader of a structure of this version."""
     steps: list[_ReadStep] = []
     codes = ""
     tagged: dict[int, tuple[int, Reader]] = {}
@@ -81,7 +81,7 @@ def struct_reader(kind: type[Body], version: int, flexible: bool) -> Reader:
 
 
 def _fixed_steps(codes: str) -> list[_ReadStep]:
-    """One step that reads a run of fixed fields at once; none for an empty run."""
+    """Make one step that reads a run of fixed fields at once; none for an empty run."""
     if not codes:
         return []
     layout = struct.Struct(">" + codes)
@@ -141,7 +141,7 @@ def _reader(kind: Any, nullable: bool, version: int, flexible: bool) -> Reader:
 
 
 def _length_reader(short: bool, flexible: bool) -> Reader:
-    """Reads a length; -1 stands for null."""
+    """Make the reader of a length; -1 means null."""
     if flexible:
 
         def read(data: bytes, offset: int) -> tuple[int, int]:
@@ -167,7 +167,7 @@ def _sized_reader(read_length: Reader, text: bool, nullable: bool) -> Reader:
                 return None, offset
             raise Malformed(f"a length of {length}")
         if end > len(data):
-            raise Malformed(f"{length} bytes announced, {len(data) - offset} there")
+            raise Malformed(f"{length} bytes announced, {len(data) - offset} present")
         raw = data[offset:end]
         return raw.decode() if text else raw, end
 

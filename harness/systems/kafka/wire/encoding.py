@@ -1,4 +1,4 @@
-"""Messages to bytes: a writer is made once for each class and version, and kept."""
+"""Encodes messages as bytes; it makes one writer for each class and version, and keeps it."""
 
 import struct
 from collections.abc import Callable
@@ -15,14 +15,14 @@ _INT: Final = struct.Struct(">i")
 
 
 def encode(value: Body, version: int, flexible: bool) -> bytes:
-    """The bytes of `value`; raises struct.error when a number does not fit, a mistake of the caller's."""
+    """Encode `value`; raises struct.error for a number that does not fit, which is the caller's mistake."""
     out = bytearray()
     struct_writer(type(value), version, flexible)(out, value)
     return bytes(out)
 
 
 def varint(value: int) -> bytes:
-    """An unsigned varint."""
+    """Encode an unsigned varint."""
     if value < 128:
         return value.to_bytes(1, "big")
     out = bytearray()
@@ -35,7 +35,7 @@ def varint(value: int) -> bytes:
 
 @cache
 def struct_writer(kind: type[Body], version: int, flexible: bool) -> Writer:
-    """Writes a structure of this version; a field that the version lacks is left out."""
+    """Make the writer of a structure of this version; it leaves out a field that the version lacks."""
     steps: list[Writer] = []
     names: list[str] = []
     codes = ""

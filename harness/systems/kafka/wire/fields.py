@@ -1,12 +1,12 @@
-"""Kafka's fields: a message is a class whose annotations say how each field travels, and in which versions.
+"""Kafka's fields: a message is a class whose annotations say how each field is encoded, and in which versions.
 
     class Voter(Body, frozen=True):
         replica_id: Int32 = 0
         directory_id: Annotated[Uuid, Since(2)] = NO_UUID
         log_end_offset: Int64 = 0
 
-`decoding` and `encoding` make a reader and a writer of it. From the version that an API calls *flexible* on, lengths
-are varints one too high (0 is null) and every structure ends with its tagged fields.
+`decoding` and `encoding` make a reader and a writer from it. From an API's first *flexible* version on, a length is a
+varint that is one too high (0 means null), and every structure ends with its tagged fields.
 
 Source: Kafka's protocol guide; KIP-482 (flexible versions); the message definitions inside the kafka-clients jar.
 """
@@ -19,17 +19,17 @@ import msgspec
 
 
 class Malformed(ValueError):
-    """The bytes are not the message that they should be."""
+    """Raised when bytes are not the expected message."""
 
 
 class Fixed(NamedTuple):
-    """A field that always takes the same room; `code` is that of `struct`."""
+    """A field of fixed size; `code` is its code in `struct`."""
 
     code: str
 
 
 class Sized(NamedTuple):
-    """A length and that many bytes; `text` is UTF-8 behind a short length, else the length is an int32."""
+    """A length and that many bytes; a `text` is UTF-8 after an int16 length, other bytes have an int32 length."""
 
     text: bool
 
@@ -47,7 +47,7 @@ class Until(NamedTuple):
 
 
 class Tag(NamedTuple):
-    """A tagged field (KIP-482): optional, found by its number."""
+    """A tagged field (KIP-482): optional, identified by its number."""
 
     number: int
 
@@ -71,7 +71,7 @@ class Body(msgspec.Struct, frozen=True):
 
 class Field(NamedTuple):
     name: str
-    #: A `Fixed` or `Sized`, a class of `Body`, or (in a list of one) what an array is made of.
+    #: A `Fixed` or `Sized`, a class of `Body`, or (in a list of one) the type of an array's items.
     type: Any
     nullable: bool
     default: Any
@@ -81,7 +81,7 @@ class Field(NamedTuple):
 
 
 def fields_of(kind: type[Body]) -> list[Field]:
-    """The table that a class stands for, in the order of the wire."""
+    """Return the fields of a message class, in the order of the wire."""
     hints = get_type_hints(kind, include_extras=True)
     defaults = dict(zip(kind.__struct_fields__, kind.__struct_defaults__, strict=True))
     return [_field(name, hints[name], defaults[name]) for name in kind.__struct_fields__]

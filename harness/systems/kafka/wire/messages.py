@@ -1,10 +1,10 @@
 """Kafka's messages that fencepost sends and reads, as tables of fields (see `fields`).
 
-`versions` of an API are those that we write and read: no lower than what the oldest release in use may be asked
-(2.8), no higher than what this code needs. Fetch ends at 12 and Produce at 10 because later ones name topics by id
-only, DeleteTopics at 5 for the same reason.
+The `versions` of an API are those that we write and read: low enough for the oldest release in use (2.8), and no higher
+than this code needs. Fetch ends at 12, Produce at 10 and DeleteTopics at 5, because later versions name topics only by
+id.
 
-Source: the definitions in `common/message/` of kafka-clients 3.6.0, 3.9.2 and 4.3.1; a test compares.
+Source: the definitions in `common/message/` of kafka-clients 3.6.0, 3.9.2 and 4.3.1; a test compares them.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""The records of Kafka's metadata log, as tables of fields (see `fields`), by their number and versions.
+"""The records of Kafka's metadata log as tables of fields (see `fields`), by their number and versions.
 
-A record is framed by varints: frame version (1), number, version. Control records, which the raft layer writes, are
-known by their key instead. Whatever is not here is kept as the bytes that it is, so that logs can still be compared.
+A record begins with three varints: frame version (1), number, version. Control records, which the raft layer writes,
+are identified by their key instead. An unknown record keeps its bytes, so that logs can still be compared.
 
 Source: the definitions in `common/metadata/` of kafka-metadata and `common/message/` of kafka-clients, 3.6.0 to 4.3.1;
 MetadataRecordSerde, ControlRecordType.
@@ -164,7 +164,7 @@ class RegisterController(Body, frozen=True):
     features: tuple[Feature, ...] = ()
 
 
-#: By number: the name in histories, the table, and the highest version that it is good for.
+#: By number: the name in histories, the table, and the highest version that the table describes.
 RECORDS: Final[dict[int, tuple[str, type[Body], int]]] = {
     0: ("register-broker", RegisterBroker, 4),
     1: ("unregister-broker", UnregisterBroker, 0),

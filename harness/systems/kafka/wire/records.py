@@ -1,10 +1,10 @@
-"""Record batches, version 2: what produce sends and fetch returns, byte for byte.
+"""Record batches, version 2: the bytes that produce sends and fetch returns.
 
-One batch is written for each request, uncompressed, without keys and headers. Read is whatever a log may hold:
-several batches, keys and headers, a last batch that is cut off (a fetch ends at a number of bytes, so what is cut off
-is left for the next one), control batches (they take offsets but hold no record of anybody's, and are left out unless
-they are asked for), gzip. Other compressions are refused by name: nothing of ours makes them. A wrong checksum or
-length raises `Malformed`.
+Each request writes one batch, uncompressed, without keys and headers. Reading handles everything that a log may hold:
+several batches, keys and headers, an incomplete last batch (a fetch ends after a number of bytes, and the next fetch
+reads the batch again), control batches (they use offsets but hold no user's record, and are left out unless requested),
+and gzip. Other compressions are refused by name, since fencepost never writes them. A wrong checksum or length raises
+`Malformed`.
 
 Source: KIP-98; org.apache.kafka.common.record.DefaultRecordBatch and DefaultRecord.
 """
@@ -22,9 +22,9 @@ from fencepost.harness.systems.kafka.wire.fields import Malformed
 
 
 class Producer(NamedTuple):
-    """Who appends, for idempotence: the id and epoch that the cluster gave, the sequence of the first record.
+    """The producer of a batch, for idempotence: its id and epoch, and the sequence number of the first record.
 
-    With a transactional id the batch belongs to the transaction that is open under it.
+    With a transactional id the batch belongs to the open transaction of that id.
     """
 
     id: int
@@ -47,18 +47,18 @@ class Record(msgspec.Struct, frozen=True):
     producer_id: int = -1
     producer_epoch: int = -1
     sequence: int = -1
-    #: Of a control batch: the key says of what kind.
+    #: True for a record of a control batch, whose key names its kind.
     control: bool = False
 
 
 class Batches(NamedTuple):
-    """What a piece of a log holds: records in order, and the offset to go on from."""
+    """The content of a piece of a log: records in order, and the offset at which to continue."""
 
     records: tuple[Record, ...]
     next_offset: int
 
 
-#: base offset, length of what follows
+#: base offset, length of the rest
 _PREFIX: Final = struct.Struct(">qi")
 #: partition leader epoch, magic, checksum
 _START: Final = struct.Struct(">ibI")
@@ -77,7 +77,7 @@ _INFLATED_BYTES_MAX: Final = 256 << 20
 
 
 def write_batch(values: Sequence[bytes], *, timestamp_ms: int, producer: Producer | None = None) -> bytes:
-    """One batch of these values, offsets 0, 1, ... as a producer sends them."""
+    """Encode one batch of these values with offsets 0, 1, ... as a producer sends them."""
     if not values:
         raise ValueError("a batch holds at least one record")
     records = bytearray()
@@ -94,14 +94,14 @@ def write_batch(values: Sequence[bytes], *, timestamp_ms: int, producer: Produce
 
 
 def read_batches(data: bytes, from_offset: int, *, control: bool = False) -> Batches:
-    """The records at `from_offset` and behind; a batch that begins before it is fetched whole and cut here.
+    """Read the records from `from_offset` on; a batch that begins earlier arrives whole and is cut here.
 
-    With `control` those of control batches too.
+    With `control` the records of control batches too.
 
     Raises:
         Malformed: a checksum, length or count is wrong, or the compression is not known here.
     """
-    found: list[Record] = []
+    records: list[Record] = []
     next_offset, at = from_offset, 0
     while len(data) - at >= _PREFIX.size:
         base_offset, length = _PREFIX.unpack_from(data, at)
@@ -110,13 +110,13 @@ def read_batches(data: bytes, from_offset: int, *, control: bool = False) -> Bat
         end = at + _PREFIX.size + length
         if end > len(data):
             break
-        last_offset = _read_batch(data[at:end], base_offset, from_offset, found, control)
+        last_offset = _read_batch(data[at:end], base_offset, from_offset, records, control)
         next_offset, at = max(next_offset, last_offset + 1), end
-    return Batches(tuple(found), next_offset)
+    return Batches(tuple(records), next_offset)
 
 
-def _read_batch(batch: bytes, base_offset: int, from_offset: int, found: list[Record], control: bool) -> int:
-    """Append the batch's records to `found`; gives its last offset."""
+def _read_batch(batch: bytes, base_offset: int, from_offset: int, records: list[Record], control: bool) -> int:
+    """Append the batch's records to `records`; return its last offset."""
     epoch, magic, checksum = _START.unpack_from(batch, _PREFIX.size)
     if magic != _MAGIC:
         raise Malformed(f"a batch of format {magic}")
@@ -134,7 +134,7 @@ def _read_batch(batch: bytes, base_offset: int, from_offset: int, found: list[Re
             offset = base_offset + record.offset
             if offset < from_offset:
                 continue
-            found.append(
+            records.append(
                 Record(
                     offset,
                     epoch,
@@ -167,7 +167,7 @@ def _inflated(body: bytes, compression: int) -> bytes:
 
 
 class _Raw(NamedTuple):
-    """A record with its offset and time as differences to the batch's."""
+    """A record with its offset and time relative to the batch's."""
 
     offset: int
     timestamp_ms: int
@@ -198,12 +198,12 @@ def _read_bytes(body: bytes, at: int) -> tuple[bytes | None, int]:
     if length < 0:
         return None, at
     if at + length > len(body):
-        raise Malformed(f"{length} bytes announced, {len(body) - at} there")
+        raise Malformed(f"{length} bytes announced, {len(body) - at} present")
     return body[at : at + length], at + length
 
 
 def _read_signed(body: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint of at most 64 bits, and the offset behind it."""
+    """Read a zigzag varint of at most 64 bits; also return the offset after it."""
     byte = body[at]
     value, at, shift = byte & 127, at + 1, 7
     while byte > 127:
@@ -216,5 +216,5 @@ def _read_signed(body: bytes, at: int) -> tuple[int, int]:
 
 
 def _signed(value: int) -> bytes:
-    """A zigzag varint of a number of 64 bits."""
+    """Encode a number of 64 bits as a zigzag varint."""
     return varint((value << 1) ^ (value >> 63))

@@ -1,8 +1,8 @@
-"""Kafka's messages about transactions: who coordinates, what is in them, how they end; see `messages`.
+"""Kafka's messages about transactions: their coordinator, their partitions, their end; see `messages`.
 
-Each is asked in one version, which every release from 2.8 on knows. From EndTxn 5 on a coordinator gives the producer
-another epoch at the end of every transaction (KIP-890); in these versions an epoch lasts until another producer of the
-same transactional id begins, which is what makes it the number of a term.
+Each API has one version here, which every release from 2.8 on knows. From EndTxn 5 on a coordinator gives the producer
+a new epoch at the end of every transaction (KIP-890). In the versions used here an epoch lasts until another producer
+with the same transactional id begins, so it can serve as the number of a term.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""What Kafka's requests return, as plain values.
+"""The results of Kafka's requests, as plain values.
 
 An *epoch* is a leader epoch: of a topic partition, or of the metadata quorum where the value is about the quorum. An
 *offset* is a position in one partition's log. Node ids are Kafka's (`node.id`, `broker.id`). Times are the node's.
@@ -13,14 +13,14 @@ from fencepost.harness.systems.kafka.wire.records import Record
 
 
 class ResourceType(IntEnum):
-    """What a dynamic configuration belongs to."""
+    """The kind of object that a dynamic configuration belongs to."""
 
     TOPIC = 2
     BROKER = 4
 
 
 class Resource(msgspec.Struct, frozen=True):
-    """What a configuration belongs to; a broker's name is its id, "" stands for all brokers."""
+    """The object that a configuration belongs to; a broker's name is its id, "" means all brokers."""
 
     type: ResourceType
     name: str
@@ -30,9 +30,9 @@ ALL_BROKERS: Final = Resource(ResourceType.BROKER, "")
 
 
 class CreatedTopic(msgspec.Struct, frozen=True):
-    """A topic that was created, or that could be. `topic_id` is 16 zero bytes where there is none yet (or before 2.8).
+    """A topic that was created or could be created. `topic_id` is 16 zero bytes without an id (or before 2.8).
 
-    The counts are -1 where the node does not tell them.
+    The counts are -1 when the node does not report them.
     """
 
     topic_id: bytes
@@ -41,7 +41,7 @@ class CreatedTopic(msgspec.Struct, frozen=True):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, by Kafka's numbers."""
+    """The source of a value, by Kafka's numbers."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -55,14 +55,14 @@ class ConfigSource(IntEnum):
 
 
 class ConfigValue(msgspec.Struct, frozen=True):
-    """A configuration as one node knows it; `value` is None where the node keeps it secret or has none."""
+    """A configuration as one node knows it; `value` is None when the node keeps it secret or has none."""
 
     value: str | None
     source: ConfigSource
 
 
 class ProducerId(msgspec.Struct, frozen=True):
-    """Whom a producer is: an id, and the epoch that grows whenever another one begins under its transactional id."""
+    """The identity of a producer: an id, and an epoch that grows with every producer of its transactional id."""
 
     id: int
     epoch: int
@@ -76,25 +76,25 @@ class ProducerIdBlock(msgspec.Struct, frozen=True):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """A batch that was acknowledged: the offset of its first record, and where the partition's log begins."""
+    """An acknowledged batch: the offset of its first record, and the start offset of the partition's log."""
 
     base_offset: int
     log_start_offset: int
 
 
 class PartitionLeader(msgspec.Struct, frozen=True):
-    """Who leads a topic partition, as one node knows it."""
+    """The leader of a topic partition, as one node knows it."""
 
     node: int
     epoch: int
 
 
 class Fetched(msgspec.Struct, frozen=True):
-    """A piece of a partition's log, and what its leader says of the whole.
+    """A piece of a partition's log, and its leader's figures for the whole log.
 
-    `next_offset` is where to go on: behind the last batch, whose last records may have been control records; the offset
-    asked for when there was none. `high_watermark` is the end of what consumers may see. `diverged_at` is
-    (epoch, end offset) when the leader finds the asked (offset, last epoch) in contradiction to its log (KIP-595).
+    `next_offset` is where to continue: after the last batch (which may end with control records), or the requested
+    offset if there was no batch. Consumers may read up to `high_watermark`. `diverged_at` is (epoch, end offset) when
+    the requested offset and last epoch contradict the leader's log (KIP-595).
     """
 
     records: tuple[Record, ...]
@@ -106,14 +106,14 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class LogPosition(msgspec.Struct, frozen=True):
-    """An offset and the epoch of what stands there; the epoch is -1 where the node does not know it."""
+    """An offset and the epoch of its record; the epoch is -1 when the node does not know it."""
 
     offset: int
     epoch: int
 
 
 class EpochEnd(msgspec.Struct, frozen=True):
-    """Where an epoch ended in a partition's log: the largest epoch not above the asked one, and the offset behind it.
+    """The end of an epoch in a partition's log: the largest epoch not above the requested one, and its end offset.
 
     Both are -1 when the leader knows no such epoch.
     """
@@ -125,7 +125,7 @@ class EpochEnd(msgspec.Struct, frozen=True):
 class Replica(msgspec.Struct, frozen=True):
     """A member of the metadata quorum as its leader sees it; times are wall-clock milliseconds there, -1 unknown.
 
-    `directory` is the id of its data directory in hexadecimal digits, all 0 where the release tells none.
+    `directory` is the id of its data directory in hexadecimal digits, all 0 when the release reports none.
     """
 
     node: int
@@ -136,7 +136,7 @@ class Replica(msgspec.Struct, frozen=True):
 
 
 class Quorum(msgspec.Struct, frozen=True):
-    """The metadata quorum as a node describes it that believes to lead it (or that a broker forwarded the question to).
+    """The metadata quorum, as described by a node that believes it leads it (perhaps forwarded by a broker).
 
     `observers` are brokers and other controllers that follow without a vote.
     """
@@ -149,7 +149,7 @@ class Quorum(msgspec.Struct, frozen=True):
 
 
 class BrokerAddress(msgspec.Struct, frozen=True):
-    """A node as another one knows it. `fenced` is told from 4.0 on, else False."""
+    """A node as another one knows it. `fenced` is reported from 4.0 on, and False before."""
 
     node: int
     host: str
@@ -168,6 +168,11 @@ class PartitionView(msgspec.Struct, frozen=True):
     offline: tuple[int, ...] = ()
     error: int = 0
 
+    @property
+    def is_in_sync(self) -> bool:
+        """Say whether the partition has a leader and every replica is in sync."""
+        return self.leader >= 0 and len(self.isr) == len(self.replicas)
+
 
 class TopicView(msgspec.Struct, frozen=True):
     """A topic as one node knows it: partitions in order. `error` is Kafka's number (3: unknown topic), 0 none."""
@@ -181,8 +186,8 @@ class TopicView(msgspec.Struct, frozen=True):
 class Metadata(msgspec.Struct, frozen=True):
     """The cluster as one broker knows it.
 
-    `controller` is the node that the broker names as controller: in ZooKeeper mode whom it was last told, -1 nobody; in
-    KRaft mode some broker at random, which means nothing.
+    `controller` is the node that the broker names as the controller. In ZooKeeper mode it is the last one that the
+    broker learned of (-1: none); in KRaft mode it is a random broker and means nothing.
     """
 
     cluster_id: str | None

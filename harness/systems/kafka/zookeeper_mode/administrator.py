@@ -1,8 +1,8 @@
-"""What administrators do in ZooKeeper itself, as the tools of Kafka before 3.0 did: make a topic, force an election.
+"""What administrators can do in ZooKeeper itself, as Kafka's tools before 3.0 did: make a topic, force an election.
 
-`kafka-topics --zookeeper` wrote the topic's znode and left the rest to the controller; deleting /controller was, and
-is, how a controller is made to step down. Neither asks the controller, so both work while it is paused. The election
-takes the role away from a controller whose session lives on: only the version of /controller_epoch fences that one.
+`kafka-topics --zookeeper` wrote the topic's znode and left the rest to the controller. Deleting /controller makes a
+controller step down. Neither asks the controller, so both work while it is paused. The election takes the role from a
+controller whose session is still alive: only the version of /controller_epoch fences that controller.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class Administrator:
         self._session.close()
 
     async def controller(self) -> tuple[str, int] | None:
-        """Who holds /controller, and the version of its znode; None while nobody does."""
+        """The node that holds /controller and the version of its znode; None while nobody holds it."""
         stat = await self._session.exists(CONTROLLER)
         if stat is None:
             return None
@@ -52,17 +52,17 @@ class Administrator:
         return int((await self._session.get(CONTROLLER_EPOCH))[0])
 
     async def make_topic(self, name: str) -> None:
-        """One partition on every registered broker."""
+        """Make a topic with one partition on every registered broker."""
         brokers = sorted(map(int, (await self._session.children(_BROKERS))[0]))
         assignment = {"version": 1, "partitions": {"0": brokers}}
         await self._session.make(f"/brokers/topics/{name}", msgspec.json.encode(assignment))
 
     async def depose(self, version: int) -> None:
-        """Delete /controller if it is still of this version."""
+        """Delete /controller if it still has this version."""
         await self._session.delete(CONTROLLER, version)
 
     async def successor(self, deposed: str) -> tuple[str, int]:
-        """The next holder and its epoch, once there is another one than `deposed`; the caller bounds the wait."""
+        """Wait until another node than `deposed` holds /controller; return it and its epoch."""
         while True:
             held = await self.controller()
             if held is not None and held[0] != deposed:
@@ -71,7 +71,7 @@ class Administrator:
 
 
 async def open_administrator(keepers: Sequence[Place]) -> Administrator:
-    """On the first ZooKeeper that takes a session; raises what the last one said when none does."""
+    """Open a session on the first ZooKeeper that accepts one; raises the last refusal when none does."""
     problem: Definite | Indefinite = Definite("not-connected", "there is no ZooKeeper")
     for keeper in keepers:
         try:

@@ -1,8 +1,9 @@
-"""What Kafka promises in ZooKeeper mode; nothing on how long a cut-off controller goes on believing in itself.
+"""What Kafka promises in ZooKeeper mode. It promises nothing about how long a cut-off controller claims to lead.
 
-The controller is the broker that made the znode /controller. A controller whose session expired learns of it only when
-ZooKeeper tells it, so one that is cut off goes on believing until it is healed (measured). What it would do meanwhile
-is fenced: its writes to ZooKeeper by the version of /controller_epoch, its requests to brokers by the epoch in them.
+The controller is the broker that made the znode /controller. A controller learns that its session expired only from
+ZooKeeper, so a controller that is cut off claims to lead until the cut is healed (measured). Meanwhile two things fence
+it: the version of /controller_epoch fences its writes to ZooKeeper, and the epoch in its requests fences them at
+brokers.
 """
 
 from typing import Final
@@ -17,39 +18,39 @@ GUARANTEES: Final = (
     Guarantee(
         name="metadata-durable",
         standing=Standing.PROMISED,
-        text="A change of metadata that was acknowledged is never lost and never contradicted by another one.",
+        text="An acknowledged change of metadata is never lost, and no other acknowledged change contradicts it.",
         source="ZooKeeper's Programmer's Guide: reliability; the controller answers once its znodes are written",
     ),
     Guarantee(
         name="metadata-forward",
         standing=Standing.MEASURED,
         text="While a broker lives, its view of the metadata only moves forward.",
-        source="nobody promises it: brokers read settings from whichever ZooKeeper they are connected to",
+        source="nobody promises it: a broker reads settings from the ZooKeeper that it happens to be connected to",
     ),
     Guarantee(
         name="metadata-converges",
         standing=Standing.PROMISED,
-        text="Once faults are healed, every broker reaches the same metadata.",
+        text="After the faults are healed, every broker reaches the same metadata.",
         source="ZooKeeper's Programmer's Guide: timeliness; a new controller sends the whole metadata to every broker",
     ),
     Guarantee(
         name="metadata-log-agrees",
         standing=Standing.PROMISED,
-        text="The ZooKeepers' disks hold the same transaction of one zxid, in the order of what was acknowledged, and a"
-        " majority of them every acknowledged change.",
+        text="For each zxid all ZooKeepers' disks hold the same transaction, in the order of the acknowledgements, and"
+        " every acknowledged change is on a majority of the disks.",
         source="ZooKeeper Internals: total order; a change is committed once a quorum has logged it",
     ),
     Guarantee(
         name="topic-names-linearizable",
         standing=Standing.MEASURED,
-        text="Whether a topic's name is taken, asked of the controller, is linearizable with creations.",
-        source="nobody promises it of requests that change nothing; the controller asks the server it is connected to",
+        text="The controller's answers about whether a topic name is taken are linearizable with creations.",
+        source="nobody promises it for requests that change nothing; the controller asks the server it is connected to",
     ),
     Guarantee(
         name="epochs-never-go-back",
         standing=Standing.PROMISED,
         text="The controller epoch only grows.",
-        source="KafkaController.elect: /controller_epoch is written on condition of its version",
+        source="KafkaController.elect: /controller_epoch is written only if its version is unchanged",
     ),
     Guarantee(
         name="no-disruptive-rejoin",
@@ -63,44 +64,44 @@ GUARANTEES: Final = (
     Guarantee(
         name="one-leader-per-epoch",
         standing=Standing.PROMISED,
-        text="Of one controller epoch there is at most one controller.",
+        text="At most one broker is the controller in a controller epoch.",
         source="KafkaController.elect: /controller is made and /controller_epoch is raised in one transaction",
     ),
     Guarantee(
         name="superseded-leader-does-not-act",
         standing=Standing.PROMISED,
-        text="Once a later controller epoch has begun, nothing takes effect under an earlier one, and nothing that the"
-        " controller of an earlier one acknowledges is lost.",
-        source="KAFKA-6082, released with 2.1.0: a controller writes on condition of the version of /controller_epoch",
+        text="Once a later controller epoch has begun, no change takes effect in an earlier epoch, and no change that"
+        " the earlier controller acknowledges is lost.",
+        source="KAFKA-6082, released with 2.1.0: each write of a controller checks the version of /controller_epoch",
     ),
     Guarantee(
         name="client-changes-are-fenced",
         standing=Standing.MEASURED,
-        text="Once a later controller is elected, an earlier one makes no change for a client.",
-        source="nobody promises it: ZooKeeper's transactions that make or delete a topic for a client check no epoch",
-        known_issue="a broker looks at its role once, and asks ZooKeeper later",
+        text="Once a later controller is elected, an earlier controller makes no change for a client.",
+        source="nobody promises it: the transactions that create or delete a topic for a client check no epoch",
+        known_issue="a broker checks its role first and writes to ZooKeeper later",
     ),
     Guarantee(
         name="leader-self-fencing",
         standing=Standing.MEASURED,
-        text="A controller that is cut off from ZooKeeper stops claiming to be it.",
-        source="nobody promises it: it learns of its session's end from ZooKeeper, so after the cut",
-        known_issue="a cut-off controller claims until it reaches ZooKeeper again",
+        text="A controller that is cut off from ZooKeeper stops claiming to be the controller.",
+        source="nobody promises it: only ZooKeeper tells it that its session has ended, and that is after the cut",
+        known_issue="a cut-off controller claims to lead until it reaches ZooKeeper again",
     ),
 )
 
 LEADERSHIP: Final = LeadershipBound(
     bound_ns=None,
-    source="in ZooKeeper mode nothing bounds it: a controller learns of its session's end when it reaches ZooKeeper",
+    source="nothing bounds it in ZooKeeper mode: a controller learns that its session ended when it reaches ZooKeeper",
     standing=Standing.MEASURED,
-    # Answers name no epoch; it is the one that the node's own log names for that time, or none.
+    # Answers name no epoch. The epoch is the one that the node's own log names for that time, or none.
     one_leader_per_epoch=True,
     watch_ns=30_000_000_000,
 )
 
 
 def unpromised(settings: Settings) -> dict[str, str]:
-    """`harness.systems.contract.conditions.QualifiesPromises`, by the settings of brokers and of ZooKeepers."""
+    """The guarantees that these settings of brokers and ZooKeepers do not give, with the reason."""
     reasons = list(unpromised_by_keepers(settings).values())
     metadata = dict.fromkeys(("metadata-durable", "metadata-log-agrees"), reasons[0]) if reasons else {}
     return {**unpromised_by_brokers(settings), **metadata}

@@ -1,4 +1,4 @@
-"""When a node of Kafka in ZooKeeper mode serves, and when the whole cluster is healthy; each node is asked alone."""
+"""Whether a node of Kafka in ZooKeeper mode serves, and whether the cluster is healthy; each node is asked alone."""
 
 import asyncio
 from typing import Final
@@ -23,7 +23,7 @@ async def serves(place: Place) -> bool:
 
 
 async def wrong(layout: Layout) -> str | None:
-    """None when ZooKeeper has a leader, one broker acts as the controller, all name it, and every partition is led."""
+    """What is wrong, in words; None when ZooKeeper has a leader, brokers one controller, and partitions are led."""
     brokers = [place for place in layout.values() if BROKER in place.roles]
     keepers = [place for place in layout.values() if KEEPER in place.roles]
     try:

@@ -1,6 +1,6 @@
-"""What a plan can choose of Kafka in ZooKeeper mode.
+"""The options of Kafka in ZooKeeper mode that a plan can set.
 
-A session of 2 s and ticks of 500 ms: so a controller that is paused or cut off loses its znode within seconds. The
+With a session of 2 s and ticks of 500 ms a controller that is paused or cut off loses its znode within seconds. Kafka's
 default session is 18 s.
 """
 

@@ -1,9 +1,9 @@
-"""Who is the controller, asked of each node alone: brokers of themselves, ZooKeeper servers of what is written.
+"""Asking each node alone who is the controller: brokers about themselves, ZooKeeper servers about their znodes.
 
-A broker's answer names no epoch; it gets one from the broker's own log where that proves it (`role_log`), and is a
-lower bound or has none elsewhere. A ZooKeeper server says what its copy of /controller and /controller_epoch holds; the
-copy may lag, and the server never claims to lead. A new controller writes both in one transaction, so when both were
-last changed by the same zxid the holder is that of exactly this epoch, though they are read one after the other.
+A broker's answer names no epoch. The broker's own log gives the epoch where it proves one (`role_log`); elsewhere it is
+a lower bound or missing. A ZooKeeper server reports its copy of /controller and /controller_epoch; the copy may lag,
+and the server never claims to lead. A new controller writes both znodes in one transaction. So when the same zxid last
+changed both, the holder belongs to exactly this epoch, although the two are read one after the other.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession
 SOURCE: Final = "znode"
 _CONTROLLER: Final = "/controller"
 _EPOCH: Final = "/controller_epoch"
-#: It went between two requests: no answer this time, and nothing wrong with the session.
+#: The znode vanished between two requests: no answer this time, and the session is still good.
 _GONE: Final = "no-node"
 _DIAL_S: Final = 0.5
 _SESSION_MS: Final = 5000
@@ -37,9 +37,9 @@ class _Controller(msgspec.Struct):
 
 
 class DatedQuestion:
-    """A broker's question, with the epochs that its log gives its answers.
+    """A broker's question, with epochs for its answers from the broker's log.
 
-    `dated` makes the answer of what was answered, and of the log before the question and after the answer.
+    `dated` adds the epoch to an answer, from the role in the log before the question and after the answer.
     """
 
     def __init__(self, question: Question, log: RoleLog, dated: Callable[[Answer, Role, Role], Answer]) -> None:
@@ -55,9 +55,10 @@ class DatedQuestion:
 
 
 def dated_controller(answer: Answer, before: Role, after: Role) -> Answer:
-    """ "I act as the controller" is of the epoch that the log says it leads, if it led it before and after.
+    """Add the epoch in which the broker acts as the controller.
 
-    Else an election may have come between: then the last one that the log knew before is the least that it can be.
+    The epoch is exact when the log names the same epoch before the question and after the answer. Otherwise an election
+    may have come between; then the last epoch in the log before the question is a lower bound.
     """
     if answer.claims is not Claim.YES:
         return answer
@@ -66,19 +67,19 @@ def dated_controller(answer: Answer, before: Role, after: Role) -> Answer:
 
 
 def dated_view(answer: Answer, before: Role, after: Role) -> Answer:
-    """Whom the broker was told to be the controller, with the epoch that it was told with it.
+    """Add the epoch of the controller that the broker names, as the broker learned them together.
 
-    Of itself it must also be the last epoch that it was elected in: it is elected before it is told.
+    When it names itself, that must also be the epoch of its last election, since it is elected before it is told.
     """
-    if answer.leader is None or before.told is None or before.told != after.told:
+    if answer.leader is None or before.view is None or before.view != after.view:
         return answer
-    told, epoch = before.told
-    proven = answer.leader == name_of(told) and (answer.claims is not Claim.YES or after.elected == epoch)
+    controller, epoch = before.view
+    proven = answer.leader == name_of(controller) and (answer.claims is not Claim.YES or after.elected == epoch)
     return replace(answer, epoch=epoch, epoch_exact=True) if proven else answer
 
 
 class ZnodeQuestion:
-    """The `Question` that asks one ZooKeeper server. The session is kept, and made again when it is lost."""
+    """The `Question` to one ZooKeeper server. The session is kept, and replaced when it is lost."""
 
     def __init__(self, address: str, port: int) -> None:
         self._address, self._port = address, port
@@ -89,7 +90,7 @@ class ZnodeQuestion:
         session = await self._opened()
         try:
             data, raised = await session.get(_EPOCH)
-            # Absent while nobody is the controller: asked for first, since its absence is no error.
+            # It is absent while nobody is the controller; `exists` comes first, since the absence is no error.
             there = await session.exists(_CONTROLLER)
             held, made = (await session.get(_CONTROLLER)) if there is not None else (None, None)
         except (Definite, Indefinite) as error:

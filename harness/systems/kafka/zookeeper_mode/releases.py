@@ -1,4 +1,4 @@
-"""Releases of Kafka that are run on ZooKeeper: our client speaks to 2.8 and later, and 4.0 dropped the mode."""
+"""The releases of Kafka that run on ZooKeeper: from 2.8, which the client supports, until 4.0 removed the mode."""
 
 from pathlib import Path
 from typing import Final
@@ -31,7 +31,7 @@ class KafkaZkReleases(BaseReleases):
         return tuple(v for v in versions.known() if _FIRST <= versions.numbers(v) < _WITHOUT_ZOOKEEPER)
 
     def at_hand(self, version: str) -> bool:
-        """Whether the jars and the start-up archives of this release are there already."""
+        """Whether the jars and the start-up archives of this release are already in the cache."""
         if not versions.are_fetched(version):
             return False
         jars = versions.jars(version)
@@ -39,7 +39,7 @@ class KafkaZkReleases(BaseReleases):
         return all(existing_archive(name, key) is not None for name, key in keys.items())
 
     def resolve(self, version: str) -> Artifacts:
-        """`version` is a release or a folder of jars. Makes the start-up archives when there are none yet."""
+        """Get a release or a folder of jars; makes the start-up archives when there are none yet."""
         release, jars = server.found_jars(version, refuse=refuse)
         versions.refuse_old_java(find_java(), versions.java_level(jars), release)
         made = {
@@ -66,7 +66,7 @@ def refuse(version: str) -> None:
 
 
 def _name(archive_name: str, version: str) -> str:
-    # A name of their own: the archives of many releases must not push out the default's.
+    # A name of their own: the archives of many releases must not displace the default's.
     return archive_name if version == DEFAULT_VERSION else f"other-{archive_name}"
 
 

@@ -1,10 +1,10 @@
-"""What a broker's own log says of its role now: so an answer that names no epoch gets one, where it is proven.
+"""A broker's present role according to its own log, which gives an epoch to answers that name none.
 
-No request tells a broker's controller epoch. Its log does, in an order that can be relied upon: "successfully elected
-... Epoch incremented to N" is written before the new controller sends anything, "Resigned" before it can be elected
-again, and "UpdateMetadata request sent by controller I epoch N" when its view of who the controller is has changed.
-Lines are written at once and in order. So when the log says the same before a question left and after its answer came,
-nothing that the answer depends on can have changed between.
+No request returns a broker's controller epoch. The log has it, in a reliable order: "successfully elected ... Epoch
+incremented to N" is written before the new controller sends anything, "Resigned" before it can be elected again, and
+"UpdateMetadata request sent by controller I epoch N" when its view of the controller has changed. Lines are written at
+once and in order. So when the log is the same before a question and after its answer, nothing that the answer depends
+on has changed in between.
 
 Source: KafkaController.elect and onControllerResignation, ZkMetadataCache.updateMetadata of Kafka 2.8 to 3.9.
 """
@@ -17,16 +17,19 @@ from fencepost.harness.runtime.server_log import LogFollower
 from fencepost.harness.systems.kafka.server.log_lines import Layer, read_role_change
 
 _STARTING: Final = re.compile(r"KafkaServer - (\[KafkaServer id=\d+\] )?starting$")
-_TOLD: Final = re.compile(r"UpdateMetadata request sent by controller (\d+) epoch (\d+) with correlation id")
+_NEW_VIEW: Final = re.compile(r"UpdateMetadata request sent by controller (\d+) epoch (\d+) with correlation id")
 
 
 class Role(NamedTuple):
-    """Since this start of the server: the epoch of its last election, whether it has resigned since, whom it was told
-    to be the controller (a broker's id) and of which epoch."""
+    """What the log says since the server started.
+
+    `elected` is the epoch of its last election, and `resigned` whether it resigned after that. `view` is the
+    controller that it was last told of: the broker's id and the controller epoch.
+    """
 
     elected: int | None = None
     resigned: bool = False
-    told: tuple[int, int] | None = None
+    view: tuple[int, int] | None = None
 
     @property
     def leads(self) -> int | None:
@@ -35,7 +38,7 @@ class Role(NamedTuple):
 
 
 class RoleLog:
-    """The role by the lines that are there now."""
+    """Reads the role from the lines that the log has now."""
 
     def __init__(self, path: Path) -> None:
         self._follower = LogFollower(path)
@@ -51,8 +54,8 @@ def after(role: Role, line: str) -> Role:
     """The role after this line."""
     if _STARTING.search(line):
         return Role()
-    if told := _TOLD.search(line):
-        return role._replace(told=(int(told.group(1)), int(told.group(2))))
+    if match := _NEW_VIEW.search(line):
+        return role._replace(view=(int(match.group(1)), int(match.group(2))))
     change = read_role_change(line)
     if change is None or change.layer is not Layer.ZOOKEEPER:
         return role

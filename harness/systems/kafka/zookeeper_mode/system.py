@@ -3,10 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.coordination import Interface, ReadMode
+from fencepost.harness.base.options import seconds
+from fencepost.harness.coordination import Interface, ReadMode, Session
 from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
@@ -16,13 +17,13 @@ from fencepost.harness.systems.contract.fenced_attempts import AttemptReader
 from fencepost.harness.systems.contract.leadership import PartitionReign
 from fencepost.harness.systems.contract.profile import Profile
 from fencepost.harness.systems.contract.reported_version import minor
-from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
+from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
 from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.client import partition_leaders
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, ViewQuestion
 from fencepost.harness.systems.kafka.client.session import KafkaSession, open_session
 from fencepost.harness.systems.kafka.names import CLIENT_PORT
-from fencepost.harness.systems.kafka.server import reported_version as told_version
+from fencepost.harness.systems.kafka.server import reported_version
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.fenced_attempts import ZooKeeperModeAttempts
@@ -43,21 +44,21 @@ from fencepost.harness.systems.kafka.zookeeper_mode.role_log import RoleLog
 from fencepost.harness.systems.kafka.zookeeper_mode.transaction_log import read_archive
 from fencepost.harness.systems.zookeeper import settings as keeper_settings
 from fencepost.harness.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
-from fencepost.harness.systems.zookeeper.reported_version import ask as told_zookeeper_version
+from fencepost.harness.systems.zookeeper.reported_version import ask as ask_zookeeper_version
 from fencepost.harness.verdict import LeadershipBound, Vocabulary
 
-#: Who acts as the controller, and whom a broker takes for it.
+#: The subjects of beliefs: who acts as the controller, and which controller a broker knows.
 CONTROLLER: Final = "controller"
 VIEW: Final = "view"
-#: A node's log among what is kept of it.
+#: A node's log among its kept files.
 LOG: Final = "server.log"
 
 _PROTOCOL_VERSION: Final = "inter.broker.protocol.version"
 _KEEPER_JAR: Final = re.compile(r"zookeeper-(\d+\.\d+\.\d+)\.jar")
 
 
-class KafkaZk(BaseSystem):
-    """The `System`; one object, without state."""
+class KafkaZk(BaseSystem[KafkaZkOptions]):
+    """Kafka in ZooKeeper mode as a `System`; one object, without state."""
 
     profile: Final = Profile(
         name=NAME,
@@ -70,7 +71,7 @@ class KafkaZk(BaseSystem):
     )
     releases: Final = KafkaZkReleases()
     failover: Final = Failover(
-        options={"zk_session": "2s", "heap_mib": 1024, "data_limit_mib": 2048},
+        options=KafkaZkOptions(zk_session=seconds(2), heap_mib=1024, data_limit_mib=2048),
         controller="client",
         loading=("successfully elected as the controller", "Starting the controller scheduler"),
         about="three ZooKeeper servers stand beside the brokers; a broker's session with them lasts 2 s",
@@ -115,52 +116,52 @@ class KafkaZk(BaseSystem):
         return await open_administrator([place for place in running if BROKER not in place.roles])
 
     def question(self, place: Place, subject: str) -> Question | None:
-        """Brokers about both subjects; ZooKeeper servers about what their copy of /controller says."""
+        """Ask brokers about both subjects, and ZooKeeper servers about their copy of /controller."""
         if BROKER not in place.roles:
             return ZnodeQuestion(*place.dial(KEEPER_PORT)) if subject == CONTROLLER else None
         log = RoleLog(place.kept / LOG)
         if subject == CONTROLLER:
-            asked = ControllerQuestion(place.number, *place.dial(CLIENT_PORT), name_of)
-            return DatedQuestion(asked, log, dated_controller)
+            question = ControllerQuestion(place.number, *place.dial(CLIENT_PORT), name_of)
+            return DatedQuestion(question, log, dated_controller)
         if subject == VIEW:
             return DatedQuestion(ViewQuestion(place.number, *place.dial(CLIENT_PORT), name_of), log, dated_view)
         return None
 
-    async def prepare(self, client: Any, keys: tuple[str, ...]) -> None:
+    async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
         if not isinstance(client, KafkaSession):
             raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
         await client.prepare(keys)
 
-    async def told_version(self, node: Node, *, log_from: int) -> str:
+    async def reported_version(self, node: Node, *, log_from: int) -> str:
         if BROKER not in node.place.roles:
-            return await told_zookeeper_version(*node.place.dial(KEEPER_PORT))
-        return told_version.read(node.log, log_from)
+            return await ask_zookeeper_version(*node.place.dial(KEEPER_PORT))
+        return reported_version.read(node.log, log_from)
 
     def version_of(self, node: Node, artifacts: Artifacts) -> str:
-        """A keeper says that of the ZooKeeper among Kafka's jars."""
+        """The release that a node reports; a ZooKeeper reports that of the ZooKeeper among Kafka's jars."""
         if BROKER in node.place.roles:
             return artifacts.version
-        found = (_KEEPER_JAR.fullmatch(jar.name) for jar in server.jars_of(artifacts))
-        return next((match.group(1) for match in found if match), "unknown")
+        matches = (_KEEPER_JAR.fullmatch(jar.name) for jar in server.jars_of(artifacts))
+        return next((match.group(1) for match in matches if match), "unknown")
 
     def refuse_change(
         self, start: str, to: str, *, back: bool, options: KafkaZkOptions, settings: Settings
     ) -> Refusal | None:
-        """Brokers speak to one another in the newest protocol that they know, unless they are told to keep to an older.
+        """Refuse a change between minor releases unless brokers use the older release's protocol with each other.
 
-        Source: Kafka's documentation, "Upgrading", of every release with ZooKeeper: first all brokers are given the
+        Source: Kafka's documentation, "Upgrading", of every release with ZooKeeper: first all brokers get the
         inter.broker.protocol.version of the older release.
         """
-        older, newer = (to, start) if told_version.is_older(to, start) else (start, to)
+        older, newer = (to, start) if reported_version.is_older(to, start) else (start, to)
         known = minor(older)
         if known is None or minor(newer) in (None, known):
             return None
-        asked = minor(settings.get(NAME, {}).get(_PROTOCOL_VERSION, ""))
-        if asked is not None and asked <= known:
+        protocol = minor(settings.get(NAME, {}).get(_PROTOCOL_VERSION, ""))
+        if protocol is not None and protocol <= known:
             return None
         wanted = ".".join(map(str, known))
         return Refusal(
-            f"brokers of {newer} would speak to those of {older} in a protocol that they do not know",
+            f"brokers of {newer} would use a protocol that brokers of {older} do not know",
             f"add --set {NAME}.{_PROTOCOL_VERSION}={wanted}",
         )
 
@@ -194,8 +195,8 @@ class KafkaZk(BaseSystem):
             NAME, jars, artifacts.version, settings
         ) or keeper_settings.refuse_unknown(jars, f"of Kafka {artifacts.version}", settings)
 
-    async def taken(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[Taken]:
+    async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:
         place = node.place
         if BROKER not in place.roles:
-            return await keeper_settings.taken(node, *place.dial(KEEPER_PORT), settings)
-        return await server_settings.taken(NAME, node, place.dial(CLIENT_PORT), server.PROPERTIES, settings)
+            return await keeper_settings.applied_settings(node, *place.dial(KEEPER_PORT), settings)
+        return await server_settings.applied_settings(NAME, node, place.dial(CLIENT_PORT), server.PROPERTIES, settings)

@@ -87,7 +87,7 @@ def log_of(files: Mapping[str, bytes], node: str) -> NodeLog | None:
         return None
     transactions, torn = read_files(files)
     held = {transaction.zxid for transaction in transactions}
-    snapshots = [int(found.group(1), 16) for name in files if (found := SNAPSHOT.fullmatch(name))]
+    snapshots = [int(match.group(1), 16) for name in files if (match := SNAPSHOT.fullmatch(name))]
     # A server that fell far behind is sent a snapshot and does not log what it missed. Its log is whole when it holds
     # the last transaction of every snapshot; that of the first epoch's beginning holds none.
     unproven = [at for at in snapshots if at not in held and at > (1 << 32)]
@@ -135,9 +135,9 @@ def _effect(effects: Sequence[Change]) -> tuple[str, dict[str, Any]]:
             "version": raised.version,
         }
     for change in effects:
-        found = _BROKER.fullmatch(change.path)
-        if found and change.op in CREATES:
-            return "registration", {"node": name_of(int(found.group(1))), "broker": int(found.group(1))}
+        match = _BROKER.fullmatch(change.path)
+        if match and change.op in CREATES:
+            return "registration", {"node": name_of(int(match.group(1))), "broker": int(match.group(1))}
     if len(effects) != 1:
         return "multi", {"changes": [f"{_word(change)} {change.path}" for change in effects]}
     return _single(effects[0])
@@ -145,19 +145,19 @@ def _effect(effects: Sequence[Change]) -> tuple[str, dict[str, Any]]:
 
 def _single(change: Change) -> tuple[str, dict[str, Any]]:
     word = _word(change)
-    if (found := _STATE.fullmatch(change.path)) and word in ("create", "set"):
+    if (match := _STATE.fullmatch(change.path)) and word in ("create", "set"):
         state = msgspec.to_builtins(msgspec.json.decode(change.data or b"", type=_State))
-        return "partition-state", {"topic": found.group(1), "partition": int(found.group(2)), **state}
-    if (found := _CONFIG.fullmatch(change.path)) and word in ("create", "set"):
+        return "partition-state", {"topic": match.group(1), "partition": int(match.group(2)), **state}
+    if (match := _CONFIG.fullmatch(change.path)) and word in ("create", "set"):
         settings = msgspec.json.decode(change.data or b"", type=_Settings).config
         if len(settings) == 1:
             ((name, value),) = settings.items()
-            return "config", {"resource_name": found.group(1), "name": name, "value": value}
-        return "configs", {"resource_name": found.group(1), "settings": settings}
-    if (found := _TOPIC.fullmatch(change.path)) and word == "create":
-        return "topic", {"name": found.group(1)}
-    if (found := _DELETION.fullmatch(change.path)) and word == "create":
-        return "remove-topic", {"name": found.group(1)}
+            return "config", {"resource_name": match.group(1), "name": name, "value": value}
+        return "configs", {"resource_name": match.group(1), "settings": settings}
+    if (match := _TOPIC.fullmatch(change.path)) and word == "create":
+        return "topic", {"name": match.group(1)}
+    if (match := _DELETION.fullmatch(change.path)) and word == "create":
+        return "remove-topic", {"name": match.group(1)}
     return word, {"path": change.path}
 
 

@@ -1,16 +1,16 @@
-"""One ZooKeeper session on one server: frames out, replies and watch events in, nothing behind the caller's back.
+"""One ZooKeeper session on one server: frames out, replies and watch events in, and nothing hidden from the caller.
 
-ZooKeeper answers a session's requests in the order in which they came, so replies are matched with a queue of what was
-sent; the xid only confirms it. A request whose caller stopped waiting (its deadline cancelled it) stays in the queue
-and its late reply is dropped. The connection never reconnects and never closes by itself: above all not because an
-answer is late. Client libraries do close then (kazoo and the Java client after a third to two thirds of the session's
-time-out), and would so lose the very connections on which a paused leader answers stale when it wakes (ZOOKEEPER-1675).
+ZooKeeper answers the requests of a session in order, so replies are matched with a queue of sent requests; the xid only
+confirms the match. When a caller stops waiting (its deadline cancelled it), the request stays in the queue and its late
+reply is dropped. The connection never reconnects and never closes by itself, above all not because an answer is late.
+Client libraries do close then (kazoo and the Java client after a third to two thirds of the session's time-out). They
+would lose exactly the connections on which a paused leader gives stale answers when it wakes (ZOOKEEPER-1675).
 
-A session may also be resumed, on whichever server, by its ticket, and be left without being ended: so are leases kept
-alive (`leases.py`).
+A session can also be resumed on any server by its ticket, and left without ending it: this is how leases are kept alive
+(`leases.py`).
 
-With `keep_alive` a ping is sent when the session was idle for a third of its time-out; its answer means nothing to us
-and its absence neither. Without, the session ends unless its owner pings.
+With `keep_alive` a ping is sent when the session was idle for a third of its time-out; neither an answer nor its
+absence matters. Without it the session ends unless its owner pings.
 """
 
 import asyncio
@@ -32,18 +32,18 @@ from fencepost.harness.systems.zookeeper.wire.errors import (
     raised,
 )
 
-#: Makes a reply's value of (body, zxid).
+#: Makes the value of a reply from (body, zxid).
 T = TypeVar("T")
 Parse = Callable[[bytes, int], T]
-#: Makes a value of a refusal: (error code, zxid), or None where it is no answer.
+#: Makes a value from a refusal (error code, zxid), or None where the refusal is not an answer.
 Refused = Callable[[int, int], T | None]
 
-#: A frame longer than this is no frame: 64 MB, far above the server's own limit for requests (1 MB).
+#: A longer frame is an error of the protocol: 64 MB is far above the server's own limit for requests (1 MB).
 _FRAME_BYTES_MAX: Final = 64 << 20
 
 
 class WatchEvent(NamedTuple):
-    """A watch fired: `kind` 1 created, 2 deleted, 3 changed, 4 children; `zxid` (3.9 on) of what it reports."""
+    """A watch fired: `kind` is 1 created, 2 deleted, 3 changed, 4 children; `zxid` (from 3.9) is the change's."""
 
     kind: int
     path: str
@@ -60,10 +60,10 @@ class _Sent(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """Made by `open_connection`. `watch_events` holds what the server reported, in its order."""
+    """A connection that `open_connection` makes. `watch_events` holds the server's events in order."""
 
     def __init__(self, ticket: wire.Ticket, keep_alive: bool, *, in_doubt: Row = NOT_CONNECTED) -> None:
-        """`in_doubt` is what an unanswered request for the session comes to: a new one that is lost holds nothing."""
+        """`in_doubt` is the outcome when the request for the session gets no answer; a lost new session is harmless."""
         self._loop = asyncio.get_running_loop()
         self._ticket = ticket
         self._in_doubt = in_doubt
@@ -91,13 +91,13 @@ class Connection(asyncio.Protocol):
 
     @property
     def ticket(self) -> wire.Ticket:
-        """By which this session can be resumed; only once it was opened."""
+        """The ticket by which this session can be resumed; only after it was opened."""
         assert self._connected is not None
         return wire.Ticket(*self._connected)
 
     @property
-    def asked(self) -> bool:
-        """Whether the request for the session was handed over."""
+    def session_requested(self) -> bool:
+        """Whether the request for a session was handed to the kernel."""
         return self._transport is not None
 
     @property
@@ -110,7 +110,7 @@ class Connection(asyncio.Protocol):
     ) -> "tuple[bytes, asyncio.Future[T]]":
         """Number a request and queue its answer; the caller must send the frame next (see `send`).
 
-        `parse` and `refused` are called when the answer is taken, so between the watch events before and behind it.
+        `parse` and `refused` are called when the answer is read, so between the watch events before and after it.
         """
         self._check_open()
         self._xid = xid = self._xid % 0x7FFFFFFF + 1
@@ -119,19 +119,19 @@ class Connection(asyncio.Protocol):
         return wire.frame(xid, op, record), answer
 
     def send(self, frames: bytes) -> None:
-        """Hand frames to the kernel, several in one go where the caller joined them."""
+        """Hand frames to the kernel, several at once where the caller joined them."""
         assert self._transport is not None
         self._last_sent_s = self._loop.time()
         self._transport.write(frames)
 
     def request(self, op: int, record: bytes, parse: Parse[T]) -> "asyncio.Future[T]":
-        """Send one request; the future ends with what `parse` made, `ServerError`, or an outcome of the table."""
+        """Send one request; the future ends with the value of `parse`, `ServerError`, or an outcome of the table."""
         frame, answer = self.queue(op, record, parse)
         self.send(frame)
         return answer
 
     def ping(self) -> "asyncio.Future[int]":
-        """One ping; the future ends with the zxid of its reply."""
+        """Send a ping; the future ends with the zxid of its reply."""
         self._check_open()
         answer: asyncio.Future[int] = self._loop.create_future()
         self._pings.append(answer)
@@ -143,14 +143,14 @@ class Connection(asyncio.Protocol):
         await self._opened
 
     def close(self) -> None:
-        """Tell the server, if that takes no waiting, and close. Idempotent; never raises."""
+        """Close the session if that needs no waiting, and the connection. Idempotent; never raises."""
         self._stop_pings()
         transport = self._transport
         if transport is None or self._ended is not None:
             return
         self._end("closed by the caller")
         if transport.get_write_buffer_size() > 0:
-            transport.abort()  # the peer takes nothing: a graceful close would wait for it
+            transport.abort()  # the peer reads nothing: a graceful close would wait for it
             return
         if self._connected is not None and not transport.is_closing():
             transport.write(wire.CLOSE_FRAME)
@@ -271,7 +271,7 @@ class Connection(asyncio.Protocol):
             raise raised(NOT_SENT, "the connection is closing" if self._transport else "not connected")
 
     def _break(self, why: str) -> None:
-        """The server broke the protocol: nothing after this can be trusted."""
+        """End the connection, since the server broke the protocol and nothing more can be trusted."""
         self._end(why)
         if self._transport is not None:
             self._transport.abort()
@@ -292,7 +292,7 @@ class Connection(asyncio.Protocol):
 
 
 def _fail(answer: "asyncio.Future[Any]", error: Exception) -> None:
-    """End a future in an error that counts as seen: its caller may have been cancelled, or look at a sibling first."""
+    """End a future with an error that counts as seen: its caller may be cancelled, or await another future first."""
     answer.set_exception(error)
     answer.exception()
 

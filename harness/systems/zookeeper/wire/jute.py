@@ -11,7 +11,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
 
-#: xids of the replies that answer no numbered request.
+#: The xids of replies that belong to no numbered request.
 XID_WATCH: Final = -1
 XID_PING: Final = -2
 
@@ -53,7 +53,7 @@ class Op(IntEnum):
 
 
 class Stat(NamedTuple):
-    """What ZooKeeper keeps beside a znode's data; zxids name the transactions that made and last changed it."""
+    """What ZooKeeper keeps about a znode; the zxids are of the transactions that created and last changed it."""
 
     czxid: int
     mzxid: int
@@ -69,7 +69,7 @@ class Stat(NamedTuple):
 
 
 class Ticket(NamedTuple):
-    """What a server must be told to resume a session; session 0 with zeroes asks for a new one."""
+    """What a server needs to resume a session; session 0 and a password of zeros ask for a new one."""
 
     timeout_ms: int
     session_id: int = 0
@@ -149,7 +149,7 @@ def read_data(body: bytes, offset: int) -> tuple[bytes, Stat]:
 
 
 def read_text(body: bytes, offset: int) -> tuple[str, int]:
-    """A string and the offset behind it."""
+    """Read a string; returns it and the offset after it."""
     length = max(INT.unpack_from(body, offset)[0], 0)
     end = offset + 4 + length
     return body[offset + 4 : end].decode(), end

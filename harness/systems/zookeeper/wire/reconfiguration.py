@@ -13,7 +13,7 @@ _SERVER: Final = re.compile(r"^server\.(\d+)=(\S+)", re.MULTILINE)
 _VERSION: Final = Struct(">q")
 #: The change applies to whatever configuration is in force.
 _ANY_VERSION: Final = _VERSION.pack(-1)
-#: A string that is not there. The new members are not named one by one, which is the other way to ask.
+#: An absent string. The other form of the request, which lists all new members, is not used.
 _NULL: Final = wire.INT.pack(-1)
 
 

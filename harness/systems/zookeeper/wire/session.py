@@ -1,7 +1,7 @@
-"""ZooKeeper's own requests on one session, on whole paths: one request and one answer each.
+"""ZooKeeper's own requests on one session, with whole paths: one request and one answer each.
 
-The client protocols (`client.py`) are built on these, and tests and recipes may use them as they are. `call` leaves a
-server's error code to the caller (`ServerError`), who may expect it; `ask` translates it by the table.
+The client protocols (`client.py`) use these, and tests may use them directly. `call` leaves a server's error code to
+the caller (`ServerError`), who may expect it; `ask` translates it by the table.
 """
 
 import asyncio
@@ -23,16 +23,20 @@ ANY_VERSION: Final = -1
 
 
 class MultiError(ServerError):
-    """A multi was refused: the code of its operation number `at`; none of them took effect."""
+    """A multi was refused, with this code for its operation number `at`; no operation took effect."""
 
     def __init__(self, code: int, at: int) -> None:
         super().__init__(code)
         self.at = at
 
 
-def raise_outcome(error: ServerError, words: Mapping[int, str] | None = None) -> NoReturn:
-    """Translate by the table; `words` name codes that the operation expects, all of them refusals, so definite."""
-    word = words.get(error.code) if words else None
+def raise_outcome(error: ServerError, expected: Mapping[int, str] | None = None) -> NoReturn:
+    """Raise the outcome of a server's error.
+
+    Args:
+        expected: codes to which the operation gives a name of its own; all are refusals, so definite.
+    """
+    word = expected.get(error.code) if expected else None
     if word is not None:
         raise Definite(word) from None
     raise error.outcome() from None
@@ -46,7 +50,7 @@ class ZooKeeperSession:
 
     @property
     def watch_events(self) -> "asyncio.Queue[WatchEvent]":
-        """What the server reported of the watches set by `get`, `exists` and `children`, in its order."""
+        """The events of the watches that `get`, `exists` and `children` set, in the server's order."""
         return self.connection.watch_events
 
     def close(self) -> None:
@@ -55,14 +59,14 @@ class ZooKeeperSession:
     async def call(self, op: Op, record: bytes, parse: Parse[T]) -> T:
         return await self.connection.request(op, record, parse)
 
-    async def ask(self, op: Op, record: bytes, parse: Parse[T], words: Mapping[int, str] | None = None) -> T:
+    async def ask(self, op: Op, record: bytes, parse: Parse[T], expected: Mapping[int, str] | None = None) -> T:
         try:
             return await self.connection.request(op, record, parse)
         except ServerError as error:
-            raise_outcome(error, words)
+            raise_outcome(error, expected)
 
     async def after(self, first: Op, first_record: bytes, op: Op, record: bytes, parse: Parse[T]) -> T:
-        """Send two requests as one, and give the second's answer if the first succeeded."""
+        """Send two requests at once; returns the second's answer if the first succeeded."""
         connection = self.connection
         before, done = connection.queue(first, first_record, zxid_of)
         behind, answer = connection.queue(op, record, parse)
@@ -72,7 +76,14 @@ class ZooKeeperSession:
         return value
 
     async def call_multi(self, operations: Sequence[tuple[Op, bytes]]) -> tuple[int, list[MultiResult]]:
-        """All or nothing; returns the reply's zxid and one result for each, or raises `MultiError`."""
+        """Send operations that take effect together or not at all.
+
+        Returns:
+            The reply's zxid, and one result for each operation.
+
+        Raises:
+            MultiError: one was refused, so none took effect.
+        """
         zxid, results = await self.call(Op.MULTI, wire.multi_record(operations), _multi)
         for at, result in enumerate(results):
             if result.error not in (0, wire.RUNTIME_INCONSISTENCY):
@@ -99,18 +110,18 @@ class ZooKeeperSession:
         return await self.ask(Op.SET_DATA, wire.set_record(wire.text(path), data, version), _stat)
 
     async def make(self, path: str, data: bytes = b"", flags: int = PERSISTENT) -> tuple[str, Stat]:
-        """Create a znode; `flags` adds EPHEMERAL and SEQUENTIAL. Returns its path as made, and its stat."""
+        """Create a znode; `flags` are EPHEMERAL and SEQUENTIAL. Returns the path that it got, and its stat."""
         return await self.ask(Op.CREATE_WITH_STAT, wire.create_record(wire.text(path), data, flags), made)
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
         await self.ask(Op.DELETE, wire.version_record(wire.text(path), version), zxid_of)
 
     async def sync(self, path: str) -> int:
-        """Returns the reply's zxid."""
+        """Sync; returns the reply's zxid."""
         return await self.ask(Op.SYNC, wire.text(path), zxid_of)
 
     async def multi(self, operations: Sequence[tuple[Op, bytes]]) -> list[MultiResult]:
-        """All or nothing; records as `wire` makes them."""
+        """Send operations that take effect together or not at all; `wire` makes their records."""
         try:
             return (await self.call_multi(operations))[1]
         except ServerError as error:

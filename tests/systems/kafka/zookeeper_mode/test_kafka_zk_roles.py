@@ -67,7 +67,7 @@ def test_the_role_by_the_lines(
     lines: tuple[str, ...], leads: int | None, elected_in: int | None, was_told: tuple[int, int] | None
 ) -> None:
     found = role(*lines)
-    assert (found.leads, found.elected, found.told) == (leads, elected_in, was_told)
+    assert (found.leads, found.elected, found.view) == (leads, elected_in, was_told)
 
 
 YES = Answer(claims=Claim.YES, source="validate-only", epoch_exact=False, leader="b2")

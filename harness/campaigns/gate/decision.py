@@ -1,0 +1,258 @@
+"""Whether a candidate meets a policy: one pure function from evidence to requirements with reasons.
+
+    0    every requirement is met, or an exception in force covers it
+    1    a violation that no exception covers, an exception that has expired, or a budget that was exceeded
+    2    evidence is missing: a run that was not made, lost, disturbed, failed or tested nothing; too few runs or tests
+         of a guarantee; a canary that passed or was not seen; a budget that the pairs do not decide; several builds
+
+The gate is never greener than any required cell. An exception for a cell covers missing evidence, never a violation;
+an exception for a fingerprint covers that violation, never a second one; nothing covers a canary.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
+
+from fencepost.harness.campaigns.gate.evidence import Evidence, Measures
+from fencepost.harness.campaigns.gate.policy import Budget, GuaranteeNeed, Measure, PolicyException
+from fencepost.harness.campaigns.gate.requirement import Comparison, Decision, Kind, Requirement, Status
+from fencepost.harness.campaigns.gate.signed_rank import signed_rank
+from fencepost.harness.campaigns.night.night import Attempt, CellOutcome
+from fencepost.harness.campaigns.night.outcome import BLIND
+from fencepost.harness.campaigns.night.run_class import RunClass
+
+
+def decide(evidence: Evidence) -> Decision:
+    """Decide every requirement of the policy; of a night that runs: what it would be if it ended now."""
+    policy, night = evidence.policy, evidence.night
+    required = required_cells(evidence)
+    rows: list[Requirement] = []
+    rows += _expired(evidence)
+    rows += [_cell(each, policy.runs[each.cell.id], _cell_exception(evidence, each)) for each in required]
+    missing = policy.runs.keys() - {each.cell.id for each in required}
+    rows += [_absent(cell, policy.runs[cell]) for cell in sorted(missing)]
+    rows += [_guarantee(need, required) for need in policy.guarantees]
+    canaries = [each for each in night.cells if each.cell.canary]
+    rows += [_canary(each) for each in canaries]
+    if not canaries:
+        text = f"the policy's canary is not part of the night: {BLIND}"
+        rows.append(_missing(Kind.CANARY, "canary", "shows its anomaly", text))
+    rows += [_budget(evidence, budget) for budget in policy.budgets]
+    rows += _builds(required)
+    for shard in night.missing_shards:
+        rows.append(_missing(Kind.SHARD, f"shard {shard}", "is part of the night", "it is not"))
+    return Decision(requirements=tuple(rows))
+
+
+def required_cells(evidence: Evidence) -> list[CellOutcome]:
+    """The candidate's cells, which the policy requires."""
+    return [each for each in evidence.night.cells if each.cell.id in evidence.policy.runs]
+
+
+def last_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
+    """Of each run the attempt that counts: the last one."""
+    last: dict[tuple[int, int], Attempt] = {}
+    for attempt in sorted(attempts, key=lambda a: a.number):
+        last[attempt.shard, attempt.run] = attempt
+    return sorted(last.values(), key=lambda a: (a.shard, a.run))
+
+
+def clean_attempts(each: CellOutcome, guarantee: str = "") -> list[Attempt]:
+    """The valid runs of a cell that put a guarantee to the test; without a name: any guarantee."""
+    valid = [a for a in last_attempts(each.attempts) if a.run_class is RunClass.VALID]
+    return [a for a in valid if (a.exposures.get(guarantee, 0) if guarantee else any(a.exposures.values())) > 0]
+
+
+def measured_pairs(evidence: Evidence, budget: Budget) -> list[tuple[int, int]]:
+    """Nanoseconds of candidate and baseline by run, for each run that both judged and measured; the first `pairs`."""
+    candidate = _measured(_candidate_of(evidence, budget), evidence.measures, budget.measure)
+    baseline = _measured(_baseline_of(evidence, budget), evidence.measures, budget.measure)
+    runs = sorted(candidate.keys() & baseline.keys())
+    return [(candidate[run], baseline[run]) for run in runs][: budget.pairs]
+
+
+def _measured(each: CellOutcome | None, measures: dict[str, Measures], measure: Measure) -> dict[int, int]:
+    attempts = last_attempts(each.attempts) if each else []
+    judged = [a for a in attempts if a.run_class is not None and a.run_class.is_judged]
+    return {a.run: ns for a in judged if (ns := measures.get(a.folder, {}).get(measure)) is not None}
+
+
+def _candidate_of(evidence: Evidence, budget: Budget) -> CellOutcome | None:
+    return next((each for each in evidence.night.cells if each.cell.id == budget.cell), None)
+
+
+def _baseline_of(evidence: Evidence, budget: Budget) -> CellOutcome | None:
+    return next((each for each in evidence.night.cells if each.cell.seeds_of == budget.cell), None)
+
+
+def _missing(kind: Kind, name: str, need: str, reason: str) -> Requirement:
+    return Requirement(kind=kind, name=name, need=need, status=Status.MISSING, reason=reason)
+
+
+def _expired(evidence: Evidence) -> Iterator[Requirement]:
+    for each in evidence.policy.exceptions:
+        if each.is_expired(evidence.night.today):
+            yield Requirement(
+                kind=Kind.EXCEPTION,
+                name=f"exception for {each.subject}",
+                need="has not expired",
+                status=Status.FAILED,
+                reason=f"it expired on {each.expires}; {each.owner} renews or removes it: {each.link}",
+                final=True,
+                cell=each.cell,
+            )
+
+
+def _cell_exception(evidence: Evidence, each: CellOutcome) -> PolicyException | None:
+    in_force = (e for e in evidence.policy.exceptions if not e.is_expired(evidence.night.today))
+    return next((e for e in in_force if e.cell == each.cell.id), None)
+
+
+def _cell(each: CellOutcome, runs: int, exception: PolicyException | None) -> Requirement:
+    """Decide a required cell: enough clean runs, and none that is not."""
+    status, reason = _cell_status(each, runs)
+    if status is Status.MISSING and exception is not None:
+        status, reason = Status.EXCEPTED, f"{reason}; {exception.owner} until {exception.expires}: {exception.link}"
+    return Requirement(
+        kind=Kind.CELL,
+        name=each.cell.name,
+        need=f"{_count(runs, 'clean run')}, and none that is not clean",
+        status=status,
+        reason=reason,
+        final=status is Status.FAILED,
+        cell=each.cell.id,
+        attempts=each.attempts,
+    )
+
+
+def _cell_status(each: CellOutcome, runs: int) -> tuple[Status, str]:
+    violations = [a for a in each.attempts if a.run_class is RunClass.INVALID]
+    if violations or each.run_class is RunClass.INVALID:
+        return Status.FAILED, f"a violation: {violations[0].reason if violations else each.reason}"
+    last = last_attempts(each.attempts)
+    known = [a for a in last if a.run_class is RunClass.KNOWN]
+    clean = clean_attempts(each)
+    for attempt in last:
+        if attempt in known or attempt in clean:
+            continue
+        if attempt.run_class is RunClass.VALID:
+            return Status.MISSING, f"run {attempt.run} put no guarantee to the test"
+        if attempt.run_class is not None:
+            return Status.MISSING, f"run {attempt.run} is {attempt.run_class}: {attempt.reason}"
+    if not each.run_class.is_green and each.run_class is not RunClass.NOT_RUN:
+        return Status.MISSING, f"it is {each.run_class}: {each.reason}"
+    if len(clean) + len(known) < runs:
+        why = f": {each.reason}" if not last and each.reason else ""
+        return Status.MISSING, f"{len(clean) + len(known)} of {_count(runs, 'clean run')}{why}"
+    covered = sorted({fingerprint for a in each.attempts for fingerprint in a.known})
+    if covered or known:
+        return Status.EXCEPTED, f"{_count(len(known), 'run')} showed only {', '.join(covered) or 'known violations'}"
+    return Status.MET, _count(len(clean), "clean run")
+
+
+def _absent(cell: str, runs: int) -> Requirement:
+    return Requirement(
+        kind=Kind.CELL,
+        name=f"cell {cell}",
+        need=_count(runs, "clean run"),
+        status=Status.MISSING,
+        reason="the night has no such cell",
+        cell=cell,
+    )
+
+
+def _guarantee(need: GuaranteeNeed, required: Sequence[CellOutcome]) -> Requirement:
+    clean = [a for each in required for a in clean_attempts(each, need.name)]
+    tested = sum(a.exposures[need.name] for a in clean)
+    is_met = tested >= need.tested and len(clean) >= need.runs
+    return Requirement(
+        kind=Kind.GUARANTEE,
+        name=need.name,
+        need=f"tested at least {_count(need.tested, 'time')} in at least {_count(need.runs, 'clean run')}",
+        status=Status.MET if is_met else Status.MISSING,
+        reason=f"tested {_count(tested, 'time')} in {_count(len(clean), 'clean run')}",
+        attempts=tuple(clean),
+    )
+
+
+def _canary(each: CellOutcome) -> Requirement:
+    passed = [a for a in each.attempts if a.run_class is RunClass.VALID]
+    others = [a for a in each.attempts if a.run_class is RunClass.INVALID and each.cell.anomaly not in a.anomalies]
+    status = Status.MISSING
+    if each.is_caught:
+        status, reason = Status.MET, "caught"
+    elif passed:
+        reason = f"it passed: {BLIND}"
+    elif others:
+        reason = f"it showed {', '.join(others[0].anomalies) or 'no anomaly by name'}: {BLIND}"
+    else:
+        reason = f"it is {each.run_class}: {each.reason}"
+    return Requirement(
+        kind=Kind.CANARY,
+        name=each.cell.name,
+        need=f"shows {each.cell.anomaly}",
+        status=status,
+        reason=reason,
+        final=bool(passed or (others and not each.is_caught)),
+        cell=each.cell.id,
+        attempts=each.attempts,
+    )
+
+
+def _budget(evidence: Evidence, budget: Budget) -> Requirement:
+    """Decide a budget: exceeded when the test says slower and the median ratio is beyond the factor."""
+    candidate, baseline = _candidate_of(evidence, budget), _baseline_of(evidence, budget)
+    pairs = measured_pairs(evidence, budget)
+    status, reason, comparison = Status.MISSING, f"{len(pairs)} of {budget.pairs} pairs were measured", None
+    if len(pairs) >= budget.pairs:
+        comparison = compare(pairs)
+        is_slower, is_beyond = comparison.p <= budget.error, comparison.ratio_median > budget.factor
+        status = Status.FAILED if is_slower and is_beyond else Status.MISSING if is_beyond else Status.MET
+        reason = (
+            f"median {comparison.candidate_ns_median / 1e9:.2f} s against {comparison.baseline_ns_median / 1e9:.2f} s "
+            f"of the baseline, {comparison.ratio_median:.2f} times; p = {comparison.p:.3f}, "
+            f"effect {comparison.effect:+.2f}"
+        )
+        if status is Status.MISSING:
+            reason += "; not decided: beyond the factor, but chance alone may do that"
+    return Requirement(
+        kind=Kind.BUDGET,
+        name=f"{budget.measure} of {candidate.cell.name if candidate else budget.cell}",
+        need=f"at most {budget.factor:g} times the baseline, over {budget.pairs} pairs",
+        status=status,
+        reason=reason,
+        final=status is Status.FAILED,
+        cell=budget.cell,
+        attempts=tuple(a for each in (candidate, baseline) if each for a in last_attempts(each.attempts)),
+        comparison=comparison,
+    )
+
+
+def compare(pairs: Sequence[tuple[int, int]]) -> Comparison:
+    """Compare candidate and baseline, pair by pair."""
+    test = signed_rank([candidate - baseline for candidate, baseline in pairs])
+    return Comparison(
+        pairs=tuple(pairs),
+        candidate_ns_median=int(median(candidate for candidate, _ in pairs)),
+        baseline_ns_median=int(median(baseline for _, baseline in pairs)),
+        ratio_median=median(candidate / max(1, baseline) for candidate, baseline in pairs),
+        p=test.p,
+        effect=test.effect,
+    )
+
+
+def _builds(required: Sequence[CellOutcome]) -> Iterator[Requirement]:
+    """One build was tested: a file that is replaced in the night makes two candidates."""
+    builds = sorted({a.build for each in required for a in each.attempts if a.build})
+    if builds:
+        yield Requirement(
+            kind=Kind.BUILD,
+            name="candidate",
+            need="is one build",
+            status=Status.MET if len(builds) == 1 else Status.MISSING,
+            reason=builds[0] if len(builds) == 1 else f"{len(builds)} builds were tested: {', '.join(builds)}",
+            final=len(builds) > 1,
+        )
+
+
+def _count(number: int, unit: str) -> str:
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"

@@ -1,0 +1,193 @@
+"""Cells: the planned runs of a night, each with an id that is the digest of its plan.
+
+The id is made of the plan as the campaign file says it, without defaults and without a seed: it stays the same from
+night to night, also when another release becomes the default. A schedule counts by its content, not by its path.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.toml_file import Keys, flat, merged
+from fencepost.harness.campaigns.night.axes import combinations, matches
+from fencepost.harness.campaigns.night.file import CELL_KEYS, Campaign
+from fencepost.harness.plan import Plan
+from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
+
+_ID_LETTERS: Final = 12
+#: Keys that every cell's name shows; others only where the cells of a campaign differ in them.
+_NAMED: Final = ("system", "version", "workload", "nemesis")
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """One planned run. Its plan's seed is 0: each run has its own.
+
+    `canary`: it must be invalid, with `anomaly` among what it shows. `required`: a green night needs it. `runs`: how
+    often a night runs it at most. `seeds_of`: the cell whose seeds its runs have, empty for its own.
+    """
+
+    id: str
+    name: str
+    plan: Plan
+    required: bool = False
+    canary: bool = False
+    anomaly: str = ""
+    runs: int = 1
+    seeds_of: str = ""
+
+
+class CheckedCells(msgspec.Struct, frozen=True, kw_only=True):
+    """Every cell of a campaign with its checked plan by its id; `impossible` as the axes say it."""
+
+    cells: tuple[Cell, ...]
+    plans: dict[str, CheckedPlan]
+    impossible: tuple[str, ...]
+
+
+def cells_of(campaign: Campaign) -> CheckedCells:
+    """Make every cell of a campaign and check its plan; raises UsageError with file and line."""
+    content, source = campaign.content, campaign.source
+    combined = combinations(campaign)
+    drafts: list[_Draft] = []
+    for table in combined.tables:
+        drafts.append(_Draft(merged(content.plan, table), ("axes",), {"runs": content.runs}))
+    for number, table in enumerate(content.cell):
+        own = {str(key): table[key] for key in CELL_KEYS if key in table}
+        plan = {key: value for key, value in table.items() if key not in CELL_KEYS}
+        drafts.append(_Draft(merged(content.plan, plan), ("cell", number), {"runs": content.runs, **own}))
+    if not drafts:
+        raise source.error([], "it has no cell", "add `[axes]`, or `[[cell]]` with the keys of a plan")
+    required = _required(campaign, [draft.plan for draft in drafts if draft.where == ("axes",)])
+    names = _names([draft.plan for draft in drafts], flat(content.plan))
+    cells: dict[str, Cell] = {}
+    plans: dict[str, CheckedPlan] = {}
+    for draft, name in zip(drafts, names, strict=True):
+        cell, checked = _cell(campaign, draft, name, required=draft.where == ("axes",) and draft.plan in required)
+        if cell.id in cells:
+            raise source.error(draft.where, f"its plan is that of the cell {cells[cell.id].name!r}", "leave one out")
+        cells[cell.id], plans[cell.id] = cell, checked
+    if not any(cell.canary for cell in cells.values()):
+        raise source.error(
+            [],
+            "it has no canary, and a night without one cannot be green",
+            'add a [[cell]] with canary = true and anomaly = "...": a run that must be invalid, such as system = '
+            '"example" with system_options = { defect = "stale-reads" }',
+        )
+    return CheckedCells(cells=tuple(cells.values()), plans=plans, impossible=combined.impossible)
+
+
+def shard_of(cells: Sequence[Cell], shard: int, shards: int) -> tuple[Cell, ...]:
+    """The cells of one shard: every canary, since each machine must show that it sees, and a share of the rest."""
+    ordered = sorted((cell for cell in cells if not cell.canary), key=lambda cell: cell.id)
+    own = {cell.id for cell in ordered[shard - 1 :: shards]}
+    return tuple(cell for cell in cells if cell.canary or cell.id in own)
+
+
+def cell_id(plan: Plan) -> str:
+    """The digest of a plan: what differs from a plan's defaults, without the seed."""
+    empty = msgspec.to_builtins(Plan(system="", workload="", seed=0))
+    values = {key: value for key, value in msgspec.to_builtins(plan).items() if value != empty.get(key)}
+    values.pop("seed", None)
+    if plan.schedule:
+        values["schedule"] = hashlib.sha256(Path(plan.schedule).read_bytes()).hexdigest()
+    canonical = msgspec.json.encode(dict(sorted(flat(values).items())), order="deterministic")
+    return hashlib.sha256(canonical).hexdigest()[:_ID_LETTERS]
+
+
+class _Draft(msgspec.Struct, frozen=True):
+    """A cell before its plan is checked: plan keys, where they stand in the file, and the cell's own keys."""
+
+    plan: dict[str, Any]
+    where: tuple[str | int, ...]
+    own: dict[str, Any]
+
+
+class _Own(msgspec.Struct, frozen=True, kw_only=True):
+    name: str = ""
+    required: bool = False
+    canary: bool = False
+    anomaly: str = ""
+    runs: int = 1
+
+
+def _cell(campaign: Campaign, draft: _Draft, name: str, *, required: bool) -> tuple[Cell, CheckedPlan]:
+    source, where = campaign.source, draft.where
+    own = source.convert_part(draft.own, _Own, where)
+    if own.canary != bool(own.anomaly):
+        raise source.error(
+            [*where, "anomaly" if own.anomaly else "canary"],
+            "a canary and the anomaly that it must show belong together",
+            'give both: canary = true and anomaly = "stale-read"',
+        )
+    if own.runs < 1:
+        raise source.error([*where, "runs"], f"expected 1 or more, got {own.runs}")
+    plan = _plan(campaign, draft)
+    try:
+        checked = check_plan(plan)
+    except UsageError as error:
+        shown = "" if "cell" in where else f" (the combination {name})"
+        raise source.error(where, f"{error.message}{shown}", error.hint) from None
+    cell = Cell(
+        id=cell_id(plan),
+        name=own.name or name,
+        plan=plan,
+        required=required or own.required,
+        canary=own.canary,
+        anomaly=own.anomaly,
+        runs=own.runs,
+    )
+    return cell, checked
+
+
+def _plan(campaign: Campaign, draft: _Draft) -> Plan:
+    source, where = campaign.source, draft.where
+    if "seed" in draft.plan:
+        raise source.error([*_near(campaign, where, "seed"), "seed"], "a run draws its own seed", "leave it out")
+    try:
+        plan = msgspec.convert({**draft.plan, "seed": 0}, Plan)
+    except msgspec.ValidationError as error:
+        key = str(error).rpartition("$.")[2].strip("`").partition(".")[0]
+        raise source.located(str(error), _near(campaign, where, key), Plan) from None
+    if plan.schedule:
+        path = campaign.folder / plan.schedule
+        if not path.is_file():
+            raise source.error([*_near(campaign, where, "schedule"), "schedule"], f"there is no file {path}")
+        plan = msgspec.structs.replace(plan, schedule=str(path.resolve()))
+    return plan
+
+
+def _near(campaign: Campaign, where: Keys, key: str) -> Keys:
+    """The table that sets a key: a cell's own, else `[plan]`."""
+    if where[0] == "cell" and key in campaign.content.cell[int(where[1])]:
+        return where
+    return ["plan"] if key in campaign.content.plan else where
+
+
+def _required(campaign: Campaign, plans: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The combinations that some `[[required]]` matches; raises UsageError for one that matches none."""
+    required = []
+    for number, pattern in enumerate(campaign.content.required):
+        own = [plan for plan in plans if matches(pattern, flat(plan))]
+        if not own:
+            raise campaign.source.error(
+                ["required", number], "no cell of the axes matches it", "mend it, or write the cell with [[cell]]"
+            )
+        required += own
+    return required
+
+
+def _names(plans: Sequence[dict[str, Any]], base: dict[str, Any]) -> list[str]:
+    """A name for each plan: the system and what is asked of it, and what else tells it from `[plan]` and the others."""
+    values = [flat(plan) for plan in plans]
+    keys = dict.fromkeys(key for own in values for key in own)
+    differing = [key for key in keys if key not in _NAMED and len({str(own.get(key)) for own in values}) > 1]
+    names = []
+    for own in values:
+        named = [str(own[key]) for key in _NAMED if key in own]
+        rest = [f"{key.rpartition('.')[2]}={own[key]}" for key in differing if key in own and own[key] != base.get(key)]
+        names.append(" ".join([*named, *rest]))
+    return names

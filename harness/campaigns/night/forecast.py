@@ -1,0 +1,33 @@
+"""How long a run takes: by earlier runs of its cell, else by its plan; and by when it must have ended."""
+
+from typing import Final
+
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.campaigns.night.value import Past
+from fencepost.harness.plan import Plan
+
+#: What a run needs beside its main phase as a rule: start, healing, final reads, verdict and report.
+_BESIDE_S: Final = 15.0
+#: Earlier runs vary so much.
+_MARGIN: Final = 1.15
+#: A run that takes this much longer than all its phases may take is stuck.
+_GRACE_S: Final = 120.0
+
+
+def estimate_s(plan: Plan, past: Past | None) -> float:
+    """Seconds that a run of this checked plan will take."""
+    if past is not None and past.seconds:
+        return past.seconds * _MARGIN
+    return sum(_seconds(plan, phase) for phase in ("warm_up", "time_limit", "watch")) + _BESIDE_S
+
+
+def deadline_s(plan: Plan) -> float:
+    """Seconds after which a run of this checked plan is stopped."""
+    if plan.deadline:
+        return parse_duration_ns(plan.deadline, what="deadline") / 1e9 + _BESIDE_S
+    phases = ("warm_up", "time_limit", "watch", "settle", "final")
+    return sum(_seconds(plan, phase) for phase in phases) + _GRACE_S
+
+
+def _seconds(plan: Plan, phase: str) -> float:
+    return plan.duration_ns(phase) / 1e9

@@ -1,0 +1,79 @@
+"""Help of commands: options in groups, and examples as data that a test parses."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+#: Options that stand in no group of their own.
+_REST: Final = "Other options"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A command line that works as it stands, and what it does; `RUN` in it stands for a run's folder."""
+
+    line: str
+    about: str
+
+
+class Documented(click.Command):
+    """A command whose help ends with examples; `groups` are parameter names by the title that they stand below."""
+
+    def __init__(
+        self,
+        *args: Any,
+        examples: tuple[Example, ...] = (),
+        groups: Mapping[str, tuple[str, ...]] | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(*args, **settings)
+        self.examples = examples
+        self.groups = groups or {}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self.groups:
+            super().format_options(ctx, formatter)
+            return
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        records = {option.name: option.get_help_record(ctx) for option in options}
+        named = {name for names in self.groups.values() for name in names}
+        rest = tuple(name for name in records if name is not None and name not in named)
+        for title, names in {**self.groups, _REST: rest}.items():
+            rows = [record for name in names if (record := records[name]) is not None]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        write_examples(self.examples, formatter)
+
+
+class DocumentedGroup(click.Group):
+    """A command with subcommands whose help ends with examples."""
+
+    def __init__(self, *args: Any, examples: tuple[Example, ...] = (), **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.examples = examples
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each subcommand with its whole first sentence."""
+        commands = {name: self.commands[name] for name in self.list_commands(ctx)}
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _first_sentence(command)) for name, command in commands.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        write_examples(self.examples, formatter)
+
+
+def _first_sentence(command: click.Command) -> str:
+    return " ".join((command.help or "").partition("\n\n")[0].split())
+
+
+def write_examples(examples: tuple[Example, ...], formatter: click.HelpFormatter) -> None:
+    """Write each example with its sentence above it; lines are not wrapped, so that they can be copied."""
+    if examples:
+        formatter.write("\nExamples:\n")
+        formatter.write("\n".join(f"  # {example.about}\n  {example.line}\n" for example in examples))

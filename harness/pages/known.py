@@ -1,0 +1,80 @@
+"""Known issues against findings: what an issue covers, when it has expired, and when it may be removed."""
+
+import datetime
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from fencepost.harness.campaigns.night.known_issues import KnownIssue
+from fencepost.harness.findings.finding import Finding, id_of
+from fencepost.harness.findings.rate import Rate
+from fencepost.harness.findings.state import Night, State, standing
+
+Row = Mapping[str, Any]
+
+
+class IssueStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A known issue and what became of it; `finding` is the id of its finding, empty where no run showed it."""
+
+    issue: KnownIssue
+    finding: str
+    is_expired: bool
+    may_be_removed: bool
+    text: str
+
+
+def covering(
+    finding: Finding,
+    sightings: Iterable[Row],
+    issues: Sequence[KnownIssue],
+    lately: Collection[str],
+    today: datetime.date,
+) -> tuple[KnownIssue, ...]:
+    """The issues in force that cover a finding in every release where it was seen lately; empty: some release is bare.
+
+    Args:
+        sightings: rows of the step `finding_sightings`.
+        lately: the nights that count; the last night that showed it counts always.
+    """
+    nights = {*lately, finding.last_seen}
+    versions = {
+        row["version"]
+        for row in sightings
+        if row["fingerprint"] == finding.fingerprint and row["night"] in nights and row["seen"]
+    }
+    own = [[issue for issue in issues if issue.covers(finding.fingerprint, version, today)] for version in versions]
+    if not all(own):
+        return ()
+    return tuple(dict.fromkeys(issue for some in own for issue in some))
+
+
+def status_of(issue: KnownIssue, sightings: Iterable[Row], nights: Sequence[str], today: datetime.date) -> IssueStatus:
+    """What became of an issue after these nights, oldest first: in force, expired, or no longer needed."""
+    rates = dict.fromkeys(nights, Rate(0, 0))
+    for row in sightings:
+        in_scope = row["fingerprint"] == issue.fingerprint and (not issue.versions or row["version"] in issue.versions)
+        if in_scope and row["night"] in rates:
+            rates[row["night"]] += Rate(row["seen"], row["runs"])
+    was_seen = any(rate.seen for rate in rates.values())
+    expired = issue.is_expired(today)
+    removable, text = False, "no run here showed it"
+    if was_seen:
+        state = standing([Night(night=night, rate=rate) for night, rate in rates.items()])
+        removable = state.state is State.GONE
+        text = (
+            f"not seen in the last {state.clean_runs} runs that could have shown it"
+            if state.clean_runs
+            else "seen lately"
+        )
+    if removable:
+        text = f"may be removed: {text}, more than its rate demands ({state.rate.seen} of {state.rate.runs})"
+    if expired:
+        text = f"expired on {issue.expires}: renew it or remove it; {text}"
+    return IssueStatus(
+        issue=issue,
+        finding=id_of(issue.fingerprint) if was_seen else "",
+        is_expired=expired,
+        may_be_removed=removable,
+        text=text,
+    )

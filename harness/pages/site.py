@@ -1,0 +1,130 @@
+"""All pages, from values to files that need no server and no network."""
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+from markupsafe import Markup
+
+from fencepost.harness.pages import telling
+from fencepost.harness.pages.drawing import findability_curve
+from fencepost.harness.pages.tonight import tonight_values
+from fencepost.harness.pages.trends import trends_values
+from fencepost.harness.pages.values import ListedFinding, Overview
+from fencepost.harness.report.documents.reproduce import typed_path
+from fencepost.harness.report.page.assets import asset, content_hash
+from fencepost.harness.report.words.wording import count
+
+PAGES: Final = (
+    ("Tonight", "index.html"),
+    ("Matrix", "matrix.html"),
+    ("Findings", "findings.html"),
+    ("Trends", "trends.html"),
+)
+#: Pages of findings that are no longer there are removed by this pattern.
+_FINDING_PAGES: Final = "finding-F-*.html"
+_LEGEND: Final = (
+    ("✓", "valid", "valid"),
+    ("≈", "valid", "known issue"),
+    ("✗", "invalid", "invalid, or a canary that passed"),
+    ("c", "valid", "canary that is invalid, as it must be"),
+    ("?", "unknown", "unknown"),
+    ("!", "unknown", "lost, or the harness or the machine failed"),
+    ("·", "none", "planned, not run"),
+    ("", "empty", "not planned"),
+)
+
+
+def write_pages(overview: Overview, out: Path) -> list[Path]:
+    """Write every page into the folder `out`, each whole or not at all; returns them, Tonight first."""
+    out.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, text in pages(overview):
+        hidden = out / f".{name}.new"
+        try:
+            hidden.write_text(text, encoding="utf-8")
+            hidden.replace(out / name)
+        finally:
+            hidden.unlink(missing_ok=True)
+        written.append(out / name)
+    for path in set(out.glob(_FINDING_PAGES)) - set(written):
+        path.unlink()
+    return written
+
+
+def pages(overview: Overview) -> Iterator[tuple[str, str]]:
+    """Every page by its file's name."""
+    environment = _environment()
+    yield "index.html", _page(environment, "tonight", "index.html", "Tonight", tonight_values(overview))
+    matrix = {"matrix": overview.matrix, "nights": overview.latest, "legend": _LEGEND, "days": _days(overview)}
+    yield "matrix.html", _page(environment, "matrix", "matrix.html", "Matrix", matrix)
+    listed = {"findings": overview.findings}
+    yield "findings.html", _page(environment, "findings", "findings.html", "Findings", listed)
+    yield "trends.html", _page(environment, "trends", "trends.html", "Trends", trends_values(overview))
+    nights = {night.night: night.page for night in overview.nights}
+    for each in overview.findings:
+        values = {**_finding_values(each), "pages_of_nights": nights}
+        yield each.page, _page(environment, "finding", each.page, each.finding.title, values)
+
+
+def _days(overview: Overview) -> dict[str, str]:
+    return {night.night: night.day for night in overview.nights}
+
+
+def _finding_values(each: ListedFinding) -> dict[str, Any]:
+    examples = each.examples
+    return {
+        "each": each,
+        "curve": findability_curve(each),
+        "runs": []
+        if examples is None
+        else [
+            ("oldest", examples.oldest),
+            ("newest", examples.newest),
+            ("clearest (fewest operations)", examples.clearest),
+            ("fastest (shortest plan)", examples.fastest),
+        ],
+        "replay": ""
+        if examples is None
+        else f"fencepost replay {shlex.quote(typed_path(examples.fastest))} --times 10 --until-invalid",
+    }
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("fencepost.harness.pages", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        rests=telling.rests,
+        clean=telling.clean,
+        tone=telling.tone_of,
+        sign=telling.sign_of,
+        state_tone=telling.state_tone,
+        square_tone=telling.square_tone,
+        square_sign=telling.square_sign,
+        square_text=telling.square_text,
+        percent=telling.percent,
+        figure=telling.figure,
+        counted=telling.counted,
+        grouped=count,
+    )
+    return environment
+
+
+def _page(environment: jinja2.Environment, template: str, here: str, title: str, values: dict[str, Any]) -> str:
+    own = Path(__file__).with_name("templates") / "nights.css"
+    style = asset("style.css") + own.read_text(encoding="utf-8")
+    return environment.get_template(f"{template}.html.j2").render(
+        title=title,
+        here=here,
+        pages=PAGES,
+        style=Markup(style),  # our own file
+        policy=f"default-src 'none'; img-src data:; style-src '{content_hash(style)}'; script-src 'none'",
+        **values,
+    )

@@ -1,0 +1,117 @@
+"""States, classes and rates as signs, tones and sentences, the same on every page."""
+
+from typing import Final
+
+from fencepost.harness.campaigns.night.run_class import RunClass
+from fencepost.harness.campaigns.night.telling import SIGNS
+from fencepost.harness.findings.findability import FIXED_AT
+from fencepost.harness.findings.state import RARE_BELOW, State
+from fencepost.harness.pages.values import ListedFinding, NightSummary, Square
+
+#: A run that belongs to no campaign may be `unknown` for any reason.
+UNKNOWN: Final = "unknown"
+KNOWN: Final = "known"
+CANARY_SIGN: Final = "c"
+_STATE_TONES: Final = {
+    State.NEW: "invalid",
+    State.BACK: "invalid",
+    State.ONGOING: "invalid",
+    State.RARE: "unknown",
+    State.PROBABLY_GONE: "unknown",
+    State.GONE: "valid",
+}
+
+
+def sign_of(run_class: str) -> str:
+    """The sign of a class, so that no meaning rests on colour."""
+    return SIGNS[RunClass(run_class)] if run_class in list(RunClass) else SIGNS[RunClass.UNKNOWN_COVERAGE]
+
+
+def tone_of(run_class: str) -> str:
+    """One of four colours: valid, invalid, unknown, none."""
+    if run_class in (RunClass.VALID, RunClass.KNOWN):
+        return "valid"
+    return {RunClass.INVALID.value: "invalid", RunClass.NOT_RUN.value: "none"}.get(run_class, "unknown")
+
+
+def square_tone(square: Square) -> str:
+    """A canary that is invalid does what it is for; one that is valid turns its night red."""
+    if not square.canary:
+        return tone_of(square.run_class)
+    return {"invalid": "valid", "valid": "invalid"}.get(square.run_class, tone_of(square.run_class))
+
+
+def square_sign(square: Square) -> str:
+    return CANARY_SIGN if square.canary and square.run_class == RunClass.INVALID else sign_of(square.run_class)
+
+
+def square_text(square: Square) -> str:
+    """The night in words: "nightly-3: invalid, 2 runs, tested 40 times"."""
+    which = "canary, " if square.canary else ""
+    if not square.runs:
+        return f"{square.night}: {which}{square.run_class}, no run"
+    return f"{square.night}: {which}{square.run_class}, {counted(square.runs, 'run')}, tested {square.exposure} times"
+
+
+def state_tone(state: str) -> str:
+    return "valid" if state == KNOWN else _STATE_TONES[State(state)]
+
+
+def rests(each: ListedFinding) -> str:
+    """What a finding's state rests on, in one sentence."""
+    standing = each.finding.standing
+    text = f"seen in {standing.rate}"
+    if standing.clean_runs:
+        text += (
+            f"; then not in {counted(standing.clean_runs, 'run')}, which happens with a chance of "
+            f"{percent(standing.chance_unseen)} were it still there"
+        )
+    if standing.state is State.RARE:
+        text += f"; rare: in fewer than {percent(RARE_BELOW)} of runs"
+    if each.issues:
+        text += f"; known: {', '.join(issue.link for issue in each.issues)}"
+    return text
+
+
+def clean(each: ListedFinding) -> str:
+    """How many more clean runs settle it: "59 more clean runs to call it fixed at 95 %"."""
+    sure = percent(1 - FIXED_AT)
+    if not each.clean_runs_left:
+        return f"fixed at {sure}: {each.finding.standing.clean_runs} clean runs, {each.clean_runs_needed} were needed"
+    so_far = each.finding.standing.clean_runs
+    more = f" ({so_far} of {each.clean_runs_needed} so far)" if so_far else ""
+    return f"{counted(each.clean_runs_left, 'more clean run')} to call it fixed at {sure}{more}"
+
+
+def night_tone(night: NightSummary) -> str:
+    """Green only where a campaign's own outcome is green: single runs have no canary."""
+    if night.exit_code is None or night.running:
+        return "invalid" if night.invalid and night.exit_code is None else "unknown"
+    return {0: "valid", 1: "invalid"}.get(night.exit_code, "unknown")
+
+
+def night_text(night: NightSummary) -> str:
+    if night.running:
+        return "running"
+    if night.exit_code is None:
+        return "single runs"
+    return {0: "green", 1: "red: a violation"}.get(night.exit_code, "red: something is missing")
+
+
+def percent(share: float) -> str:
+    """A share with two digits that count: 4.8 %, 0.05 %, 100 %."""
+    number = 100 * share
+    if number == 0 or number >= 10:
+        return f"{number:.0f} %"
+    return f"{number:.2g} %" if number >= 0.01 else "under 0.01 %"
+
+
+def figure(value: float | None) -> str:
+    """A figure with three digits; a dash where nothing was measured."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}".replace(",", "\u202f") if abs(value) >= 100 else f"{value:.3g}"
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,123 @@
+"""The page Tonight: what the latest night says in one sentence, what is new or gone, and what was not tested."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from fencepost.harness.campaigns.night.run_class import RunClass
+from fencepost.harness.findings.state import State
+from fencepost.harness.pages.telling import KNOWN, counted, night_text, night_tone
+from fencepost.harness.pages.values import CellRow, ListedFinding, NightSummary, Overview
+from fencepost.harness.report.words.wording import SIGNS
+from fencepost.harness.verdict import Validity
+
+_GROUPS: Final = (
+    (State.NEW.value, "not seen before the night that showed it first"),
+    (State.BACK.value, "was gone, and shows again"),
+    (State.ONGOING.value, "seen again and again"),
+    (State.RARE.value, "shows seldom: one clean night says little"),
+    (State.PROBABLY_GONE.value, "its silence has become unlikely"),
+    (State.GONE.value, "its silence has become very unlikely"),
+    (KNOWN, "an issue in force covers it"),
+)
+_JUDGED: Final = (RunClass.VALID, RunClass.INVALID, RunClass.KNOWN)
+
+
+def tonight_values(overview: Overview) -> dict[str, Any]:
+    """What the template shows."""
+    night = overview.tonight
+    tone = _tone(overview)
+    recent = [each for each in overview.findings if _is_recent(each, overview)]
+    cells = [cell for cell in overview.cells if not cell.canary]
+    return {
+        "night": night,
+        "tone": tone,
+        "sign": SIGNS[Validity(tone)],
+        "heading": _heading(overview, tone),
+        "sentence": _sentence(overview, recent),
+        "reasons": _reasons(overview),
+        "groups": [(state, about, [each for each in recent if each.state == state]) for state, about in _GROUPS],
+        "canaries": [_canary(cell) for cell in overview.cells if cell.canary],
+        "holes": [cell for cell in cells if cell.run_class not in _JUDGED],
+        "issues": overview.issues,
+        "ids": {each.finding.id for each in overview.findings},
+        "nights": [
+            (each, night_tone(each), SIGNS[Validity(night_tone(each))], night_text(each))
+            for each in reversed(overview.latest)
+        ],
+    }
+
+
+def _is_recent(each: ListedFinding, overview: Overview) -> bool:
+    """What is gone for good is left to the list of all findings."""
+    return each.state != State.GONE or each.finding.last_seen in {night.night for night in overview.latest}
+
+
+def _violations(overview: Overview, night: NightSummary) -> list[ListedFinding]:
+    """Findings of the latest night that decide and that no issue covers."""
+    return [
+        each
+        for each in overview.findings
+        if each.finding.decides and not each.issues and each.finding.last_seen == night.night
+    ]
+
+
+def _tone(overview: Overview) -> str:
+    """The gravest of what the night, its findings and the known issues say: never greener than the night itself."""
+    night = overview.tonight
+    if any(status.is_expired for status in overview.issues):
+        return "invalid"
+    if night is None:
+        return "unknown"
+    return "invalid" if _violations(overview, night) else night_tone(night)
+
+
+def _heading(overview: Overview, tone: str) -> str:
+    night = overview.tonight
+    if night is None:
+        return "Nothing was tested"
+    if night.running:
+        return "Running" if tone != "invalid" else "Running, and red"
+    if tone == "invalid":
+        return "Red: a violation, or a known issue that expired"
+    if night.exit_code is None:
+        return "Single runs: no violation, and no canary"
+    return "Green" if tone == "valid" else "Red: something is missing"
+
+
+def _sentence(overview: Overview, recent: Sequence[ListedFinding]) -> str:
+    night = overview.tonight
+    if night is None:
+        return "The warehouse is empty, so nothing is known of any system."
+    counts = [(state, sum(each.state == state for each in recent)) for state, _ in _GROUPS]
+    states = ", ".join(f"{number} {state}" for state, number in counts if number)
+    own = night.sentence or f"{counted(night.runs, 'single run')} on {night.day}, {night.invalid} invalid"
+    if not states:
+        return f"{own}. Findings: none."
+    here = sum(each.finding.last_seen == night.night for each in recent)
+    return f"{own}. Findings: {states}; {here or 'none'} of them seen in this night."
+
+
+def _reasons(overview: Overview) -> list[str]:
+    night = overview.tonight
+    expired = [
+        f"the known issue {status.issue.fingerprint} of {status.issue.owner} {status.text}"
+        for status in overview.issues
+        if status.is_expired
+    ]
+    if night is None:
+        return expired
+    reasons = [*expired, *night.reasons]
+    shown = {each.finding.fingerprint for each in _violations(overview, night)}
+    return reasons + [f"{fingerprint} was seen, and no issue covers it" for fingerprint in sorted(shown)]
+
+
+def _canary(cell: CellRow) -> tuple[CellRow, str, str]:
+    """A canary with its tone and its outcome in words."""
+    caught = cell.run_class == RunClass.INVALID if cell.caught is None else cell.caught
+    if caught:
+        return cell, "valid", "✓ caught"
+    if cell.run_class == RunClass.NOT_RUN:
+        return cell, "none", "· not run"
+    if cell.run_class == RunClass.VALID:
+        return cell, "invalid", "✗ passed: this night could not have seen anything"
+    return cell, "invalid", f"✗ {cell.run_class}: its anomaly did not show"

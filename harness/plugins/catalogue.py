@@ -1,0 +1,377 @@
+"""The catalogue: everything that a person can name, as typed values read from the plug-ins' own declarations.
+
+`fencepost list` prints these values and docs/reference is made from them, so a sentence about a fault, an option or a
+guarantee is written once: beside the code that it describes. Nothing here depends on the machine.
+"""
+
+import functools
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from fencepost.harness.base.errors import unknown_choice
+from fencepost.harness.base.options import OptionRow, describe, in_words, plain
+from fencepost.harness.faults.fault_options import OF_EVERY_FAULT
+from fencepost.harness.faults.kind import FaultKind
+from fencepost.harness.faults.nemesis_text import ALL, NONE
+from fencepost.harness.faults.trigger import TRIGGERS
+from fencepost.harness.history import Effects, Stops
+from fencepost.harness.plugins import registry
+from fencepost.harness.runtime.provider import Links, Placement
+from fencepost.harness.systems.contract import releases
+from fencepost.harness.systems.contract.abilities import ABILITIES, abilities_of, meaning
+from fencepost.harness.systems.contract.deposing import with_controller
+from fencepost.harness.systems.contract.membership import with_members
+from fencepost.harness.systems.contract.server_settings import TakesSettings
+from fencepost.harness.systems.contract.servers import members_of
+from fencepost.harness.systems.contract.system import System
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A titled table of two columns: a name or a value, and one sentence on it."""
+
+    title: str
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One name: `about` is its line in a table, everything else its page.
+
+    `option_form` shows how an option is typed, with `NAME` and `VALUE` in it; `example` is a command line that works.
+    """
+
+    name: str
+    about: str
+    text: str = ""
+    options: tuple[OptionRow, ...] = ()
+    option_form: str = ""
+    sections: tuple[Section, ...] = ()
+    example: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of name, such as the faults; `sections` say what holds for all of them."""
+
+    name: str
+    singular: str
+    about: str
+    entries: tuple[Entry, ...]
+    sections: tuple[Section, ...] = ()
+
+    def entry(self, name: str) -> Entry:
+        """The entry of this name; raises UsageError with the names that there are."""
+        entry = next((entry for entry in self.entries if entry.name == name), None)
+        if entry is None:
+            raise unknown_choice(self.singular, name, [entry.name for entry in self.entries])
+        return entry
+
+
+#: What each kind of name is, without loading any plug-in.
+KINDS: Final[Mapping[str, str]] = {
+    "systems": "What is tested: --system NAME.",
+    "workloads": "What clients ask of it: --workload NAME.",
+    "faults": "What goes wrong meanwhile: --nemesis FAULT[:TARGET][:OPTION=VALUE]...",
+    "guarantees": "What each system is held to: --require NAME.",
+    "checkers": "What judges a history; each workload names its own.",
+    "runtimes": "Where the nodes live: --runtime NAME.",
+    "abilities": "What only some systems can do; some faults and workloads need one.",
+}
+#: Other names of kinds, as they were once called.
+ALIASES: Final[Mapping[str, str]] = {"nemeses": "faults"}
+
+_EFFECTS: Final[Mapping[str, str]] = {
+    "cuts": "links carry nothing, or their connections end",
+    "holds": "threads of the server may wait in a system call for as long as the fault lasts",
+    "delays": "links are slow, lossy, narrow or out of order",
+    "skews": "clocks do not show the true time",
+    "changes_members": "members are removed and added",
+}
+_STOPS: Final[Mapping[Stops, str]] = {
+    Stops.CERTAIN: "the server does nothing while the fault lasts",
+    Stops.POSSIBLE: "the server may do nothing for a part of the time",
+}
+#: Where nodes can live, as flags.
+_PLACES: Final = {
+    "--runtime lab": Placement(),
+    "--runtime containers": Placement(runtime="containers", links=Links.RULES),
+    "--runtime containers --links toxiproxy": Placement(runtime="containers", links=Links.TOXIPROXY),
+}
+
+
+def kind(name: str) -> Kind:
+    """Everything of one kind, by its name in `KINDS` or `ALIASES`; raises UsageError."""
+    makers: dict[str, Callable[[], Iterator[Entry]]] = {
+        "systems": _systems,
+        "workloads": _workloads,
+        "faults": _faults,
+        "guarantees": _guarantees,
+        "checkers": _checkers,
+        "runtimes": _runtimes,
+        "abilities": _abilities,
+    }
+    name = ALIASES.get(name, name)
+    if name not in makers:
+        raise unknown_choice("kind of name", name, [*KINDS])
+    return Kind(
+        name=name,
+        singular={"abilities": "ability"}.get(name, name.removesuffix("s")),
+        about=KINDS[name],
+        entries=tuple(makers[name]()),
+        sections=_JOINED if name == "faults" else (),
+    )
+
+
+_JOINED: Final = (
+    Section(
+        title="Also",
+        rows=(
+            (NONE, "no faults, on purpose; a run that names none at all is refused"),
+            (ALL, "a seeded mixture of every fault that is possible here"),
+            ("A,B", "A and B take turns"),
+            ("A+B", "A and B may be in force at the same time"),
+        ),
+    ),
+)
+
+
+def _run(system: str, workload: str, nemesis: str, *more: str) -> str:
+    return " ".join(["fencepost run --system", system, "--workload", workload, "--nemesis", nemesis, *more])
+
+
+def _workloads_of(system: System) -> list[str]:
+    """Names of the workloads that run on a system, the simplest first."""
+    fitting = [name for name in registry.WORKLOADS if registry.workload(name).protocol in system.profile.interfaces]
+    return sorted(fitting, key=lambda name: (name != "register", name != "metadata", name))
+
+
+def _rows(title: str, rows: Mapping[str, str]) -> tuple[Section, ...]:
+    return (Section(title=title, rows=tuple(rows.items())),) if rows else ()
+
+
+# -- systems ----------------------------------------------------------------------------------------------------------
+
+
+def _systems() -> Iterator[Entry]:
+    for name in registry.SYSTEMS:
+        system = registry.system(name)
+        workloads = _workloads_of(system)
+        facts = {
+            "--version": f"{system.releases.default} unless given; {releases.in_words(system.releases.known())}; "
+            "or the path of your own build",
+            "--nodes": " or ".join(map(str, system.profile.sizes)),
+            "--workload": ", ".join(workloads),
+            "--reads": ", ".join(f"{mode.value} (held to {promise})" for mode, promise in system.profile.reads.items()),
+            "--require": ", ".join(guarantee.name for guarantee in system.promises()),
+        }
+        settings = dict(system.settable) if isinstance(system, TakesSettings) else {}
+        yield Entry(
+            name=name,
+            about=f"release {system.releases.default}; {', '.join(workloads)}",
+            options=describe(system.profile.options()),
+            option_form="-O NAME=VALUE",
+            sections=(
+                *_rows("Flags", facts),
+                *_rows("Settings of the servers", {f"--set {of}.KEY=VALUE": about for of, about in settings.items()}),
+                *_rows("Abilities", {word: meaning(word) for word in abilities_of(system)}),
+            ),
+            example=_run(name, workloads[0], "kill"),
+        )
+
+
+# -- workloads --------------------------------------------------------------------------------------------------------
+
+
+def _workloads() -> Iterator[Entry]:
+    for name in registry.WORKLOADS:
+        workload = registry.workload(name)
+        judged, defaults = {}, {}
+        for system_name in registry.SYSTEMS:
+            system = registry.system(system_name)
+            if workload.protocol in system.profile.interfaces:
+                options = workload.defaults(system)
+                checkers = ", ".join(workload.checkers(system, options))
+                judged[system_name] = f"{workload.guarantee(system, options)}, judged by: {checkers}"
+                defaults[system_name] = plain(options)
+        first = next(iter(judged))
+        rows = tuple(_with_defaults(row, defaults) for row in describe(workload.options()))
+        yield Entry(
+            name=name,
+            about=workload.about,
+            options=rows,
+            option_form="-o NAME=VALUE",
+            sections=_rows("Guarantee on each system", judged),
+            example=_run(first, name, "kill"),
+        )
+
+
+def _with_defaults(row: OptionRow, defaults: Mapping[str, Mapping[str, Any]]) -> OptionRow:
+    """The option with the default of every system, where they differ."""
+    by_value: dict[str, list[str]] = {}
+    for system, options in defaults.items():
+        by_value.setdefault(in_words(options.get(row.name)), []).append(system)
+    if len(by_value) == 1:
+        return replace(row, default=next(iter(by_value)))
+    return replace(row, default="; ".join(f"{value} on {', '.join(systems)}" for value, systems in by_value.items()))
+
+
+# -- faults -----------------------------------------------------------------------------------------------------------
+
+
+def _faults() -> Iterator[Entry]:
+    for name, fault in registry.faults().items():
+        possible, example = _where(fault)
+        targets = {target: _target(fault, target, text) for target, text in fault.targets.items()}
+        targets["NODE"] = "that node, such as n1; where nodes have roles also a role: one node of it, drawn"
+        mixture = ", ".join(fault.for_all) or "nothing: it acts only where a plan names it"
+        yield Entry(
+            name=name,
+            about=fault.about,
+            options=tuple(sorted(describe(fault.options), key=lambda row: row.name in OF_EVERY_FAULT)),
+            option_form=":NAME=VALUE",
+            sections=(
+                *_rows(f"Targets (:{fault.default_target} unless given)", targets),
+                *_rows("Events of when=, such as when=leader+300ms", TRIGGERS),
+                *_rows("Effects", _effects(fault)),
+                *possible,
+                *_rows("In --nemesis all", {"as": mixture}),
+            ),
+            example=example,
+        )
+
+
+def _target(fault: FaultKind, target: str, text: str) -> str:
+    """What a target means, with the systems whose default cluster has it where not all of them do."""
+    able = {name for name in registry.SYSTEMS for place in _PLACES if _refusal(fault, name, place) is None}
+    fitting = {name for name in able for place in _PLACES if _refusal(fault, name, place, target) is None}
+    return text if fitting == able else f"{text} ({', '.join(sorted(fitting)) or 'no system'})"
+
+
+@functools.cache
+def _placement(system_name: str, place: str) -> Placement:
+    """The largest cluster of this system there."""
+    system, placement = registry.system(system_name), _PLACES[place]
+    options, nodes = system.profile.options(), max(system.profile.sizes)
+    placement = replace(
+        placement,
+        nodes=nodes,
+        members=members_of(system, nodes, options),
+        closed_files=registry.runtime(placement.runtime).closed_files,
+    )
+    return with_members(with_controller(placement, system), system, system.releases.default, options)
+
+
+def _refusal(fault: FaultKind, system: str, place: str, target: str = "") -> str | None:
+    """Why this fault makes no sense on the largest cluster of this system there; None when it does."""
+    refusal = fault.refuse(fault.spec(target), _placement(system, place))
+    return None if refusal is None else refusal.reason
+
+
+def _where(fault: FaultKind) -> tuple[tuple[Section, ...], str]:
+    """Where the fault is possible, where not and why, and a command line that works."""
+    places_by: dict[tuple[str, str], list[str]] = {}
+    for system, place in itertools.product(registry.SYSTEMS, _PLACES):
+        places_by.setdefault((system, _refusal(fault, system, place) or ""), []).append(place)
+    systems_by: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (system, reason), places in places_by.items():
+        systems_by.setdefault((reason, tuple(places)), []).append(system)
+    possible, refused = {}, {}
+    for (reason, where), systems in systems_by.items():
+        names = ", ".join(systems) if len(systems) < len(registry.SYSTEMS) else "every system"
+        at = " or ".join(where) if len(where) < len(_PLACES) else "every runtime"
+        if reason:
+            refused[names if at == "every runtime" else f"{names} with {at}"] = reason
+        else:
+            possible[names] = f"with {at}"
+    system, place = next((system, places[0]) for (system, reason), places in places_by.items() if not reason)
+    spec = fault.for_all[0] if fault.for_all else f"{fault.name}:{fault.default_target}"
+    more = () if place == "--runtime lab" else (place,)
+    example = _run(system, _workloads_of(registry.system(system))[0], spec, *more)
+    return (*_rows("Possible on", possible), *_rows("Not possible on", refused)), example
+
+
+def _effects(fault: FaultKind) -> dict[str, str]:
+    """What the fault does to nodes and links with its default options, by the target where that matters."""
+    targets_by: dict[str, list[str]] = {}
+    for target in fault.targets:
+        targets_by.setdefault(effects_in_words(fault.effects(fault.spec(target))), []).append(target)
+    most = max(targets_by, key=lambda text: len(targets_by[text]))
+    special = {target: text for text, targets in targets_by.items() if text != most for target in targets}
+    return {**special, "every other target" if special else "every target": most}
+
+
+def effects_in_words(effects: Effects) -> str:
+    """The effects of one fault, as clauses joined by semicolons."""
+    clauses = [_STOPS[effects.stops]] if effects.stops in _STOPS else []
+    clauses += [text for name, text in _EFFECTS.items() if getattr(effects, name)]
+    return "; ".join(clauses) or "nodes and links go on as before"
+
+
+# -- the rest ---------------------------------------------------------------------------------------------------------
+
+
+def _guarantees() -> Iterator[Entry]:
+    by_name: dict[str, dict[str, Any]] = {}
+    for system in registry.SYSTEMS:
+        for guarantee in registry.system(system).promises():
+            by_name.setdefault(guarantee.name, {})[system] = guarantee
+    for name, of in sorted(by_name.items()):
+        rows = []
+        for system, guarantee in of.items():
+            rows += [(system, f"{guarantee.standing.value}: {guarantee.text}"), ("", f"Source: {guarantee.source}")]
+            rows += [("", f"Known issue: {guarantee.known_issue}")] if guarantee.known_issue else []
+        standings = dict.fromkeys(guarantee.standing.value for guarantee in of.values())
+        about = "; ".join(
+            f"{standing}: {', '.join(system for system, g in of.items() if g.standing.value == standing)}"
+            for standing in standings
+        )
+        system = next(iter(of))
+        workload = _workloads_of(registry.system(system))[0]
+        yield Entry(
+            name=name,
+            about=about,
+            sections=(Section(title="On each system", rows=tuple(rows)),),
+            example=_run(system, workload, "partition:leader", f"--require {name}"),
+        )
+
+
+def _checkers() -> Iterator[Entry]:
+    uses = _uses()
+    for name in registry.CHECKERS:
+        doc = (sys.modules[registry.checker(name).__module__].__doc__ or "").strip()
+        first, _, rest = doc.partition("\n")
+        yield Entry(name=name, about=first, text=rest.strip(), sections=_rows("Judges", uses.get(name, {})))
+
+
+def _uses() -> dict[str, dict[str, str]]:
+    """By checker: the workloads that it judges, and on which systems."""
+    uses: dict[str, dict[str, list[str]]] = {}
+    for name in registry.WORKLOADS:
+        workload = registry.workload(name)
+        for system_name in registry.SYSTEMS:
+            system = registry.system(system_name)
+            if workload.protocol in system.profile.interfaces:
+                for checker in workload.checkers(system, workload.defaults(system)):
+                    uses.setdefault(checker, {}).setdefault(name, []).append(system_name)
+    return {
+        checker: {workload: f"on {', '.join(systems)}" for workload, systems in of.items()}
+        for checker, of in uses.items()
+    }
+
+
+def _runtimes() -> Iterator[Entry]:
+    system = next(iter(registry.SYSTEMS))
+    workload = _workloads_of(registry.system(system))[0]
+    for name in registry.RUNTIMES:
+        example = _run(system, workload, "partition:leader", f"--runtime {name}")
+        yield Entry(name=name, about=registry.runtime(name).about, example=example)
+
+
+def _abilities() -> Iterator[Entry]:
+    for word in ABILITIES:
+        having = [name for name in registry.SYSTEMS if word in abilities_of(registry.system(name))]
+        yield Entry(name=word, about=meaning(word), sections=_rows("Systems", dict.fromkeys(having, "has it")))

@@ -1,0 +1,89 @@
+"""Findings over all runs, as steps from tables to small tables: how often each fingerprint showed, and where to look.
+
+A run could have shown a fingerprint when its system, workload and faults are those of some run that did. Runs of other
+plans say nothing about it, however clean they are. Nor do canaries, which are made to fail.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from fencepost.harness.warehouse.across import Tables
+
+#: What makes two runs alike enough for one to have shown what the other did.
+_PLACE = ("system", "workload", "nemesis")
+
+
+def sightings(tables: Tables) -> DataFrame:
+    """How often each fingerprint showed in each night, by release: `seen` of the `runs` that could have shown it.
+
+    TABLES -> fingerprint, guarantee, anomaly, decides, night, day, system, version, runs, seen.
+    """
+    runs = _placed(tables)
+    shown = _shown(tables).select("run_id", "fingerprint", "guarantee", "anomaly", "decides").distinct()
+    places = (
+        shown.join(runs, "run_id")
+        .groupBy("fingerprint", "guarantee", "anomaly", *_PLACE)
+        .agg(F.max("decides").alias("decides"))
+    )
+    seen = shown.select("run_id", "fingerprint").distinct().withColumn("is_seen", F.lit(True))
+    return (
+        runs.join(F.broadcast(places), list(_PLACE))
+        .join(seen, ["run_id", "fingerprint"], "left")
+        .groupBy("fingerprint", "guarantee", "anomaly", "night", "day", "system", "version")
+        .agg(
+            F.max("decides").alias("decides"),
+            F.countDistinct("run_id").alias("runs"),
+            F.countDistinct(F.when(F.col("is_seen"), F.col("run_id"))).alias("seen"),
+        )
+    )
+
+
+def examples(tables: Tables) -> DataFrame:
+    """Which runs to open for each fingerprint: the oldest, the newest, the clearest and the fastest, by folder.
+
+    The clearest has the fewest operations, the fastest the shortest plan; the earlier one of equals.
+
+    TABLES -> fingerprint, runs, count, oldest, newest, clearest, fastest, faults (kinds that took hold).
+    """
+    runs = _placed(tables).select("run_id", "folder", "started_at", "operations", "planned_ns")
+    shown = _shown(tables).join(runs, "run_id")
+    faults = (
+        _shown(tables)
+        .select("run_id", "fingerprint")
+        .distinct()
+        .join(tables["faults"].where(F.col("outcome") == "installed").select("run_id", "fault").distinct(), "run_id")
+        .groupBy("fingerprint")
+        .agg(F.sort_array(F.collect_set("fault")).alias("faults"))
+    )
+    return (
+        shown.groupBy("fingerprint")
+        .agg(
+            F.countDistinct("run_id").alias("runs"),
+            F.sum("count").alias("count"),
+            F.min_by("folder", F.struct("started_at", "folder")).alias("oldest"),
+            F.max_by("folder", F.struct("started_at", "folder")).alias("newest"),
+            F.min_by("folder", F.struct("operations", "started_at", "folder")).alias("clearest"),
+            F.min_by("folder", F.struct("planned_ns", "started_at", "folder")).alias("fastest"),
+        )
+        .join(faults, "fingerprint", "left")
+    )
+
+
+def _shown(tables: Tables) -> DataFrame:
+    """Every anomaly under each fingerprint of its witnesses: a known one hides no second one."""
+    every = F.array_union(F.array("fingerprint"), F.coalesce("fingerprints", F.array("fingerprint")))
+    return tables["anomalies"].withColumn("fingerprint", F.explode(every))
+
+
+def canaries(tables: Tables) -> DataFrame:
+    """The cells that had to be invalid, by night: what they show is no finding.
+
+    TABLES -> night, cell.
+    """
+    return tables["cells"].where("canary").select("night", "cell").distinct()
+
+
+def _placed(tables: Tables) -> DataFrame:
+    """Every run with the night that it belongs to, canaries left out."""
+    placed = tables["placed"].join(F.broadcast(canaries(tables)), ["night", "cell"], "left_anti")
+    return tables["run"].join(placed.select("run_id", "night", "day"), "run_id")

@@ -1,0 +1,188 @@
+"""What the pages over all nights show, as steps from tables to small tables: nights, the matrix, and trends.
+
+A row stands for a night, for a cell of a night, or for a system of a night. So what a page collects grows with nights,
+cells and systems, however many operations the runs have.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from fencepost.harness.warehouse.across import Tables
+from fencepost.harness.warehouse.findings import canaries
+
+#: Classes of cells that left no run to look at, so that no row of the table `run` shows them.
+HOLES: Final = ("not-run", "lost", "harness", "machine")
+_PLACE: Final = ("system", "version", "workload", "nemesis")
+#: percentile_approx is exact up to so many distinct values in a group.
+_ACCURACY: Final = 10_000
+
+
+def night_runs(tables: Tables) -> DataFrame:
+    """Every night in which a run was made or planned, with what its single runs say: one row for each night.
+
+    TABLES -> night, day (of its first run or its start), started_at, runs, valid, invalid, unknown, folder (of the
+    campaign; null for single runs).
+    """
+    of_runs = (
+        _runs(tables)
+        .groupBy("night")
+        .agg(
+            F.min("started_at").alias("first_run"),
+            F.count("*").alias("runs"),
+            *(F.count(F.when(F.col("outcome") == word, 1)).alias(word) for word in ("valid", "invalid", "unknown")),
+        )
+    )
+    of_registers = (
+        tables["nights"].groupBy("night").agg(F.min("started_at").alias("began"), F.min("folder").alias("folder"))
+    )
+    counts = ("runs", "valid", "invalid", "unknown")
+    # A stored run may not know when it was made: such a night comes before all others.
+    started = F.coalesce("began", "first_run", F.lit(""))
+    return of_runs.join(of_registers, "night", "full").select(
+        "night",
+        F.when(started == "", F.col("night")).otherwise(F.substring(started, 1, 10)).alias("day"),
+        started.alias("started_at"),
+        *(F.coalesce(name, F.lit(0)).alias(name) for name in counts),
+        "folder",
+    )
+
+
+def night_matrix(tables: Tables) -> DataFrame:
+    """What came of each system, release, workload and set of faults in each night, by class.
+
+    A run's class is that of its attempt where a register has one (it alone knows `known` and why a run is unknown),
+    else the run's outcome. Cells without a run are there with 0 runs, by the release that the cell ran with last.
+
+    TABLES -> night, system, version, workload, nemesis, canary, run_class, runs, exposure (how often the guarantee
+    that was tested least in a run was tested, added up), folder (of the newest of these runs; null without one).
+    """
+    least = (
+        tables["exposures"].where("exposure > 0").groupBy("run_id", "guarantee").agg(F.max("exposure").alias("most"))
+    )
+    exposure = least.groupBy("run_id").agg(F.min("most").alias("exposure"))
+    of_runs = (
+        _classed(tables)
+        .join(exposure, "run_id", "left")
+        .groupBy("night", *_PLACE, "canary", "run_class")
+        .agg(
+            F.count("*").alias("runs"),
+            F.coalesce(F.sum("exposure"), F.lit(0)).alias("exposure"),
+            F.max_by("folder", F.struct("started_at", "folder")).alias("folder"),
+        )
+    )
+    return of_runs.unionByName(_holes(tables))
+
+
+def night_trends(tables: Tables) -> DataFrame:
+    """The figures of each system in each night, canaries left out.
+
+    Throughput and unavailability are those of the main phase. Unavailability is its longest time without an `ok`, and
+    dual leadership the time in which two nodes led and ran, each as the mean over runs. `beyond_s` is what an attempt
+    cost beyond its run's own length: start and checks.
+
+    TABLES -> night, system, runs, throughput (ok each second), recovery_s (median), new_leader_s (median), dual_s,
+    unavailable_s, exposure (of a run, mean), beyond_s (mean), versions, commits, machines, cores (sets of texts).
+    """
+    runs = _runs(tables).join(canaries(tables), ["night", "cell"], "left_anti")
+    faults = tables["faults"].where(F.col("outcome") == "installed").select("run_id", "fault_id")
+    around = tables["recovery"].where(F.col("node").isNull()).join(faults, ["run_id", "fault_id"])
+    main = tables["phases"].where(F.col("phase") == "main")
+    served = main.groupBy("run_id").agg(
+        F.sum("ok").alias("ok"),
+        F.sum(F.col("to_ns") - F.col("from_ns")).alias("main_ns"),
+        F.max("longest_without_ok_ns").alias("gap_ns"),
+    )
+    dual = tables["overlaps"].groupBy("run_id").agg(F.sum("running_ns").alias("dual_ns"))
+    tested = tables["exposures"].groupBy("run_id").agg(F.sum("exposure").alias("exposure"))
+    costs = tables["attempts"].select("night", F.col("folder").alias("attempt"), "seconds").distinct()
+    per_run = (
+        runs.join(served, "run_id", "left")
+        .join(dual, "run_id", "left")
+        .join(tested, "run_id", "left")
+        .join(F.broadcast(costs), ["night", "attempt"], "left")
+        .groupBy("night", "system")
+        .agg(
+            F.count("*").alias("runs"),
+            F.try_divide(F.sum("ok"), F.sum("main_ns") / 1e9).alias("throughput"),
+            (F.sum(F.coalesce("dual_ns", F.lit(0))) / F.count("*") / 1e9).alias("dual_s"),
+            (F.avg("gap_ns") / 1e9).alias("unavailable_s"),
+            F.avg("exposure").alias("exposure"),
+            F.avg(F.col("seconds") - F.col("length_ns") / 1e9).alias("beyond_s"),
+            _set("version", "versions"),
+            _set(F.get_json_object("machine", "$.git_commit"), "commits"),
+            _set(_machine(), "machines"),
+            _set("core", "cores"),
+        )
+    )
+    healed = (
+        runs.join(around, "run_id")
+        .groupBy("night", "system")
+        .agg(_median("recovered_after_ns", "recovery_s"), _median("new_leader_after_ns", "new_leader_s"))
+    )
+    return per_run.join(healed, ["night", "system"], "left")
+
+
+def _runs(tables: Tables) -> DataFrame:
+    return tables["run"].join(tables["placed"].drop("day"), "run_id")
+
+
+def _classed(tables: Tables) -> DataFrame:
+    """Every run with its class and whether it is a canary's."""
+    attempts = tables["attempts"].select("night", F.col("folder").alias("attempt"), "run_class").distinct()
+    same = F.col("run_class").startswith(F.col("outcome"))
+    known = (F.col("outcome") == "invalid") & (F.col("run_class") == "known")
+    gone = (F.col("outcome") == "unknown") & F.col("run_class").isin("harness", "lost")
+    flag = canaries(tables).withColumn("canary", F.lit(True))
+    return (
+        _runs(tables)
+        .join(F.broadcast(attempts), ["night", "attempt"], "left")
+        .withColumn("run_class", F.when(same | known | gone, F.col("run_class")).otherwise(F.col("outcome")))
+        .join(F.broadcast(flag), ["night", "cell"], "left")
+        .withColumn("canary", F.coalesce("canary", F.lit(False)))
+    )
+
+
+def _holes(tables: Tables) -> DataFrame:
+    """Cells of nights that left no run."""
+    judged = tables["placed"].select("night", "cell").distinct()
+    ran = (
+        _runs(tables)
+        .where(F.col("cell").isNotNull())
+        .groupBy("cell")
+        .agg(F.max_by("version", "started_at").alias("ran"))
+    )
+    version = F.when(F.col("version") != "", F.col("version")).otherwise(F.coalesce("ran", F.lit("default release")))
+    return (
+        tables["cells"]
+        .where(F.col("run_class").isin(*HOLES))
+        .join(judged, ["night", "cell"], "left_anti")
+        .join(ran, "cell", "left")
+        .select(
+            "night",
+            "system",
+            version.alias("version"),
+            "workload",
+            "nemesis",
+            "canary",
+            "run_class",
+            F.lit(0).cast("long").alias("runs"),
+            F.lit(0).cast("long").alias("exposure"),
+            F.lit(None).cast("string").alias("folder"),
+        )
+        .distinct()
+    )
+
+
+def _machine() -> Column:
+    parts = ("kernel", "architecture", "cores")
+    return F.concat_ws(" ", *(F.get_json_object("machine", f"$.{part}") for part in parts))
+
+
+def _set(value: Column | str, name: str) -> Column:
+    return F.sort_array(F.collect_set(value)).alias(name)
+
+
+def _median(name: str, seconds: str) -> Column:
+    return (F.percentile_approx(name, 0.5, _ACCURACY) / 1e9).alias(seconds)

@@ -1,0 +1,149 @@
+"""What there is to add: run folders below a path, and the registers of nights, with what each run belongs to."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fencepost.harness.base.errors import FencepostError, UsageError
+from fencepost.harness.campaigns.night.merge import read_night
+from fencepost.harness.campaigns.night.night import Night
+from fencepost.harness.campaigns.night.outcome import outcome
+from fencepost.harness.campaigns.night.register import REGISTER
+from fencepost.harness.judging.run_facts import run_id_of
+from fencepost.harness.results import run_folder as store
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A run's folder, its id, and where it belongs; `attempt` is the attempt's folder in its night."""
+
+    folder: str
+    run_id: str
+    night: str
+    day: str
+    cell: str | None = None
+    attempt: str | None = None
+
+
+def run_folders(results: Path) -> list[Path]:
+    """List the runs below `results`, or `results` itself; of copies with one `run_id`, the first by path.
+
+    Raises:
+        UsageError: there is no run.
+    """
+    plans = [results / store.PLAN] if (results / store.PLAN).is_file() else sorted(results.glob(f"**/{store.PLAN}"))
+    histories = (store.HISTORY, store.HISTORY_LINES)
+    runs = [p.parent.resolve() for p in plans if any((p.parent / name).is_file() for name in histories)]
+    if not runs:
+        raise UsageError(f"{results}: no run is kept here", hint="give the folder that `fencepost run` kept runs in")
+    return list({_identity(run): run for run in reversed(runs)}.values())[::-1]
+
+
+def sources_of(folders: Sequence[Path]) -> list[Source]:
+    """Say of each run where it belongs: to the night whose folder it lies in, else to the UTC date of its start."""
+    nights: dict[Path, _Cells] = {}
+    return [_source(folder, nights) for folder in folders]
+
+
+def night_folders(results: Path) -> list[Path]:
+    """The folders of nights at, below or above `results`."""
+    above = [folder for folder in (results, *results.resolve().parents) if (folder / REGISTER).is_file()]
+    return above[:1] or sorted(path.parent for path in results.glob(f"**/{REGISTER}"))
+
+
+def rows_of_night(folder: Path) -> tuple[Night, dict[str, list[dict[str, Any]]]]:
+    """A night as rows of the tables `nights`, `cells` and `attempts`; raises UsageError as its register does."""
+    night = read_night(folder)
+    shard = night.shards_present[0]
+    judged = outcome(night)
+    place = {"night": night.id, "shard": shard}
+    nights = {
+        **place,
+        "shards": night.shards,
+        "campaign": night.campaign,
+        "started_at": night.started_at,
+        "ended_at": night.ended_at,
+        "state": night.state.value,
+        "budget_s": night.budget_s,
+        "spent_s": night.spent_s,
+        "jobs": night.jobs,
+        "seed": night.seed,
+        "exit_code": int(judged.exit_code),
+        "sentence": judged.sentence,
+        "reasons": [reason.text for reason in judged.reasons],
+        "machine": msgspec.json.encode(night.machine).decode(),
+        "folder": str(folder),
+    }
+    cells = [
+        {
+            **place,
+            "cell": each.cell.id,
+            "name": each.cell.name,
+            "system": each.cell.plan.system,
+            "version": each.cell.plan.version,
+            "workload": each.cell.plan.workload,
+            "nemesis": each.cell.plan.nemesis,
+            "required": each.cell.required,
+            "canary": each.cell.canary,
+            "caught": each.is_caught if each.cell.canary else None,
+            "run_class": each.run_class.value,
+            "reason": each.reason,
+            "exposure": each.exposure,
+        }
+        for each in night.cells
+    ]
+    attempts = [
+        {
+            **place,
+            "cell": a.cell,
+            "run": a.run,
+            "number": a.number,
+            "seed": a.seed,
+            "began_at": a.began_at,
+            "run_class": None if a.run_class is None else a.run_class.value,
+            "reason": a.reason,
+            "seconds": a.seconds,
+            "version": a.version,
+            "fingerprints": list(a.fingerprints),
+            "known": list(a.known),
+            "folder": a.folder,
+            "report": a.report,
+        }
+        for a in night.attempts
+    ]
+    return night, {"nights": [nights], "cells": cells, "attempts": attempts}
+
+
+class _Cells(msgspec.Struct, frozen=True):
+    """A night's id, and the cell of each attempt by the attempt's folder."""
+
+    night: str
+    by_folder: dict[str, str]
+
+
+def _source(folder: Path, nights: dict[Path, _Cells]) -> Source:
+    try:
+        run = store.read_json(folder / store.RUN)
+    except (FencepostError, OSError):
+        # Its own task says why it cannot be read.
+        run = {}
+    day = str(run.get("started_at") or "unknown")[:10]
+    run_id = run_id_of(folder, run)
+    home = next((above for above in folder.parents if (above / REGISTER).is_file()), None)
+    if home is None:
+        return Source(folder=str(folder), run_id=run_id, night=day, day=day)
+    if home not in nights:
+        night = read_night(home)
+        nights[home] = _Cells(night.id, {attempt.folder: attempt.cell for attempt in night.attempts})
+    cells = nights[home]
+    attempt = next((name for name in cells.by_folder if folder.is_relative_to(home / name)), None)
+    cell = None if attempt is None else cells.by_folder[attempt]
+    return Source(folder=str(folder), run_id=run_id, night=cells.night, day=day, cell=cell, attempt=attempt)
+
+
+def _identity(folder: Path) -> str:
+    try:
+        return run_id_of(folder, store.read_json(folder / store.RUN))
+    except (FencepostError, OSError):
+        return str(folder)

@@ -1,0 +1,138 @@
+"""Whole gates on a pretended clock: which runs are made, and when it stops."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.campaigns.gate.decision import decide
+from fencepost.harness.campaigns.gate.demand import demand_of
+from fencepost.harness.campaigns.gate.evidence import Evidence
+from fencepost.harness.campaigns.gate.policy import Measure, Policy
+from fencepost.harness.campaigns.gate.requirement import Decision
+from fencepost.harness.campaigns.night.cells import Cell
+from fencepost.harness.campaigns.night.night import Attempt
+from fencepost.harness.campaigns.night.pool import Pool, turns_of
+from fencepost.harness.campaigns.night.register import Record, night_of
+from fencepost.harness.campaigns.night.value import by_value
+from fencepost.harness.plan import Phases
+from tests.campaigns.gate.made import TODAY, YESTERDAY, baseline_cell, budget, exception, linearizable, policy
+from tests.campaigns.night.made import FINGERPRINT, Clock, PretendedLauncher, cell, document, opened
+
+Plays = Callable[[Cell, Attempt], tuple[float, int, dict[str, Any] | None]]
+CUT = cell("c0", required=True, runs=20)
+
+
+def clean(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
+    return (10, 1, document("invalid", fingerprints=[FINGERPRINT])) if cell.canary else (10, 0, document())
+
+
+def play(
+    made: Policy, cells: list[Cell], plays: Plays = clean, *, jobs: int = 1, slow: int = 1
+) -> tuple[Decision, list[tuple[str, int]], Evidence]:
+    """Carry out a gate; returns its decision, the runs in the order of their starts, and the evidence."""
+    every = [cell("canary", canary=True), *cells]
+    issues = tuple(e.issue for e in made.exceptions if e.fingerprint)
+    records: list[Record] = [opened(every, jobs=jobs, budget_s=3600.0, known_issues=issues)]
+    clock = Clock()
+    launcher = PretendedLauncher(clock, plays)
+
+    def evidence() -> Evidence:
+        night = night_of(records, running=True)
+        ended = [a for a in night.attempts if a.run_class is not None]
+        times = {a.folder: {Measure.RECOVERY: 100 * (slow if a.cell == "c0" else 1)} for a in ended}
+        return Evidence(policy=made, night=night, measures=times)
+
+    night = night_of(records, running=True)
+    Pool(
+        night,
+        turns_of(night, by_value(every, {}, {})),
+        plans={each.id: msgspec.structs.replace(each.plan, phases=Phases(watch="1s")) for each in every},
+        past={},
+        launcher=launcher,
+        append=records.append,
+        stop=StopRequest(),
+        clock_s=clock,
+        demand=lambda turn: demand_of(evidence(), turn),
+    ).run()
+    final = msgspec.structs.replace(evidence(), night=night_of(records))
+    return decide(final), [(name, run) for name, run, _ in launcher.launched], final
+
+
+def test_it_makes_the_runs_that_a_cell_needs_and_no_more() -> None:
+    decision, runs, _ = play(policy(runs={"c0": 3}), [CUT])
+    assert decision.is_green and runs == [("canary", 1), ("c0", 1), ("c0", 2), ("c0", 3)]
+
+
+def test_it_repeats_a_cell_until_its_guarantee_was_tested_often_enough() -> None:
+    # Each clean run tests it 40 times.
+    decision, runs, _ = play(policy(guarantees=(linearizable(100),)), [CUT])
+    assert decision.is_green and runs[1:] == [("c0", 1), ("c0", 2), ("c0", 3)]
+
+
+def test_runs_side_by_side_are_not_more_than_the_guarantee_lacks() -> None:
+    decision, runs, _ = play(policy(guarantees=(linearizable(120),)), [CUT], jobs=3)
+    assert decision.is_green and runs[1:] == [("c0", 1), ("c0", 2), ("c0", 3)]
+
+
+def test_it_gives_up_at_the_most_runs_of_a_cell() -> None:
+    decision, runs, _ = play(policy(guarantees=(linearizable(10_000),)), [msgspec.structs.replace(CUT, runs=4)])
+    assert decision.exit_code == 2 and len(runs) == 5
+
+
+def test_pairs_are_made_in_turns_with_the_same_seeds() -> None:
+    decision, runs, final = play(policy(budgets=(budget(),)), [CUT, msgspec.structs.replace(baseline_cell(), runs=20)])
+    assert decision.is_green and len(runs) == 11
+    assert all({runs[n][0], runs[n + 1][0]} == {"c0", "c0-baseline"} for n in range(1, 11, 2))
+    seeds = {o.cell.id: [a.seed for a in o.attempts] for o in final.night.cells}
+    assert seeds["c0"] == seeds["c0-baseline"] and len(set(seeds["c0"])) == 5
+
+
+def test_a_run_that_cannot_be_measured_is_replaced_by_another_pair() -> None:
+    def plays(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
+        return (10, 3, None) if (cell.id, attempt.run) == ("c0-baseline", 2) else clean(cell, attempt)
+
+    decision, runs, _ = play(
+        policy(budgets=(budget(),)), [CUT, msgspec.structs.replace(baseline_cell(), runs=20)], plays
+    )
+    assert decision.is_green and max(run for _, run in runs) == 6
+
+
+def test_an_exceeded_budget_stops_it() -> None:
+    cells = [CUT, msgspec.structs.replace(baseline_cell(), runs=20)]
+    decision, runs, _ = play(policy(runs={"c0": 9}, budgets=(budget(),)), cells, slow=3)
+    assert decision.exit_code == 1 and max(run for _, run in runs) == 5
+
+
+def test_a_violation_stops_it_and_one_under_an_exception_does_not() -> None:
+    def plays(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
+        shows = cell.canary or attempt.run == 2
+        return (10, 1, document("invalid", fingerprints=[FINGERPRINT])) if shows else clean(cell, attempt)
+
+    decision, runs, _ = play(policy(runs={"c0": 4}), [CUT], plays)
+    assert decision.exit_code == 1 and runs == [("canary", 1), ("c0", 1), ("c0", 2)]
+    excepted = policy(runs={"c0": 4}, exceptions=(exception(fingerprint=FINGERPRINT, expires=TODAY),))
+    decision, runs, _ = play(excepted, [CUT], plays)
+    assert decision.is_green and len(runs) == 5
+
+
+def test_an_expired_exception_stops_it_before_the_first_run() -> None:
+    made = policy(exceptions=(exception(cell="c0", expires=YESTERDAY),))
+    decision, runs, _ = play(made, [CUT])
+    assert decision.exit_code == 1 and runs == []
+
+
+def test_a_canary_that_passes_stops_it() -> None:
+    decision, runs, _ = play(policy(runs={"c0": 4}), [CUT], lambda cell, attempt: (10, 0, document()))
+    assert decision.exit_code == 2 and runs == [("canary", 1)]
+
+
+def test_missing_evidence_does_not_stop_it() -> None:
+    def plays(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
+        if cell.id == "c0" and attempt.run == 1:
+            return 10, 3, None
+        return clean(cell, attempt)
+
+    decision, runs, _ = play(policy(runs={"c0": 3}), [CUT], plays)
+    assert decision.exit_code == 2 and len(runs) == 4

@@ -1,0 +1,149 @@
+"""Nights made in memory: cells, verdicts, attempts, and a launcher that only pretends to run."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fencepost.harness.campaigns.night.cells import Cell
+from fencepost.harness.campaigns.night.launcher import Flight, Left
+from fencepost.harness.campaigns.night.night import Attempt, Night, State
+from fencepost.harness.campaigns.night.register import Closed, Ended, Opened, Record, Registered, night_of
+from fencepost.harness.campaigns.night.run_class import Evidence, RunClass
+from fencepost.harness.plan import Plan
+
+FINGERPRINT = "example:linearizable:stale-read:change+read"
+OTHER = "example:linearizable:lost-write:change"
+STARTED = "2026-11-23T20:00:00Z"
+
+
+def cell(
+    name: str, *, required: bool = False, canary: bool = False, runs: int = 1, anomaly: str = "stale-read"
+) -> Cell:
+    return Cell(
+        id=name,
+        name=name,
+        plan=Plan(system="example", workload="register", seed=0, nemesis="kill", time_limit="5s"),
+        required=required,
+        canary=canary,
+        anomaly=anomaly if canary else "",
+        runs=runs,
+    )
+
+
+def document(
+    validity: str = "valid",
+    *,
+    seed: int = 0,
+    fingerprints: Sequence[str] = (),
+    cause: str | None = None,
+    lag_ns: int = 0,
+    exit_code: int | None = None,
+) -> dict[str, Any]:
+    """What verdict.json holds, as far as a night reads it."""
+    return {
+        "format": 1,
+        "validity": validity,
+        "exit_code": {"valid": 0, "invalid": 1, "unknown": 2}[validity] if exit_code is None else exit_code,
+        "headline": f"it is {validity}",
+        "system": "example",
+        "version": "0.1.0",
+        "workload": "register",
+        "seed": seed,
+        "anomalies": [
+            {"fingerprint": f, "fingerprints": [f], "anomaly": f.split(":")[2], "decides": True} for f in fingerprints
+        ],
+        "guarantees": [{"name": "linearizable", "exposure": 40}],
+        "verdicts": [
+            {
+                "checker": "coverage",
+                "validity": "unknown" if cause else "valid",
+                "decides": False,
+                "cause": cause,
+                "figures": {"loop_lag_ns_max": lag_ns},
+            }
+        ],
+    }
+
+
+def attempt(name: str, run_class: RunClass | None, *, run: int = 1, number: int = 1, **fields: Any) -> Attempt:
+    return Attempt(
+        cell=name, run=run, number=number, seed=1, folder=f"runs/{name}-{run}-{number}", run_class=run_class, **fields
+    )
+
+
+def caught(name: str = "canary", **fields: Any) -> Attempt:
+    return attempt(name, RunClass.INVALID, anomalies=("stale-read",), fingerprints=(FINGERPRINT,), **fields)
+
+
+def opened(cells: Sequence[Cell], **fields: Any) -> Opened:
+    values = {"id": "night", "campaign": "c", "digest": "d", "seed": 7, "budget_s": 600.0, "at": STARTED, **fields}
+    return Opened(cells=tuple(cells), **values)
+
+
+def night(cells: Sequence[Cell], attempts: Sequence[Attempt], *, state: State = State.FINISHED, **fields: Any) -> Night:
+    """The night of a register with these attempts."""
+    records: list[Record] = [opened(cells, **fields)]
+    for each in attempts:
+        records.append(Registered(attempt=each))
+        if each.run_class is not None:
+            records.append(Ended(attempt=each, spent_s=1))
+    if state in (State.FINISHED, State.STOPPED):
+        records.append(Closed(at=STARTED, spent_s=2, stopped=state is State.STOPPED))
+    return night_of(records, running=state is State.RUNNING)
+
+
+class Clock:
+    """A clock that only waiting moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class PretendedFlight:
+    """Ends by itself at `ends`, or soon after it was stopped."""
+
+    def __init__(self, clock: Clock, ends: float, code: int) -> None:
+        self.clock, self.ends, self.code = clock, ends, code
+
+    def ended(self) -> int | None:
+        return self.code if self.clock.now >= self.ends else None
+
+    def stop(self, *, at_once: bool = False) -> None:
+        self.ends, self.code = min(self.ends, self.clock.now + 2), 130 if at_once else self.code
+
+    def kill(self) -> None:
+        self.ends, self.code = self.clock.now, -9
+
+
+class PretendedLauncher:
+    """Carries out attempts by a function from cell and attempt to seconds, exit code and verdict."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        plays: Callable[[Cell, Attempt], tuple[float, int, dict[str, Any] | None]],
+        step_s: float = 0,
+    ) -> None:
+        self.clock, self.plays, self.step_s = clock, plays, step_s
+        self.launched: list[tuple[str, int, int]] = []
+        self.most_at_a_time = 0
+        self.flights: list[PretendedFlight] = []
+        self.verdicts: dict[tuple[int, str, int, int], dict[str, Any] | None] = {}
+
+    def launch(self, cell: Cell, attempt: Attempt) -> Flight:
+        seconds, code, verdict = self.plays(cell, attempt)
+        self.launched.append((cell.id, attempt.run, attempt.number))
+        self.verdicts[attempt.key] = None if verdict is None else {**verdict, "seed": attempt.seed}
+        flight = PretendedFlight(self.clock, self.clock.now + seconds, code)
+        self.flights.append(flight)
+        self.most_at_a_time = max(self.most_at_a_time, sum(f.ended() is None for f in self.flights))
+        return flight
+
+    def wait(self, flights: Sequence[Flight], timeout_s: float) -> None:
+        self.clock.now += max(timeout_s, self.step_s)
+
+    def left(self, attempt: Attempt, exit_code: int | None) -> Left:
+        document = self.verdicts.get(attempt.key) if exit_code in (0, 1, 2) else None
+        return Left(evidence=Evidence(exit_code=exit_code, document=document))

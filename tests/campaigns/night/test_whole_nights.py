@@ -1,0 +1,184 @@
+"""Ten thousand whole nights in memory: run, classed, registered, merged and judged, each with at most one thing wrong.
+
+What is wrong is the only reason why a night is red, and a night with nothing wrong is green.
+"""
+
+import contextlib
+import datetime
+import random
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.campaigns.night.cells import Cell, shard_of
+from fencepost.harness.campaigns.night.known_issues import KnownIssue
+from fencepost.harness.campaigns.night.merge import merged_night
+from fencepost.harness.campaigns.night.night import Attempt, Night
+from fencepost.harness.campaigns.night.outcome import Cause, outcome
+from fencepost.harness.campaigns.night.pool import Pool, turns_of
+from fencepost.harness.campaigns.night.register import Record, night_of
+from fencepost.harness.campaigns.night.value import by_value
+from tests.campaigns.night.made import FINGERPRINT, OTHER, Clock, PretendedLauncher, cell, document, opened
+
+TODAY = datetime.date(2026, 11, 23)
+NIGHTS = 10_000
+
+
+class Wrong(StrEnum):
+    NOTHING = "nothing"
+    NO_OP_NEMESIS = "no-op nemesis"
+    LOST_SHARD = "lost shard"
+    EXPIRED_ISSUE = "expired issue"
+    PASSING_CANARY = "passing canary"
+    BLIND_CANARY = "canary that shows something else"
+    SECOND_FINGERPRINT = "second fingerprint"
+    OTHER_VERSION = "known issue of another version"
+    CRASH = "crash"
+    KILLED = "killed, and never resumed"
+    TOO_LITTLE_TIME = "too little time for a required cell"
+
+
+#: What a night is red for, by what is wrong with it.
+REASONS = {
+    Wrong.NOTHING: set(),
+    Wrong.NO_OP_NEMESIS: {Cause.CELL, Cause.NOTHING_TESTED},
+    Wrong.LOST_SHARD: {Cause.SHARD_MISSING},
+    Wrong.EXPIRED_ISSUE: {Cause.EXPIRED},
+    Wrong.PASSING_CANARY: {Cause.CANARY_PASSED, Cause.CANARY_MISSING},
+    Wrong.BLIND_CANARY: {Cause.CANARY_PASSED, Cause.CANARY_MISSING},
+    Wrong.SECOND_FINGERPRINT: {Cause.VIOLATION},
+    Wrong.OTHER_VERSION: {Cause.VIOLATION},
+    Wrong.CRASH: {Cause.CELL},
+    Wrong.KILLED: {Cause.CELL},
+    Wrong.TOO_LITTLE_TIME: {Cause.NOT_RUN},
+}
+
+
+class Killed(Exception):
+    """The night's process is gone."""
+
+
+class Scene(NamedTuple):
+    """A night to be played: cells, what is wrong, the cell that it is wrong with, and the known issue in force."""
+
+    cells: list[Cell]
+    wrong: Wrong
+    victim: str
+    showing: str
+    issue: KnownIssue
+    shards: int
+    jobs: int
+
+
+def drawn(rng: random.Random) -> Scene:
+    wrong = rng.choice(list(Wrong))
+    cells = [cell("canary", canary=True)]
+    cells += [cell(f"c{n}", required=rng.random() < 0.4, runs=rng.choice([1, 1, 2])) for n in range(rng.randint(2, 4))]
+    victim, showing = rng.sample([c.id for c in cells[1:]], 2)
+    if wrong is Wrong.TOO_LITTLE_TIME:
+        cells = [msgspec.structs.replace(c, required=True) if c.id == victim else c for c in cells]
+    versions = ("0.1.0",) if rng.random() < 0.5 else ()
+    issue = KnownIssue(
+        fingerprint=FINGERPRINT,
+        link="https://issues.example/1",
+        owner="somebody",
+        expires=TODAY - datetime.timedelta(days=1) if wrong is Wrong.EXPIRED_ISSUE else TODAY,
+        versions=("9.9",) if wrong is Wrong.OTHER_VERSION else versions,
+    )
+    return Scene(
+        cells,
+        wrong,
+        victim,
+        showing,
+        issue,
+        2 if wrong is Wrong.LOST_SHARD else rng.choice([1, 2]),
+        rng.choice([1, 2, 3]),
+    )
+
+
+def verdict_of(scene: Scene, cell: Cell) -> tuple[float, int, dict[str, Any] | None]:
+    wrong = scene.wrong
+    if cell.canary:
+        if wrong is Wrong.PASSING_CANARY:
+            return 10, 0, document()
+        shown = OTHER if wrong is Wrong.BLIND_CANARY else FINGERPRINT
+        return 10, 1, document("invalid", fingerprints=[shown])
+    if wrong is Wrong.NO_OP_NEMESIS:
+        return 10, 2, document("unknown", cause="no-exposure")
+    if cell.id == scene.victim:
+        if wrong is Wrong.SECOND_FINGERPRINT:
+            return 10, 1, document("invalid", fingerprints=[FINGERPRINT, OTHER])
+        if wrong is Wrong.CRASH:
+            return 10, 255, None
+        if wrong is Wrong.TOO_LITTLE_TIME:
+            return 10, 0, document()
+    if cell.id == scene.showing and wrong is not Wrong.EXPIRED_ISSUE:
+        return 10, 1, document("invalid", fingerprints=[FINGERPRINT])
+    return 10, 0, document()
+
+
+def play(scene: Scene, shard: int) -> Night:
+    own = shard_of(scene.cells, shard, scene.shards)
+    records: list[Record] = [
+        opened(own, shard=shard, shards=scene.shards, jobs=scene.jobs, budget_s=9e3, known_issues=(scene.issue,))
+    ]
+
+    def append(record: Record) -> None:
+        if scene.wrong is Wrong.KILLED and record.__class__.__name__ == "Closed":
+            raise Killed
+        if scene.wrong is Wrong.KILLED and getattr(record, "attempt", None) is not None:
+            attempt: Attempt = record.attempt  # type: ignore[union-attr]
+            if attempt.cell == scene.victim and attempt.run_class is not None:
+                return  # the line that the kill cost
+        records.append(record)
+
+    clock = Clock()
+    launcher = PretendedLauncher(clock, lambda cell, attempt: verdict_of(scene, cell), step_s=5)
+    made = night_of(records, running=True)
+    plans = {
+        c.id: msgspec.structs.replace(c.plan, phases=msgspec.structs.replace(c.plan.phases, watch="1s")) for c in own
+    }
+    if scene.wrong is Wrong.TOO_LITTLE_TIME and scene.victim in plans:
+        plans[scene.victim] = msgspec.structs.replace(plans[scene.victim], time_limit="3h")
+    pool = Pool(
+        made,
+        turns_of(made, by_value(own, {}, {})),
+        plans=plans,
+        past={},
+        launcher=launcher,
+        append=append,
+        stop=StopRequest(),
+        clock_s=clock,
+    )
+    with contextlib.suppress(Killed):
+        pool.run()
+    return night_of(records)
+
+
+def test_a_night_is_red_for_what_is_wrong_with_it_and_for_nothing_else() -> None:
+    rng = random.Random(23)
+    seen: dict[Wrong, int] = dict.fromkeys(Wrong, 0)
+    for number in range(NIGHTS):
+        scene = drawn(rng)
+        shards = [(Path(f"/shard-{n}"), play(scene, n)) for n in range(1, scene.shards + 1)]
+        if scene.wrong is Wrong.LOST_SHARD:
+            del shards[rng.randrange(2)]
+        made = merged_night(shards, Path("/")) if scene.shards > 1 else shards[0][1]
+        result = outcome(made)
+        causes = {reason.cause for reason in result.reasons}
+        if scene.wrong is Wrong.LOST_SHARD:
+            # The other shard alone may have had no cell of its own.
+            causes -= {Cause.NOTHING_TESTED}
+        assert causes == REASONS[scene.wrong], (number, scene, result)
+        assert result.is_green is (scene.wrong is Wrong.NOTHING)
+        seen[scene.wrong] += 1
+    assert min(seen.values()) > NIGHTS // 20, seen
+
+
+@pytest.mark.parametrize("wrong", list(Wrong))
+def test_every_wrong_night_has_a_reason_of_its_own(wrong: Wrong) -> None:
+    assert bool(REASONS[wrong]) is (wrong is not Wrong.NOTHING)

@@ -1,0 +1,187 @@
+"""The pages from values made by hand: never greener than the night, each finding in its place, holes by name."""
+
+import datetime
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from fencepost.harness.pages.site import pages, write_pages
+from fencepost.harness.pages.values import Overview
+from tests.pages.made import CANARY, NIGHTS, STALE, TODAY, cell, green, issue, made, red, register, sighting
+
+
+class _Text(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+        self.hidden = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.hidden = tag in ("style", "title")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.hidden = False
+
+    def handle_data(self, data: str) -> None:
+        if not self.hidden:
+            self.parts.append(data)
+
+
+def text_of(page: str) -> str:
+    """What a person reads."""
+    parser = _Text()
+    parser.feed(page)
+    return " ".join(" ".join(parser.parts).split())
+
+
+def tonight(overview: Overview) -> str:
+    return text_of(dict(pages(overview))["index.html"])
+
+
+def section(text: str, heading: str, following: str) -> str:
+    return text.split(f" {heading} ", 1)[1].split(f" {following} ", 1)[0]
+
+
+def test_a_green_night() -> None:
+    text = tonight(green())
+    assert "✓ Green 12 of 12 cells tested. Findings: none." in text
+    assert "✓ caught the canary" in text
+    assert "None: every planned cell has a verdict." in text
+    assert "Why it is not green" not in text
+
+
+def test_a_red_night_names_each_reason() -> None:
+    text = tonight(red())
+    assert "✗ Red: a violation, or a known issue that expired" in text
+    assert "1 new, 1 ongoing, 1 gone; 2 of them seen in this night" in text
+    assert "etcd 3.6.0: revoked breaks lease" in section(text, "New", "Back")
+    assert "seen in 20 of 40, 95 % interval" in section(text, "Ongoing", "Rare")
+    assert "✗ passed: this night could not have seen anything the canary" in text
+    holes = section(text, "Holes", "Known issues")
+    assert holes.index("etcd register kill (required): its turn has not come") < holes.index("etcd lock kill")
+    assert "2 planned cells have no verdict." in holes
+    issues = section(text, "Known issues", "The last nights")
+    assert "✗ expired " + STALE in issues and "expired on 2026-11-01: renew it or remove it; seen lately" in issues
+
+
+def test_a_canary_that_nobody_ran_is_said() -> None:
+    text = tonight(made(registers=[register(NIGHTS[-1], 2)], cells=[cell("etcd register kill", "valid")]))
+    assert "None ran: nobody knows whether this night could have seen anything." in text
+
+
+def test_an_empty_warehouse_is_not_green() -> None:
+    shown = dict(pages(Overview()))
+    assert "Nothing was tested" in text_of(shown["index.html"]) and "Green" not in text_of(shown["index.html"])
+    assert "nothing was ever tested" in text_of(shown["matrix.html"])
+    assert set(shown) == {"index.html", "matrix.html", "findings.html", "trends.html"}
+
+
+@pytest.mark.parametrize("seen", [0, 1])
+def test_single_runs_without_a_campaign_are_never_green(seen: int) -> None:
+    overview = made(nights=["2026-11-20"], sightings=[sighting("2026-11-20", seen)])
+    text = tonight(overview)
+    assert "Green" not in text
+    assert ("✗ Red" in text) == bool(seen) or "single run" in text
+    assert "No campaign planned this night: nobody knows what is missing." in text
+
+
+def test_a_violation_that_a_register_calls_green_is_red() -> None:
+    """A newer checker found it when the warehouse was built again."""
+    overview = made(registers=[register(NIGHTS[-1])], cells=[CANARY], sightings=[sighting(NIGHTS[-1], 1)])
+    text = tonight(overview)
+    assert "✗ Red" in text and f"{STALE} was seen, and no issue covers it" in text
+
+
+def test_a_missing_shard_is_never_green() -> None:
+    text = tonight(made(registers=[register(NIGHTS[-1], shards=2)], cells=[CANARY]))
+    assert "Red: something is missing" in text and "shard 2 of 2 is missing" in text
+
+
+def test_an_issue_in_force_makes_a_finding_known() -> None:
+    text = tonight(
+        made(registers=[register(NIGHTS[-1])], cells=[CANARY], sightings=[sighting(NIGHTS[-1], 1)], issues=(issue(),))
+    )
+    assert "✓ Green" in text
+    assert STALE.split(":")[2] in section(text, "Known an issue in force covers it", "Canaries")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"versions": ("3.4.0",)}, {"expires": datetime.date(2026, 11, 19)}, {"fingerprint": "etcd:g:other:x"}]
+)
+def test_an_issue_of_another_release_or_day_covers_nothing(wrong: dict[str, object]) -> None:
+    text = tonight(
+        made(
+            registers=[register(NIGHTS[-1])],
+            cells=[CANARY],
+            sightings=[sighting(NIGHTS[-1], 1)],
+            issues=(issue(**wrong),),
+        )
+    )
+    assert "✗ Red" in text
+
+
+def test_a_known_finding_hides_no_second_one() -> None:
+    second = sighting(NIGHTS[-1], 1, fingerprint="etcd:linearizable:lost-update:change")
+    overview = made(
+        registers=[register(NIGHTS[-1])],
+        cells=[CANARY],
+        sightings=[sighting(NIGHTS[-1], 1), second],
+        issues=(issue(),),
+    )
+    text = tonight(overview)
+    assert "✗ Red" in text and "lost-update:change was seen, and no issue covers it" in text
+
+
+def test_a_release_that_no_issue_covers_keeps_a_finding_unknown() -> None:
+    both = [sighting(NIGHTS[-1], 1), sighting(NIGHTS[-1], 1, version="3.6.0")]
+    assert [each.state for each in made(sightings=both, issues=(issue(versions=("3.5.1",)),)).findings] == ["new"]
+    assert [each.state for each in made(sightings=both, issues=(issue(),)).findings] == ["known"]
+
+
+def test_an_issue_that_did_not_show_for_long_may_be_removed() -> None:
+    rows = [sighting(night, int(number < 5), 10) for number, night in enumerate(NIGHTS)]
+    statuses = made(sightings=rows, issues=(issue(), issue(versions=("9.9",)))).issues
+    assert statuses[0].may_be_removed and "150 runs" in statuses[0].text
+    assert not statuses[1].may_be_removed and statuses[1].text == "no run here showed it"
+    assert not made(sightings=rows[:6], issues=(issue(expires=TODAY),)).issues[0].may_be_removed
+
+
+def test_the_matrix_says_what_was_never_tested() -> None:
+    text = text_of(dict(pages(green()))["matrix.html"])
+    assert "20 runs, tested 800 times, last on 2026-11-20" in text
+    assert "never tested: planned, without a run" in text
+    assert text.count("never tested") == 3
+    assert dict(pages(green()))["matrix.html"].count(">✓</span>") == 14 + 1  # and the legend
+
+
+def test_a_finding_says_how_often_and_how_many_more_clean_runs() -> None:
+    overview = made(sightings=[sighting(NIGHTS[0], 1, 20), sighting(NIGHTS[1], 0, 10)])
+    (each,) = overview.findings
+    page = dict(pages(overview))[each.page]
+    text = text_of(page)
+    assert f"{each.clean_runs_needed - 10} more clean runs to call it fixed at 95 % (10 of" in text
+    assert "1 of 30" not in text and "seen in 1 of 20, 95 % interval 0 to 25 %" in text
+    assert "3.5.1 1 30 3.3 % 0.084 % to 17 %" in text
+    assert "fencepost replay /nowhere/run --times 10 --until-invalid" in text
+    assert "<svg" in page and "10 so far" in text
+
+
+def test_trends_mark_a_harness_and_a_change_point() -> None:
+    text = text_of(dict(pages(green()))["trends.html"])
+    assert "H nightly-11: harness new instead of old" in text
+    assert text.count("◆") == 1 and "◆ from nightly-11 on 141 instead of 101" in text
+
+
+@pytest.mark.parametrize("make", [green, red, Overview])
+def test_every_link_between_pages_resolves(make: Callable[[], Overview], tmp_path: Path) -> None:
+    (tmp_path / "finding-F-00000000.html").write_text("an old one")
+    written = write_pages(make(), tmp_path)
+    assert sorted(written) == sorted(tmp_path.iterdir())
+    for path in written:
+        page = path.read_text()
+        for href in re.findall(r'href="([^"#:]+\.html)"', page):
+            assert (tmp_path / href).is_file(), href
+        assert "script-src 'none'" in page.replace("&#39;", "'") and "<script" not in page

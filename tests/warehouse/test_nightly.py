@@ -1,0 +1,197 @@
+"""The steps of the pages over all nights, against plain Python over drawn nights."""
+
+import random
+from collections import defaultdict
+from statistics import mean
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from fencepost.harness.warehouse.findings import sightings
+from fencepost.harness.warehouse.night_tables import schema_of
+from fencepost.harness.warehouse.nightly import HOLES, night_matrix, night_runs, night_trends
+from fencepost.harness.warehouse.warehouse import STORED
+
+pytestmark = pytest.mark.spark
+
+Row = dict[str, Any]
+_TABLES = ("run", "placed", "nights", "cells", "attempts", "anomalies", "faults", "recovery", "phases", "overlaps")
+
+
+def _drawn(seed: int) -> dict[str, list[Row]]:
+    """Two campaigns and a day of single runs; cells that ran, canaries, and cells that left no run."""
+    draw = random.Random(seed)
+    tables: dict[str, list[Row]] = {name: [] for name in (*_TABLES, "exposures")}
+    for number, night in enumerate(("n1", "n2")):
+        began = f"2026-11-0{number + 1}T22:00:00Z"
+        tables["nights"].append({"night": night, "shard": 1, "shards": 1, "started_at": began, "folder": f"/{night}"})
+        for cell in range(8):
+            run_class = draw.choice(("valid", "invalid", "known", "unknown-coverage", "harness", "lost", "not-run"))
+            canary = cell == 0
+            plan = {"system": draw.choice(("etcd", "zookeeper")), "workload": "register", "nemesis": "kill"}
+            row = {"night": night, "shard": 1, "cell": f"c{cell}", "version": "", **plan}
+            tables["cells"].append({**row, "canary": canary, "run_class": run_class})
+            if run_class in ("lost", "not-run"):
+                continue
+            attempt = f"runs/c{cell}"
+            tables["attempts"].append(
+                {"night": night, "cell": f"c{cell}", "folder": attempt, "run_class": run_class, "seconds": 30.0}
+            )
+            outcome = {"known": "invalid", "unknown-coverage": "unknown", "harness": "unknown"}.get(
+                run_class, run_class
+            )
+            _add_run(draw, tables, night, plan, outcome, cell=f"c{cell}", attempt=attempt)
+    for _ in range(4):
+        plan = {"system": "etcd", "workload": draw.choice(("set", "register")), "nemesis": "pause"}
+        _add_run(draw, tables, "2026-11-05", plan, draw.choice(("valid", "invalid", "unknown")))
+    return tables
+
+
+def _add_run(
+    draw: random.Random, tables: dict[str, list[Row]], night: str, plan: Row, outcome: str, **home: str
+) -> None:
+    number = len(tables["run"])
+    run_id = f"{number:03}"
+    tables["run"].append(
+        {
+            **plan,
+            "run_id": run_id,
+            "folder": f"/runs/{run_id}",
+            "version": draw.choice(("1.0", "2.0")),
+            "started_at": f"2026-11-05T00:{number:02}:00Z",
+            "outcome": outcome,
+            "length_ns": 20_000_000_000,
+            "machine": '{"kernel": "6.1", "architecture": "x86_64", "cores": 2, "git_commit": "abc"}',
+        }
+    )
+    tables["placed"].append({"run_id": run_id, "night": night, "day": "2026-11-05", "core": "0.1", **home})
+    if outcome == "invalid":
+        anomaly = {"guarantee": "g", "anomaly": "a", "count": 1, "decides": True}
+        tables["anomalies"].append({"run_id": run_id, "fingerprint": "s:g:a:1", "fingerprints": ["s:g:a:2"], **anomaly})
+    for guarantee in ("g", "h"):
+        for checker in ("one", "two"):
+            exposure = draw.choice((None, 0, 3, 7))
+            tables["exposures"].append(
+                {"run_id": run_id, "guarantee": guarantee, "checker": checker, "exposure": exposure}
+            )
+    gap_ns = draw.randint(1, 9) * 10**9
+    phase = {"from_ns": 10**9, "to_ns": 11 * 10**9, "ok": draw.randint(100, 200), "longest_without_ok_ns": gap_ns}
+    tables["phases"].append({"run_id": run_id, "phase": "main", **phase})
+    tables["phases"].append({"run_id": run_id, "phase": "warm-up", **phase, "longest_without_ok_ns": 99 * 10**9})
+    for _ in range(draw.randint(0, 2)):
+        tables["overlaps"].append({"run_id": run_id, "running_ns": draw.randint(1, 5) * 10**9})
+    for fault_id in range(draw.randint(0, 3)):
+        outcome = draw.choice(("installed", "skipped"))
+        tables["faults"].append({"run_id": run_id, "fault_id": fault_id, "fault": "kill", "outcome": outcome})
+        for node in (None, "n1"):
+            times = {"new_leader_after_ns": draw.choice((None, 2 * 10**9)), "recovered_after_ns": 10**9}
+            tables["recovery"].append({"run_id": run_id, "fault_id": fault_id, "node": node, **times})
+
+
+@pytest.fixture(params=range(2))
+def drawn(request: pytest.FixtureRequest) -> dict[str, list[Row]]:
+    return _drawn(request.param)
+
+
+def _frames(spark: SparkSession, tables: dict[str, list[Row]]) -> dict[str, DataFrame]:
+    frames = {}
+    for name, rows in tables.items():
+        schema = from_arrow_schema(schema_of(STORED[name]))
+        frames[name] = spark.createDataFrame([{f: row.get(f) for f in schema.names} for row in rows], schema)
+    return frames
+
+
+def _canaries(tables: dict[str, list[Row]]) -> set[tuple[str, str]]:
+    return {(row["night"], row["cell"]) for row in tables["cells"] if row["canary"]}
+
+
+def _runs(tables: dict[str, list[Row]]) -> list[Row]:
+    home = {row["run_id"]: row for row in tables["placed"]}
+    return [{**home[row["run_id"]], **row, "cell": home[row["run_id"]].get("cell")} for row in tables["run"]]
+
+
+def test_nights_are_those_of_plain_python(spark: SparkSession, drawn: dict[str, list[Row]]) -> None:
+    rows = {row["night"]: row for row in night_runs(_frames(spark, drawn)).collect()}
+    assert set(rows) == {"n1", "n2", "2026-11-05"}
+    for night, row in rows.items():
+        own = [run["outcome"] for run in _runs(drawn) if run["night"] == night]
+        assert [row["runs"], row["valid"], row["invalid"], row["unknown"]] == [
+            len(own),
+            *(own.count(outcome) for outcome in ("valid", "invalid", "unknown")),
+        ]
+    assert (rows["n1"]["day"], rows["n1"]["folder"], rows["2026-11-05"]["folder"]) == ("2026-11-01", "/n1", None)
+
+
+def test_the_matrix_is_that_of_plain_python(spark: SparkSession, drawn: dict[str, list[Row]]) -> None:
+    canaries = _canaries(drawn)
+    classes = {(row["night"], row["cell"]): row["run_class"] for row in drawn["attempts"]}
+    least: dict[str, int] = {}
+    for run in drawn["run"]:
+        most: dict[str, int] = defaultdict(int)
+        for row in drawn["exposures"]:
+            if row["run_id"] == run["run_id"]:
+                most[row["guarantee"]] = max(most[row["guarantee"]], row["exposure"] or 0)
+        least[run["run_id"]] = min((count for count in most.values() if count), default=0)
+    expected: dict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0, 0])
+    versions: dict[str, str] = {}
+    for run in _runs(drawn):
+        home = (run["night"], run["cell"])
+        place = (run["system"], run["version"], run["workload"], run["nemesis"])
+        counts = expected[run["night"], *place, home in canaries, classes.get(home, run["outcome"])]
+        counts[0] += 1
+        counts[1] += least[run["run_id"]]
+        if run["cell"]:
+            versions[run["cell"]] = run["version"]
+    ran = {(run["night"], run["cell"]) for run in _runs(drawn)}
+    for cell in drawn["cells"]:
+        home = (cell["night"], cell["cell"])
+        if cell["run_class"] in HOLES and home not in ran:
+            version = versions.get(cell["cell"], "default release")
+            place = (cell["system"], version, cell["workload"], cell["nemesis"])
+            expected[cell["night"], *place, cell["canary"], cell["run_class"]] = [0, 0]
+    keys = ("night", "system", "version", "workload", "nemesis", "canary", "run_class")
+    rows = night_matrix(_frames(spark, drawn)).collect()
+    assert {tuple(row[key] for key in keys): [row["runs"], row["exposure"]] for row in rows} == expected
+
+
+def test_trends_are_those_of_plain_python(spark: SparkSession, drawn: dict[str, list[Row]]) -> None:
+    canaries = _canaries(drawn)
+    runs = [run for run in _runs(drawn) if (run["night"], run["cell"]) not in canaries]
+    rows = {(row["night"], row["system"]): row for row in night_trends(_frames(spark, drawn)).collect()}
+    assert set(rows) == {(run["night"], run["system"]) for run in runs}
+    installed = {(row["run_id"], row["fault_id"]) for row in drawn["faults"] if row["outcome"] == "installed"}
+    for (night, system), row in rows.items():
+        own = {run["run_id"] for run in runs if (run["night"], run["system"]) == (night, system)}
+        main = [phase for phase in drawn["phases"] if phase["phase"] == "main" and phase["run_id"] in own]
+        tested = [
+            sum(e["exposure"] or 0 for e in drawn["exposures"] if e["run_id"] == run)
+            for run in own
+            if any(e["exposure"] is not None for e in drawn["exposures"] if e["run_id"] == run)
+        ]
+        healed = [
+            r
+            for r in drawn["recovery"]
+            if r["node"] is None and (r["run_id"], r["fault_id"]) in installed and r["run_id"] in own
+        ]
+        assert row["runs"] == len(own)
+        assert row["throughput"] == pytest.approx(sum(p["ok"] for p in main) / (10 * len(main)))
+        assert row["unavailable_s"] == pytest.approx(mean(p["longest_without_ok_ns"] for p in main) / 1e9)
+        dual_ns = sum(o["running_ns"] for o in drawn["overlaps"] if o["run_id"] in own)
+        assert row["dual_s"] == pytest.approx(dual_ns / 1e9 / len(own))
+        assert row["exposure"] == (pytest.approx(mean(tested)) if tested else None)
+        assert row["recovery_s"] == (1.0 if healed else None)
+        assert row["new_leader_s"] == (2.0 if any(r["new_leader_after_ns"] for r in healed) else None)
+        assert row["beyond_s"] == (None if night == "2026-11-05" else pytest.approx(10.0))
+        assert (row["commits"], row["machines"], row["cores"]) == (["abc"], ["6.1 x86_64 2"], ["0.1"])
+
+
+def test_canaries_are_no_findings_and_a_second_fingerprint_is_one(
+    spark: SparkSession, drawn: dict[str, list[Row]]
+) -> None:
+    canaries = _canaries(drawn)
+    seen = sum(run["outcome"] == "invalid" and (run["night"], run["cell"]) not in canaries for run in _runs(drawn))
+    rows = sightings(_frames(spark, drawn)).collect()
+    for fingerprint in ("s:g:a:1", "s:g:a:2"):
+        assert sum(row["seen"] for row in rows if row["fingerprint"] == fingerprint) == seen

@@ -1,0 +1,265 @@
+"""A warehouse that lasts: runs added to it once, by several at a time, and read back by night, system and run."""
+
+import json
+import re
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.cli.warehouse import command
+from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.fact_files import FACTS, read_table
+from fencepost.harness.run.conclude import judge_stored
+from fencepost.harness.warehouse.adding import Added, add
+from fencepost.harness.warehouse.data_source import register
+from fencepost.harness.warehouse.query import query
+from fencepost.harness.warehouse.selection import choose, latest_nights
+from fencepost.harness.warehouse.store import MARK, Add, NightPart, Part, new_generation, open_or_make, open_store
+from fencepost.harness.warehouse.warehouse import Warehouse
+from tests.warehouse.handle import handle_of
+
+pytestmark = pytest.mark.spark
+
+FOUND = Path(__file__).parents[1] / "histories" / "found"
+SOURCES = ("zookeeper-3.9.5-stale-after-sync", "etcd-3.5.1-live-lease-revoked", "zookeeper-3.9.5-stale-after-sync")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Three judged runs of two systems, on three days."""
+    results = tmp_path_factory.mktemp("results")
+    folders = []
+    for number, source in enumerate(SOURCES):
+        folder = results / source / f"2026112{number}T000000.000Z"
+        shutil.copytree(FOUND / source, folder)
+        started = f"2026-11-2{number}T00:00:00Z"
+        run = {"format": 1, **store.read_json(folder / store.RUN), "run_id": f"{number:032x}", "started_at": started}
+        store.write_json(folder / store.RUN, run)
+        judge_stored(folder, progress=lambda _: None)
+        folders.append(folder)
+    return folders
+
+
+@pytest.fixture(scope="module")
+def root(runs: list[Path], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A warehouse to which the runs were added in two steps."""
+    root = str(tmp_path_factory.mktemp("kept") / "warehouse")
+    assert add(spark, runs[:2], root) == Added(runs=2, known=0, failed=0, nights=0)
+    assert add(spark, runs, root) == Added(runs=1, known=2, failed=0, nights=0)
+    return root
+
+
+def ids(rows: Any) -> list[str]:
+    return sorted(row["run_id"] for row in rows.collect())
+
+
+def test_what_was_added_is_what_the_runs_wrote(runs: list[Path], root: str, spark: SparkSession) -> None:
+    warehouse = Warehouse(spark, root)
+    for name in ("run", "verdicts", "zombie_episodes", "reigns"):
+        stored = [row for folder in runs for row in read_table(folder / FACTS / f"{name}.parquet").to_pylist()]
+        rows = [row.asDict(recursive=True) for row in warehouse.table(name).collect()]
+        assert sorted(map(str, rows)) == sorted(map(str, stored)), name
+
+
+def test_adding_again_changes_no_file(runs: list[Path], root: str, spark: SparkSession) -> None:
+    before = {path: path.stat().st_mtime_ns for path in Path(root).rglob("*")}
+    assert add(spark, runs, root) == Added(runs=0, known=3, failed=0, nights=0)
+    assert {path: path.stat().st_mtime_ns for path in Path(root).rglob("*")} == before
+
+
+def test_parts_lie_by_night_and_system(root: str) -> None:
+    places = {"/".join(path.parts[-3:-1]) for path in Path(root).rglob("*.parquet") if path.parts[-4] == "run"}
+    assert places == {
+        "night=2026-11-20/system=zookeeper",
+        "night=2026-11-21/system=etcd",
+        "night=2026-11-22/system=zookeeper",
+    }
+
+
+def test_several_may_add_the_same_run_at_once_and_it_counts_once(
+    runs: list[Path], spark: SparkSession, tmp_path: Path
+) -> None:
+    root = str(tmp_path / "warehouse")
+    open_or_make(root)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda which: add(spark, which, root), [runs[:2], runs[1:]]))
+    warehouse = Warehouse(spark, root)
+    assert ids(warehouse.table("run")) == [f"{number:032x}" for number in range(3)]
+    operations = sum(len(read_table(folder / FACTS / "operations.parquet")) for folder in runs)
+    assert warehouse.table("operations").count() == operations
+
+
+def test_an_add_that_was_killed_brings_nothing(runs: list[Path], spark: SparkSession, tmp_path: Path) -> None:
+    root = str(tmp_path / "warehouse")
+    add(spark, runs[:1], root)
+    # Its parts are there, its manifest is not.
+    open_store(root).write_part("run", "night", "etcd", "killed-0", pa.table({"run_id": ["ff"]}))
+    assert ids(Warehouse(spark, root).table("run")) == [f"{0:032x}"]
+    assert ids(Warehouse(spark, root).table("run")) == [f"{0:032x}"]
+
+
+def test_a_run_that_could_not_be_judged_is_tried_again(runs: list[Path], spark: SparkSession, tmp_path: Path) -> None:
+    broken = tmp_path / "results" / "broken"
+    shutil.copytree(runs[0], broken)
+    shutil.rmtree(broken / FACTS)
+    whole = (broken / store.HISTORY).read_bytes()
+    (broken / store.HISTORY).write_bytes(b"PAR1")
+    root = str(tmp_path / "warehouse")
+    assert add(spark, [broken], root) == Added(runs=0, known=0, failed=1, nights=0)
+    assert ids(Warehouse(spark, root).table("run")) == []
+    (broken / store.HISTORY).write_bytes(whole)
+    assert add(spark, [broken], root) == Added(runs=1, known=0, failed=0, nights=0)
+
+
+def test_the_data_source_gives_the_same_rows_and_opens_only_what_is_asked_for(
+    runs: list[Path], root: str, spark: SparkSession
+) -> None:
+    register(spark)
+    reader = spark.read.format("fencepost").option("table", "reigns")
+    whole = reader.load(root)
+    assert whole.columns[-2:] == ["night", "system"]
+    expected = Warehouse(spark, root).table("reigns")
+    assert sorted(map(str, whole.drop("night", "system").collect())) == sorted(map(str, expected.collect()))
+    etcd = whole.where("system = 'etcd'")
+    assert {row["night"] for row in etcd.select("night").collect()} == {"2026-11-21"}
+    assert etcd.rdd.getNumPartitions() == 1
+    assert whole.where("night in ('2026-11-20', '2026-11-22')").rdd.getNumPartitions() == 2
+    assert ids(spark.read.format("fencepost").load(root).where(f"run_id = '{1:032x}'")) == [f"{1:032x}"]
+    assert whole.where("system = 'etcd' and night = '2026-11-20'").count() == 0
+
+
+def test_the_data_source_finds_the_warehouse_below_results(
+    runs: list[Path], spark: SparkSession, tmp_path: Path
+) -> None:
+    add(spark, runs[:1], str(tmp_path / "results" / "warehouse"))
+    register(spark)
+    assert ids(spark.read.format("fencepost").load(str(tmp_path / "results"))) == [f"{0:032x}"]
+
+
+def test_a_torn_part_is_named_with_the_remedy(runs: list[Path], spark: SparkSession, tmp_path: Path) -> None:
+    root = str(tmp_path / "warehouse")
+    add(spark, runs[:1], root)
+    (torn,) = (path for path in Path(root).rglob("*.parquet") if path.parts[-4] == "run")
+    torn.write_bytes(torn.read_bytes()[:100])
+    with pytest.raises(UsageError, match=rf"{torn.name}: missing, or no whole Parquet file") as caught:
+        query(root, "select * from run", spark=spark)
+    assert "warehouse build" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("mark", "message"),
+    [
+        ('{"format": 3, "generation": "g"}', "format 3, and this fencepost reads 2"),
+        ('{"format": 1, "runs": 4}', "format 1, and this fencepost reads 2"),
+        ("{half a mark", "not the mark of a warehouse"),
+        ("[]", "not the mark of a warehouse"),
+    ],
+)
+def test_a_warehouse_that_cannot_be_read_is_refused_and_left_as_it_is(
+    tmp_path: Path, spark: SparkSession, runs: list[Path], mark: str, message: str
+) -> None:
+    (tmp_path / MARK).write_text(mark)
+    with pytest.raises(UsageError, match=message):
+        open_store(str(tmp_path))
+    with pytest.raises(UsageError, match=message):
+        add(spark, runs[:1], str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == [MARK]
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path, spark: SparkSession, runs: list[Path]) -> None:
+    (tmp_path / "precious").write_text("mine")
+    with pytest.raises(UsageError, match="no warehouse is here, but something else"):
+        add(spark, runs[:1], str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_a_torn_manifest_is_named(tmp_path: Path) -> None:
+    made = open_or_make(str(tmp_path))
+    made.commit(Add(id="one", at="", tables={}))
+    (path,) = tmp_path.rglob("one.json")
+    path.write_text('{"id": "one"')
+    with pytest.raises(UsageError, match=r"one\.json"):
+        made.adds()
+
+
+@pytest.mark.parametrize(("version", "remedy"), [(99, "newer fencepost"), (0, "build the warehouse again")])
+def test_tables_of_another_version_are_refused(version: int, remedy: str) -> None:
+    with pytest.raises(UsageError, match="the table run of one has version") as caught:
+        choose([Add(id="one", at="", tables={"run": version})], "run")
+    assert remedy in (caught.value.hint or "")
+
+
+def test_files_are_chosen_by_night_system_and_run() -> None:
+    def part(night: str, system: str, *runs: str) -> Part:
+        return Part(night=night, system=system, runs=runs, files={"run": (f"{night}/{system}",)})
+
+    adds = [
+        Add(id="a", at="", tables={}, parts=(part("1", "etcd", "x"), part("2", "etcd", "y"))),
+        Add(id="b", at="", tables={}, parts=(part("2", "zookeeper", "z", "y"), part("1", "etcd", "x"))),
+    ]
+
+    def files(**which: Any) -> list[tuple[str, frozenset[str]]]:
+        return [(one.files[0], one.left_out) for one in choose(adds, "run", **which)]
+
+    assert files() == [("1/etcd", frozenset()), ("2/etcd", frozenset()), ("2/zookeeper", frozenset({"y"}))]
+    assert files(nights={"2"}) == [("2/etcd", frozenset()), ("2/zookeeper", frozenset({"y"}))]
+    assert files(systems={"zookeeper"}) == [("2/zookeeper", frozenset({"y"}))]
+    assert files(runs={"y"}) == [("2/etcd", frozenset())]
+    assert choose(adds, "reigns") == []
+
+
+def test_a_night_counts_as_it_was_known_last() -> None:
+    def known(records: int, name: str) -> Add:
+        night = NightPart(night="n", shard=1, records=records, files={"nights": (name,)})
+        return Add(id=name, at="", tables={}, nights=(night,))
+
+    assert [part.files["nights"] for part in latest_nights([known(5, "a"), known(9, "b"), known(7, "c")])] == [("b",)]
+
+
+def test_the_commands(runs: list[Path], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("spark_session", "query"):
+        monkeypatch.setattr(f"fencepost.harness.warehouse.{module}.SparkHandle", handle_of(spark, []))
+    root = ["--warehouse", str(tmp_path / "warehouse")]
+
+    def said(*words: str) -> str:
+        done = CliRunner().invoke(command, [*words, *root])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    assert "3 runs and 0 nights added; 0 runs were there already" in said("add", *map(str, runs))
+    assert "0 runs and 0 nights added; 3 runs were there already" in said("add", *map(str, runs))
+    shown = said("show")
+    assert "3 runs of 3 nights in 1 adds" in shown
+    assert "reigns" in shown
+    assert "zookeeper" in said("show", "run", "--rows", "3")
+    assert "etcd" in said("query", "select system, count(*) from run group by system")
+
+
+def test_a_generation_that_was_not_put_in_force_leaves_nothing(tmp_path: Path) -> None:
+    made = new_generation(str(tmp_path / "warehouse"))
+    made.write_part("run", "night", "etcd", "one", pa.table({"run_id": ["ff"]}))
+    made.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_manifest_is_json_for_everybody(root: str) -> None:
+    manifests = [json.loads(path.read_text()) for path in sorted(Path(root).rglob("adds/*.json"))]
+    assert [sorted(run for part in one["parts"] for run in part["runs"]) for one in manifests] == [
+        [f"{0:032x}", f"{1:032x}"],
+        [f"{2:032x}"],
+    ]
+
+
+def test_the_questions_of_the_how_to_have_answers(root: str, spark: SparkSession) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "many-runs-on-spark.md").read_text()
+    questions = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    assert len(questions) == 5
+    for question in questions:
+        assert list(query(root, question, spark=spark).columns), question
