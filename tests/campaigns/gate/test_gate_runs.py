@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -20,7 +20,7 @@ _POLICY = """name = "short"
 system = "example"
 workload = "register"
 nemesis = "partition:leader"
-time_limit = "5s"
+time_limit = "6s"
 quiet = "1s"
 [[cell]]
 name = "cut"
@@ -30,7 +30,9 @@ name = "canary"
 canary = true
 anomaly = "stale-read"
 """
-_DEFECT = 'system_options = { defect = "stale-reads" }\n'
+#: Found in every run: what was acknowledged before the kill of all is lost. A cut shows stale reads in most runs only.
+_KILL: Final = 'nemesis = "kill:all"\n'
+_DEFECT: Final = _KILL + 'system_options = { defect = "forgets" }\n'
 
 
 def _words(tmp_path: Path, policy: str, *more: str) -> list[str]:
@@ -74,7 +76,7 @@ def test_a_gate_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
 
 def test_a_defect_of_the_candidate_is_red_and_a_canary_without_one_is_blind(tmp_path: Path) -> None:
     for name, policy, more, code, early in (
-        ("red", _POLICY + _DEFECT, ("-O", "defect=stale-reads"), 1, "cut"),
+        ("red", _POLICY.replace("runs = 2\n", "runs = 2\n" + _KILL) + _DEFECT, ("-O", "defect=forgets"), 1, "cut"),
         ("blind", _POLICY, (), 2, "canary"),
     ):
         own = tmp_path / name
