@@ -210,8 +210,8 @@ def test_a_real_run_with_a_planted_defect_is_found(pytester: pytest.Pytester, tm
         import pytest
 
         @pytest.mark.fencepost(
-            system="example", workload="register", nemesis="partition:leader", time_limit="12s", quiet="1s",
-            system_options={"defect": "stale-reads"}, expect="invalid",
+            system="example", workload="register", nemesis="kill:all", time_limit="8s", quiet="1s",
+            system_options={"defect": "forgets"}, expect="invalid",
         )
         def test_it(fencepost_run):
             assert (fencepost_run.folder / "history.parquet").is_file()
