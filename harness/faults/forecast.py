@@ -4,6 +4,7 @@ The forecast stands in `run.json` under "nemesis". The runner takes its workers 
 the machine cannot be asked any more what it can do.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -13,7 +14,7 @@ from typing import Any, Final
 from fencepost.harness.faults.conductor import damages_of
 from fencepost.harness.faults.cuts import cuts_off_leader, with_holds
 from fencepost.harness.faults.kind import FaultKind, FaultSpec, Skip, View
-from fencepost.harness.faults.nemesis_text import Choice, NemesisRequest, parse_nemesis
+from fencepost.harness.faults.nemesis_text import Choice, NemesisRequest, is_mixed, parse_nemesis
 from fencepost.harness.faults.quorum import Damage, Quorum, worst
 from fencepost.harness.faults.schedule import Entry, by_worker, draw_schedules
 from fencepost.harness.runtime.node import Member
@@ -24,6 +25,13 @@ from fencepost.harness.verdict import LeadershipBound
 _LATE_NS: Final = 10_000_000_000
 #: In the mixture a cut of the leader lasts this much longer than a cut-off leader may go on claiming to lead.
 _BEYOND_LIMIT_NS: Final = 3_000_000_000
+#: The longest other fault of the mixture that has no length of its own: a short run should still have many kinds.
+_USUAL_NS_MAX: Final = 6_000_000_000
+#: Lengths that the mixture draws. No store here sends heartbeats more often than the shortest; the longest is also at
+#: most this share of the main phase.
+_DRAWN_NS_MIN: Final = 50_000_000
+_DRAWN_NS_MAX: Final = 30_000_000_000
+_DRAWN_SHARE_MAX: Final = 8
 _BY_SHOWN: Final = 4
 #: How many faults of each worker are looked at: more show nothing new, and a run may last for weeks.
 _LOOK_MAX: Final = 300
@@ -141,7 +149,7 @@ def look_ahead(
 
 
 def with_lengths(nemesis: NemesisRequest, faults: Mapping[str, FaultKind], around: Surroundings) -> NemesisRequest:
-    """Make cuts of the leader as long as the main phase has room for."""
+    """Make cuts of the leader as long as the main phase has room for, and draw the lengths of a mixture."""
     return replace(nemesis, workers=tuple(_with_lengths(worker, faults, around) for worker in nemesis.workers))
 
 
@@ -159,8 +167,8 @@ def _kinds(nemesis: NemesisRequest) -> list[str]:
 def _with_lengths(
     worker: Sequence[Choice], faults: Mapping[str, FaultKind], around: Surroundings
 ) -> tuple[Choice, ...]:
-    """Make cuts of the leader long enough to test something: as long as fits; in a mixture, just long enough."""
-    if all(len(choice) == 1 for choice in worker):
+    """Make cuts of the leader long enough to test something; in a mixture just long enough, or of a drawn length."""
+    if not is_mixed(worker):
         held = with_holds(
             [choice[0] for choice in worker],
             faults,
@@ -171,16 +179,24 @@ def _with_lengths(
             quiet_ns=around.quiet_ns,
         )
         return tuple((spec,) for spec in held)
-    return tuple(tuple(_held(spec, faults[spec.fault], around) for spec in choice) for choice in worker)
+    return tuple(tuple(_in_mixture(spec, faults[spec.fault], around) for spec in choice) for choice in worker)
 
 
-def _held(spec: FaultSpec, fault: FaultKind, around: Surroundings) -> FaultSpec:
+def _in_mixture(spec: FaultSpec, fault: FaultKind, around: Surroundings) -> FaultSpec:
+    """Return a fault of the mixture with its length: its own, else half of the time the usual one, else a drawn one."""
+    if "for" in spec.given:
+        return spec
+    # The first variant of a kind that decides the headline is never drawn too short for it.
+    if fault.any_length and not (fault.of_leadership and spec.text == fault.for_all[0]):
+        draw = Random(f"{around.seed}/length/{spec.text}")
+        longest_ns = max(_DRAWN_NS_MIN, min(_DRAWN_NS_MAX, around.time_limit_ns // _DRAWN_SHARE_MAX))
+        if draw.random() < 0.5:
+            drawn_ns = math.exp(draw.uniform(math.log(_DRAWN_NS_MIN), math.log(longest_ns)))
+            return spec.lasting(round(drawn_ns / 1e6) * 1_000_000)
     limit_ns = around.bound.limit_ns
-    if limit_ns is None or "for" in spec.given:
-        return spec
-    if not cuts_off_leader(spec, fault, around.members, around.subject):
-        return spec
-    return spec.lasting(max(limit_ns + _BEYOND_LIMIT_NS, spec.duration_ns))
+    if limit_ns is not None and cuts_off_leader(spec, fault, around.members, around.subject):
+        return spec.lasting(max(limit_ns + _BEYOND_LIMIT_NS, spec.duration_ns))
+    return spec.lasting(_USUAL_NS_MAX) if spec.duration_ns > _USUAL_NS_MAX else spec
 
 
 def _worst(

@@ -265,6 +265,11 @@ class FaultKind(ABC):
     #: The specs with which it takes part in `--nemesis all`; empty for a kind that must be named, such as one that
     #: destroys data.
     for_all: tuple[str, ...]
+    #: Whether it makes sense for any length. The mixture then draws one, from below a heartbeat to beyond what a store
+    #: keeps in its log, so that a node that comes back catches up in every way that the store has.
+    any_length: bool = False
+    #: Whether it decides if a superseded leader can still act. The mixture then begins with the first of `for_all`.
+    of_leadership: bool = False
     #: What the kind needs from the runtime and not every machine can do.
     needs: frozenset[Need] = frozenset()
     #: Whether only one fault of this kind may be in force at a time, on any nodes.

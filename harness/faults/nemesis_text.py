@@ -6,7 +6,7 @@ support.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,8 +18,6 @@ from fencepost.harness.runtime.provider import Placement
 ALL: Final = "all"
 #: No faults, on purpose.
 NONE: Final = "none"
-#: The longest fault of the mixture, unless its variant says more: a short run should still have many kinds.
-_IN_MIXTURE_NS_MAX: Final = 6_000_000_000
 #: Joins workers. A plus before a digit belongs to an option's value ("when=leader+300ms").
 _WORKERS: Final = re.compile(r"\+(?=[a-z])")
 
@@ -40,6 +38,11 @@ class NemesisRequest:
     @property
     def specs(self) -> list[FaultSpec]:
         return [spec for worker in self.workers for choice in worker for spec in choice]
+
+
+def is_mixed(worker: Sequence[Choice]) -> bool:
+    """Whether the faults of a worker come from the mixture: then some kind has several variants."""
+    return any(len(choice) > 1 for choice in worker)
 
 
 def nemesis_words(text: str) -> tuple[str, ...]:
@@ -111,19 +114,13 @@ def _mixture(
         variants = []
         for text in fault.for_all:
             try:
-                variants.append(_shortened(_parse_one(text, faults, placement)))
+                variants.append(_parse_one(text, faults, placement))
             except UsageError as error:
                 canonical = text if ":" in text else f"{text}:{fault.default_target}"
                 left_out[text] = error.message.removeprefix(f"{canonical}: ")
         if variants:
             choices.append(tuple(variants))
     return choices
-
-
-def _shortened(spec: FaultSpec) -> FaultSpec:
-    if "for" in spec.given or spec.duration_ns <= _IN_MIXTURE_NS_MAX:
-        return spec
-    return spec.lasting(_IN_MIXTURE_NS_MAX)
 
 
 def _choices(faults: Mapping[str, FaultKind], name: str = "") -> str:

@@ -2,7 +2,8 @@
 
 Kinds, nominal times and draws depend only on the plan and the seed; which node leads when a fault acts depends on the
 cluster. The faults of one worker take turns in a seeded order, each kind once per round, so that a short run has every
-kind. Workers are independent: each draws from a seed of its own, so that another worker changes none of them.
+kind; a mixture begins with the kinds that decide whether a superseded leader can act. Workers are independent: each
+draws from a seed of its own, so that another worker changes none of them.
 """
 
 import itertools
@@ -14,7 +15,7 @@ from typing import Final
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.kind import FaultKind, FaultSpec
-from fencepost.harness.faults.nemesis_text import Choice, parse_choice
+from fencepost.harness.faults.nemesis_text import Choice, is_mixed, parse_choice
 from fencepost.harness.results.schedule_rows import Row, injected, read_rows
 from fencepost.harness.runtime.provider import Placement
 
@@ -84,7 +85,8 @@ def draw_schedule(
         worker: the worker's number; workers draw independently of each other.
     """
     draw = random.Random(f"{seed}/schedule/{worker}" if worker else f"{seed}/schedule")
-    variants = _Variants(choices, seed=f"{seed}/variants/{worker}")
+    first = _headline(choices, faults) if is_mixed(choices) else frozenset()
+    variants = _Variants(choices, seed=f"{seed}/variants/{worker}", first=first)
     at_ns = quiet_ns // 2
     turn: list[int] = []
     for number in itertools.count():
@@ -93,6 +95,9 @@ def draw_schedule(
         if not turn:
             turn = list(range(len(choices)))
             draw.shuffle(turn)
+            if number == 0:
+                # The last one is taken first.
+                turn.sort(key=first.__contains__)
         spec = variants.next(turn.pop())
         entry = Entry(
             spec=spec,
@@ -111,13 +116,24 @@ def draw_schedule(
         at_ns += spec.duration_ns + round(quiet_ns * draw.uniform(0.8, 1.2))
 
 
-class _Variants:
-    """Chooses the next variant of each choice: all of them in a drawn order, then again."""
+def _headline(choices: Sequence[Choice], faults: Mapping[str, FaultKind]) -> frozenset[int]:
+    """Return the places of the kinds that decide whether a superseded leader can act."""
+    return frozenset(place for place, choice in enumerate(choices) if faults[choice[0].fault].of_leadership)
 
-    def __init__(self, choices: Sequence[Choice], *, seed: str) -> None:
+
+class _Variants:
+    """Chooses the next variant of each choice: all of them in a drawn order, then again.
+
+    The choices in `first` begin with their first variant.
+    """
+
+    def __init__(self, choices: Sequence[Choice], *, seed: str, first: frozenset[int]) -> None:
         self._orders = [list(choice) for choice in choices]
         for number, order in enumerate(self._orders):
             random.Random(f"{seed}/{number}").shuffle(order)
+            if number in first:
+                order.remove(choices[number][0])
+                order.insert(0, choices[number][0])
         self._turns = [0] * len(self._orders)
 
     def next(self, choice: int) -> FaultSpec:

@@ -228,6 +228,8 @@ def _faults() -> Iterator[Entry]:
         targets = {target: _target(fault, target, text) for target, text in fault.targets.items()}
         targets["NODE"] = "that node, such as n1; where nodes have roles also a role: one node of it, drawn"
         mixture = ", ".join(fault.for_all) or "nothing: it acts only where a plan names it"
+        if fault.any_length:
+            mixture += "; about half of those without for= last between 50 ms and 30 s, drawn by the seed"
         yield Entry(
             name=name,
             about=fault.about,

@@ -99,6 +99,7 @@ class LinkFault(FaultKind):
     about = "links are slow, lossy, narrow or disordered, or their connections are reset"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     options = LinkOptions()
+    any_length = True
     for_all = (
         "link:leader:latency=50ms:jitter=20ms",
         "link:leader:latency=200ms:direction=out",

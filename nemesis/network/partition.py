@@ -53,6 +53,8 @@ class Partition(FaultKind):
     about = "a network partition: chosen links carry no packets"
     targets: Mapping[str, str] = {**NODE_TARGETS, **_WIDE, **_BY_ROLE}
     options = PartitionOptions()
+    any_length = True
+    of_leadership = True
     for_all = (
         "partition:leader",
         "partition:leader:direction=out",

@@ -20,6 +20,7 @@ class Kill(FaultKind):
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     options = FaultOptions(for_=seconds(2))
     holds = frozenset({"process"})
+    any_length = True
     for_all = ("kill:one", "kill:leader", "kill:all")
 
     def effects(self, spec: FaultSpec) -> Effects:

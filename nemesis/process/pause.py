@@ -43,6 +43,8 @@ class Pause(FaultKind):
     holds = frozenset({"process"})
     needs = frozenset({Need.FREEZE})
 
+    any_length = True
+    of_leadership = True
     for_all = ("pause:leader", "pause:one", "pause:client:for=4s")
 
     def __init__(self) -> None:

@@ -252,6 +252,32 @@ def test_the_mixture_repeats_from_its_seed_and_takes_every_kind_in_turn(seed: in
     assert sorted(round_one) == sorted(one.kinds)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_the_mixture_begins_with_what_decides_the_headline_long_enough_to_decide_it(seed: int) -> None:
+    first, second = _ahead("all", seconds=120, seed=seed).entries[:2]
+    assert {first.spec.target, second.spec.target} == {"leader"}
+    assert {first.spec.fault, second.spec.fault} == {"partition", "pause"}
+    cut = first if first.spec.fault == "partition" else second
+    assert cut.spec.given.keys() == {"for"} and cut.duration_ns >= 3_000 * MS
+
+
+def test_the_mixture_draws_lengths_from_below_a_heartbeat_to_beyond_the_log() -> None:
+    lengths = [
+        spec.duration_ns
+        for seed in range(40)
+        for spec in _ahead("all", seconds=240, seed=seed).request.specs
+        if FAULTS[spec.fault].any_length
+    ]
+    assert all(50 * MS <= length <= 30_000 * MS for length in lengths)
+    shares = [sum(low <= n / MS < high for n in lengths) / len(lengths) for low, high in ((0, 500), (12_000, 31_000))]
+    assert all(share > 0.05 for share in shares), shares
+
+
+def test_a_fault_that_a_person_names_keeps_its_length() -> None:
+    (kill,) = _ahead("kill", seconds=20).request.specs
+    assert kill.duration_ns == FAULTS["kill"].options.for_
+
+
 # -- triggers -----------------------------------------------------------------------------------------------------
 
 
