@@ -10,9 +10,9 @@ and puts it in force at its end. ROOT is a path, or a URI that pyarrow and Spark
 """
 
 import json
-import time
 import uuid
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -213,8 +213,9 @@ def new_generation(root: str) -> Store:
 
 
 def new_id() -> str:
-    """A name that no other add has, and that sorts by time."""
-    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:12]}"
+    """A name that no other add has, and that sorts by time, also among the adds of one second."""
+    now = datetime.now(UTC)
+    return f"{now:%Y%m%dT%H%M%S}.{now.microsecond:06d}-{uuid.uuid4().hex[:12]}"
 
 
 def spark_name(root: str) -> str:

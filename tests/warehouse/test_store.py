@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,16 @@ from fencepost.harness.warehouse.adding import Added, add
 from fencepost.harness.warehouse.data_source import register
 from fencepost.harness.warehouse.query import query
 from fencepost.harness.warehouse.selection import choose, latest_nights
-from fencepost.harness.warehouse.store import MARK, Add, NightPart, Part, new_generation, open_or_make, open_store
+from fencepost.harness.warehouse.store import (
+    MARK,
+    Add,
+    NightPart,
+    Part,
+    new_generation,
+    new_id,
+    open_or_make,
+    open_store,
+)
 from fencepost.harness.warehouse.warehouse import Warehouse
 from tests.warehouse.handle import handle_of
 
@@ -247,6 +257,14 @@ def test_a_generation_that_was_not_put_in_force_leaves_nothing(tmp_path: Path) -
     made.write_part("run", "night", "etcd", "one", pa.table({"run_id": ["ff"]}))
     made.discard()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_names_of_adds_sort_by_time_within_one_second() -> None:
+    names = []
+    for _ in range(20):
+        names.append(new_id())
+        time.sleep(0.001)
+    assert names == sorted(names)
 
 
 def test_a_manifest_is_json_for_everybody(root: str) -> None:
