@@ -8,7 +8,7 @@ When a fault of another worker holds what this one needs, it waits a while, and 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from fencepost.harness.faults.act_log import Act, ActLog
@@ -28,6 +28,19 @@ _HEAL_AGAIN_S: Final = 1.0
 _LOOK_S: Final = 0.02
 #: A trigger's delay counts from the moment when its event is seen, so looks for events are closer together.
 _TRIGGER_LOOK_S: Final = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """One injection: the number of the fault, the nodes that it acts on, and its proof, or why it was skipped."""
+
+    fault_id: int
+    nodes: tuple[str, ...]
+    proof: Proof
+
+    @property
+    def skipped(self) -> bool:
+        return self.proof.outcome is FaultOutcome.SKIPPED
 
 
 class Conductor:
@@ -84,8 +97,7 @@ class Conductor:
         """
         for _ in range(2):
             for fault_id in list(self._active):
-                healed = await self._heal(fault_id)
-                self._let_go(fault_id, healed)
+                self._let_go(fault_id, await self._heal(fault_id))
             self._active, self._doubtful = self._doubtful, {}
         self._active = {}
         await self._runtime.network.heal_all()
@@ -103,18 +115,15 @@ class Conductor:
         for entry in entries:
             if not await self._sleep_until(max(self._log.zero_ns + entry.inject_ns, free_ns), stop):
                 return
-            fault_id = await self._inject(entry, stop)
-            if fault_id is None:
+            injected = await self.inject(entry, stop)
+            if injected.skipped:
                 continue
             await self._sleep_until(self._records.now_ns() + entry.duration_ns, stop)
-            healed = await self._heal(fault_id)
-            if not healed and await self._sleep_until(self._records.now_ns() + round(_HEAL_AGAIN_S * 1e9), stop):
-                healed = await self._heal(fault_id)
-            self._let_go(fault_id, healed)
+            await self.heal(injected.fault_id, stop)
             free_ns = self._records.now_ns() + entry.gap_ns
 
-    async def _inject(self, entry: Entry, stop: asyncio.Event) -> int | None:
-        """Inject one fault; return its number, or None when it was skipped."""
+    async def inject(self, entry: Entry, stop: asyncio.Event) -> Injected:
+        """Inject one fault now; `stop` ends its waiting for a leader or for other faults."""
         trigger = entry.spec.options.trigger
         seen = await self._await_trigger(trigger, stop) if trigger else None
         skip = None
@@ -124,28 +133,37 @@ class Conductor:
         self._log.write(act, FaultAction.INJECT, FaultStage.BEGIN)
         if skip is not None:
             self._log.write(act, FaultAction.INJECT, FaultStage.END, skip=skip)
-            return None
+            return Injected(act.fault_id, (), Proof(FaultOutcome.SKIPPED, skip.why))
         assert act.resolved is not None
         # Nothing was awaited since the check for obstacles, so no other worker came in between.
         self._active[act.fault_id] = act
         fault = self._faults[entry.spec.fault]
         proof = await self._guard(fault.inject(act.fault_id, act.resolved, self._cluster), fault.act_deadline_s)
         self._log.write(act, FaultAction.INJECT, FaultStage.END, proof=proof)
-        return act.fault_id
+        return Injected(act.fault_id, act.resolved.nodes, proof)
 
-    async def _heal(self, fault_id: int) -> bool:
-        """Heal one fault; return whether that is proven. An unproven healing may be tried again."""
+    async def heal(self, fault_id: int, stop: asyncio.Event) -> Proof:
+        """Heal one fault; a healing that is not proven is tried once more, unless `stop` is set meanwhile."""
+        proof = await self._heal(fault_id)
+        if proof.outcome is not FaultOutcome.HEALED and await self._sleep_until(
+            self._records.now_ns() + round(_HEAL_AGAIN_S * 1e9), stop
+        ):
+            proof = await self._heal(fault_id)
+        self._let_go(fault_id, proof)
+        return proof
+
+    async def _heal(self, fault_id: int) -> Proof:
         act = replace(self._active[fault_id], view=self._view())
         assert act.resolved is not None
         fault = self._faults[act.entry.spec.fault]
         self._log.write(act, FaultAction.HEAL, FaultStage.BEGIN)
         proof = await self._guard(fault.heal(fault_id, act.resolved, self._cluster), fault.act_deadline_s)
         self._log.write(act, FaultAction.HEAL, FaultStage.END, proof=proof)
-        return proof.outcome is FaultOutcome.HEALED
+        return proof
 
-    def _let_go(self, fault_id: int, healed: bool) -> None:
+    def _let_go(self, fault_id: int, proof: Proof) -> None:
         act = self._active.pop(fault_id, None)
-        if act is not None and not healed:
+        if act is not None and proof.outcome is not FaultOutcome.HEALED:
             self._doubtful[fault_id] = act
 
     async def _guard(self, action: Awaitable[Proof], limit_s: float) -> Proof:

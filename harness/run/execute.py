@@ -48,7 +48,7 @@ def execute(
     provider = checked.provider
     folder = store.make_run_folder(results, checked.plan.slug)
     write_plan(_with_own_schedule(checked.plan, folder), folder / store.PLAN)
-    store.write_json(folder / store.RUN, _facts(checked, forecast, artifacts, others))
+    store.write_json(folder / store.RUN, facts_before_start(checked, forecast, artifacts, others))
     progress({"topic": "folder", "folder": str(folder)})
     for line in forecast.in_words(keep_quorum=checked.keeps_quorum):
         progress({"topic": "preparing", "text": line})
@@ -137,7 +137,7 @@ def _surroundings(checked: CheckedPlan) -> Surroundings:
     )
 
 
-def _facts(
+def facts_before_start(
     checked: CheckedPlan, forecast: Forecast, artifacts: Artifacts, others: Mapping[str, Artifacts]
 ) -> dict[str, object]:
     """What `run.json` holds before the cluster starts."""

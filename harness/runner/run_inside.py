@@ -11,7 +11,6 @@ from typing import Final
 from fencepost.harness.base.errors import FencepostError, HarnessError, first_failure
 from fencepost.harness.coordination.client_gate import Freezer
 from fencepost.harness.faults.conductor import Conductor
-from fencepost.harness.faults.kind import Cluster, View
 from fencepost.harness.history import (
     DISK_FULL,
     STOPPED_EARLY,
@@ -24,8 +23,9 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import clients_of
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.runner.beside import Background, EarlyEnd
-from fencepost.harness.runner.faults import ScheduleFile, changes_members, freezes_clients, schedule_of, workers_of
+from fencepost.harness.runner.faults import ScheduleFile, freezes_clients, schedule_of, workers_of
 from fencepost.harness.runner.health import HealthSampler
+from fencepost.harness.runner.nemesis_view import cluster_of
 from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runner.phases import Phases
 from fencepost.harness.runner.servers import Servers, open_servers
@@ -78,21 +78,17 @@ async def _conduct(folder: Path) -> None:
         observers = Observers(checked.system, nodes, servers.recorder)
         freezer = Freezer(_client_count(servers)) if freezes_clients(workers) else None
         interpreter = _interpreter(servers, observers, freezer)
-        cluster = Cluster(
-            runtime=servers.runtime,
-            system=checked.system,
-            artifacts=servers.artifacts,
-            options=checked.system_options,
-            settings=checked.plan.settings,
-            changes_members=changes_members(workers),
-            records=servers.recorder,
-            view=lambda: _view(servers, observers, interpreter, freezer),
-            folder=folder,
+        cluster = cluster_of(
+            servers,
+            observers,
+            workers=workers,
             others=others,
             hurried=end.stop.is_set,
-            clients=freezer,
+            freezer=freezer,
+            interpreter=interpreter,
         )
         await servers.start(cluster, background, end.stop.is_set)
+        await servers.prepare()
         observers.start()
         stack.push_async_callback(observers.close)
         stack.push_async_callback(interpreter.close)
@@ -151,22 +147,4 @@ def _interpreter(servers: Servers, observers: Observers, freezer: Freezer | None
     )
     return Interpreter(
         clients, recorder=servers.recorder, seed=checked.plan.seed, superseded=lambda: observers.superseded
-    )
-
-
-def _view(servers: Servers, observers: Observers, interpreter: Interpreter, freezer: Freezer | None) -> View:
-    """The cluster as the nemesis sees it now."""
-    leader, epoch = observers.leader()
-    connected = freezer.connected if freezer else ()
-    return View(
-        nodes=tuple(servers.runtime.nodes),
-        leader=leader,
-        epoch=epoch,
-        members=servers.checked.members,
-        subject=servers.checked.system.profile.subjects[0],
-        bound_ns=servers.bound_ns,
-        unready=frozenset(servers.unready),
-        restarted=servers.restarted,
-        clients=len(freezer.gates) if freezer else 0,
-        busy_clients=tuple(worker for worker in interpreter.busy if worker in connected) or connected,
     )

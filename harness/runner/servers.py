@@ -55,7 +55,7 @@ class Servers:
         return self.checked.leadership(self.artifacts.version).bound_ns
 
     async def start(self, cluster: Cluster, background: Background, hurried: Callable[[], bool]) -> None:
-        """Start the servers, wait until they serve and are healthy, and make what the workload needs.
+        """Start the servers, wait until they serve and are healthy.
 
         Raises:
             NodeNotReady, HarnessError: a server or the cluster did not become ready; with the end of its log.
@@ -90,7 +90,6 @@ class Servers:
             )
         await self.read_version(hurried)
         await self._read_settings()
-        await self._prepare()
         self._serving = True
 
     async def settle(self, end: EarlyEnd) -> None:
@@ -187,8 +186,11 @@ class Servers:
         applied = [asdict(setting) for settings_of_node in by_node for setting in settings_of_node]
         add_to_run(self.folder, {"settings": {"asked": settings, "taken": applied}})
 
-    async def _prepare(self) -> None:
-        """Make what the workload needs, through the first node that accepts it: in some systems only one does."""
+    async def prepare(self) -> None:
+        """Make what the workload needs, through the first node that accepts it: in some systems only one does.
+
+        Raises HarnessError when no node does in time.
+        """
         keys = self.checked.workload.keys(self.checked.options)
         refused: list[str] = []
         try:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.node import Exit, Node, NodeSpec, NodeState, Place
+from fencepost.harness.runtime.server_log import SERVER_LOG
 
 
 class KnownNode:
@@ -58,7 +59,7 @@ class KnownNode:
 
     @property
     def log(self) -> Path:
-        return self._place.kept / "server.log"
+        return self._place.kept / SERVER_LOG
 
     @property
     def _is_up(self) -> bool:

@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Final
 
+#: The name of the file with what a node's server writes to its stdout and stderr, in the folder kept for the node.
+SERVER_LOG: Final = "server.log"
+
 _CHUNK: Final = 1 << 16
 
 

@@ -21,7 +21,7 @@ from fencepost.harness.run.execute import execute, refuse_too_short
 from fencepost.harness.verdict import Validity, Witness
 
 #: What a test may name in its own words, under the names of the plan file.
-_WORDS: Final = frozenset(Plan.__struct_fields__) - {"format"}
+_WORDS: Final = frozenset(Plan.__struct_encode_fields__) - {"format"}
 
 
 class TestRun(msgspec.Struct, frozen=True, kw_only=True):

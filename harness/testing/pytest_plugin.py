@@ -14,8 +14,18 @@ is held to its expectation before the body of the test runs. What the harness co
 A file of known issues (`--fencepost-known`, or `fencepost_known` in the configuration) turns a violation that it covers
 into an expected failure, until the issue expires. `known="LINK"` in the marker names the issue that this test must
 show: a run without it fails, so that a fixed bug does not stay on the list.
+
+The fixture `cluster` gives a test the running cluster of its marker instead: no workload, no verdict, the test's own
+questions.
+
+    @pytest.mark.fencepost(system="etcd")
+    def test_another_node_leads(cluster):
+        before = cluster.leader()
+        with cluster.fault("partition:leader"):
+            assert cluster.leader(other_than=before) != before
 """
 
+import contextlib
 import datetime
 import random
 import zlib
@@ -26,6 +36,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
+    from fencepost.harness.testing.cluster import TestCluster
     from fencepost.harness.testing.one_run import TestRun
 
 _SUFFIX: Final = ".plan.toml"
@@ -112,13 +123,40 @@ def fencepost_run(request: pytest.FixtureRequest) -> "TestRun":
     from fencepost.harness.base.errors import FencepostError
     from fencepost.harness.testing.one_run import plan_in_words
 
-    keys = {name: value for name, value in _marker(request.node).kwargs.items() if name not in _EXPECTATIONS}
+    marked = _marker(request.node, "fencepost_run", "system=..., workload=..., nemesis=...").kwargs
+    expect = marked.get("expect", "valid")
+    if expect not in ("valid", "invalid"):
+        pytest.fail(f"expect={expect!r}: choose from valid, invalid", pytrace=False)
+    keys = {name: value for name, value in marked.items() if name not in _EXPECTATIONS}
     try:
         run = _run(request.node, plan_in_words(keys, _seed_of(request.node)))
     except FencepostError as error:
         pytest.fail(_message(error), pytrace=False)
     request.node.stash[_RUN] = run
     return run
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[TestCluster]":
+    """The running cluster of the test's `fencepost` marker; at the end it is healed and stopped."""
+    from fencepost.harness.base.errors import FencepostError
+    from fencepost.harness.testing.cluster import cluster_plan, opened
+
+    if "fencepost_run" in request.fixturenames:
+        pytest.fail("fencepost_run and cluster exclude each other: a run has a cluster of its own", pytrace=False)
+    marked = _marker(request.node, "cluster", "system=...").kwargs
+    with contextlib.ExitStack() as stack:
+        try:
+            checked = cluster_plan(marked, _seed_of(request.node))
+            running = stack.enter_context(opened(checked, tmp_path_factory.mktemp("cluster")))
+        except FencepostError as error:
+            pytest.fail(_message(error), pytrace=False)
+        request.node.user_properties += [
+            ("fencepost_seed", running.seed),
+            ("fencepost_version", running.version),
+            ("fencepost_logs", str(running.folder)),
+        ]
+        yield running
 
 
 @pytest.hookimpl(wrapper=True)
@@ -128,7 +166,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     if run is not None:
         from fencepost.harness.base.errors import FencepostError
 
-        marked = _marker(pyfuncitem).kwargs
+        marker = pyfuncitem.get_closest_marker(_MARKER)
+        assert marker is not None, "the fixture has found it"
+        marked = marker.kwargs
         try:
             _hold(pyfuncitem, run, **{name: marked[name] for name in _EXPECTATIONS if name in marked})
         except (Violated, FencepostError) as error:
@@ -136,15 +176,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     return (yield)
 
 
-def _marker(item: pytest.Item) -> pytest.Mark:
+def _marker(item: pytest.Item, fixture: str, keys: str) -> pytest.Mark:
     marker = item.get_closest_marker(_MARKER)
     if marker is None or marker.args:
-        pytest.fail(
-            "fencepost_run needs the plan: @pytest.mark.fencepost(system=..., workload=..., nemesis=...)", pytrace=False
-        )
-    expect = marker.kwargs.get("expect", "valid")
-    if expect not in ("valid", "invalid"):
-        pytest.fail(f"expect={expect!r}: choose from valid, invalid", pytrace=False)
+        pytest.fail(f"the fixture {fixture} needs a plan: @pytest.mark.fencepost({keys})", pytrace=False)
     return marker
 
 

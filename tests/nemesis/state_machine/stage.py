@@ -261,7 +261,7 @@ class Stage:
         entry = Entry(spec=spec, inject_ns=0, duration_ns=1, draw_seed=seed, number=self._count)
         self._count += 1
         before, known = len(self._events), set(self.conductor._active)
-        injecting = asyncio.create_task(self.conductor._inject(entry, asyncio.Event()))
+        injecting = asyncio.create_task(self.conductor.inject(entry, asyncio.Event()))
         if cancel_after_s is not None:
             await asyncio.sleep(cancel_after_s)
             injecting.cancel()
