@@ -26,6 +26,8 @@ class Rounds:
         self._task: asyncio.Task[None] | None = None
         self._first: asyncio.Future[Proof] | None = None
         self._outcomes: list[FaultOutcome] = []
+        #: Acts whose proof is under way, and whether there are none: a round may act on several nodes at once.
+        self._acts = 0
         self._calm = asyncio.Event()
         self._calm.set()
         self.failure: str | None = None
@@ -41,12 +43,15 @@ class Rounds:
             return Proof(FaultOutcome.INDETERMINATE, f"nothing could be done for {_BEGIN_DEADLINE_S:g} s")
 
     async def proven(self, proof: Awaitable[Proof]) -> Proof:
-        """Note the proof of a round; a SKIPPED one does not count as the first."""
+        """Note the proof of one act; a SKIPPED one does not count as the first."""
+        self._acts += 1
         self._calm.clear()
         try:
             measured = await proof
         finally:
-            self._calm.set()
+            self._acts -= 1
+            if not self._acts:
+                self._calm.set()
         self._outcomes.append(measured.outcome)
         if measured.outcome is not FaultOutcome.SKIPPED:
             self._tell(measured)
@@ -65,7 +70,7 @@ class Rounds:
 
     @property
     def count(self) -> int:
-        """How many rounds have given their proof."""
+        """How many acts have given their proof."""
         return len(self._outcomes)
 
     def summary(self, what: str) -> str:

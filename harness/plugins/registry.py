@@ -53,6 +53,7 @@ NEMESES: Final = {
     "pause": "fencepost.nemesis.process.pause:Pause",
     "power-loss": "fencepost.nemesis.disk.power_loss:PowerLoss",
     "rolling": "fencepost.nemesis.upgrade.rolling:Rolling",
+    "stagger": "fencepost.nemesis.process.stagger:Stagger",
     "toxic": "fencepost.nemesis.network.toxic:ToxicFault",
 }
 

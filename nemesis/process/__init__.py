@@ -1,1 +1,1 @@
-"""Faults of server processes: kill, pause, gray."""
+"""Faults of server processes: kill, pause, gray, staggered stops of several nodes."""

@@ -280,7 +280,7 @@ class Faults(RuleBasedStateMachine):
         acted = self._do(self.stage.inject(spec, self._seed()))
         if not self.fuse.remove():
             self.counts["failed half-way"] += 1
-            if spec.fault not in ("churn", "flapping", "gray"):
+            if spec.fault not in ("churn", "flapping", "gray", "stagger"):
                 # These go on with their next round.
                 assert acted is None or acted.outcomes[0][0] is not FaultOutcome.INSTALLED, (spec.text, seam, acted)
         self._note(f"{spec.text} with {seam} made to fail {'before' if before else 'after'} it was done", acted)
