@@ -5,7 +5,7 @@ night to night, also when another release becomes the default. A schedule counts
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ import msgspec
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.toml_file import Keys, flat, merged
 from fencepost.harness.campaigns.night.axes import combinations, matches
+from fencepost.harness.campaigns.night.draws import Draw, heaviest, sets, with_values
 from fencepost.harness.campaigns.night.file import CELL_KEYS, Campaign
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
@@ -24,7 +25,7 @@ _NAMED: Final = ("system", "version", "workload", "nemesis")
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One planned run. Its plan's seed is 0: each run has its own.
+    """One planned run. Its plan's seed is 0: each run has its own, and values of `draws` in place of the plan's.
 
     `canary`: it must be invalid, with `anomaly` among what it shows. `required`: a green night needs it. `runs`: how
     often a night runs it at most. `seeds_of`: the cell whose seeds its runs have, empty for its own.
@@ -38,10 +39,14 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     anomaly: str = ""
     runs: int = 1
     seeds_of: str = ""
+    draws: tuple[Draw, ...] = ()
 
 
 class CheckedCells(msgspec.Struct, frozen=True, kw_only=True):
-    """Every cell of a campaign with its checked plan by its id; `impossible` as the axes say it."""
+    """Every cell of a campaign with its checked plan by its id; `impossible` as the axes say it.
+
+    Where a cell draws values, its plan here has those that cost most.
+    """
 
     cells: tuple[Cell, ...]
     plans: dict[str, CheckedPlan]
@@ -65,6 +70,7 @@ def cells_of(campaign: Campaign) -> CheckedCells:
     names = _names([draft.plan for draft in drafts], flat(content.plan))
     cells: dict[str, Cell] = {}
     plans: dict[str, CheckedPlan] = {}
+    _refuse_idle_draws(campaign, drafts)
     for draft, name in zip(drafts, names, strict=True):
         cell, checked = _cell(campaign, draft, name, required=draft.where == ("axes",) and draft.plan in required)
         if cell.id in cells:
@@ -87,13 +93,16 @@ def shard_of(cells: Sequence[Cell], shard: int, shards: int) -> tuple[Cell, ...]
     return tuple(cell for cell in cells if cell.canary or cell.id in own)
 
 
-def cell_id(plan: Plan) -> str:
-    """The digest of a plan: what differs from a plan's defaults, without the seed."""
+def cell_id(plan: Plan, draws: Sequence[Draw] = ()) -> str:
+    """The digest of a plan: what differs from a plan's defaults, without the seed, and what its runs draw."""
     empty = msgspec.to_builtins(Plan(system="", workload="", seed=0))
     values = {key: value for key, value in msgspec.to_builtins(plan).items() if value != empty.get(key)}
     values.pop("seed", None)
     if plan.schedule:
         values["schedule"] = hashlib.sha256(Path(plan.schedule).read_bytes()).hexdigest()
+    if draws:
+        # Which cells a draw is about says nothing of this one.
+        values["draws"] = {draw.key: list(draw.ends) + ["range"] * (not draw.values) for draw in draws}
     canonical = msgspec.json.encode(dict(sorted(flat(values).items())), order="deterministic")
     return hashlib.sha256(canonical).hexdigest()[:_ID_LETTERS]
 
@@ -126,21 +135,53 @@ def _cell(campaign: Campaign, draft: _Draft, name: str, *, required: bool) -> tu
     if own.runs < 1:
         raise source.error([*where, "runs"], f"expected 1 or more, got {own.runs}")
     plan = _plan(campaign, draft)
+    shown = "" if "cell" in where else f" (the combination {name})"
     try:
         checked = check_plan(plan)
     except UsageError as error:
-        shown = "" if "cell" in where else f" (the combination {name})"
         raise source.error(where, f"{error.message}{shown}", error.hint) from None
+    draws = () if own.canary else tuple(draw for draw in campaign.content.draw if _is_about(draw, draft.plan))
+    for draw in draws:
+        for value in draw.ends:
+            _check_drawn(campaign, plan, draw, value, shown or f" (the cell {own.name or name})")
+    if draws:
+        checked = check_plan(with_values(plan, heaviest(draws)))
     cell = Cell(
-        id=cell_id(plan),
+        id=cell_id(plan, draws),
         name=own.name or name,
         plan=plan,
         required=required or own.required,
         canary=own.canary,
         anomaly=own.anomaly,
         runs=own.runs,
+        draws=draws,
     )
     return cell, checked
+
+
+def _is_about(draw: Draw, plan: Mapping[str, Any]) -> bool:
+    return matches(draw.where, flat(plan)) and not sets(plan, draw.key)
+
+
+def _refuse_idle_draws(campaign: Campaign, drafts: Sequence[_Draft]) -> None:
+    """Raise UsageError for a draw that is about no cell."""
+    for number, draw in enumerate(campaign.content.draw):
+        if not any(_is_about(draw, draft.plan) for draft in drafts if not draft.own.get("canary")):
+            raise campaign.source.error(
+                ["draw", number], "it is about no cell", "canaries and cells that set the key themselves draw nothing"
+            )
+
+
+def _check_drawn(campaign: Campaign, plan: Plan, draw: Draw, value: Any, of: str) -> None:
+    """Raise UsageError where the plan of a cell makes no sense with a value that a run may draw."""
+    where: Keys = ["draw", campaign.content.draw.index(draw)]
+    try:
+        check_plan(with_values(plan, {draw.key: value}))
+    except msgspec.ValidationError as error:
+        raise campaign.source.error(where, f"{draw.key}: {error}") from None
+    except UsageError as error:
+        hint = error.hint or "name the cells that it is about with where"
+        raise campaign.source.error(where, f"{error.message}{of}", hint) from None
 
 
 def _plan(campaign: Campaign, draft: _Draft) -> Plan:

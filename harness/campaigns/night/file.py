@@ -24,6 +24,16 @@
     [[required]]                      # the cells of the axes that a green night needs
     system = "etcd"
 
+    [[draw]]                          # a key of a plan that each run draws from its own seed
+    key = "nodes"
+    values = [3, 5]
+
+    [[draw]]                          # numbers: each order of magnitude is as likely
+    key = "set.etcd.snapshot-count"
+    from = 100
+    to = 10000
+    where = { system = "etcd" }       # the cells that it is about
+
     [[cell]]                          # a cell by hand: keys of a plan, and `name`, `required`, `runs`
     system = "etcd"
     nemesis = "kill:all"
@@ -45,6 +55,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from fencepost.harness.base.toml_file import TomlFile, read_toml
+from fencepost.harness.campaigns.night.draws import Draw, check_draws
 
 FORMAT: Final = 1
 _HINT: Final = "a campaign is a TOML file; docs/how-to/nightly.toml is one to begin with"
@@ -65,6 +76,7 @@ class CampaignFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     exclude: tuple[dict[str, Any], ...] = ()
     include: tuple[dict[str, Any], ...] = ()
     required: tuple[dict[str, Any], ...] = ()
+    draw: tuple[Draw, ...] = ()
     cell: tuple[dict[str, Any], ...] = ()
 
 
@@ -91,4 +103,5 @@ def read_campaign(path: Path) -> Campaign:
         raise source.error(["name"], f"{content.name!r} cannot name a folder", "use letters, digits, hyphens and dots")
     if content.runs < 1:
         raise source.error(["runs"], f"expected 1 or more, got {content.runs}")
+    check_draws(content.draw, source)
     return Campaign(content=content, source=source, digest=hashlib.sha256(source.text.encode()).hexdigest()[:16])

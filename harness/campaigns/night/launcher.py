@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from fencepost.harness.campaigns.night.cells import Cell
+from fencepost.harness.campaigns.night.draws import values_of, with_values
 from fencepost.harness.campaigns.night.night import Attempt
 from fencepost.harness.campaigns.night.preparation import build_of
 from fencepost.harness.campaigns.night.run_class import Evidence, evidence_of
@@ -104,7 +105,8 @@ class ProcessLauncher:
     def launch(self, cell: Cell, attempt: Attempt) -> ProcessFlight:
         own = self._folder / attempt.folder
         own.mkdir(parents=True, exist_ok=True)
-        write_plan(msgspec.structs.replace(cell.plan, seed=attempt.seed), own / PLAN)
+        plan = with_values(cell.plan, values_of(cell.draws, attempt.seed))
+        write_plan(msgspec.structs.replace(plan, seed=attempt.seed), own / PLAN)
         return ProcessFlight(own / PLAN, own, own / LOG)
 
     def wait(self, flights: Sequence[Flight], timeout_s: float) -> None:

@@ -3,6 +3,7 @@
 import shlex
 from typing import Final
 
+from fencepost.harness.campaigns.night.draws import in_words
 from fencepost.harness.campaigns.night.known_issues import KnownIssue
 from fencepost.harness.campaigns.night.launcher import PLAN
 from fencepost.harness.campaigns.night.night import Attempt, CellOutcome, Night, State
@@ -46,13 +47,14 @@ def class_in_words(each: CellOutcome) -> str:
 
 
 def attempt_in_words(each: CellOutcome, attempt: Attempt) -> str:
-    """One attempt with its class: "run 1, attempt 2 of 2 (alone): valid, 18 s, seed 7"."""
+    """One attempt with its class: "run 1, attempt 2 of 2 (alone): valid, 18 s, seed 7, drawn: nodes=5"."""
     of = sum(a.run == attempt.run and a.shard == attempt.shard for a in each.attempts)
     alone = " (alone)" if attempt.alone else ""
     run_class = attempt.run_class.value if attempt.run_class else "in flight"
+    drawn = in_words(each.cell.draws, attempt.seed)
     return (
         f"run {attempt.run}, attempt {attempt.number} of {of}{alone}: {run_class}, "
-        f"{attempt.seconds:.0f} s, seed {attempt.seed}"
+        f"{attempt.seconds:.0f} s, seed {attempt.seed}{f', drawn: {drawn}' if drawn else ''}"
     )
 
 
