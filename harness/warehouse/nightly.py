@@ -6,7 +6,7 @@ cells and systems, however many operations the runs have.
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from fencepost.harness.warehouse.across import Tables
@@ -53,7 +53,8 @@ def night_matrix(tables: Tables) -> DataFrame:
     """What came of each system, release, workload and set of faults in each night, by class.
 
     A run's class is that of its attempt where a register has one (it alone knows `known` and why a run is unknown),
-    else the run's outcome. Cells without a run are there with 0 runs, by the release that the cell ran with last.
+    else the run's outcome. An attempt that was made again is left out, unless it showed a violation. Cells without a
+    run are there with 0 runs, by the release that the cell ran with last.
 
     TABLES -> night, system, version, workload, nemesis, canary, run_class, runs, exposure (how often the guarantee
     that was tested least in a run was tested, added up), folder (of the newest of these runs; null without one).
@@ -64,6 +65,7 @@ def night_matrix(tables: Tables) -> DataFrame:
     exposure = least.groupBy("run_id").agg(F.min("most").alias("exposure"))
     of_runs = (
         _classed(tables)
+        .join(F.broadcast(_made_again(tables)), ["night", "attempt"], "left_anti")
         .join(exposure, "run_id", "left")
         .groupBy("night", *_PLACE, "canary", "run_class")
         .agg(
@@ -141,6 +143,19 @@ def _classed(tables: Tables) -> DataFrame:
         .withColumn("run_class", F.when(same | known | gone, F.col("run_class")).otherwise(F.col("outcome")))
         .join(F.broadcast(flag), ["night", "cell"], "left")
         .withColumn("canary", F.coalesce("canary", F.lit(False)))
+    )
+
+
+def _made_again(tables: Tables) -> DataFrame:
+    """Attempts that a later one took the place of; a violation stays, whatever came after it."""
+    of_one_run = Window.partitionBy("night", "shard", "cell", "run")
+    violation = F.coalesce(F.col("run_class").isin("invalid", "known"), F.lit(False))
+    return (
+        tables["attempts"]
+        .withColumn("last", F.max("number").over(of_one_run))
+        .where((F.col("number") < F.col("last")) & ~violation)
+        .select("night", F.col("folder").alias("attempt"))
+        .distinct()
     )
 
 

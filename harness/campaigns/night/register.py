@@ -96,14 +96,19 @@ class Register:
     """A register that is open for writing; a context manager."""
 
     def __init__(self, path: Path) -> None:
-        """Open or make it; raises UsageError while another process holds it."""
-        self._file = path.open("ab")
+        """Open or make it; raises UsageError while another process holds it.
+
+        A new one has its name once its first line is on the disk: what is killed before that never began.
+        """
+        self._path = path
+        self._hidden = None if path.exists() else path.with_name(f".{path.name}.new")
+        self._file = (self._hidden or path).open("ab")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._file.close()
             raise UsageError(f"{path}: another fencepost is running this night", hint="wait for it to end") from None
-        if not _ends_whole(path):
+        if not _ends_whole(self._hidden or path):
             self._file.write(b"\n")
 
     def __enter__(self) -> "Register":
@@ -117,6 +122,9 @@ class Register:
         self._file.write(msgspec.json.encode(record) + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
+        if self._hidden is not None:
+            self._hidden.replace(self._path)
+            self._hidden = None
 
 
 def read_register(path: Path) -> list[Record]:

@@ -1,7 +1,9 @@
 """A real night of the example system: killed while its runs are in flight, resumed, and read on its page."""
 
+import html
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -65,8 +67,29 @@ def test_a_night_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     (other,) = (o for name, o in cells.items() if name != "the canary")
     assert second.returncode == document["outcome"]["exit_code"] == (0 if other["run_class"] == "valid" else 2)
     assert other["run_class"] in ("valid", "unknown-coverage", "harness"), other
-    html = (night / "index.html").read_text()
-    assert "attempt 1 of 2: lost" in html and f'href="{other["attempts"][-1]["report"]}"' in html
+    page = (night / "index.html").read_text()
+    assert "attempt 1 of 2: lost" in page and f'href="{other["attempts"][-1]["report"]}"' in page
+    _on_the_pages(results, night, runs=sum(1 for o in cells.values() if o["attempts"][-1]["report"]))
+
+
+def _on_the_pages(results: Path, night: Path, *, runs: int) -> None:
+    """The night comes into the warehouse and onto the pages over all nights, as it does every morning."""
+    kept = ["--warehouse", str(results / "warehouse")]
+    pages = results / "pages"
+    for words in (["add", str(results), *kept], ["pages", *kept, "--out", str(pages)]):
+        done = subprocess.run(
+            command("warehouse", *words), cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+    tonight = (pages / "index.html").read_text()
+    assert f"short-{night.name}" in tonight
+    canaries = tonight.partition('id="canaries"')[2].partition("</section>")[0]
+    assert '<span class="badge valid">' in canaries and "the canary" in canaries
+    (own,) = re.findall(r'<a href="([^"#]+)">the night.s own page</a>', html.unescape(tonight))
+    assert (pages / own).resolve() == night / "index.html"
+    squares = re.findall(r'<a class="sq [^"]*" href="([^"]+)"', (pages / "matrix.html").read_text())
+    assert len(squares) == runs and all((pages / link).is_file() for link in squares)
 
 
 def _in_flight(results: Path) -> Path:

@@ -42,6 +42,15 @@ def test_what_is_in_flight_is_lost_only_when_nobody_runs_the_night_any_more() ->
     assert (made.state, made.cells[0].run_class) == (State.INTERRUPTED, RunClass.LOST)
 
 
+def test_what_is_killed_before_its_first_line_never_began(tmp_path: Path) -> None:
+    path = tmp_path / "register.jsonl"
+    with Register(path) as register:
+        assert not path.exists()
+        register.append(opened([cell("a")]))
+        assert night_of(read_register(path)).cells
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_one_process_at_a_time_holds_a_register(tmp_path: Path) -> None:
     with Register(tmp_path / "register.jsonl"), pytest.raises(UsageError, match="another fencepost is running"):
         Register(tmp_path / "register.jsonl")
