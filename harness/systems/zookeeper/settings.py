@@ -96,9 +96,11 @@ async def applied_settings(node: Node, address: str, port: int, settings: Settin
     )
     log = node.log.read_text(errors="replace") if node.log.exists() else ""
     given = processes.command_line(node.pid) if node.pid is not None else []
+    # Where members may change, the server rewrites its zoo.cfg, which therefore lies beside its data.
+    zoo_cfg = str({**node.spec.data_files, **node.spec.files}.get("zoo.cfg", ""))
     applied = []
     for key, value in keys.items():
-        says, by = _evidence(key, value, conf, log, given, node.spec.files.get("zoo.cfg", ""))
+        says, by = _evidence(key, value, conf, log, given, zoo_cfg)
         if by is None:
             raise ValueError(f"{node.name}: {key}={value} is not what it has" + (f", but {says}" if says else ""))
         applied.append(AppliedSetting(node=node.name, setting=f"{ZOOKEEPER}.{key}", value=value, says=says, by=by))

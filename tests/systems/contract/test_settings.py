@@ -3,6 +3,7 @@
 import asyncio
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runner.readiness import await_ready
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.node import NodeState, Place
+from fencepost.harness.runtime.node import NodeSpec, NodeState, Place
 from fencepost.harness.systems.contract.server_settings import as_arguments, checked, merged, parse, same_value
 from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.etcd import ETCD
@@ -337,3 +338,20 @@ def test_how_it_is_known_that_zookeeper_took_a_setting(
 ) -> None:
     found = zookeeper_settings._evidence(key, value, conf, log, given, "tickTime=500\nflushDelay=7\n")
     assert found[1] == by
+
+
+@pytest.mark.parametrize("where", ["files", "data_files"])
+def test_zookeepers_file_is_found_where_members_may_change_too(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(*_: object) -> str:
+        return "clientPort=2181\n"
+
+    monkeypatch.setattr(zookeeper_settings, "four_letter_word", answer)
+    spec = NodeSpec(name="n1", argv=("java",), listeners={}, **{where: {"zoo.cfg": "tickTime=500\nsnapCount=9\n"}})
+    node: Any = SimpleNamespace(name="n1", log=tmp_path / "server.log", pid=None, spec=spec)
+    given = {"zookeeper": {"snapCount": "9"}}
+    (found,) = asyncio.run(zookeeper_settings.applied_settings(node, "127.0.0.1", 2181, given))
+    assert (found.setting, found.by) == ("zookeeper.snapCount", "zoo.cfg")
+    with pytest.raises(ValueError, match="snapCount=8 is not what it has"):
+        asyncio.run(zookeeper_settings.applied_settings(node, "127.0.0.1", 2181, {"zookeeper": {"snapCount": "8"}}))
