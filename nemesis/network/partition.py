@@ -5,9 +5,9 @@ cuts what the chosen nodes send, `in` what they receive. `ring` and `bridge` nee
 nodes of a ring could hold a connection.
 
 Where nodes have roles, the four partitions of KIP-500 are shapes of their own: `total`, `broker-broker`,
-`broker-metadata` and `controller`. They cut links between nodes only, so clients reach both sides (except with
-`total:links=all`). Here "controller" is the name of a shape; for other faults it is the active controller. To cut that
-node off from every other node, write `total:of=controller`.
+`broker-metadata` and `broker-controller`; so is `controller`, which the KIP leaves out. They cut links between nodes
+only, so clients reach both sides (except with `total:links=all`). Here "controller" is the name of a shape; for other
+faults it is the active controller. To cut that node off from every other node, write `total:of=controller`.
 """
 
 import random
@@ -20,7 +20,7 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import about
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.link_choice import LinkChoice, reversed_links
-from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.faults.targets import CONTROLLER, NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
 from fencepost.harness.runtime.node import Member, Runtime
@@ -31,10 +31,15 @@ _WIDE: Final = {
     "bridge": "two halves, and one node that sees both (needs 5 nodes)",
 }
 #: KIP-500, "Network partitions", and the case that it leaves out: a controller that its brokers still follow.
+#: "Kafka needs no keeper" (QCon 2019) has the same four; its fourth is the broker that keeps its session, while the
+#: controller cannot push metadata to it.
 _BY_ROLE: Final = {
     "total": "one node is cut off from every other node: drawn at random, or named by of=",
     "broker-broker": "one broker is cut off from every other broker, but not from controllers or ZooKeepers",
     "broker-metadata": "one broker is cut off from every controller (or ZooKeeper), but not from brokers",
+    "broker-controller": (
+        "one broker is cut off from the active controller alone: its session and the other brokers stay in reach"
+    ),
     "controller": "the active controller is cut off from its quorum (or the ZooKeepers), but not from brokers",
 }
 _BROKER: Final = "broker"
@@ -146,6 +151,8 @@ def _lacks(shape: str, members: tuple[Member, ...]) -> str | None:
         return "since each node is broker and controller at once, and a link belongs to both"
     if shape == "broker-broker" and len(brokers) < 2:
         return "since there is only one broker"
+    if shape == "broker-controller" and len(brokers) < 2 and not any(CONTROLLER in m.roles for m in members):
+        return "since the only broker is the active controller"
     return None
 
 
@@ -165,12 +172,28 @@ def _resolve_shape(spec: FaultSpec, view: View, draw: random.Random) -> Resolved
     shape = spec.target
     default = {"total": "one", "controller": "leader"}.get(shape, _BROKER)
     options = spec.own(PartitionOptions)
+    if shape == "broker-controller":
+        return _resolve_broker_and_controller(options, view, draw)
     chosen = choose_nodes(default if options.of is UNSET else options.of, view, draw)
     if isinstance(chosen, Skip):
         return chosen
     outer = {"total": view.nodes, "broker-broker": view.with_role(_BROKER)}.get(shape, view.voters)
     links = options.between(chosen, [node for node in outer if node not in chosen])
     return Resolved(nodes=chosen, links=dict.fromkeys(links, Effect.DROP))
+
+
+def _resolve_broker_and_controller(options: PartitionOptions, view: View, draw: random.Random) -> Resolved | Skip:
+    """Cut the links between one broker and the active controller, which may be a broker itself (ZooKeeper mode)."""
+    brokers = [name for name in view.with_role(_BROKER) if name != view.leader]
+    drawn = draw.choice(brokers) if brokers else None
+    if view.leader is None:
+        return Skip("no node was known to be the active controller")
+    broker = drawn if options.of is UNSET else str(options.of)
+    if broker is None or broker == view.leader:
+        return Skip(f"{broker or 'the only broker'} is the active controller itself")
+    links = options.between((broker,), [view.leader])
+    details = {"controller": view.leader}
+    return Resolved(nodes=(broker,), links=dict.fromkeys(links, Effect.DROP), details=details)
 
 
 async def prove_links(

@@ -66,6 +66,9 @@ def _both(inner: str, outer: str) -> set[str]:
         ("partition:broker-broker:of=b2:direction=in", KAFKA_ZK, "b2", {"b1>b2", "b3>b2"}),
         ("partition:broker-metadata:of=b1", KRAFT, "n2", _both("b1", "n1 n2 n3")),
         ("partition:broker-metadata:of=b3:direction=out", KAFKA_ZK, "b1", {"b3>z1", "b3>z2", "b3>z3"}),
+        ("partition:broker-controller:of=b1", KRAFT, "n2", _both("b1", "n2")),
+        ("partition:broker-controller:of=b2:direction=in", KRAFT, "n1", {"n1>b2"}),
+        ("partition:broker-controller:of=b1", KAFKA_ZK, "b3", _both("b1", "b3")),
         ("partition:total:of=b1", KRAFT, "n2", _both("b1", "b2 b3 n1 n2 n3")),
         ("partition:total:of=controller", KRAFT, "n2", _both("n2", "n1 n3 b1 b2 b3")),
         ("partition:total:of=controller:links=all", KAFKA_ZK, "b1", _both("b1", "z1 z2 z3 b2 b3 client")),
@@ -89,13 +92,43 @@ def test_a_drawn_broker_keeps_its_links_to_the_other_side(members: tuple[Member,
     assert {link.target for link in metadata.links} == {*keepers, *metadata.nodes}
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_the_broker_that_is_cut_off_from_the_controller_is_never_the_controller(seed: int) -> None:
+    resolved = _resolve("partition:broker-controller", KAFKA_ZK, "b2", seed)
+    assert isinstance(resolved, Resolved)
+    (broker,) = resolved.nodes
+    assert broker in ("b1", "b3") and {str(link) for link in resolved.links} == _both(broker, "b2")
+    assert resolved.details["controller"] == "b2"
+
+
+@pytest.mark.parametrize(
+    ("text", "leader", "why"),
+    [
+        ("partition:broker-controller", None, "no node was known"),
+        ("partition:broker-controller:of=b2", "b2", "b2 is the active controller itself"),
+    ],
+)
+def test_without_two_sides_there_is_nothing_to_cut(text: str, leader: str | None, why: str) -> None:
+    skipped = _resolve(text, KAFKA_ZK, leader)
+    assert isinstance(skipped, Skip) and why in skipped.why
+
+
 @pytest.mark.parametrize(
     ("text", "members", "said"),
     [
         ("partition:controller", ETCD, "no node is a broker; choose from: total, one, minority"),
         ("partition:broker-metadata", ETCD, "no node is a broker"),
-        ("partition:broker-broker", KRAFT[:4], "only one broker; choose from: total, broker-metadata, controller, one"),
+        (
+            "partition:broker-broker",
+            KRAFT[:4],
+            "only one broker; choose from: total, broker-metadata, broker-controller",
+        ),
         ("partition:broker-metadata", COMBINED, "broker and controller at once"),
+        ("partition:broker-controller", COMBINED, "broker and controller at once"),
+        ("partition:broker-controller", KAFKA_ZK[:4], "the only broker is the active controller"),
+        ("partition:broker-controller", ETCD, "no node is a broker"),
+        ("partition:broker-controller:links=all", KRAFT, "cuts links between nodes only"),
+        ("partition:broker-controller:of=n1", KRAFT, "of='n1' is not a choice; choose from: b1, b2, b3"),
         ("partition:controller:links=all", KRAFT, "cuts links between nodes only"),
         ("partition:broker-broker:of=n1", KRAFT, "of='n1' is not a choice; choose from: b1, b2, b3"),
         ("partition:controller:of=n1", KRAFT, "of='n1' is not a choice; choose from: none"),

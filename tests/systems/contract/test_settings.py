@@ -2,6 +2,7 @@
 
 import asyncio
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -348,7 +349,9 @@ def test_zookeepers_file_is_found_where_members_may_change_too(
         return "clientPort=2181\n"
 
     monkeypatch.setattr(zookeeper_settings, "four_letter_word", answer)
-    spec = NodeSpec(name="n1", argv=("java",), listeners={}, **{where: {"zoo.cfg": "tickTime=500\nsnapCount=9\n"}})
+    plain = NodeSpec(name="n1", argv=("java",), listeners={})
+    written = {"zoo.cfg": "tickTime=500\nsnapCount=9\n"}
+    spec = replace(plain, files=written) if where == "files" else replace(plain, data_files=written)
     node: Any = SimpleNamespace(name="n1", log=tmp_path / "server.log", pid=None, spec=spec)
     given = {"zookeeper": {"snapCount": "9"}}
     (found,) = asyncio.run(zookeeper_settings.applied_settings(node, "127.0.0.1", 2181, given))
