@@ -2,8 +2,8 @@
 
 A run waits most of its time (for answers, for time-outs, for the end of a fault), so there may be more runs than
 processors. That they do not disturb each other is not assumed: each run's own figures say so, and a disturbed one is
-made again alone. Measured on two busy processors: of 16 runs of etcd, three at a time, of 6 of ZooKeeper and 4 of
-Kafka, two at a time, all were judged.
+made again alone. Measured on two processors: of 24 runs of etcd, four at a time, of 6 of ZooKeeper and 4 of Kafka, two
+at a time, all were judged.
 """
 
 import os
@@ -15,7 +15,7 @@ from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.systems.contract.servers import StartsFromArchive
 
 #: Processors that a run keeps busy, and memory that it takes with its servers.
-_CORES_EACH: Final = 0.6
+_CORES_EACH: Final = 0.5
 _MEMORY_EACH_BYTES: Final = 700 << 20
 #: Of a run whose servers are Java programs.
 _JAVA_CORES_EACH: Final = 1.0

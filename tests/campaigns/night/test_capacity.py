@@ -18,7 +18,7 @@ def _plan(system: str) -> CheckedPlan:
 @pytest.mark.parametrize(
     ("cores", "memory_gb", "systems", "jobs"),
     [
-        (2, 24, ["etcd"], 3),
+        (2, 24, ["etcd"], 4),
         (2, 24, ["etcd", "zookeeper"], 2),
         (16, 24, ["zookeeper"], 8),
         (64, 4, ["etcd"], 4),
