@@ -168,7 +168,7 @@ def test_a_controller_on_zookeeper_that_was_paused_is_fenced_and_the_disks_prove
     """
     found = Judged(
         tmp_path, "--system", system, "--workload", "metadata", "--nemesis", "depose,pause:controller:for=6s",
-        "-O", "zk_session=4s", "--time-limit", "10s", "--seed", "1",
+        "-O", "zk_session=4s", "--time-limit", "24s", "--seed", "1",
     )  # fmt: skip
     assert {fault.fault for fault in read_history(found.folder).faults} == {"depose", "pause"}
     deeds = found.verdict("zombie-controllers", "superseded-leader-does-not-act")
