@@ -32,6 +32,7 @@ FRESH_NS: Final = 1_000_000_000
 class _Latest:
     claims: Claim = Claim.SILENT
     epoch: int | None = None
+    asked_ns: int = -1
     answered_ns: int = -1
 
 
@@ -76,13 +77,17 @@ class Observers:
         """Return the exception that ended an observer, if any: a defect of the harness, not silence of the node."""
         return next((t.exception() for t in self._tasks if t.done() and not t.cancelled() and t.exception()), None)
 
-    def leader(self) -> tuple[str | None, int | None]:
-        """Return the node that last claimed to lead in the highest epoch, and that epoch; (None, None) if none does."""
+    def leader(self, since_ns: int = -1) -> tuple[str | None, int | None]:
+        """Return the node that last claimed to lead in the highest epoch, and that epoch; (None, None) if none does.
+
+        Args:
+            since_ns: count only answers to questions that were asked at this time of the run or later.
+        """
         now_ns = self._recorder.now_ns()
         claims = [
             (latest.epoch if latest.epoch is not None else -1, latest.answered_ns, name)
             for name, latest in self._latest.items()
-            if latest.claims is Claim.YES and now_ns - latest.answered_ns < FRESH_NS
+            if latest.claims is Claim.YES and now_ns - latest.answered_ns < FRESH_NS and latest.asked_ns >= since_ns
         ]
         if not claims:
             return None, None
@@ -135,7 +140,8 @@ class Observers:
         if subject != self._system.profile.subjects[0]:
             return
         latest = self._latest[node.name]
-        latest.claims, latest.epoch, latest.answered_ns = answer.claims, answer.epoch, answered_ns
+        latest.claims, latest.epoch = answer.claims, answer.epoch
+        latest.asked_ns, latest.answered_ns = asked_ns, answered_ns
         self._note_claim(node.name, answer, answered_ns, gone=gone)
 
     def _note_claim(self, node: str, answer: Answer, answered_ns: int, *, gone: bool) -> None:

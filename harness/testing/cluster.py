@@ -90,7 +90,7 @@ class TestCluster:
         self.addresses: Mapping[str, Address] = child.relayed or ready.inside
 
     def leader(self, *, other_than: str | None = None, timeout_s: float = 10.0) -> str:
-        """Return the node that says that it leads, in the highest epoch; wait for one.
+        """Return the node that says, asked now, that it leads, in the highest epoch; wait for one.
 
         Args:
             other_than: wait until another node than this one leads.

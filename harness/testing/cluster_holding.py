@@ -5,7 +5,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -99,14 +99,17 @@ async def _hold(folder: Path, sockets: Sequence[int]) -> None:
             await relay.open()
             stack.push_async_callback(relay.close)
         _say(Ready(servers.artifacts.version, inside))
-        await _Requests(checked, conductor, observers, end).serve()
+        await _Requests(checked, conductor, observers, servers.recorder.now_ns, end).serve()
 
 
 class _Requests:
     """Answers what comes on stdin."""
 
-    def __init__(self, checked: CheckedPlan, conductor: Conductor, observers: Observers, end: EarlyEnd) -> None:
+    def __init__(
+        self, checked: CheckedPlan, conductor: Conductor, observers: Observers, now_ns: Callable[[], int], end: EarlyEnd
+    ) -> None:
         self._checked, self._conductor, self._observers, self._end = checked, conductor, observers, end
+        self._now_ns = now_ns
         self._count = 0
 
     async def serve(self) -> None:
@@ -158,8 +161,10 @@ class _Requests:
     async def _leader(self, request: WhoLeads) -> Leads:
         loop = asyncio.get_running_loop()
         ends_s = loop.time() + request.timeout_s
+        # A node that was killed a moment ago may have said before that it leads.
+        since_ns = self._now_ns()
         while True:
-            node, epoch = self._observers.leader()
+            node, epoch = self._observers.leader(since_ns)
             if node not in (None, request.other_than):
                 return Leads(node, epoch)
             if loop.time() > ends_s or self._end.stop.is_set():
