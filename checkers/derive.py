@@ -23,10 +23,11 @@ from fencepost.checkers.leadership.episodes import (
 from fencepost.checkers.log.reigns import NodeFacts, reigns_of_partition
 from fencepost.checkers.log.view import PartitionView, partitions
 from fencepost.checkers.log.zombie_brokers import Deeds, find_deeds
-from fencepost.harness.history import History, Outcome
+from fencepost.harness.history import CatchUpEvent, History, Outcome, PhaseName
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.fact_table import FactTables
 from fencepost.harness.verdict.fact_tables import (
+    CATCH_UPS,
     CLAIMS,
     CUTS,
     EPOCHS,
@@ -71,6 +72,7 @@ def derive(history: History, facts: Facts) -> FactTables:
         PHASES.name: phases_table(history, clients[0]),
         RECOVERY.name: recovery_table(history, clients, first.begins),
         STALLS.name: _stalls_table(history, facts),
+        CATCH_UPS.name: _catch_ups_table(history),
     }
 
 
@@ -105,4 +107,22 @@ def _stalls_table(history: History, facts: Facts) -> Any:
     stalls = [*harness_stalls(history, most_ns), *machine_stalls(history, most_ns)]
     return STALLS.of_rows(
         [{"what": s.what, "from_ns": s.from_ns, "to_ns": s.to_ns, "length_ns": s.length_ns} for s in stalls]
+    )
+
+
+def _catch_ups_table(history: History) -> Any:
+    """How nodes caught up, by their own logs (-> CATCH_UPS). At a cluster's start there is nothing to catch up with."""
+    since_ns, _ = history.phases.get(PhaseName.MAIN, (0, 0))
+    events = [event for event in history.events if type(event) is CatchUpEvent and event.time_ns >= since_ns]
+    return CATCH_UPS.of_rows(
+        [
+            {
+                "node": e.node,
+                "incarnation": e.incarnation,
+                "how": e.change.value,
+                "read_ns": e.time_ns,
+                "event": e.index,
+            }
+            for e in events
+        ]
     )

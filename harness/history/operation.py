@@ -173,6 +173,26 @@ class EpochEvent(_Event, frozen=True, tag="epoch"):
     source: str
 
 
+class CatchUp(StrEnum):
+    """How a node came to have what others had: which of these a store takes depends on its thresholds."""
+
+    #: It was sent the changes that it lacked.
+    DIFFERENCE = "difference"
+    #: It was sent the whole state, since the sender no longer had those changes.
+    SNAPSHOT = "snapshot"
+    #: It had more than the leader, and cut that off.
+    TRUNCATION = "truncation"
+
+
+class CatchUpEvent(_Event, frozen=True, tag="catch-up"):
+    """A node's own log says how it caught up; `time_ns` is when the line was read."""
+
+    node: str
+    incarnation: int
+    change: CatchUp
+    source: str
+
+
 class AttemptEvent(_Event, frozen=True, tag="attempt"):
     """A log says that a node tried to act as a leader and was refused; `time_ns` is when the line was read.
 
@@ -272,6 +292,7 @@ Event = (
     | BeliefEvent
     | NodeEvent
     | EpochEvent
+    | CatchUpEvent
     | AttemptEvent
     | ClockEvent
     | PhaseEvent

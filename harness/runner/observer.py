@@ -12,10 +12,19 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.harness.history import BROKEN_SERVER, AttemptEvent, BeliefEvent, Claim, EpochEvent, NoteEvent
+from fencepost.harness.history import (
+    BROKEN_SERVER,
+    AttemptEvent,
+    BeliefEvent,
+    CatchUpEvent,
+    Claim,
+    EpochEvent,
+    NoteEvent,
+)
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.runtime.server_log import LogFollower
+from fencepost.harness.systems.contract.catching_up import LogsCatchUps
 from fencepost.harness.systems.contract.fenced_attempts import Attempt, AttemptReader, TellsAttempts
 from fencepost.harness.systems.contract.leadership import LogsReigns
 from fencepost.harness.systems.contract.servers import LogsFailures
@@ -43,6 +52,7 @@ class Observers:
         self._system = system
         self._nodes = nodes
         self._reigns = system if isinstance(system, LogsReigns) else None
+        self._catch_ups = system if isinstance(system, LogsCatchUps) else None
         self._failures = system if isinstance(system, LogsFailures) else None
         self._recorder = recorder
         self._latest = {name: _Latest() for name in nodes}
@@ -174,6 +184,11 @@ class Observers:
             fatal = self._failures.fatal_line(line) if self._failures is not None else None
             if fatal is not None:
                 self._note_broken(node, fatal)
+            how = self._catch_ups.caught_up(line) if self._catch_ups is not None else None
+            if how is not None:
+                self._recorder.record(
+                    CatchUpEvent, node=node.name, incarnation=max(node.incarnation, 0), change=how, source="log"
+                )
             epoch = self._reigns.became_leader(line) if self._reigns is not None else None
             if epoch is not None:
                 self._recorder.record(

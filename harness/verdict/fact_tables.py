@@ -257,6 +257,18 @@ STALLS: Final = FactTable(
     ),
 )
 
+CATCH_UPS: Final = FactTable(
+    name="catch_ups",
+    row="a node that caught up with the others, by its own log, once the main phase had begun",
+    columns=columns(
+        ("node", TEXT, "the node"),
+        ("incarnation", LONG, "how often it was started before"),
+        ("how", TEXT, "`difference`, `snapshot` or `truncation`"),
+        ("read_ns", LONG, "when the line was read"),
+        ("event", LONG, "the row of the history"),
+    ),
+)
+
 #: Every table that is derived from a history.
 DERIVED: Final = (
     OPERATIONS,
@@ -273,4 +285,5 @@ DERIVED: Final = (
     PHASES,
     RECOVERY,
     STALLS,
+    CATCH_UPS,
 )

@@ -15,9 +15,11 @@ from fencepost.harness.report.page import html as page
 from fencepost.harness.report.page.assets import json_for_script
 from fencepost.harness.report.page.html import render
 from fencepost.harness.report.tables import tables
+from fencepost.harness.report.tables.catch_ups import catch_ups_table
 from fencepost.harness.report.tables.table import cell
 from fencepost.harness.report.tables.zombies import zombies
 from fencepost.harness.verdict import Validity, Verdict
+from fencepost.harness.verdict.fact_tables import CATCH_UPS
 from fencepost.harness.verdict.figures import LeadershipFigures
 from tests.report import sample
 
@@ -277,3 +279,18 @@ def test_an_invalid_run_says_how_to_see_it_again_and_a_valid_one_offers_no_shrin
     valid = page.render(sample.etcd_valid()).html
     assert "fencepost replay" in valid
     assert "fencepost shrink" not in valid
+
+
+def test_ways_of_catching_up_that_none_took_are_named() -> None:
+    case = sample.zookeeper_invalid()
+    one = {"node": "n2", "incarnation": 1, "how": "snapshot", "read_ns": 9, "event": 3}
+    caught = CATCH_UPS.of_rows([one, {**one, "node": "n1", "event": 4}])
+    made = catch_ups_table(msgspec.structs.replace(case, derived={**case.derived, CATCH_UPS.name: caught}))
+    assert made is not None
+    times = {row[0]: (str(row[1]), row[2]) for row in made.rows}
+    assert times["by the changes that it lacked"] == ("never in this run", "")
+    assert times["by a snapshot of the whole state"] == ("2", "n1, n2")
+    assert "How nodes caught up" in render(case).html
+    etcd = catch_ups_table(sample.etcd_valid())
+    assert etcd is not None and len(etcd.rows) == 1
+    assert catch_ups_table(msgspec.structs.replace(case, run={**case.run, "system": "kraft"})) is None

@@ -10,12 +10,13 @@ from typing import Any, cast
 
 import pytest
 
-from fencepost.harness.history import BROKEN_SERVER, Claim, EpochEvent, Event, NoteEvent
+from fencepost.harness.history import BROKEN_SERVER, CatchUp, CatchUpEvent, Claim, EpochEvent, Event, NoteEvent
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.observer import Observers, _beats
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.systems.contract.system import Answer, System
 from fencepost.harness.systems.kafka.kraft import KRAFT
+from fencepost.harness.systems.zookeeper import ZOOKEEPER
 from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual, virtual_loop
 
@@ -67,6 +68,27 @@ def test_an_epoch_and_a_missing_class_are_recorded_as_they_are_written(tmp_path:
     assert (note.topic, note.text) == (
         BROKEN_SERVER, "b1: a class is missing: NoClassDefFoundError: org/apache/kafka/X"
     )  # fmt: skip
+
+
+def test_how_a_node_caught_up_is_recorded(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    node = SimpleNamespace(name="n2", incarnation=1, log=log, place=None)
+    system = SimpleNamespace(
+        profile=replace(FAKE_PROFILE, subjects=()), catch_ups=ZOOKEEPER.catch_ups, caught_up=ZOOKEEPER.caught_up
+    )
+    records = Records()
+    log.write_text("00:00:01.1 INFO Learner Getting a snapshot from leader 0x1\n00:00:01.2 INFO QuorumPeer FOLLOWING\n")
+
+    async def follow() -> None:
+        observers = Observers(cast(System, system), {"n2": cast(Node, node)}, cast(Recorder, records))
+        observers.start()
+        await asyncio.sleep(0)
+        await observers.close()
+
+    asyncio.run(follow())
+    (event,) = records.events
+    assert isinstance(event, CatchUpEvent)
+    assert (event.node, event.incarnation, event.change, event.source) == ("n2", 1, CatchUp.SNAPSHOT, "log")
 
 
 def test_each_reason_is_told_once_for_each_run_of_the_server(tmp_path: Path) -> None:

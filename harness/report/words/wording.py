@@ -10,6 +10,7 @@ import msgspec
 from fencepost.harness.history import (
     AttemptEvent,
     BeliefEvent,
+    CatchUpEvent,
     EpochEvent,
     Event,
     FaultEvent,
@@ -126,6 +127,8 @@ def event(item: Event) -> str:
             return f"{item.node} {item.change}" + ("" if item.expected else " by itself")
         case EpochEvent():
             return f"{item.node}'s log: leader of epoch {item.epoch}"
+        case CatchUpEvent():
+            return f"{item.node}'s log: caught up by {item.change}"
         case AttemptEvent():
             what = item.f if item.key is None else f"{item.f} {item.key}"
             under = "" if item.epoch is None else f" under epoch {item.epoch}"

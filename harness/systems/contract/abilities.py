@@ -7,6 +7,7 @@ missing. `fencepost list abilities` prints the first sentence of each docstring,
 from collections.abc import Mapping
 from typing import Final
 
+from fencepost.harness.systems.contract.catching_up import LogsCatchUps
 from fencepost.harness.systems.contract.conditions import QualifiesPromises
 from fencepost.harness.systems.contract.deposing import DeposesController
 from fencepost.harness.systems.contract.failover import MeasuresFailover
@@ -35,6 +36,7 @@ ABILITIES: Final[Mapping[str, type]] = {
     "changes-members": ChangesMembers,
     "deposes-controller": DeposesController,
     "leads-partitions": LeadsPartitions,
+    "logs-catch-ups": LogsCatchUps,
     "logs-failures": LogsFailures,
     "logs-reigns": LogsReigns,
     "measures-failover": MeasuresFailover,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
-from fencepost.harness.history import Clock
+from fencepost.harness.history import CatchUp, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.base import BaseSystem
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 #: One attempt to ask a member whether it serves.
 _ATTEMPT_S: Final = 1.0
 #: A line of raft's logger in zap's JSON: {"level":"info",...,"msg":"8e9e05c52164694d became leader at term 2"}.
+#: EtcdServer.applySnapshot.
+_APPLIED_SNAPSHOT: Final = '"msg":"applied snapshot"'
 _BECAME_LEADER: Final = re.compile(r'"msg":"[0-9a-f]+ became leader at term (\d+)"')
 
 
@@ -162,6 +164,14 @@ class Etcd(BaseSystem[EtcdOptions]):
         self, start: str, to: str, *, back: bool, options: EtcdOptions, settings: Settings
     ) -> Refusal | None:
         return reported_version.refuse_change(start, to, back=back)
+
+    @property
+    def catch_ups(self) -> tuple[CatchUp, ...]:
+        """`harness.systems.contract.catching_up.LogsCatchUps`: it logs nothing of the entries that it is sent."""
+        return (CatchUp.SNAPSHOT,)
+
+    def caught_up(self, line: str) -> CatchUp | None:
+        return CatchUp.SNAPSHOT if _APPLIED_SNAPSHOT in line else None
 
     def became_leader(self, line: str) -> int | None:
         match = _BECAME_LEADER.search(line)

@@ -7,7 +7,7 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.coordination import Interface, Locks, ReadMode, Session, WatchMode
-from fencepost.harness.history import Clock
+from fencepost.harness.history import CatchUp, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.base import BaseSystem
@@ -46,6 +46,12 @@ _RESERVED: Final = server_settings.reserved(
     }
 )
 #: Leader.startZkServer writes it once, when a quorum has acknowledged the new epoch.
+#: Learner.syncWithLeader, in 3.6 to 3.9.
+_CAUGHT_UP: Final = {
+    "Getting a diff from the leader": CatchUp.DIFFERENCE,
+    "Getting a snapshot from leader": CatchUp.SNAPSHOT,
+    "Truncating log to get in sync with the leader": CatchUp.TRUNCATION,
+}
 _BECAME_LEADER: Final = re.compile(r"starting up and setting last processed zxid: 0x([0-9a-f]+)")
 
 
@@ -165,6 +171,14 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
     ) -> Refusal | None:
         """Allow every change: all known releases (3.6 to 3.9) have the same protocol and file format."""
         return None
+
+    @property
+    def catch_ups(self) -> tuple[CatchUp, ...]:
+        """`harness.systems.contract.catching_up.LogsCatchUps`."""
+        return tuple(_CAUGHT_UP.values())
+
+    def caught_up(self, line: str) -> CatchUp | None:
+        return next((how for text, how in _CAUGHT_UP.items() if text in line), None)
 
     def became_leader(self, line: str) -> int | None:
         match = _BECAME_LEADER.search(line)

@@ -13,6 +13,8 @@ import pytest
 from fencepost.checkers.derive import derive
 from fencepost.harness.history import (
     BeliefEvent,
+    CatchUp,
+    CatchUpEvent,
     Claim,
     EpochEvent,
     Event,
@@ -190,3 +192,15 @@ def test_a_log_line_that_is_read_late_makes_no_overlap() -> None:
     )
     assert rows(history, "overlaps") == []
     assert rows(history, "zombie_episodes") == []
+
+
+def test_how_nodes_caught_up_counts_from_the_main_phase_on() -> None:
+    line = {"incarnation": 0, "source": "log", "node": "n2"}
+    history = recorded(
+        (5, CatchUpEvent, {**line, "change": CatchUp.DIFFERENCE}),
+        (10, PhaseEvent, {"phase": PhaseName.MAIN}),
+        (20, CatchUpEvent, {**line, "change": CatchUp.SNAPSHOT}),
+    )
+    (row,) = rows(history, "catch_ups")
+    assert (row["node"], row["how"], row["read_ns"]) == ("n2", "snapshot", 20 * MS)
+    assert type(history.events[row["event"]]) is CatchUpEvent
