@@ -113,3 +113,7 @@ class Incarnations:
         before = sum(at_ns <= operation.invoked_ns for at_ns in times)
         after = sum(at_ns <= completed(operation) for at_ns in times)
         return before if before == after else None
+
+    def restarted(self, node: str, from_ns: int, to_ns: int) -> bool:
+        """Whether the server of a node ended or began in this time."""
+        return any(from_ns <= at_ns <= to_ns for at_ns in self._times.get(node, []))

@@ -1,8 +1,9 @@
 """The protocols that workloads are written against, and how their requests end. This module is the whole public face.
 
 KIP-30 names four: `KeyValue` (storage.py), `Watchable` (listeners.py), `Locks` and `Elections` (election.py) and
-`Leases` (membership.py). `Log` (log.py), `Metadata` and `ProducerIds` (metadata.py) are Kafka's. `session.py` says what
-every connection owes its user, `outcomes.py` how a request ends without a reply.
+`Leases` (membership.py). Kafka's own are `Log` (log.py), `Metadata` and `ProducerIds` (metadata.py), and
+`PartitionStates` (partition_states.py). `session.py` says what every connection owes its user, `outcomes.py` how a
+request ends without a reply.
 """
 
 from fencepost.harness.coordination.election import TRAIL, Deeds, Elections, Held, Leading, Locks
@@ -23,6 +24,7 @@ from fencepost.harness.coordination.log import Appended, Log, Polled, Record
 from fencepost.harness.coordination.membership import BOUND, Granted, Leases
 from fencepost.harness.coordination.metadata import Metadata, ProducerIds
 from fencepost.harness.coordination.outcomes import Compacted, Definite, Indefinite, NotSent
+from fencepost.harness.coordination.partition_states import PartitionStates
 from fencepost.harness.coordination.session import Session
 from fencepost.harness.coordination.storage import KeyValue, Members, ReadMode, Reply
 
@@ -52,6 +54,7 @@ __all__ = [
     "Members",
     "Metadata",
     "NotSent",
+    "PartitionStates",
     "Polled",
     "ProducerIds",
     "ReadMode",

@@ -13,4 +13,5 @@ class Interface(StrEnum):
     LISTENERS = "watches"
     METADATA = "metadata"
     PRODUCER_IDS = "producer-ids"
+    PARTITION_STATES = "partition-states"
     LOG = "log"

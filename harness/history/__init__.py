@@ -1,5 +1,6 @@
 """What a run leaves: operations, events, and the history that orders them. Knows no files, clocks or systems."""
 
+from fencepost.harness.history.broker_view import NO_LEADER, BrokerView, PartitionState, broker_view
 from fencepost.harness.history.effects import Effects, Stops
 from fencepost.harness.history.ending import (
     Ending,
@@ -53,10 +54,12 @@ __all__ = [
     "DISK_FULL",
     "HARNESS_ERROR",
     "NEMESIS_PROCESS",
+    "NO_LEADER",
     "SCHEMA_VERSION",
     "STOPPED_EARLY",
     "AttemptEvent",
     "BeliefEvent",
+    "BrokerView",
     "CatchUp",
     "CatchUpEvent",
     "Claim",
@@ -81,11 +84,13 @@ __all__ = [
     "OpEvent",
     "Operation",
     "Outcome",
+    "PartitionState",
     "PhaseEvent",
     "PhaseName",
     "SampleEvent",
     "Stops",
     "Value",
+    "broker_view",
     "ending_of",
     "pair",
     "validate",

@@ -5,16 +5,10 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fencepost.harness.generators import time_limit
-from fencepost.harness.history import Event, History, PhaseEvent, PhaseName
-from fencepost.harness.interpreter.client import Client
-from fencepost.harness.interpreter.interpreter import Interpreter
-from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.workload import clients_of, workload_options
-from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Guarantee, Standing
 from fencepost.workloads.producer_ids import ProducerIds
-from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
+from tests.fakes.playing import play
 
 NODES: Final = ("b1", "b2", "b3")
 _BLOCK: Final = 10
@@ -74,26 +68,13 @@ class FakeProducerIds:
 
 def run_fake_ids(bug: str | None, seed: int, options: Mapping[str, Any] | None = None) -> History:
     """One run in virtual time: 2 s of load, then the final phase."""
-    return run_virtual(_run(bug, seed, options or {}))
-
-
-async def _run(bug: str | None, seed: int, options: Mapping[str, Any]) -> History:
-    controller, workload = FakeController(seed, bug), ProducerIds()
-    merged = workload_options(workload, registry.system("kraft"), {"rate": 200.0, **options})
-    recorder = Recorder(None, clock_ns=virtual_clock_ns)
-    events: list[Event] = []
-    recorder.listeners.append(events.append)
-
-    async def open_client(process: int, node: str) -> Client:
-        return workload.client(FakeProducerIds(controller, node), merged, recorder.now_ns)
-
-    clients = clients_of(workload, merged, NODES, open_client, op_timeout_s=3.0, open_timeout_s=0.5)
-    interpreter = Interpreter(clients, recorder=recorder, seed=seed)
-    try:
-        recorder.record(PhaseEvent, phase=PhaseName.MAIN)
-        await interpreter.run(time_limit(2_000_000_000, workload.generator(merged, len(NODES))))
-        recorder.record(PhaseEvent, phase=PhaseName.FINAL)
-        await interpreter.run(workload.final_generator(merged, len(NODES)))
-    finally:
-        await interpreter.close()
-    return History(events, source=f"fake ids {bug} {seed}")
+    controller = FakeController(seed, bug)
+    return play(
+        ProducerIds(),
+        lambda node: FakeProducerIds(controller, node),
+        nodes=NODES,
+        seed=seed,
+        load_s=2.0,
+        system="kraft",
+        options={"rate": 200.0, **(options or {})},
+    )

@@ -6,19 +6,15 @@ Three voters, of which one is in charge, and a broker that forwards. Correct unl
 import asyncio
 import random
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent, Reply
-from fencepost.harness.generators import time_limit
-from fencepost.harness.history import BeliefEvent, Claim, Event, History, PhaseEvent, PhaseName
-from fencepost.harness.interpreter.client import Client
-from fencepost.harness.interpreter.interpreter import Interpreter
-from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.workload import clients_of, workload_options
+from fencepost.harness.history import BeliefEvent, Claim, History
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
 from fencepost.workloads.metadata import MetadataWorkload
-from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
+from tests.fakes.playing import play
 
 VOTERS: Final = ("n1", "n2", "n3")
 NODES: Final = (*VOTERS, "b1")
@@ -163,41 +159,17 @@ class FakeMetadata:
 
 def run_fake_metadata(bug: str | None, seed: int, options: Mapping[str, Any] | None = None) -> History:
     """One run in virtual time: 8 s of load, then the final phase."""
-    return run_virtual(_run(bug, seed, options or {}))
-
-
-async def _run(bug: str | None, seed: int, options: Mapping[str, Any]) -> History:
     quorum = FakeQuorum(seed, bug)
-    workload = MetadataWorkload()
-    merged = workload_options(workload, registry.system("etcd"), {"window": "2s", "reads": 0.8, **options})
-    recorder = Recorder(None, clock_ns=virtual_clock_ns)
-    events: list[Event] = []
-    recorder.listeners.append(events.append)
-
-    async def open_client(process: int, node: str) -> Client:
-        await asyncio.sleep(0.001)
-        return workload.client(FakeMetadata(quorum, node), merged, recorder.now_ns)
-
-    interpreter = Interpreter(
-        clients_of(workload, merged, NODES, open_client, op_timeout_s=3.0, open_timeout_s=0.5),
-        recorder=recorder,
+    return play(
+        MetadataWorkload(),
+        lambda node: FakeMetadata(quorum, node),
+        nodes=NODES,
         seed=seed,
+        load_s=8.0,
+        system="etcd",
+        options={"window": "2s", "reads": 0.8, **(options or {})},
+        beside=partial(_observe, quorum),
     )
-    observing = asyncio.ensure_future(_observe(quorum, recorder))
-    try:
-        recorder.record(PhaseEvent, phase=PhaseName.MAIN)
-        load = workload.generator(merged, len(NODES))
-        await interpreter.run(time_limit(8_000_000_000, load))
-        recorder.record(PhaseEvent, phase=PhaseName.HEAL)
-        recorder.record(PhaseEvent, phase=PhaseName.SETTLE)
-        await asyncio.sleep(0.5)
-        recorder.record(PhaseEvent, phase=PhaseName.FINAL)
-        final = workload.final_generator(merged, len(NODES))
-        await interpreter.run(time_limit(10_000_000_000, final))
-    finally:
-        observing.cancel()
-        await interpreter.close()
-    return History(events, source=f"fake metadata {bug} {seed}")
 
 
 async def _observe(quorum: FakeQuorum, recorder: Recorder) -> None:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from fencepost.checkers import leases
 from fencepost.checkers.elections import elections, producer_ids
 from fencepost.checkers.metadata import check as check_metadata
-from fencepost.checkers.metadata import topic_names
+from fencepost.checkers.metadata import partition_states, topic_names
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Verdict
 from tests.fakes import (
@@ -21,6 +21,7 @@ from tests.fakes import (
     lease_store,
     log_broker,
     metadata_store,
+    partition_store,
     transaction_broker,
     transaction_runs,
     watch_store,
@@ -101,6 +102,14 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
                 *check_metadata(history, metadata_store.FACTS),
                 *topic_names.check(history, metadata_store.FACTS),
             ],
+        ),
+    ),
+    "partition-states": (
+        Planted(
+            bugs=tuple(partition_store.BUGS),
+            run=partition_store.run_fake_partitions,
+            judge=lambda history, bug: partition_states.check(history, partition_store.FACTS),
+            unkept=frozenset({"partition-states-fresh"}),
         ),
     ),
     "producer-ids": (

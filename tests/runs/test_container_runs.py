@@ -185,6 +185,14 @@ _KAFKA_ZK_NODES = ("z1", "z2", "z3", "b1", "b2", "b3")
                 ("kraft", "election", "pause:controller:for=3s", {("election", "one-acting-leader")}),
                 ("kafka-zk", "metadata", "partition:controller:for=4s", {("metadata", "metadata-durable")}),
                 ("kafka-zk", "log", "pause:controller:for=4s", {("log", "log-durable")}),
+                (
+                    *("kafka-zk", "partition-states", "partition:broker-controller:for=4s"),
+                    {
+                        ("partition-states", "partition-states-agree"),
+                        ("partition-states", "partition-states-forward"),
+                        ("partition-states", "partition-states-converge"),
+                    },
+                ),
                 ("kafka-zk", "producer-ids", "kill:controller:for=2s", {("producer-ids", "unique-producer-ids")}),
                 ("kafka-zk", "election", "kill:controller:for=2s", {("election", "one-acting-leader")}),
             )

@@ -30,17 +30,18 @@ from tests.systems.kafka.kafka_releases import needs
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.timeout(400)]
 
-_CUT = ("--workload", "metadata", "--nemesis", "partition:controller:for=10s", "--time-limit", "11s")
 # A name is made once: in a short run names must be new more often, or a slow machine sees too few of them made.
-_SHORT = ("-o", "create_every=150ms", "--quiet", "1s", "--watch", "3s", "--json")
+_METADATA = ("--workload", "metadata", "-o", "create_every=150ms")
+_CUT = (*_METADATA, "--nemesis", "partition:controller:for=10s", "--time-limit", "11s")
+_SHORT = ("--quiet", "1s", "--watch", "3s", "--json")
 
 
 class Judged:
     """A run's folder and document; verdicts by checker and guarantee, as many as there are subjects."""
 
-    def __init__(self, results: Path, *arguments: str) -> None:
+    def __init__(self, results: Path, *arguments: str, every_verdict: bool = True) -> None:
         require_lab()
-        done, own = run_undisturbed(results, *arguments, *_SHORT, every_verdict=True)
+        done, own = run_undisturbed(results, *arguments, *_SHORT, every_verdict=every_verdict)
         assert done.returncode in (0, 1, 2), done.stdout + done.stderr
         self.code = done.returncode
         self.folder = only_folder(own)
@@ -143,7 +144,7 @@ def _assert_logs_hold_what_was_acknowledged(found: Judged) -> None:
 def test_a_controller_of_3_9_2_that_comes_back_deposes_a_healthy_one(tmp_path: Path, version: str) -> None:
     """What KIP-996 ended; it breaks no promise, so it decides nothing."""
     found = Judged(
-        tmp_path, "--system", "kraft", "--version", version, "--workload", "metadata",
+        tmp_path, "--system", "kraft", "--version", version, *_METADATA,
         "--nemesis", "partition:controller:for=5s", "--time-limit", "7s",
         "-o", "create_every=200ms", "-o", "rate=100.0", "--seed", "2",
     )  # fmt: skip
@@ -167,7 +168,7 @@ def test_a_controller_on_zookeeper_that_was_paused_is_fenced_and_the_disks_prove
     Two thirds of the session are what the second may take, election included, so it is twice as long as usual.
     """
     found = Judged(
-        tmp_path, "--system", system, "--workload", "metadata", "--nemesis", "depose,pause:controller:for=6s",
+        tmp_path, "--system", system, *_METADATA, "--nemesis", "depose,pause:controller:for=6s",
         "-O", "zk_session=4s", "--time-limit", "24s", "--seed", "1",
     )  # fmt: skip
     assert {fault.fault for fault in read_history(found.folder).faults} == {"depose", "pause"}
@@ -184,6 +185,28 @@ def test_a_controller_on_zookeeper_that_was_paused_is_fenced_and_the_disks_prove
     views = [v["figures"] for v in found.verdicts("leadership", "superseded-leader-does-not-act")]
     assert any(figures["claimed_count"] for figures in views), "a woken controller took itself for one, for a moment"
     assert not [v for v in found.document["verdicts"] if v["decides"] and v["validity"] == "invalid"]
+
+
+@pytest.mark.parametrize("system", [pytest.param("kafka-zk", marks=needs("kafka-zk"))])
+def test_a_broker_that_is_cut_off_from_the_controller_alone_answers_of_old_leaders(tmp_path: Path, system: str) -> None:
+    """The fourth partition: its session lives, so the others count it as alive, and it hears of no later leader."""
+    found = Judged(
+        tmp_path, "--system", system, "--workload", "partition-states", "--time-limit", "9s", "--seed", "5",
+        "--nemesis", "partition:broker-controller:for=6s",
+        "-o", "move_every=100ms", "-o", "fresh=1s", "-o", "fenced=2s",
+        every_verdict=False,
+    )  # fmt: skip
+    assert (found.code, found.document["validity"]) == (0, "valid"), found.document["headline"]
+    (cut,) = read_history(found.folder).faults
+    fresh = found.verdict("partition-states", "partition-states-fresh")
+    assert (fresh["validity"], fresh["decides"]) == ("invalid", False), fresh["reason"]
+    (late,) = fresh["figures"]["by_node"]
+    assert [late["node"]] == list(cut.nodes)
+    assert late["age_ns_max"] > 3_000_000_000
+    fenced = found.verdict("partition-states", "stale-broker-is-fenced")
+    assert fenced["anomalies"] == {"stale-broker-not-fenced": 1}, fenced["reason"]
+    for guarantee in ("agree", "forward", "converge"):
+        assert found.verdict("partition-states", f"partition-states-{guarantee}")["validity"] == "valid"
 
 
 @pytest.mark.long
@@ -220,7 +243,7 @@ def test_failover_is_measured_told_and_drawn(tmp_path: Path, systems: str) -> No
 def test_clocks_of_kafka_s_servers_are_skewed_read_back_and_healed(tmp_path: Path, system: str) -> None:
     """It tells no time of its own, so the proof is what is read back from its processes."""
     found = Judged(
-        tmp_path, "--system", system, "--workload", "metadata", "--seed", "3", "--time-limit", "24s",
+        tmp_path, "--system", system, *_METADATA, "--seed", "3", "--time-limit", "24s",
         "--nemesis", "clock-skew:controller:offset=1h:for=5s,clock-skew:broker:rate=0.5:for=5s",
     )  # fmt: skip
     history = read_history(found.folder)

@@ -11,7 +11,7 @@ import pytest
 from fencepost.harness.history import History, OpEvent
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Validity
-from tests.fakes import metadata_store
+from tests.fakes import metadata_store, partition_store
 from tests.fakes.plants import FAKES, Planted
 
 SEEDS = range(10)
@@ -23,6 +23,7 @@ _OF_LEADERS = frozenset({"one-leader-per-epoch", "leader-self-fencing", "epochs-
 #: Rules that no plant can break, by guarantee and name.
 UNPLANTED = {
     ("metadata-converges", "final-answers-differ"): "who is late for ever is no violation: the verdict is unknown",
+    ("partition-states-converge", "final-views-differ"): "a broker that is late for ever: the same",
 }
 
 
@@ -80,12 +81,20 @@ def accusations(fake: Planted, seed: int) -> list[tuple[str, str, dict[str, int]
     ]
 
 
-def test_a_copy_that_stands_still_leaves_convergence_unknown() -> None:
-    (fake,) = FAKES["metadata"]
-    verdicts = fake.judge(fake.run(metadata_store.STUCK, 0), None)
-    (verdict,) = [v for v in verdicts if v.guarantee == "metadata-converges"]
+@pytest.mark.parametrize(
+    ("workload", "bug", "guarantee", "reason"),
+    [
+        ("metadata", metadata_store.STUCK, "metadata-converges", "differ between nodes at the end"),
+        ("partition-states", partition_store.STUCK, "partition-states-converge", "b2 says of p"),
+    ],
+)
+def test_a_copy_that_stands_still_leaves_convergence_unknown(
+    workload: str, bug: str, guarantee: str, reason: str
+) -> None:
+    (fake,) = FAKES[workload]
+    (verdict,) = [v for v in fake.judge(fake.run(bug, 0), None) if v.guarantee == guarantee]
     assert verdict.validity is Validity.UNKNOWN
-    assert "differ between nodes at the end" in verdict.reason
+    assert reason in verdict.reason
 
 
 @pytest.mark.parametrize("workload", FAKES)

@@ -97,6 +97,26 @@ PRODUCER_ID_GUARANTEES: Final = (
     ),
 )
 
+#: Beside these each mode says what it promises of one broker's view: that it moves forward, and who is fenced.
+PARTITION_STATE_GUARANTEES: Final = (
+    _promised(
+        "partition-states-agree",
+        "Of one partition and leader epoch all brokers name the same leader, whoever is asked and whenever",
+        "KIP-101 and KIP-320: the controller raises the leader epoch with each leader that it elects",
+    ),
+    _promised(
+        "partition-states-converge",
+        "After the faults are healed, all brokers name the same leaders, epochs, in-sync replicas and live brokers",
+        "KIP-500: brokers replay one metadata log; in ZooKeeper mode the controller repeats a request to a broker"
+        " until it is answered (RequestSendThread)",
+    ),
+    _measured(
+        "partition-states-fresh",
+        "A broker does not name a leader whose successor another broker has long named",
+        "nobody promises it: a broker answers from its own copy of the metadata",
+    ),
+)
+
 _KIP: Final = "KIP-98, 'Transactional Guarantees' and 2.1: InitPidRequest"
 
 ELECTION_GUARANTEES: Final = (

@@ -23,7 +23,7 @@ from tests.checkers.elections import test_elections
 from tests.checkers.leadership import test_freshness
 from tests.checkers.metadata import test_ground_truth, test_zombie_controllers
 from tests.checkers.watches import test_watches
-from tests.fakes import lease_store
+from tests.fakes import lease_store, partition_store
 from tests.histories.language import FOLDER, cases, parse
 from tests.report import sample_kafka
 from tests.report.proof import Figure, figures_of, why_not
@@ -128,6 +128,11 @@ def sessions() -> Iterator[Example]:
     yield tale.history(), facts(read_guarantee="session-order")
 
 
+def partition_states() -> Iterator[Example]:
+    for bug in (None, "two-leaders", "went-back", "not-fenced"):
+        yield partition_store.run_fake_partitions(bug, 1, {"rate": 20.0}), partition_store.FACTS
+
+
 def producer_ids() -> Iterator[Example]:
     tale = Tale()
     for i, (node, number) in enumerate((("b1", 7), ("b2", 1000), ("b1", 8), ("b3", 7), ("b3", None), ("b1", 7))):
@@ -218,6 +223,7 @@ EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
     "lock": lock,
     "log": kafka("zombie-brokers"),
     "metadata": kafka("zombie-controller"),
+    "partition-states": partition_states,
     "producer-ids": producer_ids,
     "rejoin": kafka("zombie-controller"),
     "session-order": sessions,
@@ -301,6 +307,7 @@ WITH_RULES: Final = (
     "ground-truth",
     "log",
     "metadata",
+    "partition-states",
     "rejoin",
     "session-order",
     "set",
@@ -352,6 +359,7 @@ KINDS: Final[dict[str, Callable[[Event], bool]]] = {
     r"^freshness\..*\.(reads_judged|exposure|stale_reads.*|fresh_reads_.*|anomalies\..*)$": of("read", OK),
     r"^freshness\..*\.staleness_writes_max$": of("write", OK),
     r"^producer-ids\..*\.(exposure|ids|ids_of_node\..*|anomalies\..*)$": of("allocate", OK),
+    r"^partition-states\..*\.(exposure|views|stale_views|stale|anomalies\..*)$": of("view", OK),
     r"^election\.one-acting-leader\.(exposure|superseded_acts|overtaken_acts)$": of("act", OK, FAIL, INFO, INVOKE),
     r"^election\..*\.(superseded|overtaken)_acknowledged$": of("act", OK),
     r"^election\..*\.(superseded|overtaken)_(fenced|refused_otherwise)$": of("act", FAIL),

@@ -71,7 +71,8 @@ class KafkaNode:
             self.role = Role.ZOOKEEPER_BROKER
         else:
             self.role = Role.CONTROLLER if _VOTE in offered else Role.BROKER
-        self._change = {
+        #: What an error of a request that changes metadata proves.
+        self.change: Final = {
             Role.CONTROLLER: Kind.CHANGE,
             Role.BROKER: Kind.FORWARDED,
             Role.ZOOKEEPER_BROKER: Kind.ZOOKEEPER,
@@ -108,13 +109,13 @@ class KafkaNode:
         request = messages.CreateTopicsRequest(topics=(topic,), timeout_ms=timeout_ms, validate_only=validate_only)
         answer = await self.connection.request(messages.CREATE_TOPICS, request)
         result = only_item(answer.topics)
-        raise_error(Kind.VALIDATE if validate_only else self._change, result.error_code, result.error_message)
+        raise_error(Kind.VALIDATE if validate_only else self.change, result.error_code, result.error_message)
         return CreatedTopic(result.topic_id, result.num_partitions, result.replication_factor)
 
     async def delete_topic(self, name: str, *, timeout_ms: int = _TIMEOUT_MS) -> None:
         request = messages.DeleteTopicsRequest(topic_names=(name,), timeout_ms=timeout_ms)
         result = only_item((await self.connection.request(messages.DELETE_TOPICS, request)).responses)
-        raise_error(self._change, result.error_code, result.error_message)
+        raise_error(self.change, result.error_code, result.error_message)
 
     # Configurations
 
@@ -128,7 +129,7 @@ class KafkaNode:
             validate_only=validate_only,
         )
         result = only_item((await self.connection.request(messages.INCREMENTAL_ALTER_CONFIGS, request)).responses)
-        raise_error(Kind.VALIDATE if validate_only else self._change, result.error_code, result.error_message)
+        raise_error(Kind.VALIDATE if validate_only else self.change, result.error_code, result.error_message)
 
     async def read_config(self, resource: Resource, key: str) -> ConfigValue | None:
         """Read a configuration from this node's own copy (linearizable nowhere); None when it has no value.

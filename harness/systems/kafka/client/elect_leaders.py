@@ -1,5 +1,6 @@
-"""Electing the preferred leader of each topic partition (KIP-460): the first of its replicas."""
+"""Electing the preferred leader of topic partitions (KIP-460): the first of their replicas."""
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fencepost.harness.systems.kafka.client.client import KafkaNode
@@ -36,17 +37,27 @@ class ElectLeadersResponse(Body, frozen=True):
     replica_election_results: tuple[ElectTopicResult, ...] = ()
 
 
+#: The preferred leader leads already.
+_NOT_NEEDED: Final = 84
+
 ELECT_LEADERS: Final = Api("ElectLeaders", 43, (1, 2), 2, ElectLeadersRequest, ElectLeadersResponse)
 
 
-async def elect_preferred_leaders(controller: KafkaNode, *, timeout_ms: int) -> None:
-    """Ask for an election of every partition's preferred leader; the metadata shows the results.
+async def elect_preferred_leaders(
+    controller: KafkaNode, *, partitions: Mapping[str, Sequence[int]] | None = None, timeout_ms: int
+) -> None:
+    """Ask for an election of the preferred leader of these partitions, by topic; None: of every partition.
 
-    Raises only when the whole request is refused. In ZooKeeper mode a broker that is not the controller refuses each
-    partition separately (KafkaController.processReplicaLeaderElection).
+    Raises when the whole request is refused, and of partitions that are named also when one of them is. In ZooKeeper
+    mode a broker that is not the controller refuses each partition separately
+    (KafkaController.processReplicaLeaderElection).
     """
-    answer = await controller.connection.request(ELECT_LEADERS, ElectLeadersRequest(timeout_ms=timeout_ms))
+    topics = None if partitions is None else tuple(ElectTopic(name, tuple(own)) for name, own in partitions.items())
+    request = ElectLeadersRequest(topic_partitions=topics, timeout_ms=timeout_ms)
+    answer = await controller.connection.request(ELECT_LEADERS, request)
     codes = {result.error_code for topic in answer.replica_election_results for result in topic.partition_result}
     refused = answer.error_code or (NOT_CONTROLLER if codes == {NOT_CONTROLLER} else 0)
+    if not refused and partitions is not None:
+        refused = max(codes - {_NOT_NEEDED}, default=0)
     if refused:
         raise answered(Kind.ZOOKEEPER, refused)

@@ -13,6 +13,8 @@ controller's
   partition. Otherwise nothing is sent (`not-leader`), since the refusal of a node that never led looks like that of one
   that led before. A fetch names the leader epoch that the node believes in, and a node in another epoch refuses it, so
   the epoch of a reply is exact. The acknowledgement of an append names no epoch.
+- The state of partitions is that of the same topic, in the metadata of the broker that is asked. A partition's leader
+  is moved by giving it its replicas in another order (KIP-455) and electing the first of them (KIP-460).
 - Elections are those of transactional producers: see `elections`.
 
 Errors are those of `harness.systems.kafka.wire.errors`, except for "exists": a controller's refusal of a taken name.
@@ -32,15 +34,19 @@ from fencepost.harness.coordination import (
     Definite,
     Held,
     Indefinite,
+    Interface,
     Leading,
     Polled,
     ReadMode,
     Record,
     Reply,
 )
+from fencepost.harness.history import NO_LEADER, BrokerView, PartitionState
 from fencepost.harness.systems.kafka.client.client import KafkaNode, Role, open_node
+from fencepost.harness.systems.kafka.client.elect_leaders import elect_preferred_leaders
 from fencepost.harness.systems.kafka.client.elections import KafkaElections
 from fencepost.harness.systems.kafka.client.partition_logs import ACKS_ALL
+from fencepost.harness.systems.kafka.client.reassignments import reassign
 from fencepost.harness.systems.kafka.client.replicated_topics import make_topic
 from fencepost.harness.systems.kafka.wire.errors import (
     INVALID_REPLICATION_FACTOR,
@@ -50,6 +56,16 @@ from fencepost.harness.systems.kafka.wire.errors import (
 from fencepost.harness.systems.kafka.wire.records import Producer
 from fencepost.harness.systems.kafka.wire.values import ConfigSource, PartitionView, Resource, ResourceType
 
+#: What a session offers, in either mode of Kafka.
+INTERFACES: Final = frozenset(
+    {
+        Interface.ELECTION,
+        Interface.METADATA,
+        Interface.PRODUCER_IDS,
+        Interface.LOG,
+        Interface.PARTITION_STATES,
+    }
+)
 LOG_TOPIC: Final = "log"
 NOT_LEADER: Final = "not-leader"
 NO_PRODUCER_ID: Final = "no-producer-id"
@@ -58,6 +74,8 @@ _SETTING: Final = "retention.bytes"
 #: For this long a node's answer that another node leads a partition is not asked for again.
 _NOT_LEADER_S: Final = 0.2
 _LED_POLL_S: Final = 0.05
+#: The node's own time limit for moving a leader.
+_MOVE_MS: Final = 10_000
 _ACKS: Final = {"all": ACKS_ALL, "1": 1, "0": 0}
 #: Keys of a log: its partitions, and how many in-sync replicas an append needs.
 _PARTITION: Final = re.compile(r"p\d+")
@@ -65,7 +83,7 @@ _MIN_ISR: Final = "min_isr="
 
 
 class KafkaSession:
-    """`Metadata`, `ProducerIds`, `Log` and `Elections` of one node; `number` is its node id."""
+    """`Metadata`, `ProducerIds`, `Log`, `PartitionStates` and `Elections` of one node; `number` is its node id."""
 
     session_id: Final = None
 
@@ -191,6 +209,34 @@ class KafkaSession:
             self._producer = Producer(given.id, given.epoch, 0)
             self._sequences.clear()
         return self._producer._replace(sequence=self._sequences.get(partition, 0))
+
+    # Partition states
+
+    async def view(self) -> BrokerView:
+        known = await self.node.metadata([LOG_TOPIC])
+        return BrokerView(
+            self._number,
+            tuple(sorted(broker.node for broker in known.brokers)),
+            tuple(
+                PartitionState(
+                    state.partition,
+                    # With an error the broker does not name the leader that it knows.
+                    NO_LEADER if state.error else state.leader,
+                    state.leader_epoch,
+                    tuple(sorted(state.isr)),
+                )
+                for topic in known.topics
+                for state in topic.partitions
+            ),
+        )
+
+    async def move(self, partition: int, replicas: Sequence[int]) -> None:
+        await reassign(self.node, LOG_TOPIC, partition, replicas, timeout_ms=_MOVE_MS)
+        try:
+            await elect_preferred_leaders(self.node, partitions={LOG_TOPIC: [partition]}, timeout_ms=_MOVE_MS)
+        except Definite as refusal:
+            # The order is changed, and whoever balances leaders may act on it later.
+            raise Indefinite(refusal.code, str(refusal)) from None
 
     # Elections
 

@@ -10,7 +10,12 @@ from a majority). Earlier releases promise nothing; there the same bound is appl
 from typing import Final
 
 from fencepost.harness.base.options import Duration
-from fencepost.harness.systems.kafka.guarantees import ELECTION_GUARANTEES, LOG_GUARANTEES, PRODUCER_ID_GUARANTEES
+from fencepost.harness.systems.kafka.guarantees import (
+    ELECTION_GUARANTEES,
+    LOG_GUARANTEES,
+    PARTITION_STATE_GUARANTEES,
+    PRODUCER_ID_GUARANTEES,
+)
 from fencepost.harness.systems.kafka.server.versions import numbers
 from fencepost.harness.verdict import Guarantee, LeadershipBound, Standing
 
@@ -67,6 +72,20 @@ _FOR_EVERY_RELEASE: Final = (
         text="A voter that comes back does not depose a leader that a majority follows.",
         source="KIP-996 (pre-vote), released with 4.0.0; nobody promises it for earlier releases",
         known_issue="KAFKA-16164",
+    ),
+    *PARTITION_STATE_GUARANTEES,
+    Guarantee(
+        name="partition-states-forward",
+        standing=Standing.PROMISED,
+        text="While a broker lives, it names no earlier leader epoch of a partition than it has named before.",
+        source="KIP-500: each broker applies the one metadata log in order",
+    ),
+    Guarantee(
+        name="stale-broker-is-fenced",
+        standing=Standing.MEASURED,
+        text="A broker that gets no metadata from the controller does not count as alive.",
+        source="KIP-631 promises it of a broker whose heartbeats do not arrive, as those of a broker that is cut off"
+        " from the controller; of one that lags for another reason nobody promises it",
     ),
     *PRODUCER_ID_GUARANTEES,
     *LOG_GUARANTEES,

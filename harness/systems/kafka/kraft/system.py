@@ -6,7 +6,7 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import seconds
-from fencepost.harness.coordination import Interface, ReadMode, Session
+from fencepost.harness.coordination import ReadMode, Session
 from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
@@ -18,7 +18,7 @@ from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Appl
 from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.client import partition_leaders
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
-from fencepost.harness.systems.kafka.client.session import KafkaSession, open_session
+from fencepost.harness.systems.kafka.client.session import INTERFACES, KafkaSession, open_session
 from fencepost.harness.systems.kafka.guarantees import unpromised
 from fencepost.harness.systems.kafka.kraft import configuration, health, membership
 from fencepost.harness.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
@@ -45,7 +45,7 @@ class Kraft(BaseSystem[KraftOptions]):
     profile: Final = Profile(
         name=NAME,
         options=KraftOptions,
-        interfaces=frozenset({Interface.ELECTION, Interface.METADATA, Interface.PRODUCER_IDS, Interface.LOG}),
+        interfaces=INTERFACES,
         # Every node answers reads of settings from its own copy.
         reads={ReadMode.PLAIN: "metadata-forward"},
         listeners=configuration.LISTENERS,

@@ -169,6 +169,7 @@ CODES: Final = {
     76: Row("unsupported-compression-type", _PRODUCE, "checked before the append"),
     77: Row("stale-broker-epoch", _ALLOCATE, "refused before a block is taken"),
     78: Row("offset-not-available", _NONE, "answers reads only"),
+    80: Row("preferred-leader-not-available", _NONE, "the order of the replicas is changed all the same"),
     87: Row("invalid-record", _PRODUCE, "checked before the append"),
     89: Row("throttling-quota-exceeded", _BY_STATE, "refused before anything is made"),
     90: Row("producer-fenced", _PRODUCE | _ALLOCATE | _TRANSACTION, "epochs are checked before the append"),

@@ -9,7 +9,12 @@ brokers.
 from typing import Final
 
 from fencepost.harness.systems.contract.server_settings import Settings
-from fencepost.harness.systems.kafka.guarantees import ELECTION_GUARANTEES, LOG_GUARANTEES, PRODUCER_ID_GUARANTEES
+from fencepost.harness.systems.kafka.guarantees import (
+    ELECTION_GUARANTEES,
+    LOG_GUARANTEES,
+    PARTITION_STATE_GUARANTEES,
+    PRODUCER_ID_GUARANTEES,
+)
 from fencepost.harness.systems.kafka.guarantees import unpromised as unpromised_by_brokers
 from fencepost.harness.systems.zookeeper.guarantees import unpromised as unpromised_by_keepers
 from fencepost.harness.verdict import Guarantee, LeadershipBound, Standing
@@ -57,6 +62,22 @@ GUARANTEES: Final = (
         standing=Standing.MEASURED,
         text="A broker that comes back does not depose the controller.",
         source="nobody promises it",
+    ),
+    *PARTITION_STATE_GUARANTEES,
+    Guarantee(
+        name="partition-states-forward",
+        standing=Standing.MEASURED,
+        text="While a broker lives, it names no earlier leader epoch of a partition than it has named before.",
+        source="nobody promises it; a broker refuses requests of an earlier controller epoch"
+        " (KafkaApis.handleUpdateMetadataRequest)",
+    ),
+    Guarantee(
+        name="stale-broker-is-fenced",
+        standing=Standing.MEASURED,
+        text="A broker that gets no metadata from the controller does not count as alive.",
+        source="nobody promises it: a broker counts as alive while its session with ZooKeeper lives, whether or not the"
+        " controller reaches it (KIP-500, Motivation)",
+        known_issue="a broker that only the controller cannot reach stays alive, and its clients get its old metadata",
     ),
     *PRODUCER_ID_GUARANTEES,
     *LOG_GUARANTEES,

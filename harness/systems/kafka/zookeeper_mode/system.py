@@ -7,7 +7,7 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import seconds
-from fencepost.harness.coordination import Interface, ReadMode, Session
+from fencepost.harness.coordination import ReadMode, Session
 from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
@@ -21,7 +21,7 @@ from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Appl
 from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.client import partition_leaders
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, ViewQuestion
-from fencepost.harness.systems.kafka.client.session import KafkaSession, open_session
+from fencepost.harness.systems.kafka.client.session import INTERFACES, KafkaSession, open_session
 from fencepost.harness.systems.kafka.names import CLIENT_PORT
 from fencepost.harness.systems.kafka.server import reported_version
 from fencepost.harness.systems.kafka.server import settings as server_settings
@@ -63,7 +63,7 @@ class KafkaZk(BaseSystem[KafkaZkOptions]):
     profile: Final = Profile(
         name=NAME,
         options=KafkaZkOptions,
-        interfaces=frozenset({Interface.ELECTION, Interface.METADATA, Interface.PRODUCER_IDS, Interface.LOG}),
+        interfaces=INTERFACES,
         reads={ReadMode.PLAIN: "metadata-forward"},
         listeners=configuration.LISTENERS,
         subjects=(CONTROLLER, VIEW),
