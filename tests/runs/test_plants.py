@@ -85,7 +85,7 @@ def accusations(fake: Planted, seed: int) -> list[tuple[str, str, dict[str, int]
     ("workload", "bug", "guarantee", "reason"),
     [
         ("metadata", metadata_store.STUCK, "metadata-converges", "differ between nodes at the end"),
-        ("partition-states", partition_store.STUCK, "partition-states-converge", "b2 says of p"),
+        ("partition-states", partition_store.STUCK, "partition-states-converge", "b2 says"),
     ],
 )
 def test_a_copy_that_stands_still_leaves_convergence_unknown(

@@ -5,6 +5,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -151,6 +152,10 @@ def test_a_fault_lasts_as_long_as_its_block(held: TestCluster) -> None:
 @pytest.mark.cluster
 def test_this_process_reaches_the_nodes(held: TestCluster) -> None:
     for node in held.nodes:
+        # A node that another test killed has been started again, and may not listen yet.
+        until = time.monotonic() + 20
+        while not _connects(held, node) and time.monotonic() < until:
+            time.sleep(0.1)
         with socket.create_connection(held.addresses[node], timeout=5) as connection:
             connection.settimeout(5)
             connection.shutdown(socket.SHUT_WR)
