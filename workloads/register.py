@@ -54,7 +54,11 @@ class Register(Workload[RegisterOptions]):
         return system.profile.read_guarantee(options.reads)
 
     def checkers(self, system: System, options: RegisterOptions) -> tuple[str, ...]:
-        by_guarantee = {"linearizable": ("linearizable", "freshness"), "fresh-after-sync": ("freshness",)}
+        by_guarantee = {
+            "linearizable": ("linearizable", "freshness"),
+            "fresh-after-sync": ("freshness",),
+            "fresh-from-leader": ("freshness",),
+        }
         ordered = ("session-order",) if any(g.name == "session-order" for g in system.promises()) else ()
         return (*by_guarantee.get(self.guarantee(system, options), ()), *ordered)
 

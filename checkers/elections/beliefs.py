@@ -22,6 +22,7 @@ OBSERVED_BY_MODE: Final = {
     "sync": "fresh-after-sync",
     "barrier": "linearizable",
     "strong": "linearizable",
+    "leader": "fresh-from-leader",
 }
 OBSERVED_EXPOSURE_OF: Final = "observations that showed another term than the one that their session knew"
 

@@ -11,7 +11,7 @@ made its value had ended before the missing write was invoked. Different numbers
 
 The verdict is about the guarantee of the run's reads: "linearizable" where the system promises current reads, or
 "fresh-after-sync" for ZooKeeper's `sync` followed by a read, which recipes rely on and the manual disclaims
-(ZOOKEEPER-1675).
+(ZOOKEEPER-1675), or "fresh-from-leader" for reads that a leader answers without asking the other nodes.
 
 Source: Ongaro (2014), section 6.4: what a leader must do so that a read-only query is not answered from stale state.
 """

@@ -13,7 +13,8 @@ from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts
 
 REMOVES: Final = frozenset({"remove", "delete"})
-#: Reads that a system promises to be current; "fresh-after-sync" is relied upon, and disclaimed by its maker.
+#: Reads that a system promises to be current; "fresh-after-sync" and "fresh-from-leader" are relied upon, and
+#: disclaimed by their makers.
 _CURRENT: Final = frozenset({"linearizable", "fresh-after-write"})
 
 

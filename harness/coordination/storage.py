@@ -12,10 +12,12 @@ class ReadMode(StrEnum):
     """The ways to read; each system declares which it has and what each promises.
 
     `STRONG` is the system's own current read (etcd: linearizable). `PLAIN` reads the node's own copy. `SYNC` is `sync`
-    and a read, sent together. `BARRIER` is a write and a read, sent together by the same session.
+    and a read, sent together. `BARRIER` is a write and a read, sent together by the same session. `LEADER` is answered
+    by whichever node believes that it leads, without asking the others (Consul's default, NATS' get of a message).
     """
 
     STRONG = "strong"
+    LEADER = "leader"
     PLAIN = "plain"
     SYNC = "sync"
     BARRIER = "barrier"
