@@ -8,6 +8,7 @@ tables there are. Cost: O(n log n) for n events.
 from typing import Any
 
 from fencepost.checkers.facts.fault_tables import cuts_table, faults_table, stops_table
+from fencepost.checkers.facts.lags import lags_table
 from fencepost.checkers.facts.operation_columns import OperationColumns
 from fencepost.checkers.facts.reign_tables import claims_table, epochs_table, reigns_table
 from fencepost.checkers.facts.reigns import Reigns, reigns_of, subjects
@@ -32,6 +33,7 @@ from fencepost.harness.verdict.fact_tables import (
     CUTS,
     EPOCHS,
     FAULTS,
+    LAGS,
     OPERATIONS,
     OVERLAPS,
     PHASES,
@@ -73,6 +75,7 @@ def derive(history: History, facts: Facts) -> FactTables:
         RECOVERY.name: recovery_table(history, clients, first.begins),
         STALLS.name: _stalls_table(history, facts),
         CATCH_UPS.name: _catch_ups_table(history),
+        LAGS.name: lags_table(history, facts),
     }
 
 

@@ -176,12 +176,14 @@ class EpochEvent(_Event, frozen=True, tag="epoch"):
 class CatchUp(StrEnum):
     """How a node came to have what others had: which of these a store takes depends on its thresholds."""
 
-    #: It was sent the changes that it lacked.
+    #: It was sent the changes that it lacked; or the whole state, since the sender no longer had those changes.
     DIFFERENCE = "difference"
-    #: It was sent the whole state, since the sender no longer had those changes.
     SNAPSHOT = "snapshot"
     #: It had more than the leader, and cut that off.
     TRUNCATION = "truncation"
+    #: It read a snapshot: its own at its start, or one that it had just been sent. And it saved one of its own.
+    LOADED = "loaded"
+    SAVED = "saved"
 
 
 class CatchUpEvent(_Event, frozen=True, tag="catch-up"):

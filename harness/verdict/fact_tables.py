@@ -263,8 +263,21 @@ CATCH_UPS: Final = FactTable(
     columns=columns(
         ("node", TEXT, "the node"),
         ("incarnation", LONG, "how often it was started before"),
-        ("how", TEXT, "`difference`, `snapshot` or `truncation`"),
+        ("how", TEXT, "`difference`, `snapshot`, `truncation`, `loaded` or `saved`"),
         ("read_ns", LONG, "when the line was read"),
+        ("event", LONG, "the row of the history"),
+    ),
+)
+
+LAGS: Final = FactTable(
+    name="lags",
+    row="a node whose log was behind the leader's high watermark in some answer of the leader, from the main phase on",
+    columns=columns(
+        ("node", TEXT, "the node"),
+        ("offsets_max", LONG, "the most offsets that its log was behind"),
+        ("at_ns", LONG, "when the leader said so"),
+        ("leader", TEXT, "the leader that said so"),
+        ("answers", LONG, "how many answers say that it was behind"),
         ("event", LONG, "the row of the history"),
     ),
 )
@@ -286,4 +299,5 @@ DERIVED: Final = (
     RECOVERY,
     STALLS,
     CATCH_UPS,
+    LAGS,
 )

@@ -29,7 +29,7 @@ from fencepost.harness.report.pictures.timeline import timeline
 from fencepost.harness.report.pictures.witness import drawn, events_of, untimed
 from fencepost.harness.report.stories.story import of_witness, stories
 from fencepost.harness.report.tables import tables
-from fencepost.harness.report.tables.catch_ups import catch_ups_table
+from fencepost.harness.report.tables.catch_ups import catch_ups_table, lags_table
 from fencepost.harness.report.tables.costs import costs
 from fencepost.harness.report.tables.episodes import episodes
 from fencepost.harness.report.tables.partitions import partition_tables
@@ -298,6 +298,7 @@ def _faults(page: Page) -> Markup:
         quorum=quorum_table(page.case),
         left_out=left_out_table(page.case),
         catch_ups=catch_ups_table(page.case),
+        lags=lags_table(page.case),
     )
 
 

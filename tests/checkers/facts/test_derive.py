@@ -204,3 +204,23 @@ def test_how_nodes_caught_up_counts_from_the_main_phase_on() -> None:
     (row,) = rows(history, "catch_ups")
     assert (row["node"], row["how"], row["read_ns"]) == ("n2", "snapshot", 20 * MS)
     assert type(history.events[row["event"]]) is CatchUpEvent
+
+
+def test_the_largest_lag_of_each_node_is_what_the_leader_said() -> None:
+    own = {
+        "subject": "raft",
+        "node": "n1",
+        "incarnation": 0,
+        "claims": Claim.YES,
+        "asked_ns": 0,
+        "source": "describe-quorum",
+    }
+    history = recorded(
+        (5, BeliefEvent, {**own, "detail": "behind 2=90"}),
+        (10, PhaseEvent, {"phase": PhaseName.MAIN}),
+        (20, BeliefEvent, {**own, "detail": "behind 2=3 3=1"}),
+        (30, BeliefEvent, {**own, "detail": "behind 3=12 99=5"}),
+        (35, BeliefEvent, {**own, "claims": Claim.NO, "detail": "not leader"}),
+    )
+    found = [(row["node"], row["offsets_max"], row["leader"], row["answers"]) for row in rows(history, "lags")]
+    assert found == [("n2", 3, "n1", 1), ("n3", 12, "n1", 2)]

@@ -94,6 +94,21 @@ def test_answers(
     asyncio.run(scenario())
 
 
+def test_a_leader_says_how_far_others_are_behind() -> None:
+    replicas = tuple(messages.ReplicaState(replica_id=i, log_end_offset=end) for i, end in ((1, 80), (2, 68), (3, -1)))
+    brokers = (messages.ReplicaState(replica_id=4, log_end_offset=77),)
+    told = messages.QuorumPartition(0, 0, None, 2, 11, 80, replicas, brokers)
+    answer = messages.DescribeQuorumResponse(topics=(messages.QuorumTopic("__cluster_metadata", (told,)),))
+
+    async def scenario() -> None:
+        async with node(lambda asked: answer, everything(CONTROLLER)) as fake:
+            question = asking(QuorumQuestion, fake)
+            assert (await question.ask()).detail == "behind 2=12 4=3"
+            await question.close()
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize(
     ("role", "kind", "answer"),
     [

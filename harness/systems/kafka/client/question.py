@@ -30,6 +30,7 @@ from fencepost.harness.systems.kafka.wire.errors import (
     TOPIC_ALREADY_EXISTS,
     ServerRefusal,
 )
+from fencepost.harness.systems.kafka.wire.values import Quorum
 
 QUORUM_SOURCE: Final = "describe-quorum"
 CONTROLLER_SOURCE: Final = "validate-only"
@@ -80,7 +81,7 @@ class QuorumQuestion(_OfOneNode):
             epoch=quorum.epoch,
             leader=self._name(quorum.leader),
             position=quorum.high_watermark,
-            detail="forwarded" if node.role is Role.BROKER else None,
+            detail="forwarded" if node.role is Role.BROKER else _behind(quorum) if leads else None,
         )
 
 
@@ -125,3 +126,14 @@ class ViewQuestion(_OfOneNode):
             epoch_exact=False,
             leader=self._name(controller),
         )
+
+
+def _behind(quorum: Quorum) -> str | None:
+    """Say how many offsets each replica is behind the high watermark, by node id: "behind 4=12 2=3".
+
+    Brokers replicate the log too. The leader knows where a replica's log ends by what it fetches.
+    """
+    high = quorum.high_watermark
+    late = {replica.node: high - replica.log_end_offset for replica in (*quorum.voters, *quorum.observers)}
+    parts = [f"{node}={offsets}" for node, offsets in sorted(late.items()) if 0 < offsets <= high]
+    return f"behind {' '.join(parts)}" if parts else None

@@ -7,7 +7,7 @@ from typing import Final
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import seconds
 from fencepost.harness.coordination import ReadMode, Session
-from fencepost.harness.history import NodeLog
+from fencepost.harness.history import CatchUp, NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.base import BaseSystem
@@ -20,7 +20,7 @@ from fencepost.harness.systems.kafka.client import partition_leaders
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.harness.systems.kafka.client.session import INTERFACES, KafkaSession, open_session
 from fencepost.harness.systems.kafka.guarantees import unpromised
-from fencepost.harness.systems.kafka.kraft import configuration, health, membership
+from fencepost.harness.systems.kafka.kraft import catching_up, configuration, health, membership
 from fencepost.harness.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
 from fencepost.harness.systems.kafka.kraft.guarantees import leadership_bound, promises
 from fencepost.harness.systems.kafka.kraft.membership import KraftMembership
@@ -151,6 +151,14 @@ class Kraft(BaseSystem[KraftOptions]):
 
     def read_log(self, archive: Path, node: str) -> NodeLog | None:
         return read_archive(archive, node)
+
+    @property
+    def catch_ups(self) -> tuple[CatchUp, ...]:
+        """`harness.systems.contract.catching_up.LogsCatchUps`."""
+        return catching_up.CATCH_UPS
+
+    def caught_up(self, line: str) -> CatchUp | None:
+        return catching_up.caught_up(line)
 
     def became_leader(self, line: str) -> int | None:
         return became_leader(line, Layer.RAFT)

@@ -12,6 +12,7 @@ import pytest
 
 from fencepost.harness.base.errors import MachineError, UsageError
 from fencepost.harness.base.options import seconds
+from fencepost.harness.history import CatchUp
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
@@ -320,3 +321,42 @@ def test_a_servers_command_is_java_on_the_jars_with_audible_logs(tmp_path: Path)
     assert argv[-2:] == (server.MAIN_CLASS, str(tmp_path / "b1" / "server.properties"))
     assert argv[argv.index("-cp") + 1] == "/a.jar:/b.jar"
     assert {"-Xmx300m", "-Dorg.slf4j.simpleLogger.showDateTime=true"} <= set(argv)
+
+
+@pytest.mark.parametrize(
+    ("line", "how"),
+    [
+        (
+            "19:42:36 INFO MetadataLoader - [MetadataLoader id=1] maybePublishMetadata(LOG_DELTA): The loader finished"
+            " catching up to the current high water mark of 10",
+            CatchUp.DIFFERENCE,
+        ),
+        (
+            "19:42:36 INFO KafkaRaftClient - [RaftManager id=2] Fully truncated the log at (30, 2) after downloading"
+            " snapshot OffsetAndEpoch(offset=30, epoch=2) from leader 1",
+            CatchUp.SNAPSHOT,
+        ),
+        (
+            "INFO KafkaRaftClient - [RaftManager id=2] Truncated to offset 17 from Fetch response from leader 1",
+            CatchUp.TRUNCATION,
+        ),
+        (
+            "19:42:36 INFO MetadataLoader - [MetadataLoader id=1] handleLoadSnapshot(00000000000000000032-0000000003):"
+            " incrementing HandleLoadSnapshotCount to 1.",
+            CatchUp.LOADED,
+        ),
+        (
+            "19:42:36 INFO MetadataLoader - [MetadataLoader id=1] handleLoadSnapshot(00000000000000000000-0000000000):"
+            " incrementing HandleLoadSnapshotCount to 1.",
+            None,
+        ),
+        (
+            "19:42:36 INFO SnapshotGenerator - [SnapshotGenerator id=1] Creating new KRaft snapshot file snapshot"
+            " 00000000000000000032-0000000003 because we have replayed at least 400 bytes.",
+            CatchUp.SAVED,
+        ),
+    ],
+)
+def test_the_log_says_how_a_node_got_its_metadata(line: str, how: CatchUp | None) -> None:
+    assert KRAFT.caught_up(line) == how
+    assert set(KRAFT.catch_ups) == set(CatchUp)
