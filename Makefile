@@ -16,11 +16,11 @@ CARGO := $(shell command -v cargo 2>/dev/null)
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
-setup:  ## everything a run needs: environment, native core, Java start-up archives
-	@# Side by side: the core needs no package when cargo is there, and the archives need no core.
+setup:  ## everything a run needs: environment, native core, ZooKeeper's start-up archive
+	@# Side by side: the core needs no package when cargo is there, and the archive needs no core.
 	@$(MAKE) --no-print-directory -j 2 side-by-side
 
-side-by-side: $(VENV)/.ready $(CORE) $(VENV)/.archives
+side-by-side: $(VENV)/.ready $(CORE) $(VENV)/.archive
 	@:
 
 demo: setup  ## two real clusters under attack, two reports, an index of both by Spark (75 seconds)
@@ -97,14 +97,20 @@ clean:  ## remove what set-up made in this folder
 preflight:
 	@test -e $(VENV)/.ready || bash tools/preflight.sh $(PYTHON)
 
-$(VENV)/.ready: pyproject.toml requirements.lock tools/preflight.sh | preflight
+# PySpark comes as source only. The wheel that is built of it here and thrown away need not be compressed.
+INSTALL := --require-hashes --config-settings=--build-option=--compression=stored -r requirements.lock
+
+$(VENV)/.ready: pyproject.toml requirements.lock tools/requirements-uv.lock tools/preflight.sh | preflight
 ifneq ($(UV),)
 	uv venv -q --allow-existing --python $(PYTHON) $(VENV)
-	uv pip install -q --python $(PY) --require-hashes -r requirements.lock
+	uv pip install -q --python $(PY) $(INSTALL)
 else
 	$(PYTHON) -m venv $(VENV)
-	@# Each module is compiled when it is first imported; most never are.
-	$(PY) -m pip install -q --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
+	@# uv takes a third of pip's processor time, but knows nothing of pip's configuration (an index of your own).
+	@# Nothing is compiled: each module is when it is first imported; most never are.
+	$(PY) -m pip install -q --disable-pip-version-check --no-compile --require-hashes -r tools/requirements-uv.lock
+	$(VENV)/bin/uv pip install -q --python $(PY) $(INSTALL) || { echo "uv could not; pip does it" >&2; \
+	$(PY) -m pip install -q --disable-pip-version-check --no-compile $(INSTALL); }
 endif
 	@# The tree itself is on the path by one .pth file and one script: no build, no stale copy.
 	@$(PY) tools/install_tree.py
@@ -130,6 +136,7 @@ $(CORE): $(VENV)/.ready $(RUST)
 	@$(PY) tools/take_core.py $(VENV)/wheels $(CORE)
 endif
 
-$(VENV)/.archives: $(VENV)/.ready
-	@$(PY) -m fencepost.harness.cli prepare
+# Spark's archive takes half a minute and saves the demo three seconds: `fencepost prepare` makes it when it is wanted.
+$(VENV)/.archive: $(VENV)/.ready
+	@$(PY) -m fencepost.harness.cli prepare zookeeper
 	@touch $@

@@ -36,7 +36,13 @@ def _porcupine() -> None:
     built()
 
 
-_MADE: Final[Mapping[str, Callable[[], None]]] = {"images": _images, "Porcupine": _porcupine}
+def _spark() -> None:
+    from fencepost.harness.cli.prepare import prepare_archives
+
+    prepare_archives(["spark"])
+
+
+_MADE: Final[Mapping[str, Callable[[], None]]] = {"images": _images, "Porcupine": _porcupine, "Spark": _spark}
 
 
 def _say(text: str) -> None:

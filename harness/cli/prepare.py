@@ -1,4 +1,4 @@
-"""The start-up archives of the Java programs: made once per user, at set-up or when one is first missing."""
+"""The start-up archives of the Java programs: made once per user, ZooKeeper's at set-up."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -85,7 +85,7 @@ EXAMPLES = (
 def command(programs: tuple[str, ...]) -> int:
     """Make archives from which Java programs start faster.
 
-    PROGRAM is zookeeper or spark; without one, both are made. `make setup` calls it last. Without these archives both
-    programs work, but start more slowly; so the command exits 0 even when an archive could not be made.
+    PROGRAM is zookeeper or spark; without one, both are made. `make setup` makes ZooKeeper's last. Without these
+    archives both programs work, but start more slowly; so the command exits 0 even when an archive could not be made.
     """
     return prepare_archives(programs)
