@@ -130,7 +130,11 @@ def _archives() -> list[Check]:
     from fencepost.harness.cli.prepare import archives
 
     return [
-        Check(f"start-up archive of {name}", True, "made" if path else f"absent, so starts are slower: `fencepost prepare {name}` makes it")
+        Check(
+            f"start-up archive of {name}",
+            True,
+            "made" if path else f"absent, so starts are slower: `fencepost prepare {name}` makes it",
+        )
         for name, path in archives().items()
     ]
 
