@@ -21,52 +21,43 @@ consumer passed over it, else it is unknown.
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from fencepost.checkers.facts.answers import is_ok
 from fencepost.checkers.facts.evidence import row, rows
 from fencepost.checkers.findings.finding import Finding, one_of_each_first
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
 from fencepost.checkers.findings.numbers import Numbers
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import describe
-from fencepost.checkers.objects.calls import integer, something, wrong
-from fencepost.harness.history import History, Operation, Outcome, Value
-from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.checkers.log.kafka_moves import Moved, Record, all_moved, polls
+from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
 
 CHECKER: Final = "kafka-log"
 GUARANTEE: Final = "log-consistency"
 EXPOSURE_OF: Final = "acknowledged sends that a poll showed or went past"
-_MOVES: Final = frozenset({"send", "poll", "txn"})
-
-
-class Record(msgspec.Struct, frozen=True):
-    """A value of a key at the offset that `op` names; `offset` is None if it is unknown."""
-
-    op: Operation
-    key: str
-    offset: int | None
-    value: Value
-
-
-class Moved(msgspec.Struct):
-    """The sends and polls of one operation, in order."""
-
-    op: Operation
-    sent: list[Record]
-    polls: list[list[Record]]
-    #: True: the process polls keys that it was assigned, not keys that it subscribed to.
-    is_assigned: bool = False
-
-    @property
-    def polled(self) -> list[Record]:
-        return [record for poll in self.polls for record in poll]
+#: What was lacking where a rule had no chance, by its anomaly.
+_LACKS: Final = {
+    "inconsistent-offsets": "no key has two records whose offsets were told",
+    "duplicate": "no key has two records whose offsets were told",
+    "aborted-read": "no poll showed a key to which a failed operation sent",
+    "phantom-read": "no poll showed anything",
+    "precommitted-read": "no transaction polled a key to which it sent itself",
+    "lost-write": "no acknowledged send stands between two offsets of its key that polls showed",
+    "poll-skip": "no process polled on a key that it was assigned, up to where a send was acknowledged",
+    "nonmonotonic-poll": "no process polled on a key that it was assigned",
+    "int-poll-skip": "no operation polled two records of one key, up to where a send was acknowledged",
+    "int-nonmonotonic-poll": "no operation polled two records of one key",
+    "nonmonotonic-send": "no process sent to one key in two operations whose offsets were told",
+    "int-nonmonotonic-send": "no operation sent two records to one key whose offsets were told",
+}
+_ENDLESS: Final = 2**63
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Judge all sends and polls, as one verdict."""
-    moved = _all_moved(history.operations)
+    moved = all_moved(history.operations)
     logs = _Logs(moved)
     flaws = [*logs.disagreements(), *logs.unsent(), *_within(moved, logs), *_between(history.operations, moved, logs)]
     lost, untold = logs.lost()
@@ -82,6 +73,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             doubt=Doubt(Cause.UNDECIDED, shown_by_none) if untold else None,
             exposed=tuple(row(record.op) for record in logs.passed()),
             exposure_of=EXPOSURE_OF,
+            rules=logs.rules(),
             shown=one_of_each_first(flaws)[:WITNESSES_MAX],
             counted={"operations": rows(operations)},
             figures={
@@ -94,70 +86,15 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ]
 
 
-def _all_moved(operations: Sequence[Operation]) -> list[Moved]:
-    moved: list[Moved] = []
-    assigned = set[int]()
-    for op in operations:
-        if op.f in _MOVES:
-            each = _moved(op)
-            each.is_assigned = op.process in assigned
-            moved.append(each)
-        elif op.f == "assign" and is_ok(op):
-            assigned.add(op.process)
-        else:
-            assigned.discard(op.process)
-    return moved
-
-
-def _moved(op: Operation) -> Moved:
-    """Return the sends and polls of an operation; if it is not ok, only its intended sends are known."""
-    given: Any = op.result if is_ok(op) and op.result is not None else op.value
-    if not isinstance(given, list) or not all(isinstance(micro, list) and micro for micro in given):
-        wrong(op, f"{op.f} is {given!r:.80}; expected a list of [send key value] and [poll]")
-    moved = Moved(op, [], [])
-    for micro in given:
-        match [str(micro[0]).removeprefix(":"), *micro[1:]]:
-            case ["send", key, value]:
-                moved.sent.append(_sent(op, _key(key), value))
-            case ["poll"]:
-                pass
-            case ["poll", dict(found)] if is_ok(op):
-                moved.polls.append(list(_polled(op, found)))
-            case ["poll", _] if not is_ok(op):
-                pass
-            case _:
-                wrong(op, f"{op.f} has {micro!r:.80}; expected [send key value] or [poll]")
-    return moved
-
-
-def _sent(op: Operation, key: str, value: Value) -> Record:
-    # The invocation has the value alone; some clients write [offset value] only if the offset is known.
-    if is_ok(op) and isinstance(value, list) and len(value) == 2:
-        offset = None if value[0] is None else integer(op, value[0], "an offset", least=0)
-        return Record(op, key, offset, something(op, value[1], "what was sent"))
-    return Record(op, key, None, something(op, value, "what was sent"))
-
-
-def _polled(op: Operation, replies: dict[str, Any]) -> Iterator[Record]:
-    for key, pairs in replies.items():
-        for pair in pairs if isinstance(pairs, list) else wrong(op, f"a poll of {key} returned {pairs!r:.80}, no list"):
-            if not isinstance(pair, list) or len(pair) != 2:
-                wrong(op, f"a poll of {key} returned {pair!r:.80}; expected [offset value]")
-            yield Record(op, key, integer(op, pair[0], "an offset", least=0), something(op, pair[1], "what was polled"))
-
-
-def _key(key: Value) -> str:
-    """Return the key as text, as the key of a map has it."""
-    return key if isinstance(key, str) else msgspec.json.encode(key, order="deterministic").decode()
-
-
 class _Logs:
     """The logs of all keys, as ok sends and polls show them."""
 
     def __init__(self, moved: Sequence[Moved]) -> None:
         self._numbers = Numbers()
         self._moved = moved
-        self._may_have_shown = any(_polls(each.op) and not is_ok(each.op) for each in moved)
+        self._may_have_shown = any(polls(each.op) and not is_ok(each.op) for each in moved)
+        #: How often each rule was applied, by its anomaly.
+        self.chances = Counter[str]()
         #: What consumers skipped: key, offset before, offset after.
         self.skips: list[tuple[str, int, int]] = []
         self.sent = [record for each in moved if is_ok(each.op) for record in each.sent]
@@ -180,6 +117,10 @@ class _Logs:
     def _number(self, record: Record) -> int:
         return self._numbers.number(record.value)
 
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules with their chances, once all of them were applied."""
+        return tuple(rule(name, self.chances[name], lacks) for name, lacks in _LACKS.items())
+
     def between(self, key: str, low: int, high: int) -> int | None:
         """Return the first offset of an acknowledged send strictly between two offsets."""
         offsets = self.acknowledged.get(key, [])
@@ -191,9 +132,12 @@ class _Logs:
         at: dict[tuple[str, int], Record] = {}
         places: dict[tuple[str, int], dict[int, Record]] = {}
         reported = set[tuple[str, int]]()
-        for record in (*self.sent, *self.polled):
-            if record.offset is None:
-                continue
+        with_offset = [record for record in (*self.sent, *self.polled) if record.offset is not None]
+        of_key = Counter(record.key for record in with_offset)
+        comparable = sum(count for count in of_key.values() if count > 1)
+        self.chances.update({"inconsistent-offsets": comparable, "duplicate": comparable})
+        for record in with_offset:
+            assert record.offset is not None
             place = record.key, record.offset
             other = at.setdefault(place, record)
             places.setdefault((record.key, self._number(record)), {}).setdefault(record.offset, record)
@@ -231,6 +175,9 @@ class _Logs:
                     failed.setdefault(what, each.op)
                 else:
                     alive.add(what)
+        failed_keys = {key for key, _ in failed}
+        self.chances["phantom-read"] += len(self.polled)
+        self.chances["aborted-read"] += sum(record.key in failed_keys for record in self.polled)
         reported = set[tuple[str, int]]()
         for record in self.polled:
             what = record.key, self._number(record)
@@ -253,7 +200,10 @@ class _Logs:
         for record in self.sent:
             low, high = self._span.get(record.key, (0, -1))
             missing = (record.key, self._number(record)) not in self._seen
-            if record.offset is None or not low < record.offset < high or not missing:
+            if record.offset is None or not low < record.offset < high:
+                continue
+            self.chances["lost-write"] += 1
+            if not missing:
                 continue
             if self._may_have_shown and not self._is_skipped(record.key, record.offset):
                 untold.append(record)
@@ -278,10 +228,6 @@ class _Logs:
         ]
 
 
-def _polls(op: Operation) -> bool:
-    return any(isinstance(micro, list) and str(micro[0]).endswith("poll") for micro in op.value or () if micro)
-
-
 def _within(moved: Sequence[Moved], logs: _Logs) -> Iterator[Finding]:
     """Find values out of order within one operation."""
     numbers = Numbers()
@@ -289,6 +235,7 @@ def _within(moved: Sequence[Moved], logs: _Logs) -> Iterator[Finding]:
         if not is_ok(each.op):
             continue
         own = {(record.key, numbers.number(record.value)) for record in each.sent}
+        own_keys = {record.key for record in each.sent}
         at: dict[str, int] = {}
         for poll in each.polls:
             if not each.is_assigned:
@@ -296,10 +243,11 @@ def _within(moved: Sequence[Moved], logs: _Logs) -> Iterator[Finding]:
             for record in poll:
                 yield from _step(record, at.get(record.key), None, logs, "int-")
                 at[record.key] = record.offset or 0
+                logs.chances["precommitted-read"] += record.key in own_keys
                 if (record.key, numbers.number(record.value)) in own:
                     steps = (f"{describe(each.op)} polled {record.value!r:.80} of {record.key}, which it sent itself.",)
                     yield Finding(about=0, anomaly="precommitted-read", operations=(each.op,), steps=steps)
-        yield from _sends(each.sent, {}, "int-")
+        yield from _sends(each.sent, {}, logs, "int-")
 
 
 def _between(operations: Sequence[Operation], moved: Sequence[Moved], logs: _Logs) -> Iterator[Finding]:
@@ -309,13 +257,13 @@ def _between(operations: Sequence[Operation], moved: Sequence[Moved], logs: _Log
     produced: dict[int, dict[str, Record]] = {}
     for op in operations:
         each = of.get(id(op))
-        if each is None or (_polls(op) and not is_ok(op)):
+        if each is None or (polls(op) and not is_ok(op)):
             # A new assignment, which may start from an earlier or a later offset.
             position.pop(op.process, None)
         if each is None or not is_ok(op):
             continue
         last = produced.setdefault(op.process, {})
-        yield from _sends(list(_first_of_keys(each.sent)), last, "")
+        yield from _sends(list(_first_of_keys(each.sent)), last, logs, "")
         last |= {record.key: record for record in each.sent if record.offset is not None}
         if each.is_assigned:
             at = position.setdefault(op.process, {})
@@ -338,6 +286,8 @@ def _step(record: Record, last: int | None, before: Operation | None, logs: _Log
     """Judge one step of a consumer, from offset `last` of a key to the next one that it polled."""
     if last is None or record.offset is None:
         return
+    logs.chances[f"{prefix}nonmonotonic-poll"] += 1
+    logs.chances[f"{prefix}poll-skip"] += logs.between(record.key, last, _ENDLESS) is not None
     shown = (record.op,) if before is None else (record.op, before)
     after = f"after {last}" if before is None else f"after {last} by {describe(before)}"
     if record.offset <= last:
@@ -352,13 +302,15 @@ def _step(record: Record, last: int | None, before: Operation | None, logs: _Log
         yield Finding(about=0, anomaly=f"{prefix}poll-skip", operations=shown, steps=steps)
 
 
-def _sends(sent: Sequence[Record], last: dict[str, Record], prefix: str) -> Iterator[Finding]:
+def _sends(sent: Sequence[Record], last: dict[str, Record], logs: _Logs, prefix: str) -> Iterator[Finding]:
     """Find sends of one process to a key whose offsets do not grow, though each was sent after the one before."""
     last = dict(last)
     for record in sent:
         before = last.get(record.key)
         if record.offset is None:
             continue
+        comparable = before is not None and before.offset is not None
+        logs.chances[f"{prefix}nonmonotonic-send"] += comparable
         if before is not None and before.offset is not None and record.offset <= before.offset:
             steps = (
                 f"{describe(record.op)} sent {record.value!r:.80} to {record.key}, to offset {record.offset}.",

@@ -55,11 +55,10 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     columns = encode(history.operations, CAS_REGISTER)
     if not columns.operations:
         nothing = Doubt(Cause.NO_EXPOSURE, "no read, write or cas in this history")
-        return [
-            Findings(checker=CHECKER, guarantee=GUARANTEE, doubt=nothing, exposed=(), exposure_of=EXPOSURE_OF).verdict(
-                facts
-            )
-        ]
+        untested = Findings(
+            checker=CHECKER, guarantee=GUARANTEE, doubt=nothing, exposure_of=EXPOSURE_OF, rules=rules_of(0, 0)
+        )
+        return [untested.verdict(facts)]
     started = time.monotonic()
     results = search(columns, facts.budget, orders=len(columns.operations) <= ORDERED_MAX)
     wall_ms = round((time.monotonic() - started) * 1000, 3)
@@ -92,7 +91,10 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             broken=refuted(len(invalid), len(unfinished), len(results)),
             doubt=out_of_budget([result.reason for result in unfinished], len(results)),
             exposed=tuple(ended[places].tolist()),
-            rules=_rules([columns.operations[place] for place in places]),
+            rules=rules_of(
+                reads=int(np.count_nonzero(columns.f[places] == READ)),
+                swaps=int(np.count_nonzero(columns.f[places] == CAS)),
+            ),
             exposure_of=EXPOSURE_OF,
             proofs=tuple(
                 order_of(result, columns.operations, columns.keys[result.key])
@@ -111,10 +113,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ]
 
 
-def _rules(exposed_to: Sequence[Operation]) -> tuple[Rule, ...]:
-    """A read could have shown any of the first three, a compare-and-set that succeeded any of the others."""
-    reads = sum(op.f == "read" for op in exposed_to)
-    swaps = len(exposed_to) - reads
+def rules_of(reads: int, swaps: int) -> tuple[Rule, ...]:
+    """Of the exposed: a read could have shown any of the first three, a compare-and-set any of the others."""
     return (
         *(rule(name, reads, "no read could have been caught out") for name in _OF_READS),
         *(rule(f"cas-{name}", swaps, "no compare-and-set could have been caught out") for name in _OF_SWAPS),

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from fencepost.checkers import _core
 from fencepost.checkers.facts.answers import exposed_places
-from fencepost.checkers.findings.ladder import Doubt, conclude, too_few
+from fencepost.checkers.findings.ladder import Doubt, conclude, no_chance, too_few
 from fencepost.checkers.storage import registers as linearizable
 from fencepost.checkers.storage.models import CAS, READ, WRITE, encode
-from fencepost.checkers.storage.registers import CHECKER, EXPOSURE_OF, GUARANTEE, out_of_budget, refuted
+from fencepost.checkers.storage.registers import CHECKER, EXPOSURE_OF, GUARANTEE, out_of_budget, refuted, rules_of
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Operation, Outcome, Value
 from fencepost.harness.verdict import Budget, Cause, Facts, Stop, Verdict, Witness
@@ -101,7 +101,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     keys: int = 1
     operations: int = 0
     info_operations: int = 0
-    exposure: int = 0
+    exposed_reads: int = 0
+    exposed_swaps: int = 0
     steps: int = 0
     failed_process: int | None = None
     failed_invoked: int | None = None
@@ -113,9 +114,14 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     keys: int
     operations: int
     info_operations: int
-    exposure: int
+    exposed_reads: int
+    exposed_swaps: int
     steps: int
     others: tuple[Found, ...]
+
+    @property
+    def exposure(self) -> int:
+        return self.exposed_reads + self.exposed_swaps
 
     def of(self, verdict: str) -> list[Found]:
         return [one for one in self.others if one.verdict == verdict]
@@ -223,21 +229,17 @@ def judge(rows: Rows, deal: Deal, *, threads: int = 1) -> list[Found]:
         threads=threads,
     )
     others = [_result_of(result, rows) for result in results if result.verdict != "valid"]
+    exposed = exposed_places(
+        key=rows.key, changes=rows.f != READ, tells=rows.f != WRITE, invoked=rows.invoked, returned=rows.returned
+    )
     valid = Found(
         key=None,
         verdict="valid",
         keys=len(results) - len(others),
         operations=n - sum(other.operations for other in others),
         info_operations=int((rows.returned < 0).sum()),
-        exposure=int(
-            exposed_places(
-                key=rows.key,
-                changes=rows.f != READ,
-                tells=rows.f != WRITE,
-                invoked=rows.invoked,
-                returned=rows.returned,
-            ).sum()
-        ),
+        exposed_reads=int(np.count_nonzero(exposed & (rows.f == READ))),
+        exposed_swaps=int(np.count_nonzero(exposed & (rows.f == CAS))),
         steps=sum(result.steps for result in results) - sum(other.steps for other in others),
     )
     return [valid, *others]
@@ -255,7 +257,8 @@ def tally(results: Iterable[Found], source: str) -> Tally:
         keys=sum(one.keys for one in everything),
         operations=sum(one.operations for one in everything),
         info_operations=sum(one.info_operations for one in everything),
-        exposure=sum(one.exposure for one in everything),
+        exposed_reads=sum(one.exposed_reads for one in everything),
+        exposed_swaps=sum(one.exposed_swaps for one in everything),
         steps=sum(one.steps for one in everything),
         others=tuple(others),
     )
@@ -308,10 +311,11 @@ def verdict(
     if len(invalid) > len(witnesses):
         anomalies["non-linearizable"] += len(invalid) - len(witnesses)
     nothing = Doubt(Cause.NO_EXPOSURE, "no read, write or cas in this table")
+    rules = rules_of(total.exposed_reads, total.exposed_swaps)
     validity, reason, cause = conclude(
         broken=refuted(len(invalid), len(unfinished), total.keys),
         doubt=out_of_budget([one.reason for one in unfinished], total.keys) if total.keys else nothing,
-        untested=too_few(total.exposure, EXPOSURE_OF, facts),
+        untested=too_few(total.exposure, EXPOSURE_OF, facts) or no_chance(rules, facts),
     )
     return Verdict(
         checker=CHECKER,
@@ -321,6 +325,7 @@ def verdict(
         cause=cause,
         exposure=total.exposure,
         exposure_of=EXPOSURE_OF,
+        rules=rules,
         anomalies=dict(anomalies),
         witnesses=tuple(witnesses[:_WITNESSES_MAX]),
         figures=OperationTableFigures(

@@ -65,6 +65,8 @@ def test_a_stale_read(page: Make) -> None:
     assert "<script" not in html
     assert "script-src 'none'" in entities.unescape(html)
     assert "Consistency models" not in html
+    assert "stale-read: once; lost-write: once; phantom-read: once" in html
+    assert "cas-stale-read: never (no compare-and-set could have been caught out)" in html
 
 
 def test_without_times_the_axis_tells_events(page: Make) -> None:

@@ -180,13 +180,8 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
         ]
     else:
         facts += [(judged.whole.of, count(judged.whole.count)), ("keys", count(judged.whole.keys))]
-    facts += [
-        (verdict.exposure_of, traced(count(verdict.exposure), verdict.evidence.get("exposure")))
-        for verdict in page.case.verdicts
-        if verdict.exposure is not None and verdict.exposure_of
-    ]
     keys = _keys(page, judged)
-    figures: list[Table] = []
+    figures: list[Table] = [tables.exposure(page.case)]
     for verdict in page.case.verdicts:
         plain = {key: value for key, value in plain_figures(verdict).items() if key not in _MODELS}
         figures += generic(f"{verdict.checker} on {verdict.guarantee}", plain, verdict.evidence)

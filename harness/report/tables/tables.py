@@ -229,7 +229,9 @@ def exposure(case: ReportCase) -> Table:
 def _rules(verdict: Verdict) -> str:
     """List the checker's rules, each with its chances in this run or with what the run lacked for it."""
     named = (
-        f"{rule.name}: {count(rule.chances)} times" if rule.chances else f"{rule.name}: never ({rule.lacks})"
+        f"{rule.name}: {'once' if rule.chances == 1 else f'{count(rule.chances)} times'}"
+        if rule.chances
+        else f"{rule.name}: never ({rule.lacks})"
         for rule in verdict.rules
     )
     return "; ".join(named) or "not counted by rule"

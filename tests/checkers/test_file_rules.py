@@ -1,0 +1,152 @@
+"""Every rule of the checkers of files finds what is planted for it, and what a checker finds is a rule with a chance.
+
+The registry says which checkers there are, and their verdicts which rules: a new one without its plants fails here.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from typing import Final
+
+import pytest
+
+from fencepost.checkers.transactions.anomalies import check_list_append, check_register
+from fencepost.checkers.transactions.exhaustion import SCHEDULES, SERIAL
+from fencepost.harness.plugins import registry
+from fencepost.harness.verdict import Cause, Facts, Rule, Validity, Verdict
+from fencepost.harness.verdict.consistency_models import NAMES
+from tests.checkers.build import Tale
+from tests.checkers.objects.object_twins import TWINS
+from tests.checkers.objects.test_object_proofs import drawn
+from tests.checkers.objects.test_object_proofs import judged as judged_object
+from tests.checkers.objects.test_object_rules import PLANTS, verdict_on
+from tests.checkers.storage.test_kv import CASES as KV_CASES
+from tests.checkers.storage.test_kv import judged as judged_kv
+from tests.checkers.storage.test_kv_rules import VERSIONS
+from tests.checkers.transactions.test_transaction_rules import rule_for
+from tests.checkers.transactions.test_transactions import LIST_ANOMALIES, REGISTER_ANOMALIES
+from tests.checkers.transactions.test_weak_isolation import CASES as WEAK_CASES
+from tests.checkers.transactions.test_weak_isolation import OF_THEIR_OWN, UNDECIDED_BY_EDGES
+from tests.checkers.transactions.transaction_histories import columns, small, told
+from tests.interchange.formats.test_kafka_history import CASES as KAFKA_CASES
+from tests.interchange.formats.test_objects import CASES as OBJECT_CASES
+from tests.interchange.formats.test_objects import both
+from tests.interchange.formats.test_objects import judged as judged_file
+
+#: A checker, its rules and what it found that counts.
+Judged = tuple[str, tuple[Rule, ...], set[str]]
+
+#: What nothing is planted for: the name of what is left over, where small histories always show one that has a better
+#: one; and of transactions what another rule finds first in every history that was tried.
+UNPLANTED: Final = {
+    (checker, "non-linearizable")
+    for checker in registry.FILE_CHECKERS
+    if checker not in ("kafka-log", "list-append", "rw-register", "user-model")
+} | {
+    *(("list-append", name) for name in (*SERIAL.values(), *SCHEDULES.values())),
+    ("list-append", "observed-transaction-vanishes-process"),
+    *(("rw-register", name) for name in ("G0", "G0-process", "G0-realtime", "cyclic-versions-process")),
+    *(
+        ("rw-register", name)
+        for name in ("no-schedule-realtime", "no-serial-order-process", "no-serial-order-realtime")
+    ),
+}
+#: Checkers of one code: what is planted for one is planted for the others.
+OF_ONE_CODE: Final = ("etcd-kv", "zookeeper-kv")
+
+#: Small random histories that show what the named ones do not, of lists and of registers.
+SEEDS: Final = {True: (7, 75), False: (287, 376, 433, 833, 924, 1860, 2520)}
+#: Lists in which a part of what was seen is gone again; in the second one by the order of a process.
+VANISHED: Final = (("ax1 ay1", "rx1 ry"), ("ax1 #1 @0-1", "ax2 ay2 #1 @2-3", "ry2 rx1 #2 @4-9"))
+
+#: What these checkers must be told beside the history.
+PARAMETERS: Final = {"semaphore": "2", "user-model": "tests.interchange.formats.user_stack:Stack"}
+
+
+def _word(verdict: Verdict) -> Judged:
+    return verdict.checker, verdict.rules, set(verdict.anomalies)
+
+
+def _objects() -> Iterator[Judged]:
+    for checker, calls, overlap in PLANTS.values():
+        yield _word(verdict_on(checker, calls, overlap=overlap))
+    for model, lines, _ in OBJECT_CASES:
+        yield from map(_word, judged_file(lines, model).verdicts)
+    for twin in TWINS:
+        for model in twin.models:
+            for seed in range(40):
+                yield _word(judged_object(model, drawn(twin, str(seed), 12, bent=True)))
+
+
+def _stores() -> Iterator[Judged]:
+    for dialect, lines, _ in [*KV_CASES, *VERSIONS]:
+        yield _word(judged_kv(dialect, *lines))
+
+
+def _kafka() -> Iterator[Judged]:
+    for lines, _ in KAFKA_CASES:
+        yield from map(_word, judged_file(lines, "log").verdicts)
+
+
+def _transactions(*, lists: bool) -> Iterator[Judged]:
+    """Anomalies that count under a more general rule of the model stand as that rule."""
+    check = check_list_append if lists else check_register
+    named = [told(*lines) for lines, *_ in (LIST_ANOMALIES if lists else REGISTER_ANOMALIES).values()]
+    named += [told(*lines) for lines in (OF_THEIR_OWN if lists else UNDECIDED_BY_EDGES).values()]
+    named += [told(*lines) for lines in (VANISHED if lists else [lines for lines, *_ in WEAK_CASES.values()])]
+    named += [small(random.Random(seed), lists=lists) for seed in SEEDS[lists]]
+    for history, model in product(named, NAMES):
+        verdict = check(columns(history), model=model)
+        names = {rule.name: rule.chances for rule in verdict.rules}
+        found = {rule_for(anomaly, names) for anomaly in set(verdict.anomalies) - set(verdict.allowed)}
+        yield "list-append" if lists else "rw-register", verdict.rules, found
+
+
+def _users_model() -> Iterator[Judged]:
+    for answer in (1, 2):
+        lines = both("0 push 1", "0 push 2", f"1 pop nil -> {answer}")
+        yield from map(_word, judged_file(lines, PARAMETERS["user-model"]).verdicts)
+
+
+_LOCKS: Final = ("fenced-mutex", "mutex", "owner-mutex", "semaphore")
+#: What is planted, by the checkers that it is planted for.
+POOLS: Final[dict[tuple[str, ...], Callable[[], Iterator[Judged]]]] = {
+    ("append-log", "bank", "counter", "linearizable-set", "multi-register", "queue", *_LOCKS): _objects,
+    ("etcd-kv", "zookeeper-kv"): _stores,
+    ("kafka-log",): _kafka,
+    ("list-append",): partial(_transactions, lists=True),
+    ("rw-register",): partial(_transactions, lists=False),
+    ("user-model",): _users_model,
+}
+
+
+def test_every_checker_of_files_has_plants() -> None:
+    assert {name for names in POOLS for name in names} == set(registry.FILE_CHECKERS)
+
+
+@pytest.mark.parametrize("checkers", POOLS, ids=lambda checkers: checkers[0])
+def test_every_rule_finds_what_is_planted_for_it(checkers: tuple[str, ...]) -> None:
+    rules, found = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    for checker, own, anomalies in POOLS[checkers]():
+        chances = {rule.name: rule.chances for rule in own}
+        assert all(bool(rule.lacks) == (rule.chances == 0) for rule in own), checker
+        assert [name for name in anomalies if not chances.get(name)] == [], checker
+        rules[checker] |= set(chances)
+        for one in OF_ONE_CODE if checker in OF_ONE_CODE else (checker,):
+            found[one] |= anomalies
+    assert set(checkers) <= set(rules)
+    missing = {(checker, name) for checker in checkers for name in rules[checker] - found[checker]}
+    assert missing == {(checker, name) for checker, name in UNPLANTED if checker in checkers}
+
+
+@pytest.mark.parametrize("checker", registry.FILE_CHECKERS)
+def test_where_no_rule_could_have_fired_the_verdict_is_unknown_and_says_what_was_lacking(checker: str) -> None:
+    options = {"parameter": PARAMETERS.get(checker, "")}
+    required = ("strict-serializable",)
+    facts = Facts(system="", workload="", nodes=(), guarantees=(), required=required, options=options)
+    (verdict,) = registry.checker(checker)(Tale().history(), facts)
+    assert (verdict.validity, verdict.cause) == (Validity.UNKNOWN, Cause.NO_EXPOSURE)
+    assert verdict.rules and not any(rule.chances for rule in verdict.rules)
+    assert all(rule.lacks for rule in verdict.rules)
