@@ -1,5 +1,6 @@
 """`fencepost campaign`: the flags made values, a night carried out or shards merged, and what came of it in words."""
 
+import datetime
 import json
 import re
 import shlex
@@ -17,7 +18,7 @@ from fencepost.harness.campaigns.night.cells import cells_of, shard_of
 from fencepost.harness.campaigns.night.documents import PAGE, document, write_documents
 from fencepost.harness.campaigns.night.file import Campaign, read_campaign
 from fencepost.harness.campaigns.night.known_issues import KnownIssue, read_known_issues
-from fencepost.harness.campaigns.night.merge import merged_night, read_night
+from fencepost.harness.campaigns.night.merge import merged_night, read_night, shards_below
 from fencepost.harness.campaigns.night.night import Night
 from fencepost.harness.campaigns.night.outcome import Outcome, outcome
 from fencepost.harness.campaigns.night.preparation import prepare
@@ -27,6 +28,7 @@ from fencepost.harness.campaigns.night.session import (
     Watcher,
     Wishes,
     find_unfinished,
+    id_of_night,
     new_folder,
     refuse_short_cells,
 )
@@ -38,6 +40,7 @@ from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.progress import shorten
 
 _MERGE: Final = "merge"
+_NIGHT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _REASONS_MAX: Final = 20
 EXAMPLES = (
     Example(
@@ -62,6 +65,7 @@ def carry_out(path: Path, wishes: Wishes, *, resume: bool, as_json: bool) -> int
     # A night keeps its seed, so that what is made again is the same run.
     seed = read_night(unfinished).seed if unfinished else wishes.seed
     refuse_short_cells(cells, seed)
+    shared_id = "" if unfinished else id_of_night(campaign, wishes, datetime.datetime.now(datetime.UTC))
     stop, table = StopRequest(), NightTable()
     stop.install()
     try:
@@ -75,7 +79,7 @@ def carry_out(path: Path, wishes: Wishes, *, resume: bool, as_json: bool) -> int
             if unfinished:
                 session.resume(issues, prepared)
             else:
-                session.begin(campaign, own, issues, prepared)
+                session.begin(campaign, own, issues, prepared, shared_id)
             table.line(f"seed {seed}; page: {shorten(str(folder / PAGE))}")
             result = outcome(session.carry_out(prepared))
     finally:
@@ -86,11 +90,11 @@ def carry_out(path: Path, wishes: Wishes, *, resume: bool, as_json: bool) -> int
     return int(result.exit_code)
 
 
-def merge(folders: tuple[Path, ...], results: Path, *, as_json: bool) -> int:
+def merge(folders: tuple[Path, ...], results: Path, night_name: str, *, as_json: bool) -> int:
     """Merge shards into one night with files of its own; returns its exit code."""
     if not folders:
         raise UsageError("there is nothing to merge", hint="fencepost campaign merge FOLDER..., one for each shard")
-    shards = [(folder.resolve(), read_night(folder)) for folder in folders]
+    shards = shards_below(folders, night_name)
     merged_night(shards, Path.cwd())  # refused before anything is written
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     home = results.resolve() / NIGHTS / shards[0][1].campaign / f"{stamp}-merged"
@@ -129,14 +133,17 @@ def _say(night: Night, result: Outcome, folder: Path, *, as_json: bool) -> None:
         sys.stderr.write(f"repeat with: {night.command}\n")
 
 
-def _wishes(path: Path, results: Path, *, budget: str, jobs: str, shard: str, seed: int | None) -> Wishes:
+def _wishes(path: Path, results: Path, *, budget: str, jobs: str, shard: str, night: str, seed: int | None) -> Wishes:
     number, total = _shard(shard)
+    if night and not _NIGHT.fullmatch(night):
+        raise UsageError(f"--night {night!r}: expected letters, digits, '.', '_' and '-'", hint="such as 2026-11-25")
     budget_s = parse_duration_ns(budget, what="--budget") / 1e9
     if not budget_s:
         raise UsageError(f"--budget {budget} leaves no time for a run", hint="give minutes or hours, such as 2h")
     drawn = seed_or_drawn(seed)
     again = ["fencepost", "campaign", str(path), "--budget", budget, "--seed", str(drawn)]
     again += ["--jobs", jobs] * (jobs != "auto") + ["--shard", shard] * (total > 1)
+    again += ["--night", night] * bool(night)
     return Wishes(
         budget_s=budget_s,
         seed=drawn,
@@ -144,6 +151,7 @@ def _wishes(path: Path, results: Path, *, budget: str, jobs: str, shard: str, se
         jobs=jobs_or_auto(jobs),
         shard=number,
         shards=total,
+        night=night,
         command=shlex.join(again),
     )
 
@@ -177,6 +185,12 @@ def _shard(text: str) -> tuple[int, int]:
     metavar="NUMBER/TOTAL",
     help="One share of the cells, such as 2/8. Canaries are in every share. Default: all cells.",
 )
+@click.option(
+    "--night",
+    default="",
+    metavar="NAME",
+    help="The name of the night, the same for all its shards. Default for shards: the UTC date of the noon before.",
+)
 @click.option("--resume", is_flag=True, help="Go on with the newest unfinished night of FILE.")
 @click.option(
     "--seed",
@@ -190,13 +204,14 @@ def command(paths: tuple[Path, ...], results: Path, resume: bool, as_json: bool,
     """Run a night of plans in a given time, or merge shards.
 
     FILE is a campaign: axes of plans, cells by hand, and canaries, which must be invalid. Its runs, its page and its
-    register stand in results/nights. `merge` makes one night of the folders of shards, wherever they ran.
+    register stand in results/nights. `merge` makes one night of the folders of shards, wherever they ran. Given
+    folders of results, it takes the night that --night names, or the newest one.
 
     Exits 0 green, 1 for a violation that is not known or a known issue that has expired, 2 when anything is missing (a
     canary, coverage, a lost run, a required cell, a shard), 130 stopped twice, 254 refused before the start.
     """
     if str(paths[0]) == _MERGE:
-        return merge(paths[1:], results, as_json=as_json)
+        return merge(paths[1:], results, flags["night"], as_json=as_json)
     if len(paths) > 1:
         raise UsageError(f"one campaign file is carried out, and {len(paths)} paths were given")
     return carry_out(paths[0], _wishes(paths[0], results, **flags), resume=resume, as_json=as_json)

@@ -4,7 +4,7 @@ The id is made of the fingerprint alone, so it is the same in every night, on ev
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -45,6 +45,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def last_seen(self) -> str:
         return next(night.night for night in reversed(self.nights) if night.rate.seen)
+
+    def is_seen_in(self, nights: Collection[str]) -> bool:
+        """Whether one of these nights showed it."""
+        return any(night.rate.seen for night in self.nights if night.night in nights)
 
     @property
     def rate(self) -> Rate:

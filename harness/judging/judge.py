@@ -4,6 +4,7 @@
 raises gives `unknown` with its reason and cannot hide another checker's `invalid`.
 """
 
+import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,12 +44,13 @@ CHECKER_LOG: Final = "checkers.log"
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """A judged run: the merged verdict, one sentence on why, and each checker's word."""
+    """A judged run: the merged verdict, one sentence on why, each checker's word, and how long the checkers took."""
 
     validity: Validity
     headline: str
     verdicts: tuple[Verdict, ...]
     facts: Facts
+    took_ns: int = 0
 
     @property
     def exit_code(self) -> ExitCode:
@@ -109,9 +111,11 @@ def judge_by(resolved: ResolvedPlan, folder: Path) -> tuple[History, Judgement]:
     names = (*resolved.workload.checkers(resolved.system, resolved.options), *ALWAYS)
     history.operations  # noqa: B018  # paired once, before the checkers are timed
     verdicts: list[Verdict] = []
+    began_ns = time.monotonic_ns()
     for name in names:
         verdicts += _guarded(name, history, facts, folder)
-    return history, conclude(history, facts, tuple(verdicts))
+    judgement = conclude(history, facts, tuple(verdicts))
+    return history, msgspec.structs.replace(judgement, took_ns=time.monotonic_ns() - began_ns)
 
 
 def _version_of(folder: Path) -> str | None:

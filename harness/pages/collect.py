@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from pyspark.sql import functions as F
 
+from fencepost.harness.campaigns.gate.documents import PAGE as GATE_PAGE
+from fencepost.harness.campaigns.night.documents import PAGE as NIGHT_PAGE
 from fencepost.harness.campaigns.night.known_issues import KnownIssue
 from fencepost.harness.campaigns.night.night import GRAVITY
 from fencepost.harness.campaigns.night.run_class import RunClass
@@ -16,6 +18,8 @@ from fencepost.harness.pages.known import covering, status_of
 from fencepost.harness.pages.values import (
     CellRow,
     Examples,
+    Gate,
+    GateLine,
     ListedFinding,
     MatrixCell,
     NightSummary,
@@ -25,6 +29,7 @@ from fencepost.harness.pages.values import (
     SystemMatrix,
     SystemTrend,
     TrendNight,
+    night_to_read,
 )
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.warehouse.across import Tables
@@ -38,21 +43,24 @@ FIGURES: Final = (
     "unavailable_s",
     "exposure",
     "beyond_s",
+    "check_s",
+    "false_alarms",
 )
-_NIGHT_PAGE: Final = "index.html"
 #: A run may have a class that no night gives, such as `unknown` of a single run: it is as grave as these.
 _UNNAMED: Final = GRAVITY.index(RunClass.UNKNOWN_COVERAGE)
 
 
 def overview(tables: Tables, out: Path, issues: Sequence[KnownIssue], *, shown: int, today: datetime.date) -> Overview:
     """Collect what the pages show; `out` is the folder in which they will stand, from which links lead to runs."""
-    nights = night_summaries(_rows(tables, "night_runs"), _rows(tables, "nights"), out)
-    if not nights:
+    registers, requirements = _rows(tables, "nights"), _rows(tables, "requirements")
+    nights = night_summaries(_rows(tables, "night_runs"), registers, out, requirements)
+    tonight = night_to_read(nights)
+    if tonight is None:
         return Overview(shown=shown, issues=tuple(status_of(issue, [], [], today) for issue in issues))
     names = [night.night for night in nights]
     sightings = _rows(tables, "finding_sightings")
     examples = {row["fingerprint"]: row for row in _rows(tables, "finding_examples")}
-    of_tonight = tables["cells"].where(F.col("night") == names[-1])
+    of_tonight = tables["cells"].where(F.col("night") == tonight.night)
     return Overview(
         nights=tuple(nights),
         shown=shown,
@@ -64,15 +72,22 @@ def overview(tables: Tables, out: Path, issues: Sequence[KnownIssue], *, shown: 
     )
 
 
-def night_summaries(runs: Iterable[Row], registers: Sequence[Row], out: Path) -> list[NightSummary]:
+def night_summaries(
+    runs: Iterable[Row], registers: Sequence[Row], out: Path, requirements: Sequence[Row] = ()
+) -> list[NightSummary]:
     """The nights, oldest first; the shards of a night become one, and a missing one keeps it from being green."""
     return [
-        _night(row, [own for own in registers if own["night"] == row["night"]], out)
+        _night(
+            row,
+            sorted((own for own in registers if own["night"] == row["night"]), key=lambda own: own["shard"]),
+            [own for own in requirements if own["night"] == row["night"]],
+            out,
+        )
         for row in sorted(runs, key=lambda row: (row["started_at"], row["night"]))
     ]
 
 
-def _night(row: Row, shards: Sequence[Row], out: Path) -> NightSummary:
+def _night(row: Row, shards: Sequence[Row], requirements: Sequence[Row], out: Path) -> NightSummary:
     counts = {name: row[name] for name in ("runs", "valid", "invalid", "unknown")}
     if not shards:
         return NightSummary(night=row["night"], day=row["day"], **counts)
@@ -80,16 +95,37 @@ def _night(row: Row, shards: Sequence[Row], out: Path) -> NightSummary:
     missing = [n for n in range(1, max(own["shards"] for own in shards) + 1) if n not in present]
     absent = [f"shard {n} of {max(own['shards'] for own in shards)} is missing" for n in missing]
     codes = [own["exit_code"] for own in shards if own["exit_code"]] + [2] * bool(missing)
-    pages = [_link(Path(own["folder"]) / _NIGHT_PAGE, out) for own in shards]
+    gate = _gate(shards[0], requirements, out)
+    pages = [_link(Path(own["folder"]) / (GATE_PAGE if gate else NIGHT_PAGE), out) for own in shards]
     return NightSummary(
         night=row["night"],
         day=row["day"],
-        page=next(filter(None, pages), ""),
+        pages=tuple(filter(None, pages)),
         exit_code=min(codes, default=0),
         running=any(own["state"] == "running" for own in shards),
         sentence="; ".join([*(own["sentence"] for own in shards), *absent]),
         reasons=tuple(dict.fromkeys([*(text for own in shards for text in own["reasons"] or ()), *absent])),
+        gate=gate,
         **counts,
+    )
+
+
+def _gate(register: Row, requirements: Sequence[Row], out: Path) -> Gate | None:
+    if register["policy"] is None:
+        return None
+    keys = ("kind", "name", "need", "status", "reason", "runs")
+    folder = Path(register["folder"])
+    return Gate(
+        policy=register["policy"],
+        candidate=register["candidate"],
+        baseline=register["baseline"] or "",
+        lines=tuple(
+            GateLine(
+                reports=tuple(filter(None, (_link(folder / report, out) for report in row["reports"] or ()))),
+                **{key: row[key] for key in keys},
+            )
+            for row in sorted(requirements, key=lambda row: row["number"])
+        ),
     )
 
 
@@ -200,7 +236,8 @@ def system_trends(rows: Iterable[Row], nights: Sequence[str]) -> tuple[SystemTre
 
 def _trend_night(row: Row) -> TrendNight:
     sets = {name: tuple(row[name] or ()) for name in ("versions", "commits", "machines", "cores")}
-    return TrendNight(night=row["night"], runs=row["runs"], figures={name: row[name] for name in FIGURES}, **sets)
+    figures = {name: row[name] for name in FIGURES}
+    return TrendNight(night=row["night"], runs=row["runs"], figures=figures, controls=row["controls"], **sets)
 
 
 def _rows(tables: Tables, name: str) -> list[dict[str, Any]]:

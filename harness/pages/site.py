@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from fencepost.harness.pages import telling
 from fencepost.harness.pages.drawing import findability_curve
+from fencepost.harness.pages.gates import gate_values
 from fencepost.harness.pages.tonight import tonight_values
 from fencepost.harness.pages.trends import trends_values
 from fencepost.harness.pages.values import ListedFinding, Overview
@@ -22,6 +23,7 @@ PAGES: Final = (
     ("Matrix", "matrix.html"),
     ("Findings", "findings.html"),
     ("Trends", "trends.html"),
+    ("Gate", "gate.html"),
 )
 #: Pages of findings that are no longer there are removed by this pattern.
 _FINDING_PAGES: Final = "finding-F-*.html"
@@ -63,6 +65,7 @@ def pages(overview: Overview) -> Iterator[tuple[str, str]]:
     listed = {"findings": overview.findings}
     yield "findings.html", _page(environment, "findings", "findings.html", "Findings", listed)
     yield "trends.html", _page(environment, "trends", "trends.html", "Trends", trends_values(overview))
+    yield "gate.html", _page(environment, "gate", "gate.html", "Gate", gate_values(overview))
     nights = {night.night: night.page for night in overview.nights}
     for each in overview.findings:
         values = {**_finding_values(each), "pages_of_nights": nights}

@@ -12,6 +12,7 @@ from fencepost.harness.pages.values import ListedFinding, NightSummary, Square
 UNKNOWN: Final = "unknown"
 KNOWN: Final = "known"
 CANARY_SIGN: Final = "c"
+_RED: Final = ("red: a violation", "red: something is missing")
 _STATE_TONES: Final = {
     State.NEW: "invalid",
     State.BACK: "invalid",
@@ -91,11 +92,13 @@ def night_tone(night: NightSummary) -> str:
 
 
 def night_text(night: NightSummary) -> str:
+    """The outcome in a word or two, as a badge has it."""
     if night.running:
         return "running"
     if night.exit_code is None:
         return "single runs"
-    return {0: "green", 1: "red: a violation"}.get(night.exit_code, "red: something is missing")
+    red = ("red: the candidate failed", "red: evidence is missing") if night.gate else _RED
+    return {0: "green", 1: red[0]}.get(night.exit_code, red[1])
 
 
 def percent(share: float) -> str:

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from fencepost.harness.campaigns.night.run_class import RunClass
 from fencepost.harness.findings.state import State
+from fencepost.harness.pages.gates import newest_gates
 from fencepost.harness.pages.telling import KNOWN, counted, night_text, night_tone
-from fencepost.harness.pages.values import CellRow, ListedFinding, NightSummary, Overview
+from fencepost.harness.pages.values import CellRow, ListedFinding, Overview
 from fencepost.harness.report.words.wording import SIGNS
 from fencepost.harness.verdict import Validity
 
@@ -34,6 +35,8 @@ def tonight_values(overview: Overview) -> dict[str, Any]:
         "sign": SIGNS[Validity(tone)],
         "heading": _heading(overview, tone),
         "sentence": _sentence(overview, recent),
+        "since": [each for each in overview.since if each is not night],
+        "gates": newest_gates(overview),
         "reasons": _reasons(overview),
         "groups": [(state, about, [each for each in recent if each.state == state]) for state, about in _GROUPS],
         "canaries": [_canary(cell) for cell in overview.cells if cell.canary],
@@ -52,12 +55,13 @@ def _is_recent(each: ListedFinding, overview: Overview) -> bool:
     return each.state != State.GONE or each.finding.last_seen in {night.night for night in overview.latest}
 
 
-def _violations(overview: Overview, night: NightSummary) -> list[ListedFinding]:
-    """Findings of the latest night that decide and that no issue covers."""
+def _violations(overview: Overview) -> list[ListedFinding]:
+    """Findings of the latest night, or of runs after it, that decide and that no issue covers."""
+    names = {night.night for night in overview.since}
     return [
         each
         for each in overview.findings
-        if each.finding.decides and not each.issues and each.finding.last_seen == night.night
+        if each.finding.decides and not each.issues and each.finding.is_seen_in(names)
     ]
 
 
@@ -68,7 +72,7 @@ def _tone(overview: Overview) -> str:
         return "invalid"
     if night is None:
         return "unknown"
-    return "invalid" if _violations(overview, night) else night_tone(night)
+    return "invalid" if _violations(overview) else night_tone(night)
 
 
 def _heading(overview: Overview, tone: str) -> str:
@@ -93,7 +97,7 @@ def _sentence(overview: Overview, recent: Sequence[ListedFinding]) -> str:
     own = night.sentence or f"{counted(night.runs, 'single run')} on {night.day}, {night.invalid} invalid"
     if not states:
         return f"{own}. Findings: none."
-    here = sum(each.finding.last_seen == night.night for each in recent)
+    here = sum(each.finding.is_seen_in({night.night}) for each in recent)
     return f"{own}. Findings: {states}; {here or 'none'} of them seen in this night."
 
 
@@ -107,7 +111,7 @@ def _reasons(overview: Overview) -> list[str]:
     if night is None:
         return expired
     reasons = [*expired, *night.reasons]
-    shown = {each.finding.fingerprint for each in _violations(overview, night)}
+    shown = {each.finding.fingerprint for each in _violations(overview)}
     return reasons + [f"{fingerprint} was seen, and no issue covers it" for fingerprint in sorted(shown)]
 
 

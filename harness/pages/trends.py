@@ -7,9 +7,12 @@ import msgspec
 from markupsafe import Markup
 
 from fencepost.harness.findings.change_points import ALPHA, SIDE_MIN, ChangePoint, change_points
+from fencepost.harness.findings.rate import Rate
 from fencepost.harness.pages.drawing import figure_over_nights
 from fencepost.harness.pages.telling import figure, percent
 from fencepost.harness.pages.values import Overview, SystemTrend, TrendNight
+
+FALSE_ALARMS: Final = "false_alarms"
 
 
 class FigureName(msgspec.Struct, frozen=True):
@@ -29,6 +32,8 @@ FIGURE_NAMES: Final = (
     FigureName("unavailable_s", "Unavailability", "seconds", "longest time without an ok in the main phase, mean"),
     FigureName("exposure", "Tested", "times in a run", "all guarantees together, mean"),
     FigureName("beyond_s", "Start and checks", "seconds", "what an attempt took beyond the run itself, mean"),
+    FigureName("check_s", "Check time", "seconds in a run", "what its checkers took, mean"),
+    FigureName(FALSE_ALARMS, "False alarms", "runs", "controls that were invalid"),
 )
 #: Commits, machines and cores are cut to so many letters.
 _TEXT_MAX: Final = 24
@@ -87,7 +92,7 @@ def _panel(trend: SystemTrend, name: FigureName, alpha: float, days: Mapping[str
         key=name.key,
         title=name.title,
         unit=name.unit,
-        note=name.note,
+        note=_pooled(trend) if name.key == FALSE_ALARMS else name.note,
         svg=figure_over_nights(
             name.title,
             [days.get(night.night, night.night) for night in trend.nights],
@@ -97,6 +102,15 @@ def _panel(trend: SystemTrend, name: FigureName, alpha: float, days: Mapping[str
         ),
         changes=tuple(_change_text(point, trend.nights[number]) for point, number in zip(points, numbers, strict=True)),
     )
+
+
+def _pooled(trend: SystemTrend) -> str:
+    """False alarms over all nights, of the runs of controls."""
+    controls = sum(night.controls for night in trend.nights)
+    if not controls:
+        return "no cell with control = true ran, so nobody knows"
+    alarms = sum(round(night.figures.get(FALSE_ALARMS) or 0) for night in trend.nights)
+    return f"{Rate(alarms, controls)}: runs of controls that were invalid, over all nights"
 
 
 def _change_text(point: ChangePoint, night: TrendNight) -> str:

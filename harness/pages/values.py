@@ -14,7 +14,10 @@ Row = Mapping[str, Any]
 
 
 class NightSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """One night; `exit_code` is None for a day of single runs, which have no register. `page` links to its own page."""
+    """One night; `exit_code` is None for a day of single runs, which have no register.
+
+    `pages` link to its own page, or to one for each shard. `gate` is None for what is no gate.
+    """
 
     night: str
     day: str
@@ -22,15 +25,42 @@ class NightSummary(msgspec.Struct, frozen=True, kw_only=True):
     valid: int = 0
     invalid: int = 0
     unknown: int = 0
-    page: str = ""
+    pages: tuple[str, ...] = ()
     exit_code: int | None = None
     running: bool = False
     sentence: str = ""
     reasons: tuple[str, ...] = ()
+    gate: "Gate | None" = None
+
+    @property
+    def page(self) -> str:
+        """The first of its pages, empty without one."""
+        return next(iter(self.pages), "")
 
     @property
     def is_campaign(self) -> bool:
-        return self.exit_code is not None
+        return self.exit_code is not None and self.gate is None
+
+
+class GateLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A requirement of a gate; `reports` are links to the pages of its runs."""
+
+    kind: str
+    name: str
+    need: str
+    status: str
+    reason: str
+    runs: int = 0
+    reports: tuple[str, ...] = ()
+
+
+class Gate(msgspec.Struct, frozen=True, kw_only=True):
+    """What a gate was about, and what its policy required."""
+
+    policy: str
+    candidate: str
+    baseline: str = ""
+    lines: tuple[GateLine, ...] = ()
 
 
 class CellRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,11 +143,15 @@ class SystemMatrix(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrendNight(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of one system in one night, by name (None: not measured), and what was the same or not around it."""
+    """The figures of one system in one night, by name (None: not measured), and what was the same or not around it.
+
+    `controls` are runs of what is known to be right.
+    """
 
     night: str
     runs: int
     figures: Mapping[str, float | None]
+    controls: int = 0
     versions: tuple[str, ...] = ()
     commits: tuple[str, ...] = ()
     machines: tuple[str, ...] = ()
@@ -144,9 +178,28 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tonight(self) -> NightSummary | None:
-        return self.nights[-1] if self.nights else None
+        """The newest night of a campaign; without any: the newest day of single runs, or gate."""
+        return night_to_read(self.nights)
+
+    @property
+    def since(self) -> Sequence[NightSummary]:
+        """Tonight, and what was run after it: single runs, but no gate, which answers for itself."""
+        night = self.tonight
+        later = self.nights[self.nights.index(night) + 1 :] if night else ()
+        return [*([night] if night else []), *(each for each in later if each.gate is None)]
+
+    @property
+    def gates(self) -> Sequence[NightSummary]:
+        """Every gate, the newest first."""
+        return [night for night in reversed(self.nights) if night.gate]
 
     @property
     def latest(self) -> Sequence[NightSummary]:
         """The nights that stand as squares."""
         return self.nights[-self.shown :]
+
+
+def night_to_read(nights: Sequence[NightSummary]) -> NightSummary | None:
+    """Choose what the page Tonight is about: single runs of the next morning do not hide a night."""
+    campaigns = [night for night in nights if night.is_campaign]
+    return next(reversed(campaigns or nights), None)

@@ -103,7 +103,7 @@ def judge_and_report(resolved: ResolvedPlan, folder: Path, *, progress: Progress
     from fencepost.harness.report.page.html import render
 
     history, judgement = judge_by(resolved, folder)
-    warnings = _keep_phase_times(folder, history)
+    warnings = _keep_times(folder, history, judgement.took_ns)
     case = ReportCase(
         history=history,
         facts=judgement.facts,
@@ -142,15 +142,15 @@ def judge_and_report(resolved: ResolvedPlan, folder: Path, *, progress: Progress
     return Result(folder=folder, judgement=judgement, warnings=tuple(warnings), document=verdict_document(case))
 
 
-def _keep_phase_times(folder: Path, history: History) -> list[str]:
-    """Write into `run.json`, once, when each phase began and ended; return warnings."""
+def _keep_times(folder: Path, history: History, check_ns: int) -> list[str]:
+    """Write into `run.json`, once, when each phase began and ended and how long checkers took; return warnings."""
     path = folder / store.RUN
     run = store.read_json(path)
     if "phases" in run or not path.is_file():
         return []
     phases = {phase.value: {"from_ns": start, "to_ns": end} for phase, (start, end) in history.phases.items()}
     try:
-        store.write_json(path, {**run, "phases": phases})
+        store.write_json(path, {**run, "phases": phases, "check_ns": check_ns})
     except OSError as error:
         return [f"{store.RUN} does not say when the phases were: {error.strerror}"]
     return []

@@ -18,6 +18,7 @@ PLACED: Final = FactTable(
         ("day", TEXT, "the UTC date of its start"),
         ("cell", TEXT, "the cell's id; null outside of campaigns"),
         ("attempt", TEXT, "the attempt, as in the table `attempts`; null outside of campaigns"),
+        ("shard", LONG, "the shard that made it; null outside of campaigns"),
         ("core", TEXT, "the version and build of the native core that judged it for the warehouse"),
     ),
 )
@@ -40,6 +41,9 @@ NIGHTS: Final = FactTable(
         ("exit_code", LONG, "what it ended with, or would end with now"),
         ("sentence", TEXT, "its outcome in one sentence"),
         ("reasons", TEXTS, "why it is not green; empty where it is"),
+        ("policy", TEXT, "the policy of a gate; null for a campaign"),
+        ("candidate", TEXT, "what the gate tested; null for a campaign"),
+        ("baseline", TEXT, "what it was compared with; null without one"),
         ("machine", TEXT, "the machine, as JSON"),
         ("folder", TEXT, "its folder"),
     ),
@@ -59,6 +63,7 @@ CELLS: Final = FactTable(
         ("nemesis", TEXT, "the faults as the plan words them"),
         ("required", FLAG, "whether a green night needs it"),
         ("canary", FLAG, "whether it must be invalid"),
+        ("control", FLAG, "whether it tests what is known to be right, so that a violation is a false alarm"),
         ("caught", FLAG, "whether a canary showed its anomaly, and passed in no run; null for other cells"),
         ("run_class", TEXT, "its class over all its runs"),
         ("reason", TEXT, "why, in one line"),
@@ -80,6 +85,7 @@ ATTEMPTS: Final = FactTable(
         ("run_class", TEXT, "its class; null while it is in flight"),
         ("reason", TEXT, "why, in one line"),
         ("seconds", DOUBLE, "how long it took"),
+        ("check_s", DOUBLE, "how long its checkers took; null where nobody measured it"),
         ("version", TEXT, "the release that ran"),
         ("fingerprints", TEXTS, "what it showed of what decides"),
         ("known", TEXTS, "those that known issues cover"),
@@ -88,8 +94,24 @@ ATTEMPTS: Final = FactTable(
     ),
 )
 
-#: Read from registers: they have no run of their own.
-OF_NIGHTS: Final = by_name((NIGHTS, CELLS, ATTEMPTS))
+REQUIREMENTS: Final = FactTable(
+    name="requirements",
+    row="a requirement of a gate",
+    columns=columns(
+        (NIGHT, TEXT, "the gate's night"),
+        ("number", LONG, "its place on the gate's page, from 0"),
+        ("kind", TEXT, "`cell`, `guarantee`, `canary`, `budget`, `exception`, `build` or `shard`"),
+        ("name", TEXT, "what it is about"),
+        ("need", TEXT, "what is needed"),
+        ("status", TEXT, "`met`, `excepted`, `missing` or `failed`"),
+        ("reason", TEXT, "why, in one line"),
+        ("runs", LONG, "runs that it rests on"),
+        ("reports", TEXTS, "their pages, relative to the night's folder"),
+    ),
+)
+
+#: Read from registers and from gate.json: they have no run of their own.
+OF_NIGHTS: Final = by_name((NIGHTS, CELLS, ATTEMPTS, REQUIREMENTS))
 
 
 def schema_of(table: FactTable) -> pa.Schema:

@@ -65,7 +65,7 @@ def night_matrix(tables: Tables) -> DataFrame:
     exposure = least.groupBy("run_id").agg(F.min("most").alias("exposure"))
     of_runs = (
         _classed(tables)
-        .join(F.broadcast(_made_again(tables)), ["night", "attempt"], "left_anti")
+        .join(F.broadcast(_made_again(tables)), ["night", "attempt", "shard"], "left_anti")
         .join(exposure, "run_id", "left")
         .groupBy("night", *_PLACE, "canary", "run_class")
         .agg(
@@ -82,10 +82,12 @@ def night_trends(tables: Tables) -> DataFrame:
 
     Throughput and unavailability are those of the main phase. Unavailability is its longest time without an `ok`, and
     dual leadership the time in which two nodes led and ran, each as the mean over runs. `beyond_s` is what an attempt
-    cost beyond its run's own length: start and checks.
+    cost beyond its run's own length: start and checks; `check_s` is that of its checkers. A false alarm is a run of a
+    control that is invalid.
 
     TABLES -> night, system, runs, throughput (ok each second), recovery_s (median), new_leader_s (median), dual_s,
-    unavailable_s, exposure (of a run, mean), beyond_s (mean), versions, commits, machines, cores (sets of texts).
+    unavailable_s, exposure (of a run, mean), beyond_s (mean), check_s (mean), controls (runs), false_alarms (runs; null
+    without a control), versions, commits, machines, cores (sets of texts).
     """
     runs = _runs(tables).join(canaries(tables), ["night", "cell"], "left_anti")
     faults = tables["faults"].where(F.col("outcome") == "installed").select("run_id", "fault_id")
@@ -98,12 +100,14 @@ def night_trends(tables: Tables) -> DataFrame:
     )
     dual = tables["overlaps"].groupBy("run_id").agg(F.sum("running_ns").alias("dual_ns"))
     tested = tables["exposures"].groupBy("run_id").agg(F.sum("exposure").alias("exposure"))
-    costs = tables["attempts"].select("night", F.col("folder").alias("attempt"), "seconds").distinct()
+    costs = _attempts(tables, "seconds", "check_s")
+    controls = tables["cells"].where("control").select("night", "cell", F.lit(True).alias("control")).distinct()
     per_run = (
         runs.join(served, "run_id", "left")
         .join(dual, "run_id", "left")
         .join(tested, "run_id", "left")
-        .join(F.broadcast(costs), ["night", "attempt"], "left")
+        .join(F.broadcast(costs), ["night", "attempt", "shard"], "left")
+        .join(F.broadcast(controls), ["night", "cell"], "left")
         .groupBy("night", "system")
         .agg(
             F.count("*").alias("runs"),
@@ -112,6 +116,9 @@ def night_trends(tables: Tables) -> DataFrame:
             (F.avg("gap_ns") / 1e9).alias("unavailable_s"),
             F.avg("exposure").alias("exposure"),
             F.avg(F.col("seconds") - F.col("length_ns") / 1e9).alias("beyond_s"),
+            F.avg("check_s").alias("check_s"),
+            F.count("control").alias("controls"),
+            F.sum(F.when(F.col("control"), (F.col("outcome") == "invalid").cast("long"))).alias("false_alarms"),
             _set("version", "versions"),
             _set(F.get_json_object("machine", "$.git_commit"), "commits"),
             _set(_machine(), "machines"),
@@ -127,19 +134,28 @@ def night_trends(tables: Tables) -> DataFrame:
 
 
 def _runs(tables: Tables) -> DataFrame:
-    return tables["run"].join(tables["placed"].drop("day"), "run_id")
+    # Rows from before shards shared the id of their night do not say which shard made them: it had the night alone.
+    shards = tables["nights"].groupBy("night").agg(F.min("shard").alias("only_shard"))
+    placed = tables["placed"].drop("day").join(F.broadcast(shards), "night", "left")
+    placed = placed.withColumn("shard", F.coalesce("shard", "only_shard")).drop("only_shard")
+    return tables["run"].join(placed, "run_id")
+
+
+def _attempts(tables: Tables, *names: str) -> DataFrame:
+    """Attempts by what names them in the table `placed`, with some of their columns."""
+    return tables["attempts"].select("night", "shard", F.col("folder").alias("attempt"), *names).distinct()
 
 
 def _classed(tables: Tables) -> DataFrame:
     """Every run with its class and whether it is a canary's."""
-    attempts = tables["attempts"].select("night", F.col("folder").alias("attempt"), "run_class").distinct()
+    attempts = _attempts(tables, "run_class")
     same = F.col("run_class").startswith(F.col("outcome"))
     known = (F.col("outcome") == "invalid") & (F.col("run_class") == "known")
     gone = (F.col("outcome") == "unknown") & F.col("run_class").isin("harness", "lost")
     flag = canaries(tables).withColumn("canary", F.lit(True))
     return (
         _runs(tables)
-        .join(F.broadcast(attempts), ["night", "attempt"], "left")
+        .join(F.broadcast(attempts), ["night", "attempt", "shard"], "left")
         .withColumn("run_class", F.when(same | known | gone, F.col("run_class")).otherwise(F.col("outcome")))
         .join(F.broadcast(flag), ["night", "cell"], "left")
         .withColumn("canary", F.coalesce("canary", F.lit(False)))
@@ -154,7 +170,7 @@ def _made_again(tables: Tables) -> DataFrame:
         tables["attempts"]
         .withColumn("last", F.max("number").over(of_one_run))
         .where((F.col("number") < F.col("last")) & ~violation)
-        .select("night", F.col("folder").alias("attempt"))
+        .select("night", "shard", F.col("folder").alias("attempt"))
         .distinct()
     )
 

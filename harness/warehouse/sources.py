@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from fencepost.harness.base.errors import FencepostError, UsageError
+from fencepost.harness.campaigns.gate.documents import GateFile, read_gate
 from fencepost.harness.campaigns.night.merge import read_night
 from fencepost.harness.campaigns.night.night import Night
 from fencepost.harness.campaigns.night.outcome import outcome
@@ -16,7 +17,7 @@ from fencepost.harness.results import run_folder as store
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's folder, its id, and where it belongs; `attempt` is the attempt's folder in its night."""
+    """A run's folder, its id, and where it belongs; `attempt` is the attempt's folder in its shard of the night."""
 
     folder: str
     run_id: str
@@ -24,6 +25,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     day: str
     cell: str | None = None
     attempt: str | None = None
+    shard: int | None = None
 
 
 def run_folders(results: Path) -> list[Path]:
@@ -53,9 +55,13 @@ def night_folders(results: Path) -> list[Path]:
 
 
 def rows_of_night(folder: Path) -> tuple[Night, dict[str, list[dict[str, Any]]]]:
-    """A night as rows of the tables `nights`, `cells` and `attempts`; raises UsageError as its register does."""
+    """A night as rows of the tables of nights; raises UsageError as its register does.
+
+    Whether a gate is green is decided by its policy, as its gate.json says.
+    """
     night = read_night(folder)
     shard = night.shards_present[0]
+    gate = read_gate(folder)
     judged = outcome(night)
     place = {"night": night.id, "shard": shard}
     nights = {
@@ -69,9 +75,12 @@ def rows_of_night(folder: Path) -> tuple[Night, dict[str, list[dict[str, Any]]]]
         "spent_s": night.spent_s,
         "jobs": night.jobs,
         "seed": night.seed,
-        "exit_code": int(judged.exit_code),
-        "sentence": judged.sentence,
-        "reasons": [reason.text for reason in judged.reasons],
+        "exit_code": gate.exit_code if gate else int(judged.exit_code),
+        "sentence": gate.sentence if gate else judged.sentence,
+        "reasons": list(gate.reasons) if gate else [reason.text for reason in judged.reasons],
+        "policy": gate.policy if gate else None,
+        "candidate": gate.candidate if gate else None,
+        "baseline": gate.baseline if gate else None,
         "machine": msgspec.json.encode(night.machine).decode(),
         "folder": str(folder),
     }
@@ -86,6 +95,7 @@ def rows_of_night(folder: Path) -> tuple[Night, dict[str, list[dict[str, Any]]]]
             "nemesis": each.cell.plan.nemesis,
             "required": each.cell.required,
             "canary": each.cell.canary,
+            "control": each.cell.control,
             "caught": each.is_caught if each.cell.canary else None,
             "run_class": each.run_class.value,
             "reason": each.reason,
@@ -104,6 +114,7 @@ def rows_of_night(folder: Path) -> tuple[Night, dict[str, list[dict[str, Any]]]]
             "run_class": None if a.run_class is None else a.run_class.value,
             "reason": a.reason,
             "seconds": a.seconds,
+            "check_s": a.check_s,
             "version": a.version,
             "fingerprints": list(a.fingerprints),
             "known": list(a.known),
@@ -112,13 +123,32 @@ def rows_of_night(folder: Path) -> tuple[Night, dict[str, list[dict[str, Any]]]]
         }
         for a in night.attempts
     ]
-    return night, {"nights": [nights], "cells": cells, "attempts": attempts}
+    rows = {"nights": [nights], "cells": cells, "attempts": attempts}
+    return night, {**rows, "requirements": _requirements(night.id, gate)}
+
+
+def _requirements(night: str, gate: GateFile | None) -> list[dict[str, Any]]:
+    return [
+        {
+            "night": night,
+            "number": number,
+            "kind": each.kind.value,
+            "name": each.name,
+            "need": each.need,
+            "status": each.status.value,
+            "reason": each.reason,
+            "runs": len(each.attempts),
+            "reports": [attempt.report for attempt in each.attempts if attempt.report],
+        }
+        for number, each in enumerate(gate.requirements if gate else ())
+    ]
 
 
 class _Cells(msgspec.Struct, frozen=True):
-    """A night's id, and the cell of each attempt by the attempt's folder."""
+    """A night's id and shard, and the cell of each attempt by the attempt's folder."""
 
     night: str
+    shard: int
     by_folder: dict[str, str]
 
 
@@ -135,11 +165,21 @@ def _source(folder: Path, nights: dict[Path, _Cells]) -> Source:
         return Source(folder=str(folder), run_id=run_id, night=day, day=day)
     if home not in nights:
         night = read_night(home)
-        nights[home] = _Cells(night.id, {attempt.folder: attempt.cell for attempt in night.attempts})
+        nights[home] = _Cells(
+            night.id, night.shards_present[0], {attempt.folder: attempt.cell for attempt in night.attempts}
+        )
     cells = nights[home]
     attempt = next((name for name in cells.by_folder if folder.is_relative_to(home / name)), None)
     cell = None if attempt is None else cells.by_folder[attempt]
-    return Source(folder=str(folder), run_id=run_id, night=cells.night, day=day, cell=cell, attempt=attempt)
+    return Source(
+        folder=str(folder),
+        run_id=run_id,
+        night=cells.night,
+        day=day,
+        cell=cell,
+        attempt=attempt,
+        shard=cells.shard,
+    )
 
 
 def _identity(folder: Path) -> str:

@@ -29,6 +29,7 @@ def sighting(night: str, seen: int, runs: int = 1, version: str = "3.5.1", finge
 def register(night: str, exit_code: int = 0, **changes: Any) -> dict[str, Any]:
     reasons = [] if exit_code == 0 else ["etcd register kill is required and was not run: its turn has not come"]
     row = {"night": night, "shard": 1, "shards": 1, "exit_code": exit_code, "state": "finished", "folder": "/nowhere"}
+    row |= {"policy": None, "candidate": None, "baseline": None}
     return {**row, "sentence": "12 of 12 cells tested", "reasons": reasons, **changes}
 
 
@@ -50,11 +51,14 @@ def made(
     cells: list[dict[str, Any]] | None = None,
     issues: tuple[KnownIssue, ...] = (),
     nights: list[str] | None = None,
+    requirements: list[dict[str, Any]] | None = None,
 ) -> Overview:
     """An overview of these rows, as a warehouse would give them."""
     nights = NIGHTS if nights is None else nights
     sightings = sightings or []
-    summaries = night_summaries([night_row(*pair) for pair in enumerate(nights)], registers or [], OUT)
+    summaries = night_summaries(
+        [night_row(*pair) for pair in enumerate(nights)], registers or [], OUT, requirements or []
+    )
     place = {"system": "etcd", "version": "3.5.1", "workload": "register", "nemesis": "kill", "folder": None}
     squares = [
         {**place, "night": night, "canary": False, "run_class": "valid", "runs": 1, "exposure": 40} for night in nights
@@ -69,6 +73,7 @@ def made(
     sets = {"versions": ["3.5.1"], "machines": ["6.1 x86_64 2"], "cores": ["0.1"]}
     trends = [
         {"night": night, "system": "etcd", "runs": 3, "throughput": 100.0 + number % 3 + 40 * (number >= 10)}
+        | {"check_s": 0.4, "false_alarms": int(number == 4), "controls": 2}
         | {**figures, "beyond_s": 5.0, **sets, "commits": ["old" if number < 10 else "new"]}
         for number, night in enumerate(nights)
     ]
@@ -94,6 +99,17 @@ def made(
     )
 
 
+def gate(night: str, exit_code: int, **changes: Any) -> dict[str, Any]:
+    """The register of a gate, with its answer."""
+    row = {"policy": "release", "candidate": "3.6.0", "baseline": "3.5.1", "sentence": "1 of 2 requirements failed"}
+    return {**register(night, exit_code), **row, **changes}
+
+
+def requirement(night: str, number: int, status: str, **changes: Any) -> dict[str, Any]:
+    row = {"night": night, "number": number, "kind": "cell", "name": f"cell {number}", "need": "2 clean runs"}
+    return {**row, "status": status, "reason": "run 1 is lost", "runs": 1, "reports": ["runs/a/report.html"], **changes}
+
+
 CANARY = cell("the canary", "invalid", canary=True, caught=True)
 
 
@@ -108,11 +124,16 @@ def red() -> Overview:
     new = [sighting(NIGHTS[-1], 1, 4, "3.6.0", "etcd:lease:revoked:grant")]
     return made(
         sightings=[*ongoing, *gone, *new],
-        registers=[register(night, 2) for night in NIGHTS],
+        registers=[
+            *(register(night, 2) for night in NIGHTS if night not in NIGHTS[2:4]),
+            gate(NIGHTS[2], 0),
+            gate(NIGHTS[3], 1),
+        ],
         cells=[
             cell("the canary", "valid", canary=True, caught=False),
             cell("etcd lock kill", "lost", reason="it was ended before it was judged"),
             cell("etcd register kill", "not-run", required=True, reason="its turn has not come"),
         ],
         issues=(issue(expires=datetime.date(2026, 11, 1)), issue(fingerprint="etcd:l:other:x")),
+        requirements=[requirement(NIGHTS[3], 0, "met"), requirement(NIGHTS[3], 1, "failed")],
     )

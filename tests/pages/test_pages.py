@@ -10,7 +10,21 @@ import pytest
 
 from fencepost.harness.pages.site import pages, write_pages
 from fencepost.harness.pages.values import Overview
-from tests.pages.made import CANARY, NIGHTS, STALE, TODAY, cell, green, issue, made, red, register, sighting
+from tests.pages.made import (
+    CANARY,
+    NIGHTS,
+    STALE,
+    TODAY,
+    cell,
+    gate,
+    green,
+    issue,
+    made,
+    red,
+    register,
+    requirement,
+    sighting,
+)
 
 
 class _Text(HTMLParser):
@@ -76,7 +90,7 @@ def test_an_empty_warehouse_is_not_green() -> None:
     shown = dict(pages(Overview()))
     assert "Nothing was tested" in text_of(shown["index.html"]) and "Green" not in text_of(shown["index.html"])
     assert "nothing was ever tested" in text_of(shown["matrix.html"])
-    assert set(shown) == {"index.html", "matrix.html", "findings.html", "trends.html"}
+    assert set(shown) == {"index.html", "matrix.html", "findings.html", "trends.html", "gate.html"}
 
 
 @pytest.mark.parametrize("seen", [0, 1])
@@ -172,7 +186,33 @@ def test_a_finding_says_how_often_and_how_many_more_clean_runs() -> None:
 def test_trends_mark_a_harness_and_a_change_point() -> None:
     text = text_of(dict(pages(green()))["trends.html"])
     assert "H nightly-11: harness new instead of old" in text
+    assert "False alarms , runs: 1 of 40, 95 % interval 0 to 13 %: runs of controls that were invalid" in text
+    assert "Check time , seconds in a run" in text
     assert text.count("◆") == 1 and "◆ from nightly-11 on 141 instead of 101" in text
+
+
+def test_the_gate_says_what_its_policy_decided_and_is_never_tonight() -> None:
+    nights = NIGHTS[:3]
+    rows = [requirement(nights[2], 0, "met"), requirement(nights[2], 1, "failed")]
+    overview = made(
+        nights=nights, registers=[register(nights[0]), gate(nights[1], 0), gate(nights[2], 1)], requirements=rows
+    )
+    text = text_of(dict(pages(overview))["gate.html"])
+    assert "3.6.0 by the policy release, compared with 3.5.1 ✗ red: the candidate failed" in text
+    assert text.index("✓ met") < text.index("✗ failed") < text.index("Earlier gates")
+    assert "✓ green nightly-02, 2026-11-02: 3.6.0 by release" in text
+    assert overview.tonight is not None and overview.tonight.night == nights[0]
+    assert "✗ red: the candidate failed 3.6.0 by release" in section(tonight(overview), "Gates", "The last nights")
+    assert "No gate is in the warehouse" in text_of(dict(pages(green()))["gate.html"])
+
+
+def test_single_runs_of_the_next_morning_hide_no_night_and_no_violation() -> None:
+    nights = [NIGHTS[0], "2026-11-02"]
+    seen = [sighting(nights[0], 0), sighting(nights[1], 1)]
+    overview = made(nights=nights, registers=[register(nights[0])], cells=[CANARY], sightings=seen)
+    text = tonight(overview)
+    assert "nightly-01, 2026-11-01" in text and "Since then: 12 single runs on 2026-11-02, 1 invalid" in text
+    assert "✗ Red" in text and f"{STALE} was seen, and no issue covers it" in text
 
 
 @pytest.mark.parametrize("make", [green, red, Overview])

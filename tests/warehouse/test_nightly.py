@@ -32,10 +32,10 @@ def _drawn(seed: int) -> dict[str, list[Row]]:
             canary = cell == 0
             plan = {"system": draw.choice(("etcd", "zookeeper")), "workload": "register", "nemesis": "kill"}
             row = {"night": night, "shard": 1, "cell": f"c{cell}", "version": "", **plan}
-            tables["cells"].append({**row, "canary": canary, "run_class": run_class})
+            tables["cells"].append({**row, "canary": canary, "control": cell in (1, 2), "run_class": run_class})
             if run_class in ("lost", "not-run"):
                 continue
-            of_one = {"night": night, "shard": 1, "cell": f"c{cell}", "run": 1, "seconds": 30.0}
+            of_one = {"night": night, "shard": 1, "cell": f"c{cell}", "run": 1, "seconds": 30.0, "check_s": 0.5}
             number = 1
             if draw.random() < 0.5:
                 # It was made again: only a violation that it showed still counts.
@@ -57,7 +57,7 @@ def _drawn(seed: int) -> dict[str, list[Row]]:
 
 
 def _add_run(
-    draw: random.Random, tables: dict[str, list[Row]], night: str, plan: Row, outcome: str, **home: str
+    draw: random.Random, tables: dict[str, list[Row]], night: str, plan: Row, outcome: str, **home: Any
 ) -> None:
     number = len(tables["run"])
     run_id = f"{number:03}"
@@ -167,6 +167,20 @@ def test_the_matrix_is_that_of_plain_python(spark: SparkSession, drawn: dict[str
     assert {tuple(row[key] for key in keys): [row["runs"], row["exposure"]] for row in rows} == expected
 
 
+def test_a_canary_of_two_shards_keeps_the_class_that_each_of_them_gave_it(spark: SparkSession) -> None:
+    tables = _drawn(0)
+    for name in ("run", "placed", "attempts", "cells"):
+        tables[name] = []
+    plan = {"system": "example", "workload": "register", "nemesis": "kill"}
+    for shard, (run_class, outcome) in enumerate((("invalid", "invalid"), ("harness", "unknown")), 1):
+        cell = {"night": "n1", "shard": shard, "cell": "c0"}
+        tables["cells"].append({**cell, **plan, "version": "", "canary": True, "run_class": run_class})
+        tables["attempts"].append({**cell, "run": 1, "number": 1, "folder": "runs/c0-1-1", "run_class": run_class})
+        _add_run(random.Random(shard), tables, "n1", plan, outcome, cell="c0", attempt="runs/c0-1-1", shard=shard)
+    rows = night_matrix(_frames(spark, tables)).collect()
+    assert sorted((row["run_class"], row["runs"]) for row in rows) == [("harness", 1), ("invalid", 1)]
+
+
 def test_trends_are_those_of_plain_python(spark: SparkSession, drawn: dict[str, list[Row]]) -> None:
     canaries = _canaries(drawn)
     runs = [run for run in _runs(drawn) if (run["night"], run["cell"]) not in canaries]
@@ -195,6 +209,10 @@ def test_trends_are_those_of_plain_python(spark: SparkSession, drawn: dict[str, 
         assert row["recovery_s"] == (1.0 if healed else None)
         assert row["new_leader_s"] == (2.0 if any(r["new_leader_after_ns"] for r in healed) else None)
         assert row["beyond_s"] == (None if night == "2026-11-05" else pytest.approx(10.0))
+        assert row["check_s"] == (None if night == "2026-11-05" else 0.5)
+        controls = [run for run in runs if run["run_id"] in own and run["cell"] in ("c1", "c2")]
+        alarms = sum(run["outcome"] == "invalid" for run in controls)
+        assert (row["controls"], row["false_alarms"]) == (len(controls), alarms if controls else None)
         assert (row["commits"], row["machines"], row["cores"]) == (["abc"], ["6.1 x86_64 2"], ["0.1"])
 
 

@@ -7,11 +7,12 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
+from fencepost.harness.base.errors import UsageError
 from fencepost.harness.campaigns.gate.decision import decide
 from fencepost.harness.campaigns.gate.evidence import Evidence, MeasureFiles
 from fencepost.harness.campaigns.gate.page import page
 from fencepost.harness.campaigns.gate.policy import Policy
-from fencepost.harness.campaigns.gate.requirement import Decision, Status
+from fencepost.harness.campaigns.gate.requirement import Decision, Requirement, Status
 from fencepost.harness.campaigns.night.documents import write_whole
 from fencepost.harness.campaigns.night.night import Night, State
 from fencepost.harness.campaigns.night.telling import repeat_command
@@ -22,6 +23,37 @@ FORMAT: Final = 1
 DOCUMENT: Final = "gate.json"
 PAGE: Final = "gate.html"
 JUNIT: Final = "junit.xml"
+
+
+class GateFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What others read of gate.json: the policy's answer about a candidate."""
+
+    format: int
+    policy: str
+    candidate: str
+    exit_code: int
+    sentence: str
+    baseline: str | None = None
+    requirements: tuple[Requirement, ...] = ()
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it is not green, requirement by requirement."""
+        return tuple(f"{r.name}: {r.reason}" for r in self.requirements if r.status.exit_code)
+
+
+def read_gate(folder: Path) -> GateFile | None:
+    """Read the gate in a night's folder; None for a campaign. Raises UsageError for a file that it cannot read."""
+    path = folder / DOCUMENT
+    if not path.is_file():
+        return None
+    try:
+        gate = msgspec.json.decode(path.read_bytes(), type=GateFile)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise UsageError(f"{path}: {error}", hint="make it again: fencepost gate with --resume writes it") from None
+    if gate.format != FORMAT:
+        raise UsageError(f"{path}: format {gate.format}, and this fencepost reads {FORMAT}", hint="use the newer one")
+    return gate
 
 
 class GateDocuments:

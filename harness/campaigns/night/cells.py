@@ -27,7 +27,8 @@ _NAMED: Final = ("system", "version", "workload", "nemesis")
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One planned run. Its plan's seed is 0: each run has its own, and values of `draws` in place of the plan's.
 
-    `canary`: it must be invalid, with `anomaly` among what it shows. `required`: a green night needs it. `runs`: how
+    `canary`: it must be invalid, with `anomaly` among what it shows. `control`: what it tests is known to be right, so
+    that a violation is a false alarm. `required`: a green night needs it. `runs`: how
     often a night runs it at most. `seeds_of`: the cell whose seeds its runs have, empty for its own.
     """
 
@@ -37,6 +38,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     required: bool = False
     canary: bool = False
     anomaly: str = ""
+    control: bool = False
     runs: int = 1
     seeds_of: str = ""
     draws: tuple[Draw, ...] = ()
@@ -120,6 +122,7 @@ class _Own(msgspec.Struct, frozen=True, kw_only=True):
     required: bool = False
     canary: bool = False
     anomaly: str = ""
+    control: bool = False
     runs: int = 1
 
 
@@ -132,6 +135,8 @@ def _cell(campaign: Campaign, draft: _Draft, name: str, *, required: bool) -> tu
             "a canary and the anomaly that it must show belong together",
             'give both: canary = true and anomaly = "stale-read"',
         )
+    if own.canary and own.control:
+        raise source.error([*where, "control"], "a canary must be invalid, and a control must not", "give one of them")
     if own.runs < 1:
         raise source.error([*where, "runs"], f"expected 1 or more, got {own.runs}")
     plan = _plan(campaign, draft)
@@ -153,6 +158,7 @@ def _cell(campaign: Campaign, draft: _Draft, name: str, *, required: bool) -> tu
         required=required or own.required,
         canary=own.canary,
         anomaly=own.anomaly,
+        control=own.control,
         runs=own.runs,
         draws=draws,
     )

@@ -60,7 +60,7 @@ from fencepost.harness.campaigns.night.draws import Draw, check_draws
 FORMAT: Final = 1
 _HINT: Final = "a campaign is a TOML file; docs/how-to/nightly.toml is one to begin with"
 #: Keys of `[[cell]]` that are no keys of a plan.
-CELL_KEYS: Final = ("name", "required", "canary", "anomaly", "runs")
+CELL_KEYS: Final = ("name", "required", "canary", "anomaly", "control", "runs")
 
 
 class CampaignFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

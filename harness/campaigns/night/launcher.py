@@ -43,12 +43,13 @@ class Flight(Protocol):
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run left: the evidence for its class, the paths of its folder and report, and the build that ran."""
+    """What a run left: the evidence for its class, its report, the build that ran, and how long its checkers took."""
 
     evidence: Evidence
     report: str = ""
     version: str = ""
     build: str = ""
+    check_s: float | None = None
 
 
 class Launcher(Protocol):
@@ -123,13 +124,15 @@ class ProcessLauncher:
         evidence = evidence_of(run, exit_code, own / LOG)
         if run is None:
             return Left(evidence=evidence)
-        artifacts: dict[str, Any] = {}
+        about: dict[str, Any] = {}
         with contextlib.suppress(Exception):
-            artifacts = store.read_json(run / store.RUN).get("artifacts", {})
+            about = store.read_json(run / store.RUN)
+        artifacts, check_ns = about.get("artifacts", {}), about.get("check_ns")
         report = run / store.REPORT
         return Left(
             evidence=evidence,
             report=str(report.relative_to(self._folder)) if report.is_file() else "",
             version=str((evidence.document or {}).get("version") or artifacts.get("version", "")),
             build=build_of(artifacts) if artifacts else "",
+            check_s=check_ns / 1e9 if isinstance(check_ns, int) else None,
         )

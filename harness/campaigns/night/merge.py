@@ -24,6 +24,35 @@ def read_night(folder: Path) -> Night:
     return night_of(read_register(folder / REGISTER))
 
 
+def shards_below(folders: Sequence[Path], name: str = "") -> list[tuple[Path, Night]]:
+    """Read the shards of one night: those in `folders` themselves, and those in the nights of results below them.
+
+    Args:
+        name: the night, by its id or by the name that `--night` gave it; empty: the newest one below the folders.
+
+    Raises:
+        UsageError: a folder holds no night, or none of this name.
+    """
+    given: list[tuple[Path, Night]] = []
+    kept: list[tuple[Path, Night]] = []
+    for folder in folders:
+        own = (
+            [folder]
+            if (folder / REGISTER).is_file()
+            else sorted(p.parent for p in folder.glob(f"nights/*/*/{REGISTER}"))
+        )
+        if not own:
+            raise UsageError(f"{folder}: there is no night", hint="give the folder of a night, or one of results")
+        (given if own == [folder] else kept).extend((path.resolve(), read_night(path)) for path in own)
+    if kept and not name:
+        name = max((night for _, night in kept), key=lambda night: night.started_at).id
+    chosen = [each for each in kept if name in (each[1].id, each[1].id.removeprefix(f"{each[1].campaign}-"))]
+    if kept and not chosen:
+        known = ", ".join(sorted({night.id for _, night in kept}))
+        raise UsageError(f"there is no night {name} below these folders", hint=f"there are: {known}")
+    return given + chosen
+
+
 def merged_night(shards: Sequence[tuple[Path, Night]], home: Path) -> Night:
     """Merge shards to one night, with paths relative to `home`; raises UsageError for what does not belong together."""
     _refuse_strangers(shards)
@@ -38,6 +67,7 @@ def merged_night(shards: Sequence[tuple[Path, Night]], home: Path) -> Night:
             by_cell.setdefault(each.cell.id, []).append(each)
     return msgspec.structs.replace(
         first,
+        merged=True,
         started_at=min(night.started_at for night in nights),
         ended_at=max(night.ended_at for night in nights),
         state=_state(nights),

@@ -34,7 +34,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
     A cell's runs are numbered from 1, each with its own seed; the attempts at a run too. `folder` is where the attempt
     keeps its files, relative to the night's folder; `report` its page, likewise, empty without one. `began_s` counts
-    from the night's start, pauses between sessions left out.
+    from the night's start, pauses between sessions left out. `check_s` is how long its checkers took.
     """
 
     cell: str
@@ -50,6 +50,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     exit_code: int | None = None
     seconds: float = 0.0
+    check_s: float | None = None
     company: int = 0
     lag_ms: int = 0
     version: str = ""
@@ -90,7 +91,7 @@ class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Night(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is known of a night; `missing_shards` are those that a merge was not given."""
+    """Everything that is known of a night, or of one shard of it until they are `merged`."""
 
     id: str
     campaign: str
@@ -106,6 +107,7 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int = 1
     shards: int = 1
     shards_present: tuple[int, ...] = (1,)
+    merged: bool = False
     command: str = ""
     machine: dict[str, Any] = {}
     known_issues: tuple[KnownIssue, ...] = ()
@@ -119,7 +121,14 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def missing_shards(self) -> tuple[int, ...]:
-        return tuple(n for n in range(1, self.shards + 1) if n not in self.shards_present)
+        """Those that a merge was not given; a shard by itself answers for its own share of the cells."""
+        every = range(1, self.shards + 1) if self.merged else ()
+        return tuple(n for n in every if n not in self.shards_present)
+
+    @property
+    def shard_in_words(self) -> str:
+        """Which shard this is, such as "shard 1 of 2"; empty for a whole night."""
+        return "" if self.merged or self.shards == 1 else f"shard {self.shards_present[0]} of {self.shards}"
 
     @property
     def attempts(self) -> list[Attempt]:

@@ -119,7 +119,8 @@ def _cell_reasons(each: CellOutcome) -> Iterator[Reason]:
         case RunClass.VALID | RunClass.KNOWN:
             return
         case RunClass.INVALID:
-            yield Reason(cause=Cause.VIOLATION, text=f"{name}: {each.reason}", cell=cell)
+            alarm = "a false alarm, since it is a control: " if each.cell.control else ""
+            yield Reason(cause=Cause.VIOLATION, text=f"{name}: {alarm}{each.reason}", cell=cell)
         case RunClass.NOT_RUN:
             if each.cell.required:
                 yield Reason(cause=Cause.NOT_RUN, text=f"{name} is required and was not run: {each.reason}", cell=cell)
@@ -128,7 +129,12 @@ def _cell_reasons(each: CellOutcome) -> Iterator[Reason]:
 
 
 def _sentence(night: Night, reasons: list[Reason]) -> str:
-    """ "2 violations in 14 cells; ..." for the page, JUnit and the last line of the command."""
+    """ "2 violations in 14 cells; ..." for the page, JUnit and the last line of the command; of a shard: which one."""
+    text = _of_its_cells(night, reasons)
+    return f"{night.shard_in_words}: {text}" if night.shard_in_words else text
+
+
+def _of_its_cells(night: Night, reasons: list[Reason]) -> str:
     cells = [o for o in night.cells if not o.cell.canary]
     run = [o for o in cells if o.run_class is not RunClass.NOT_RUN]
     tested = f"{len(run)} of {_count(len(cells), 'cell')} tested"

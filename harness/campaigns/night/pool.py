@@ -116,6 +116,7 @@ class Pool:
         self.in_flight: list[_InFlight] = []
         self.left_out: dict[str, str] = {}
         self.ended = 0
+        self._waiting_s: tuple[tuple[int, int, int], float] | None = None
 
     @property
     def spent_s(self) -> float:
@@ -144,12 +145,18 @@ class Pool:
         self._on_change(self)
 
     def expected_end_s(self) -> float:
-        """In how many seconds the night will end: what waits, shared by the jobs, at most the budget."""
-        jobs = max(1, self._night.jobs)
+        """In how many seconds the night will end: what waits and is in demand, shared by the jobs; at most the budget.
+
+        What may be in demand later is not counted: a gate has many such runs, and makes few of them.
+        """
         now = self._clock_s()
-        rest = sum(max(0.0, one.began + self._estimate_s(one.attempt.cell) - now) for one in self.in_flight)
-        rest += sum(self._estimate_s(turn.cell) for turn in self.waiting)
-        return max(0.0, min(rest / jobs, self.remaining_s))
+        flying = [max(0.0, one.began + self._estimate_s(one.attempt.cell) - now) for one in self.in_flight]
+        state = self.ended, len(self.in_flight), len(self.waiting)
+        if self._waiting_s is None or self._waiting_s[0] != state:
+            needed = [turn.cell for turn in self.waiting if self._demand(turn) is Demand.NOW]
+            self._waiting_s = state, sum(map(self._estimate_s, needed))
+        rest = (sum(flying) + self._waiting_s[1]) / max(1, self._night.jobs)
+        return max(0.0, min(max([rest, *flying]), self.remaining_s))
 
     def elapsed_s(self, one: _InFlight) -> float:
         return self._clock_s() - one.began
@@ -272,6 +279,7 @@ def judged(
         lag_ms=lag_ns_of(evidence.document) // 1_000_000,
         version=left.version,
         build=left.build,
+        check_s=left.check_s,
         fingerprints=fingerprints_of(evidence.document),
         known=classed.known,
         anomalies=anomalies_of(evidence.document),

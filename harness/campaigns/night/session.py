@@ -6,6 +6,8 @@ results/nights/<campaign>/<UTC time>/
     index.html, campaign.json, junit.xml, summary.md
 """
 
+import datetime
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -45,10 +47,15 @@ NIGHTS: Final = "nights"
 #: The documents are written again at most so often while runs go on, and take at most this share of the time.
 _WRITE_EVERY_S: Final = 2.0
 _WRITE_SHARE: Final = 0.02
+#: A night that belongs to a date begins at its noon.
+_NOON: Final = datetime.timedelta(hours=12)
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person asks of a session; `jobs` None: as many as fit. `command` repeats it."""
+    """What a person asks of a session; `jobs` None: as many as fit. `command` repeats it.
+
+    `night` is the name that the shards of a night share, empty for one of its own.
+    """
 
     budget_s: float
     seed: int
@@ -56,6 +63,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int | None = None
     shard: int = 1
     shards: int = 1
+    night: str = ""
     command: str = ""
 
 
@@ -76,6 +84,8 @@ def find_unfinished(campaign: Campaign, wishes: Wishes) -> Path:
         night = night_of(read_register(path))
         if night.shards_present != (wishes.shard,) or night.shards != wishes.shards:
             continue
+        if wishes.night and night.id != f"{night.campaign}-{wishes.night}":
+            continue
         if night.state is State.FINISHED:
             break
         if night.digest != campaign.digest:
@@ -85,6 +95,36 @@ def find_unfinished(campaign: Campaign, wishes: Wishes) -> Path:
             )
         return path.parent
     raise UsageError(f"{nights}: there is no unfinished night to resume", hint="leave --resume out to begin one")
+
+
+def id_of_night(campaign: Campaign, wishes: Wishes, began: datetime.datetime) -> str:
+    """The id that the shards of a night share, wherever they run; empty where a night needs none.
+
+    It is that of `wishes.night`, else of the night by its date: nights are counted from noon to noon, UTC, so that
+    shards which begin on both sides of midnight are of one night. A second night of one date has a number.
+
+    Raises:
+        UsageError: `wishes.night` names a night whose shard is there already.
+    """
+    name = campaign.content.name
+    if wishes.shards == 1 and not wishes.night:
+        return ""
+    there = {
+        (night.id, night.shards_present): path.parent
+        for path in (wishes.results / NIGHTS / name).glob(f"*/{REGISTER}")
+        for night in (night_of(read_register(path)),)
+    }
+    if wishes.night:
+        chosen = f"{name}-{wishes.night}"
+        if (chosen, (wishes.shard,)) in there:
+            raise UsageError(
+                f"--night {wishes.night}: {there[chosen, (wishes.shard,)]} is this shard of it already",
+                hint="go on with it by --resume, or give the next night another name",
+            )
+        return chosen
+    base = f"{name}-{(began - _NOON).date()}"
+    numbered = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(2)))
+    return next(own for own in numbered if (own, (wishes.shard,)) not in there)
 
 
 def refuse_short_cells(cells: CheckedCells, seed: int) -> None:
@@ -133,6 +173,7 @@ class Session:
         self._launcher: Launcher = ProcessLauncher(folder)
         self._write_at = 0.0
         self._warnings: set[str] = set()
+        self._replayed: tuple[int, Night] | None = None
 
     def __enter__(self) -> "Session":
         self._register = Register(self.folder / REGISTER)
@@ -141,11 +182,18 @@ class Session:
     def __exit__(self, *exception: object) -> None:
         self._register.__exit__(*exception)
 
-    def begin(self, campaign: Campaign, own: Sequence[Cell], issues: Sequence[KnownIssue], prepared: Prepared) -> None:
-        """Register a new night with the cells of this shard."""
+    def begin(
+        self,
+        campaign: Campaign,
+        own: Sequence[Cell],
+        issues: Sequence[KnownIssue],
+        prepared: Prepared,
+        shared_id: str = "",
+    ) -> None:
+        """Register a new night with the cells of this shard; `shared_id` is the id that its shards share, if any."""
         self._append(
             Opened(
-                id=f"{campaign.content.name}-{self.folder.name}",
+                id=shared_id or f"{campaign.content.name}-{self.folder.name}",
                 campaign=campaign.content.name,
                 digest=campaign.digest,
                 seed=self._wishes.seed,
@@ -190,12 +238,18 @@ class Session:
             append=self._append,
             stop=self._stop,
             on_change=self._on_change,
-            demand=lambda turn: demand(night_of(self._records, running=True), turn),
+            demand=lambda turn: demand(self._night(), turn),
         )
         pool.run()
         night = night_of(self._records)
         self._write(night, self.folder, warn=self._warn)
         return night
+
+    def _night(self) -> Night:
+        """The night as it is now, replayed once for each record."""
+        if self._replayed is None or self._replayed[0] != len(self._records):
+            self._replayed = len(self._records), night_of(self._records, running=True)
+        return self._replayed[1]
 
     def _refuse(self, prepared: Prepared) -> None:
         for cell, reason in prepared.refusals.items():
@@ -218,7 +272,7 @@ class Session:
         return self._wishes.jobs or jobs_that_fit(self._cells.plans.values())
 
     def _on_change(self, pool: Pool) -> None:
-        night = msgspec.structs.replace(night_of(self._records, running=True), spent_s=pool.spent_s)
+        night = msgspec.structs.replace(self._night(), spent_s=pool.spent_s)
         self._watcher.change(night, pool)
         began = time.monotonic()
         if began >= self._write_at:

@@ -42,7 +42,7 @@ def _urgency(each: CellOutcome) -> tuple[int, int]:
 
 
 def _note(each: CellOutcome) -> str:
-    parts = ["canary" * each.cell.canary, "required" * each.cell.required, counted(each)]
+    parts = ["canary" * each.cell.canary, "control" * each.cell.control, "required" * each.cell.required, counted(each)]
     if each.exposure:
         parts.append(f"tested {each.exposure} times")
     return _cell("; ".join(part for part in parts if part))

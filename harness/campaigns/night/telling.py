@@ -46,6 +46,16 @@ def class_in_words(each: CellOutcome) -> str:
     return each.run_class.value
 
 
+def attempt_sign(each: CellOutcome, attempt: Attempt) -> tuple[str, str]:
+    """The sign and the class of one attempt that ended; a canary that is invalid does what it is for."""
+    if each.cell.canary and attempt.run_class is RunClass.INVALID and each.cell.anomaly in attempt.anomalies:
+        return "✓", "caught"
+    if each.cell.canary and attempt.run_class is RunClass.VALID:
+        return "✗", "passed"
+    run_class = attempt.run_class or RunClass.LOST
+    return SIGNS[run_class], run_class.value
+
+
 def attempt_in_words(each: CellOutcome, attempt: Attempt) -> str:
     """One attempt with its class: "run 1, attempt 2 of 2 (alone): valid, 18 s, seed 7, drawn: nodes=5"."""
     of = sum(a.run == attempt.run and a.shard == attempt.shard for a in each.attempts)

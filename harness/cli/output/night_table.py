@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from fencepost.harness.campaigns.night.night import Night
 from fencepost.harness.campaigns.night.pool import Pool
 from fencepost.harness.campaigns.night.run_class import RunClass
-from fencepost.harness.campaigns.night.telling import SIGNS, lasting
+from fencepost.harness.campaigns.night.telling import attempt_sign, lasting
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -38,16 +38,15 @@ class NightTable:
     def change(self, night: Night, pool: Pool) -> None:
         """Show the night as it is now."""
         names = {o.cell.id: o.cell.name for o in night.cells}
+        outcomes = {o.cell.id: o for o in night.cells}
         cells = [o for o in night.cells if not o.cell.canary]
         for attempt in night.attempts:
             if attempt.run_class is not None and attempt.key not in self._shown:
                 self._shown.add(attempt.key)
                 why = f": {attempt.reason[:_REASON_MAX]}" if attempt.reason else ""
                 again = f" (attempt {attempt.number})" if attempt.number > 1 else ""
-                self.line(
-                    f"{SIGNS[attempt.run_class]} {attempt.run_class:18}{names[attempt.cell]}{again}, "
-                    f"{attempt.seconds:.0f} s{why}"
-                )
+                sign, run_class = attempt_sign(outcomes[attempt.cell], attempt)
+                self.line(f"{sign} {run_class:18}{names[attempt.cell]}{again}, {attempt.seconds:.0f} s{why}")
         if self._stream.isatty():
             self._draw(night, pool, names)
             return

@@ -29,7 +29,13 @@ def clean(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | No
 
 
 def play(
-    made: Policy, cells: list[Cell], plays: Plays = clean, *, jobs: int = 1, slow: int = 1
+    made: Policy,
+    cells: list[Cell],
+    plays: Plays = clean,
+    *,
+    jobs: int = 1,
+    slow: int = 1,
+    on_change: Callable[[Pool], None] = lambda _: None,
 ) -> tuple[Decision, list[tuple[str, int]], Evidence]:
     """Carry out a gate; returns its decision, the runs in the order of their starts, and the evidence."""
     every = [cell("canary", canary=True), *cells]
@@ -54,6 +60,7 @@ def play(
         append=records.append,
         stop=StopRequest(),
         clock_s=clock,
+        on_change=on_change,
         demand=lambda turn: demand_of(evidence(), turn),
     ).run()
     final = msgspec.structs.replace(evidence(), night=night_of(records))
@@ -136,3 +143,14 @@ def test_missing_evidence_does_not_stop_it() -> None:
 
     decision, runs, _ = play(policy(runs={"c0": 3}), [CUT], plays)
     assert decision.exit_code == 2 and len(runs) == 4
+
+
+def test_the_estimated_end_leaves_out_runs_that_nobody_demands_yet() -> None:
+    """The cell may run twenty times, and two clean runs are all that is needed."""
+    ends: list[tuple[float, float]] = []
+    _, launched, _ = play(
+        policy(runs={"c0": 2}), [CUT], on_change=lambda pool: ends.append((pool.spent_s, pool.expected_end_s()))
+    )
+    estimate_s = 22.0
+    assert len(launched) == 3
+    assert ends[0][1] <= 3 * estimate_s and max(end for _, end in ends) < 4 * estimate_s, ends

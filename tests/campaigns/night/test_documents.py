@@ -86,11 +86,11 @@ def test_a_summary_has_at_most_sixty_lines_and_counts_what_it_leaves_out(tmp_pat
     assert "- 286 more reasons: index.html has all" in lines
 
 
-def _shard(folder: Path, number: int, *, digest: str = "d", at: str = "2026-11-23T20:00:00Z", of: int = 2) -> None:
-    folder.mkdir()
+def _shard(folder: Path, number: int, *, of: int = 2, **fields: str) -> None:
+    folder.mkdir(parents=True)
     with Register(folder / "register.jsonl") as register:
         cells = [cell("canary", canary=True), cell(f"c{number}", required=True)]
-        register.append(opened(cells, shard=number, shards=of, digest=digest, at=at))
+        register.append(opened(cells, shard=number, shards=of, **fields))
         for made in (
             caught(shard=number),
             attempt(f"c{number}", RunClass.VALID, shard=number, report="runs/x/report.html"),
@@ -114,6 +114,23 @@ def test_shards_merge_by_their_files_alone(tmp_path: Path, capsys: pytest.Captur
     assert "green: 2 of 2 cells tested" in capsys.readouterr().out
     assert main(["campaign", "merge", folders[0], "--results", str(tmp_path / "other")]) == 2
     assert "shard 2 of 2 is missing" in capsys.readouterr().out
+
+
+def test_the_newest_night_below_folders_of_results_is_merged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in (1, 2):
+        nights = tmp_path / f"machine-{number}" / "nights" / "c"
+        _shard(nights / "one", number, at="2026-11-20T20:00:00Z", id="c-first")
+        _shard(nights / "two", number, id="c-second")
+    words = ["campaign", "merge", *(str(tmp_path / f"machine-{n}") for n in (1, 2)), "--results", str(tmp_path / "r")]
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == "c-second"
+    assert main([*words, "--night", "first", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == "c-first"
+    assert main([*words, "--night", "third"]) == 254
+    assert "there are: c-first, c-second" in capsys.readouterr().err
+    assert main(["campaign", "merge", str(tmp_path / "nowhere")]) == 254
 
 
 @pytest.mark.parametrize(

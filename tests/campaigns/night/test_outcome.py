@@ -127,6 +127,12 @@ def test_a_shard_that_is_missing_is_red() -> None:
     assert result.exit_code is ExitCode.UNKNOWN
 
 
+def test_a_shard_by_itself_answers_for_its_own_cells_and_says_so() -> None:
+    alone = plain_night(RunClass.VALID, shard=1, shards=3)
+    assert outcome(alone).is_green and outcome(alone).sentence.startswith("shard 1 of 3: 1 of 1 cell tested")
+    assert outcome(merged_night([(Path("/a"), alone)], Path("/"))).exit_code is ExitCode.UNKNOWN
+
+
 def _random_night(rng: random.Random) -> Night:
     """Any night: classes, attempts, canaries, shards, states and issues as they come."""
     shards = rng.choice([1, 1, 2, 3])
@@ -156,7 +162,7 @@ def _random_night(rng: random.Random) -> Night:
         issues = (issue(TODAY - datetime.timedelta(days=rng.choice([0, -5, -30, -90, 1]))),) * (rng.random() < 0.2)
         own = night(cells, attempts, state=state, shard=shard, shards=shards, known_issues=issues)
         nights.append((Path(f"/shard-{shard}"), own))
-    return merged_night(nights, Path("/")) if len(nights) > 1 else nights[0][1]
+    return merged_night(nights, Path("/")) if shards > 1 else nights[0][1]
 
 
 def _should_be(made: Night) -> int:
