@@ -42,7 +42,18 @@ def _spark() -> None:
     prepare_archives(["spark"])
 
 
-_MADE: Final[Mapping[str, Callable[[], None]]] = {"images": _images, "Porcupine": _porcupine, "Spark": _spark}
+def _nats() -> None:
+    from fencepost.harness.systems.nats import versions
+
+    versions.binary(versions.DEFAULT)
+
+
+_MADE: Final[Mapping[str, Callable[[], None]]] = {
+    "images": _images,
+    "Porcupine": _porcupine,
+    "Spark": _spark,
+    "NATS": _nats,
+}
 
 
 def _say(text: str) -> None:

@@ -61,7 +61,7 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "harness/runtime": ("linux", "artifacts", "links", "shaping", "clocks", "disks", "lab", "containers"),
     "harness/runtime/containers": ("engine", "images", "rules", "toxiproxy"),
-    "harness/systems": ("contract", "java", "etcd", "zookeeper", "kafka", "example"),
+    "harness/systems": ("contract", "java", "etcd", "zookeeper", "kafka", "nats", "example"),
     "harness/systems/etcd": ("wire",),
     "harness/systems/zookeeper": ("wire",),
     "harness/systems/kafka": ("wire", "client", "server", "kraft", "zookeeper_mode"),

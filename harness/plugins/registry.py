@@ -22,6 +22,7 @@ SYSTEMS: Final = {
     "example": "fencepost.harness.systems.example.system:EXAMPLE",
     "kafka-zk": "fencepost.harness.systems.kafka.zookeeper_mode:KAFKA_ZK",
     "kraft": "fencepost.harness.systems.kafka.kraft:KRAFT",
+    "nats": "fencepost.harness.systems.nats:NATS",
     "zookeeper": "fencepost.harness.systems.zookeeper:ZOOKEEPER",
 }
 

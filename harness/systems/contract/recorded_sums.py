@@ -4,7 +4,10 @@ A released file does not change. So a sum that differs from the record is report
 a person has looked.
 """
 
+import json
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -47,6 +50,22 @@ def record_sums(
     file.write_text("\n".join([f"# {heading}", f"[{table}]", *lines, ""]), encoding="utf-8")
     print(f"{file}: {len(merged)} sums, {len(merged) - len(recorded)} of them new")
     return missing
+
+
+def record_module_sums(file: Path, module: str, releases: Sequence[str]) -> int:
+    """Record what go.sum says of these releases of a Go module, or check the recorded ones again; see `record_sums`."""
+
+    def module_sum(release: str) -> dict[str, str]:
+        with tempfile.TemporaryDirectory() as folder:
+            command = ["go", "mod", "download", "-json", f"{module}@v{release}"]
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
+        answer = json.loads(done.stdout)
+        if "Sum" not in answer:
+            raise MachineError(f"{module} {release}: {answer.get('Error')}")
+        return {release: answer["Sum"]}
+
+    heading = f"What go.sum says of {module}; written by tools/record_sums.py."
+    return record_sums(file, "sums", heading, releases or list(read_sums(file)), module_sum)
 
 
 def differs(what: str, name: str, recorded: object, content: object) -> bool:

@@ -1,0 +1,94 @@
+"""What NATS JetStream promises, what its users rely on beyond that, and where each is written.
+
+Sources: [C] docs.nats.io, JetStream Clustering; [D] docs.nats.io, JetStream (consistency); [8] ADR-8, key-value stores;
+[53] ADR-53, read-after-write, and nats-server#7146.
+"""
+
+from typing import Final
+
+from fencepost.harness.history import Clock
+from fencepost.harness.systems.nats.options import NatsOptions
+from fencepost.harness.verdict import Guarantee, LeadershipBound, Standing
+
+_CLUSTERING: Final = "docs.nats.io, JetStream Clustering"
+_RAFT: Final = "Ongaro & Ousterhout, In Search of an Understandable Consensus Algorithm (2014)"
+_OLD_LEADER: Final = "ADR-53 and nats-server#7146: a leader of an earlier term may still answer a get"
+_UNSYNCED: Final = (
+    "nats-server#7564: by default a server answers before its disk has the message (`sync_interval` is 2 minutes); with"
+    " -O sync_interval=0s it has it first"
+)
+
+_SECOND_NS: Final = 1_000_000_000
+#: `lostQuorumInterval`, and the pause between two looks (`lostQuorumCheck`).
+_LOST_QUORUM_NS: Final = 10 * _SECOND_NS
+_LOOK_NS: Final = 10 * _SECOND_NS
+_SELF_FENCING: Final = (
+    "raft.go: once in 10 s (lostQuorumCheck) a leader looks whether it heard from a quorum within the last 10 s"
+    " (lostQuorumInterval), and steps down if not; no document promises a time"
+)
+
+GUARANTEES: Final = (
+    Guarantee(
+        name="linearizable",
+        standing=Standing.PROMISED,
+        text="Writes with an expected sequence, and reads that are confirmed by such a write of the same value, take"
+        " effect in one total order that agrees with real time.",
+        source=f"{_CLUSTERING}: a message is stored once a quorum has it; ADR-53: all writes to a stream are in one"
+        " order; the leader compares the expected sequence before it stores a message",
+    ),
+    Guarantee(
+        name="fresh-from-leader",
+        standing=Standing.RELIED_UPON,
+        text="A get that the stream's leader answers shows every write acknowledged before it was sent.",
+        source='ADR-8, Consistency Guarantees: with `allow_direct` off "read-after-write consistency is achieved"',
+        known_issue=_OLD_LEADER,
+    ),
+    Guarantee(
+        name="session-order",
+        standing=Standing.MEASURED,
+        text="Direct gets on one connection never go back to an older message.",
+        source='ADR-8, Consistency Guarantees: reads go "directly to any replica, including out of date ones"',
+    ),
+    Guarantee(
+        name="no-lost-acknowledged-writes",
+        standing=Standing.PROMISED,
+        text="An acknowledged message stays in the stream while a quorum of its replicas keeps its disk.",
+        source=f"{_CLUSTERING}, The Quorum: enough servers to have the most recent data after a catastrophic failure",
+        known_issue=_UNSYNCED,
+    ),
+    Guarantee(
+        name="write-positions-agree",
+        standing=Standing.PROMISED,
+        text="Every server reports the same sequence for the same message.",
+        source="ADR-53, Monotonic writes: all writes to a single stream are ordered by the stream's sequence",
+    ),
+    Guarantee(
+        name="superseded-leader-does-not-act",
+        standing=Standing.PROMISED,
+        text="A leader of the stream whose term is over acknowledges no message.",
+        source=f"{_RAFT}, Leader Completeness; {_CLUSTERING}: a quorum is needed to store new messages",
+    ),
+    Guarantee(
+        name="one-leader-per-epoch",
+        standing=Standing.PROMISED,
+        text="At most one server leads a group in a term.",
+        source=f"{_RAFT}, Election Safety",
+    ),
+    Guarantee(
+        name="leader-self-fencing",
+        standing=Standing.MEASURED,
+        text="A leader that is cut off from every majority stops claiming to lead within a bounded time.",
+        source=_SELF_FENCING,
+    ),
+)
+
+
+def leadership_bound(options: NatsOptions) -> LeadershipBound:
+    """The longest time for which a cut-off leader claims to lead, as the server's code has it: 20 s."""
+    return LeadershipBound(
+        bound_ns=_LOST_QUORUM_NS + _LOOK_NS,
+        source=_SELF_FENCING,
+        standing=Standing.MEASURED,
+        one_leader_per_epoch=True,
+        clocks=(Clock.MONOTONIC,),
+    )

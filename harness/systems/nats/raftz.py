@@ -1,0 +1,110 @@
+"""What a server says of its Raft groups: `/raftz` of its monitoring port, one connection for each question.
+
+The server answers from its own state and asks nobody, so a server that is cut off answers too. It reads role, term and
+leader of a group under one lock (monitor.go, Raftz), so the epoch of a leader is exact.
+"""
+
+import asyncio
+import json
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.harness.history import Claim
+from fencepost.harness.runtime.node import Place
+from fencepost.harness.systems.contract.system import Answer
+from fencepost.harness.systems.nats.configuration import ACCOUNT, MONITOR_PORT, SYSTEM_ACCOUNT
+
+SOURCE: Final = "raftz"
+#: The subjects of beliefs: the leader of the stream's group, and that of the group that places streams.
+STREAM_LEADER: Final = "stream"
+META_LEADER: Final = "meta"
+_ACCOUNTS: Final = {STREAM_LEADER: ACCOUNT, META_LEADER: SYSTEM_ACCOUNT}
+_LEADER: Final = "LEADER"
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """A group as one of its members sees it; `leader` is a server's name, or "" while none is known."""
+
+    leads: bool
+    term: int
+    leader: str
+    size: int
+    quorum: int
+
+
+class NoAnswer(Exception):
+    """The server did not answer; the text says what happened."""
+
+
+async def get(address: str, port: int, path: str) -> Any:
+    """The JSON that the monitoring port answers; raises NoAnswer. The caller bounds the wait by cancelling."""
+    try:
+        reader, writer = await asyncio.open_connection(address, port)
+    except OSError as error:
+        raise NoAnswer(str(error)) from None
+    try:
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode())
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        if b"chunked" in head.lower():
+            body = _joined(body)
+        return json.loads(body) if body else None
+    except (OSError, ValueError) as error:
+        raise NoAnswer(str(error)) from None
+    finally:
+        writer.transport.abort()
+
+
+async def group(place: Place, subject: str) -> Group | None:
+    """The group of this subject as this server sees it; None while it has no replica of it. Raises NoAnswer."""
+    account = _ACCOUNTS[subject]
+    answer = await get(*place.dial(MONITOR_PORT), f"/raftz?acc={account}")
+    groups = (answer or {}).get(account) or {}
+    if not groups:
+        return None
+    state = next(iter(groups.values()))
+    names = {state["id"]: place.name, **{peer: known["name"] for peer, known in (state.get("peers") or {}).items()}}
+    leader = state.get("leader") or ""
+    return Group(
+        leads=state["state"] == _LEADER,
+        term=state["term"],
+        leader=names.get(leader, leader),
+        size=state["size"],
+        quorum=state["quorum_needed"],
+    )
+
+
+class RaftzQuestion:
+    """The `Question` to one server; questions share nothing, so any number may be open."""
+
+    def __init__(self, place: Place, subject: str) -> None:
+        self._place, self._subject = place, subject
+
+    async def ask(self) -> Answer:
+        view = await group(self._place, self._subject)
+        if view is None:
+            return Answer(claims=Claim.NO, source=SOURCE, detail="no replica here")
+        return Answer(
+            claims=Claim.YES if view.leads else Claim.NO,
+            source=SOURCE,
+            epoch=view.term,
+            epoch_exact=view.leads,
+            leader=view.leader or None,
+            detail=f"{view.quorum} of {view.size}",
+        )
+
+    async def close(self) -> None:
+        pass
+
+
+def _joined(body: bytes) -> bytes:
+    """The content of a chunked body."""
+    parts = []
+    while body:
+        size, _, body = body.partition(b"\r\n")
+        length = int(size or b"0", 16)
+        if not length:
+            break
+        parts.append(body[:length])
+        body = body[length + 2 :]
+    return b"".join(parts)

@@ -1,0 +1,156 @@
+"""NATS JetStream as a system under test: how it starts, what it promises, how one server is asked.
+
+A run uses one stream. Clients may connect to any server: a server passes requests on to the leader of the stream.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.coordination import Interface, KeyValue, ReadMode, Session
+from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
+from fencepost.harness.systems.contract.base import BaseSystem
+from fencepost.harness.systems.contract.profile import Profile
+from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
+from fencepost.harness.systems.contract.system import Question
+from fencepost.harness.systems.nats import configuration, raftz
+from fencepost.harness.systems.nats import settings as server_settings
+from fencepost.harness.systems.nats.configuration import CLIENT_PORT, LISTENERS, MONITOR_PORT
+from fencepost.harness.systems.nats.guarantees import GUARANTEES, leadership_bound
+from fencepost.harness.systems.nats.options import NatsOptions
+from fencepost.harness.systems.nats.raftz import META_LEADER, STREAM_LEADER, Group, NoAnswer, RaftzQuestion
+from fencepost.harness.systems.nats.releases import NatsReleases
+from fencepost.harness.verdict import LeadershipBound, Vocabulary
+
+#: One attempt to ask a server.
+_ATTEMPT_S: Final = 1.0
+
+
+class Nats(BaseSystem[NatsOptions]):
+    """`harness.systems.contract.system.System`."""
+
+    profile: Final = Profile(
+        name="nats",
+        options=NatsOptions,
+        interfaces=frozenset({Interface.STORAGE}),
+        reads={
+            ReadMode.STRONG: "linearizable",
+            ReadMode.LEADER: "fresh-from-leader",
+            ReadMode.PLAIN: "session-order",
+        },
+        listeners=LISTENERS,
+        subjects=(STREAM_LEADER, META_LEADER),
+        vocabulary=Vocabulary(epoch="term"),
+        sizes=(1, 3, 5),
+    )
+    releases: Final = NatsReleases()
+    guarantees = GUARANTEES
+
+    def members(self, nodes: int, options: NatsOptions) -> tuple[Member, ...]:
+        """`harness.systems.contract.servers.ArrangesMembers`: all alike, and asked on the monitoring port too."""
+        return tuple(Member(f"n{number}", dialled=("client", "monitor")) for number in range(1, nodes + 1))
+
+    def specs(
+        self, layout: Layout, artifacts: Artifacts, options: NatsOptions, settings: Settings = NO_SETTINGS
+    ) -> list[NodeSpec]:
+        return [configuration.spec(place, layout, artifacts, options, settings) for place in layout.values()]
+
+    def leadership(self, options: NatsOptions, version: str = "") -> LeadershipBound:
+        return leadership_bound(options)
+
+    async def ready(self, node: Node) -> bool:
+        """Whether the server knows a leader of the group that places streams."""
+        try:
+            async with asyncio.timeout(_ATTEMPT_S):
+                meta = await raftz.group(node.place, META_LEADER)
+        except (NoAnswer, TimeoutError):
+            return False
+        return meta is not None and bool(meta.leader)
+
+    async def healthy(self, layout: Layout) -> str | None:
+        """Check that all servers agree on leader and term of both groups; the stream may not exist yet."""
+        for subject in self.profile.subjects:
+            views = await asyncio.gather(*(_view(place, subject) for place in layout.values()))
+            wrong = disagreement(subject, dict(zip(layout, views, strict=True)))
+            if wrong:
+                return wrong
+        return None
+
+    async def open_client(
+        self, place: Place, *, connect_timeout_s: float, options: NatsOptions | None = None
+    ) -> KeyValue:
+        from fencepost.harness.systems.nats.client import NatsClient
+        from fencepost.harness.systems.nats.wire.connection import connect
+
+        replicas = (options or NatsOptions()).replicas
+        return NatsClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s), replicas)
+
+    async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
+        """`harness.systems.contract.servers.PreparesKeys`: create the stream; its keys need no preparation."""
+        from fencepost.harness.systems.nats.client import NatsClient
+
+        if not isinstance(client, NatsClient):
+            raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
+        await client.prepare()
+
+    def question(self, place: Place, subject: str) -> Question:
+        return RaftzQuestion(place, subject)
+
+    @property
+    def settable(self) -> Mapping[str, str]:
+        """`harness.systems.contract.server_settings.TakesSettings`."""
+        return server_settings.SETTABLE
+
+    def refuse_setting(self, of: str, key: str, options: NatsOptions) -> Refusal | None:
+        return server_settings.RESERVED.refuse(key)
+
+    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
+        return server_settings.refused_by_server(artifacts, settings)
+
+    async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:
+        return await server_settings.applied_settings(node, settings)
+
+    async def reported_version(self, node: Node, *, log_from: int) -> str:
+        """`harness.systems.contract.reported_version.TellsVersion`."""
+        return str((await raftz.get(*node.place.dial(MONITOR_PORT), "/varz"))["version"])
+
+    def version_of(self, node: Node, artifacts: Artifacts) -> str:
+        return artifacts.version
+
+    def refuse_change(
+        self, start: str, to: str, *, back: bool, options: NatsOptions, settings: Settings
+    ) -> Refusal | None:
+        """Allow every change: servers of 2.10 and later form one cluster, and read each other's files."""
+        return None
+
+
+async def _view(place: Place, subject: str) -> Group | str | None:
+    """The group as this server sees it; a text says why there is no answer."""
+    try:
+        async with asyncio.timeout(_ATTEMPT_S):
+            return await raftz.group(place, subject)
+    except TimeoutError:
+        return f"not answered within {_ATTEMPT_S:g} s"
+    except NoAnswer as error:
+        return str(error)
+
+
+def disagreement(subject: str, views: dict[str, Group | str | None]) -> str | None:
+    """What is wrong with these views of one group, in words; None when nothing is wrong."""
+    silent = [f"{node}: {view}" for node, view in views.items() if isinstance(view, str)]
+    if silent:
+        return "; ".join(silent)
+    groups = {node: view for node, view in views.items() if isinstance(view, Group)}
+    lost = [node for node, group in groups.items() if not group.leader]
+    if lost:
+        return f"{', '.join(lost)} know no leader of the {subject} group"
+    if len({(group.leader, group.term, group.size) for group in groups.values()}) > 1:
+        return f"the servers disagree on the {subject} group: " + ", ".join(
+            f"{node} follows {group.leader} in term {group.term} of {group.size}" for node, group in groups.items()
+        )
+    return None
+
+
+NATS: Final = Nats()

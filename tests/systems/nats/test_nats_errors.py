@@ -1,0 +1,143 @@
+"""Every row of NATS' error table, and every way in which a request ends without an answer."""
+
+import asyncio
+from collections.abc import Awaitable, Coroutine
+from typing import Any
+
+import pytest
+
+from fencepost.harness.coordination import Definite, Indefinite, NotSent, ReadMode
+from fencepost.harness.systems.nats.client import NatsClient
+from fencepost.harness.systems.nats.wire import errors
+from fencepost.harness.systems.nats.wire.connection import connect
+from tests.systems.contract.patience import PATIENCE_S, refused_port, until
+from tests.systems.nats.jetstream_script import NO_ANSWER, Stream, connected, refusal, serving, speaking
+
+
+def run(coroutine: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(coroutine, 100))
+
+
+async def raised(request: Awaitable[object]) -> tuple[str, str]:
+    try:
+        return "ok", repr(await request)
+    except Definite as error:
+        return "definite", error.code
+    except Indefinite as error:
+        return "indefinite", error.code
+
+
+@pytest.mark.parametrize("row", errors.ERRORS, ids=lambda row: row.code)
+def test_every_refusal_of_jetstream_has_the_outcome_of_its_row(row: errors.Row) -> None:
+    async def scenario() -> None:
+        stream = Stream()
+        stream.instead = lambda subject: refusal(400, row.number, "as the test says")
+        async with serving(stream.answer) as port:
+            client = NatsClient(await connected(port), 3)
+            assert await raised(client.write("a", b"1")) == ("definite" if row.definite else "indefinite", row.code)
+            await client.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("row", errors.STATUSES, ids=lambda row: str(row.number))
+def test_every_status_has_the_outcome_of_its_row(row: errors.Row) -> None:
+    async def scenario() -> None:
+        stream = Stream()
+        stream.instead = lambda subject: (f"NATS/1.0 {row.number} Words\r\n\r\n".encode(), b"")
+        async with serving(stream.answer) as port:
+            client = NatsClient(await connected(port), 3)
+            assert await raised(client.write("a", b"1")) == ("definite" if row.definite else "indefinite", row.code)
+            await client.close()
+
+    run(scenario())
+
+
+def test_what_nobody_foresaw_is_unknown() -> None:
+    async def scenario() -> None:
+        stream = Stream()
+        async with serving(stream.answer) as port:
+            client = NatsClient(await connected(port), 3)
+            stream.instead = lambda subject: refusal(500, 19999, "new")
+            assert await raised(client.write("a", b"1")) == ("indefinite", "jetstream-19999")
+            stream.instead = lambda subject: (b"NATS/1.0 599 New\r\n\r\n", b"")
+            assert await raised(client.write("a", b"1")) == ("indefinite", "status-599")
+            stream.instead = lambda subject: (b"", b"[1]")
+            assert await raised(client.write("a", b"1")) == ("indefinite", errors.MALFORMED)
+            await client.close()
+
+    run(scenario())
+
+
+def test_a_refused_connection_is_definite() -> None:
+    async def scenario() -> None:
+        with refused_port() as port:
+            assert (await raised(connect("127.0.0.1", port, PATIENCE_S)))[0] == "definite"
+
+    run(scenario())
+
+
+def test_a_server_that_never_says_hello_is_given_up() -> None:
+    async def scenario() -> None:
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+
+        async with speaking(silent) as port:
+            assert await raised(connect("127.0.0.1", port, 0.2)) == ("definite", "open-timeout")
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("ending", [b"-ERR 'Stale Connection'\r\n", b"MSG x\r\n"])
+def test_a_request_under_way_is_unknown_when_the_connection_ends(ending: bytes) -> None:
+    async def scenario() -> None:
+        async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b'INFO {"server_id":"A","client_id":1}\r\n')
+            while line := await reader.readline():
+                if line.startswith(b"PING"):
+                    writer.write(b"PONG\r\n")
+                elif line.startswith(b"PUB"):
+                    writer.write(ending)
+
+        async with speaking(converse) as port:
+            connection = await connected(port)
+            client = NatsClient(connection, 3)
+            assert await raised(client.write("a", b"1")) == ("indefinite", errors.CONNECTION_LOST)
+            with pytest.raises(NotSent):
+                await client.write("a", b"2")
+            assert connection.shut is not None
+            await client.close()
+
+    run(scenario())
+
+
+def test_nothing_is_sent_again_or_by_another_connection() -> None:
+    async def scenario() -> None:
+        stream = Stream()
+        stream.instead = lambda subject: NO_ANSWER
+        async with serving(stream.answer) as port:
+            connection = await connected(port)
+            client = NatsClient(connection, 3)
+            waiting = asyncio.ensure_future(raised(client.write("a", b"1")))
+            await until(lambda: stream.asked)
+            await client.close()
+            assert await waiting == ("indefinite", errors.CONNECTION_LOST)
+            assert await raised(client.write("a", b"2")) == ("definite", errors.NOT_CONNECTED)
+            assert stream.asked == ["key.a"]
+
+    run(scenario())
+
+
+def test_a_request_that_is_given_up_leaves_nothing_waiting() -> None:
+    async def scenario() -> None:
+        stream = Stream()
+        stream.instead = lambda subject: NO_ANSWER if subject == "key.a" else None
+        async with serving(stream.answer) as port:
+            client = NatsClient(await connected(port), 3)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(client.write("a", b"1"), 0.05)
+            await client.write("b", b"2")
+            assert (await client.read("b", ReadMode.LEADER)).value == b"2"
+            await client.close()
+
+    run(scenario())
