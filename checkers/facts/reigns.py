@@ -9,7 +9,7 @@ are ordered, each with at most one leader, who leads in one contiguous interval 
 
 Where a source breaks the first (etcd's Status: its term is that of the last applied entry, its leader is read
 separately), its epoch is a lower bound, and the epoch comes from the node's own log ("became leader at term N"):
-  - A line read at t was written at or before t, and not before t - delay, `LOG_DELAY_NS` and the worst lateness of the
+  - A line read at t was written at or before t, and not before t - delay, `_LOG_DELAY_NS` and the worst lateness of the
     harness's timer being the delay. The line is written before the node can claim.
   - So the claim of a sample is of the last line read by lo, or of a line read in (lo, hi + delay]. Only when these are
     one epoch, and not below the sample's own lower bound, is the epoch of the sample known. Else it is not: taking too
@@ -31,7 +31,7 @@ from fencepost.checkers.facts.positions import PARTITION_STAMPED
 from fencepost.harness.history import BeliefEvent, Claim, EpochEvent, History, NodeChange, NodeEvent, Outcome
 
 #: How long after it was written a log line may be read, besides the harness's own lateness.
-LOG_DELAY_NS: Final = 1_000_000_000
+_LOG_DELAY_NS: Final = 1_000_000_000
 
 #: The subject whose epochs operations are stamped with, when beliefs are about several.
 _STAMPED_SUBJECT: Final = "leader"
@@ -167,7 +167,7 @@ def reigns_of(history: History, subject: str) -> Reigns:
     for event in history.events:
         if type(event) is EpochEvent:
             lines.setdefault((event.node, event.incarnation), []).append(event)
-    delay_ns = LOG_DELAY_NS + max((s.loop_lag_ns_max for s in history.samples), default=0)
+    delay_ns = log_delay_ns(history)
     stopped = {node: merged(history.stopped(node)) for node in {b.node for b in beliefs}}
     samples: list[Sample] = []
     impossible: list[int] = []
@@ -189,6 +189,12 @@ def reigns_of(history: History, subject: str) -> Reigns:
         stamps_exact=stamped and exactness == {True},
         impossible=tuple(impossible),
     )
+
+
+@once
+def log_delay_ns(history: History) -> int:
+    """How late at most a line of a log was read in this run."""
+    return _LOG_DELAY_NS + max((s.loop_lag_ns_max for s in history.samples), default=0)
 
 
 def merged(intervals: Intervals) -> Intervals:

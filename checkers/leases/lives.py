@@ -18,7 +18,7 @@ from typing import Final
 
 from fencepost.checkers.facts.fastest_clock import FastestClock
 from fencepost.checkers.facts.own_time import OwnTime
-from fencepost.checkers.facts.reigns import LOG_DELAY_NS, Begin, Intervals, Reigns, merged
+from fencepost.checkers.facts.reigns import Begin, Intervals, Reigns, log_delay_ns, merged
 from fencepost.checkers.leases.view import Lease, Look, Renewal
 from fencepost.harness.history import BeliefEvent, EpochEvent, History, NodeEvent
 from fencepost.harness.verdict import Facts, LeaseBound
@@ -36,6 +36,7 @@ class Lives:
         stopped = {node: merged(history.stopped(node)) for node in facts.nodes}
         self._slowest = [OwnTime(history, node, stopped[node], bound.clocks) for node in facts.nodes]
         self._disturbed: Final = _disturbed(history)
+        self._log_delay_ns: Final = log_delay_ns(history)
         self._named: dict[str, list[tuple[int, int]]] = {}
         for event in history.events:
             if type(event) is BeliefEvent and event.epoch is not None:
@@ -52,7 +53,7 @@ class Lives:
         op = renewal.op
         epoch = op.epoch if op.epoch is not None else self._last_named(op.node, renewal.answered_ns)
         begin = None if epoch is None else self._reigns.superseded(epoch)
-        return begin if begin is not None and renewal.answered_ns >= begin.at_ns - LOG_DELAY_NS else None
+        return begin if begin is not None and renewal.answered_ns >= begin.at_ns - self._log_delay_ns else None
 
     def certain(self, lease: Lease, renewals: Sequence[Renewal]) -> Intervals:
         """Return when it was certainly alive by these of its renewals, as disjoint intervals in order."""

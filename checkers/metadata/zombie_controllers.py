@@ -25,7 +25,7 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.positions import events_of
-from fencepost.checkers.facts.reigns import LOG_DELAY_NS
+from fencepost.checkers.facts.reigns import log_delay_ns
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
@@ -231,7 +231,7 @@ class _Elections:
     def __init__(self, history: History, reigns: list[Reign]) -> None:
         self._lines = [e for e in history.events if type(e) is EpochEvent]
         self._epochs = sorted(reign.epoch for reign in reigns)
-        self._delay_ns = LOG_DELAY_NS + max((s.loop_lag_ns_max for s in history.samples), default=0)
+        self._delay_ns = log_delay_ns(history)
 
     def own_epoch(self, event: AttemptEvent) -> int | None:
         """Return the last epoch that the node's own log had named by then."""

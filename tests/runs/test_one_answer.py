@@ -16,6 +16,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table
 from fencepost.harness.verdict import Validity, Verdict
+from fencepost.harness.verdict.fact_table import FactTables
 from fencepost.harness.warehouse.rebuild import rebuild
 from fencepost.harness.warehouse.sources import sources_of
 
@@ -120,7 +121,7 @@ def _table(page: str) -> str:
     return found.group()
 
 
-def _assert_told(document: dict[str, Any], page: str, suite: ET.Element, tables: dict[str, Any]) -> None:
+def _assert_told(document: dict[str, Any], page: str, suite: ET.Element, tables: FactTables) -> None:
     """Each of them says what ended the run."""
     assert ENGINE in document["headline"] and ENGINE in html.unescape(page)
     assert any(ENGINE in case.attrib["message"] for case in suite.iter("error"))

@@ -1,7 +1,7 @@
 """What each node believed, as lanes: stretches in which it said the same, and the claims that were superseded.
 
-Claims and epochs are the rows of the facts' tables (`claims`, `epochs`, `stops`), so the picture shows what the tables
-and the checkers count. The other answers (another node leads, no answer) come from the history. A stretch is drawn from
+Claims and epochs are the rows of the facts' tables (`claims`, `epochs`), so the picture shows what the tables and the
+checkers count. The other answers (another node leads, no answer) come from the history. A stretch is drawn from
 answers, so its ends are as sharp as the polling. A claim of an epoch is marked as superseded where the first moment
 that the answer can speak of lies behind the beginning of a later epoch.
 
@@ -19,7 +19,7 @@ import msgspec
 
 from fencepost.harness.history import BeliefEvent, Claim, History, NodeChange, NodeEvent
 from fencepost.harness.verdict.fact_table import FactTables
-from fencepost.harness.verdict.fact_tables import CLAIMS, EPOCHS, STOPS
+from fencepost.harness.verdict.fact_tables import CLAIMS, EPOCHS
 
 #: Without an answer for so long, a stretch ends: nobody asked.
 _GAP_NS: Final = 2_000_000_000
@@ -140,9 +140,6 @@ class _Tables:
     def __init__(self, tables: FactTables) -> None:
         self._claims = {row["index"]: row for row in _rows(tables, CLAIMS.name)}
         self._derived = CLAIMS.name in tables
-        self._stops: dict[str, list[tuple[int, int]]] = {}
-        for row in _rows(tables, STOPS.name):
-            self._stops.setdefault(row["node"], []).append((row["from_ns"], row["to_ns"]))
         self._begins: dict[str, dict[int, int]] = {}
         for row in _rows(tables, EPOCHS.name):
             self._begins.setdefault(row["subject"], {})[row["epoch"]] = row["begun_ns"]
@@ -156,9 +153,7 @@ class _Tables:
         if belief.claims is not Claim.YES:
             state = LaneState.SILENT if belief.claims is Claim.SILENT else LaneState.FOLLOWER
             epoch = None if state is LaneState.SILENT else belief.epoch
-            return _Answer(
-                belief=belief, state=state, epoch=epoch, exact=belief.epoch_exact, lo_ns=self._window_start(belief)
-            )
+            return _Answer(belief=belief, state=state, epoch=epoch, exact=belief.epoch_exact, lo_ns=belief.asked_ns)
         if not self._derived:
             epoch, exact, lo_ns = belief.epoch, False, belief.asked_ns
         elif (row := self._claims.get(belief.index)) is None:
@@ -167,14 +162,6 @@ class _Tables:
             exact, lo_ns = row["epoch"] is not None, row["lo_ns"]
             epoch = row["epoch"] if exact else row["epoch_low"]
         return _Answer(belief=belief, state=LaneState.LEADER, epoch=epoch, exact=exact, lo_ns=lo_ns)
-
-    def _window_start(self, belief: BeliefEvent) -> int:
-        """The earliest moment that the answer can speak of: a node that was proven stopped said nothing meanwhile."""
-        start = belief.asked_ns
-        for begin, end in self._stops.get(belief.node, ()):
-            if begin <= start < end:
-                start = end
-        return min(start, belief.answered_ns)
 
 
 def _rows(tables: FactTables, name: str) -> list[dict[str, Any]]:
