@@ -18,6 +18,9 @@ separately), its epoch is a lower bound, and the epoch comes from the node's own
 Proofs that an epoch has begun: a sample that claims it (a lower bound serves too, since an entry of that term was
 applied); the completion of an ok operation stamped with it (a stamp is the term or epoch of an entry that the node
 applied); a log line of it, by the time it was read.
+
+A node's own log may say that it ceased to lead ("Resigned"). By the time that the line was read the reign was over, and
+a later claim is of a later epoch. The line was not there when the log was read before, so until then the node led.
 """
 
 from bisect import bisect_right
@@ -28,7 +31,8 @@ import msgspec
 
 from fencepost.checkers.facts.once import once
 from fencepost.checkers.facts.positions import PARTITION_STAMPED
-from fencepost.harness.history import BeliefEvent, Claim, EpochEvent, History, NodeChange, NodeEvent, Outcome
+from fencepost.checkers.facts.resignations import NO_RESIGNATIONS, Resignations, resignations_of
+from fencepost.harness.history import BeliefEvent, Claim, EpochEvent, History, LogEvent, NodeChange, NodeEvent, Outcome
 
 #: How long after it was written a log line may be read, besides the harness's own lateness.
 _LOG_DELAY_NS: Final = 1_000_000_000
@@ -67,7 +71,8 @@ class Reign(msgspec.Struct, frozen=True, kw_only=True):
     """A node's claims to one epoch in one incarnation, in the order of their questions.
 
     `superseded` is the earliest proof of a higher epoch. The node certainly led from before `first_ns` (the earliest
-    hi) until after `last_ns` (the latest lo). `over_ns` is when it was certainly no longer leading, or None.
+    hi) until after `last_ns` (the latest lo). `over_ns` is when it was certainly no longer leading, or None. `resigned`
+    is the line of its own log that ends the reign.
     """
 
     node: str
@@ -78,6 +83,12 @@ class Reign(msgspec.Struct, frozen=True, kw_only=True):
     last_ns: int
     superseded: Begin | None
     over_ns: int | None
+    resigned: LogEvent | None = None
+
+    @property
+    def until_ns(self) -> int:
+        """Until when it led at least: its last claim, or the moment before its log says that it resigned."""
+        return self.last_ns if self.resigned is None else max(self.last_ns, self.resigned.asked_ns)
 
     @property
     def claimed(self) -> tuple[Sample, ...]:
@@ -95,6 +106,7 @@ class Reigns:
         begins: list[Begin],
         *,
         ends: dict[tuple[str, int], int],
+        resignations: Resignations = NO_RESIGNATIONS,
         stopped: dict[str, Intervals],
         stamps_exact: bool,
         impossible: tuple[int, ...],
@@ -110,6 +122,7 @@ class Reigns:
         self.impossible: Final = impossible
         self._epochs = [b.epoch for b in begins]
         self._earliest = _earliest_from(begins)
+        self._resignations = resignations
         self.reigns: Final = self._build(ends)
 
     def superseded(self, epoch: int) -> Begin | None:
@@ -142,6 +155,9 @@ class Reigns:
         over = [s.hi_ns for s in denials if s.lo_ns > first_ns]
         if (node, incarnation) in ends:
             over.append(ends[node, incarnation])
+        resigned = self._resignations.of(node, incarnation, epoch, first_ns)
+        if resigned is not None:
+            over.append(resigned.time_ns)
         return Reign(
             node=node,
             incarnation=incarnation,
@@ -151,6 +167,7 @@ class Reigns:
             last_ns=max(s.lo_ns for s in own),
             superseded=self.superseded(epoch),
             over_ns=min(over, default=None),
+            resigned=resigned,
         )
 
 
@@ -167,12 +184,14 @@ def reigns_of(history: History, subject: str) -> Reigns:
     for event in history.events:
         if type(event) is EpochEvent:
             lines.setdefault((event.node, event.incarnation), []).append(event)
+    resignations = resignations_of(history, subject, lines)
     delay_ns = log_delay_ns(history)
     stopped = {node: merged(history.stopped(node)) for node in {b.node for b in beliefs}}
     samples: list[Sample] = []
     impossible: list[int] = []
     for belief in beliefs:
-        sample = _sample(belief, stopped[belief.node], lines.get((belief.node, belief.incarnation), []), delay_ns)
+        own = resignations.left(lines.get((belief.node, belief.incarnation), []), belief)
+        sample = _sample(belief, stopped[belief.node], own, delay_ns)
         if sample is None:
             impossible.append(belief.index)
         else:
@@ -185,6 +204,7 @@ def reigns_of(history: History, subject: str) -> Reigns:
         samples,
         begins,
         ends=ends_of(history),
+        resignations=resignations,
         stopped=stopped,
         stamps_exact=stamped and exactness == {True},
         impossible=tuple(impossible),

@@ -71,7 +71,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         of_subject = [
             *_stale_answers(history, facts, acts),
             msgspec.structs.replace(no_act, evidence={**claim_evidence(reigns, marks), **no_act.evidence}),
-            *self_fencing.judge(history, facts, reigns),
+            *self_fencing.judge(history, facts, reigns, subject),
             *one_leader.judge(history, facts, reigns),
         ]
         # Two layers of one node are judged alike: every verdict names its layer.

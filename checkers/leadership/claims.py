@@ -18,15 +18,24 @@ from fencepost.harness.verdict.figures import ClaimFigures
 
 def claimed_spans(reigns: Reigns) -> list[ClaimedSpan]:
     """Return one span for each reign that was certainly claimed after it was superseded, in order of time."""
-    spans = [_span(reigns, reign) for reign in reigns.reigns if reign.claimed]
+    spans = [_span(reigns, reign) for reign in reigns.reigns if _outlived(reign)]
     return sorted(spans, key=lambda s: s.from_ns)
+
+
+def _outlived(reign: Reign) -> bool:
+    """Whether its node claimed it, or had not yet resigned by its own log, when a later epoch had begun."""
+    begin = reign.superseded
+    return begin is not None and (bool(reign.claimed) or reign.until_ns > begin.at_ns)
 
 
 def _span(reigns: Reigns, reign: Reign) -> ClaimedSpan:
     begin, claimed = reign.superseded, reign.claimed
     assert begin is not None
-    last = max(claimed, key=lambda s: s.lo_ns)
-    to_ns = last.lo_ns
+    to_ns = reign.until_ns
+    resigned = reign.resigned
+    last = max(claimed, key=lambda s: s.lo_ns).index if claimed else begin.event
+    if resigned is not None and resigned.asked_ns == to_ns:
+        last = resigned.index
     stopped = within(reigns.stopped[reign.node], begin.at_ns, to_ns)
     return ClaimedSpan(
         node=reign.node,
@@ -38,7 +47,8 @@ def _span(reigns: Reigns, reign: Reign) -> ClaimedSpan:
         length_ns=to_ns - begin.at_ns,
         running_ns=to_ns - begin.at_ns - stopped,
         samples=len(claimed),
-        indexes=(begin.event, last.index),
+        indexes=(begin.event, last),
+        resigned_ns=None if resigned is None else resigned.time_ns,
     )
 
 
@@ -133,8 +143,8 @@ def _span_rows(reigns: Reigns, span: ClaimedSpan, marks: Landmarks) -> dict[str,
     begin, _ = span.indexes
     own = [r for r in reigns.reigns if (r.node, r.incarnation, r.epoch) == (span.node, span.incarnation, span.epoch)]
     claimed = [s for r in own for s in r.claimed]
-    latest = max(claimed, key=lambda s: s.lo_ns)
-    end = marks.since(latest)
+    latest = max((s for r in own for s in r.samples), key=lambda s: s.lo_ns)
+    end = (span.indexes[1],) if span.to_ns > latest.lo_ns else marks.since(latest)
     stops = marks.inside(reigns.stopped[span.node], span.from_ns, span.to_ns)
     return {
         "epoch": marks.named(latest),
@@ -144,6 +154,7 @@ def _span_rows(reigns: Reigns, span: ClaimedSpan, marks: Landmarks) -> dict[str,
         "length_ns": (begin, *end),
         "running_ns": (begin, *end, *stops),
         "samples": tuple(s.index for s in claimed),
+        "resigned_ns": tuple(r.resigned.index for r in own if r.resigned is not None),
     }
 
 

@@ -4,7 +4,7 @@ An episode is one superseded reign with the requests that its leader got after t
 define its parts; this module only lays them out in rows.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +19,7 @@ from fencepost.checkers.leadership.requests import requests
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.fact_tables import OVERLAPS, STALE_ANSWERS, ZOMBIE_EPISODES
+from fencepost.harness.verdict.figure_rows import ClaimedSpan
 
 #: An episode names at most this many of the operations by which its leader acted.
 _NAMED_MAX: Final = 100
@@ -52,7 +53,12 @@ def episodes_of(history: History, facts: Facts, subject: str, reigns: Reigns) ->
         episode.unknown += [operation] * (row(operation) in unknown)
     for anomaly, operation, reign in _acts(acts, reigns):
         episodes[id(reign)].acts.append((anomaly, operation))
-    return [e for e in episodes.values() if e.reign.claimed or e.requests or e.served or e.acts]
+    outlived = {(span.node, span.incarnation, span.epoch) for span in claimed_spans(reigns)}
+    return [
+        e
+        for e in episodes.values()
+        if (e.reign.node, e.reign.incarnation, e.reign.epoch) in outlived or e.requests or e.served or e.acts
+    ]
 
 
 def _acts(acts: Acts, reigns: Reigns) -> Iterable[tuple[str, Operation, Reign]]:
@@ -75,16 +81,16 @@ def _rows(operations: Iterable[Operation]) -> set[int]:
 
 def episodes_table(episodes: Sequence[Episode], reigns: BySubject) -> Any:
     """Lay out one row for each episode, in order of time (-> ZOMBIE_EPISODES)."""
-    running_ns = {
-        (subject, span.node, span.incarnation, span.epoch): span.running_ns
+    spans = {
+        (subject, span.node, span.incarnation, span.epoch): span
         for subject, one in reigns.items()
         for span in claimed_spans(one)
     }
-    rows = [_episode(one, running_ns) for one in episodes]
+    rows = [_episode(e, spans.get((e.subject, e.reign.node, e.reign.incarnation, e.reign.epoch))) for e in episodes]
     return ZOMBIE_EPISODES.of_rows(sorted(rows, key=lambda r: (r["superseded_ns"], r["subject"], r["node"])))
 
 
-def _episode(episode: Episode, running_ns: Mapping[tuple[str, str, int, int], int]) -> dict[str, Any]:
+def _episode(episode: Episode, span: ClaimedSpan | None) -> dict[str, Any]:
     reign, begin = episode.reign, episode.reign.superseded
     assert begin is not None
     acting = list(dict.fromkeys(row(operation) for _, operation in episode.acts))
@@ -96,9 +102,9 @@ def _episode(episode: Episode, running_ns: Mapping[tuple[str, str, int, int], in
         "epoch": reign.epoch,
         "superseded_by": begin.epoch,
         "superseded_ns": begin.at_ns,
-        "claimed_from_ns": claims[0].lo_ns if claims else None,
-        "claimed_to_ns": claims[-1].lo_ns if claims else None,
-        "running_ns": running_ns.get((episode.subject, reign.node, reign.incarnation, reign.epoch), 0),
+        "claimed_from_ns": claims[0].lo_ns if claims else None if span is None else span.from_ns,
+        "claimed_to_ns": None if span is None else span.to_ns,
+        "running_ns": 0 if span is None else span.running_ns,
         "claims": len(claims),
         "asked": len(episode.requests),
         "reached": len(episode.reached),

@@ -8,6 +8,8 @@ It failed only if nothing else explains its claims, that is, if all of these hol
   - neither harness nor machine stalled between the beginning of the cut and that sample. The harness's own samples of
     its health must reach past it, or a stall cannot be ruled out.
 
+A leader's own log may say that it resigned inside the cut: then it led until then, whatever it was asked.
+
 Running time leaves out every interval in which the node may have been stopped, proven or not: a pause that took hold
 without proof must not count against the node. It is counted by the node's own clocks (`facts.own_time`): a node whose
 clock runs slow, or was put back, may claim for longer.
@@ -20,8 +22,6 @@ Source: a leader steps down if an election time-out passes without a successful 
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -29,13 +29,14 @@ import msgspec
 from fencepost.checkers.facts.evidence import Rows
 from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.own_time import OwnTime
-from fencepost.checkers.facts.reigns import Intervals, Reign, Reigns, Sample, merged
+from fencepost.checkers.facts.reigns import Reign, Reigns, Sample
 from fencepost.checkers.facts.stalls import Stall, harness_stalls, machine_stalls, overlapping, watched_until
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
-from fencepost.harness.history import Claim, FaultOutcome, FaultSpan, History
+from fencepost.checkers.leadership.cuts import cuts, possibly_stopped
+from fencepost.harness.history import Claim, History
 from fencepost.harness.verdict import Cause, Facts, LeadershipBound, Standing, Verdict
 from fencepost.harness.verdict.figure_rows import Cut
 from fencepost.harness.verdict.figures import SelfFencingFigures
@@ -62,91 +63,41 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     unwatched: bool
 
 
+class Late(msgspec.Struct, frozen=True, kw_only=True):
+    """The node of `cut` still led at `at_ns`, when it had run for `ran_ns` in it; `rows` claim it, or end it."""
+
+    ran_ns: int
+    at_ns: int
+    rows: Rows
+    cut: Cut
+
+
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
     """The answers inside a cut of the node that led when it was cut off.
 
     `beyond` are its answers later than the limit. `chances` are the answers among them that would have made the
-    violation if they had been claims. `claims` are all claims inside the cut, each with the node's running time in ns.
+    violation if they had been claims. `claims` are all claims inside the cut.
     """
 
     beyond: tuple[Sample, ...] = ()
     chances: tuple[Sample, ...] = ()
-    claims: tuple[tuple[int, Sample, Cut], ...] = ()
+    claims: tuple[Late, ...] = ()
 
 
-def cuts(history: History, nodes: Sequence[str], voters: Sequence[str] = ()) -> list[Cut]:
-    """Return the times in which a node was certainly cut off from every majority of `voters`.
-
-    Args:
-        history: one run; a fault counts while it was certainly in force, and faults that overlap add up.
-        nodes: the nodes to look at.
-        voters: the nodes whose majority elects a leader; empty: `nodes`.
-
-    Returns:
-        The cuts, by beginning and node; times in nanoseconds since the run began.
-    """
-    voters = voters or nodes
-    proven = [f for f in history.faults if f.severed and f.certain_from_ns is not None and f.certain_to_ns is not None]
-    times = sorted({t for f in proven for t in (f.certain_from_ns, f.certain_to_ns) if t is not None})
-    closed: list[Cut] = []
-    open_cuts: dict[str, Cut] = {}
-    for start_ns, end_ns in pairwise(times):
-        active = [f for f in proven if _covers(f, start_ns, end_ns)]
-        links = {link for fault in active for link in fault.severed}
-        ids = tuple(f.fault_id for f in active)
-        for node in nodes:
-            if not _severed(node, voters, links):
-                if node in open_cuts:
-                    closed.append(open_cuts.pop(node))
-                continue
-            before = open_cuts.get(node)
-            open_cuts[node] = Cut(
-                node=node,
-                from_ns=before.from_ns if before else start_ns,
-                to_ns=end_ns,
-                fault_ids=tuple(sorted({*(before.fault_ids if before else ()), *ids})),
-            )
-    return sorted([*closed, *open_cuts.values()], key=lambda c: (c.from_ns, c.node))
-
-
-def _covers(fault: FaultSpan, start_ns: int, end_ns: int) -> bool:
-    assert fault.certain_from_ns is not None
-    assert fault.certain_to_ns is not None
-    return fault.certain_from_ns <= start_ns and end_ns <= fault.certain_to_ns
-
-
-def _severed(node: str, voters: Sequence[str], links: set[str]) -> bool:
-    majority = len(voters) // 2 + 1
-    others = [n for n in voters if n != node]
-    own = int(node in voters)
-    out = own + sum(f"{node}>{other}" not in links for other in others)
-    back = own + sum(f"{other}>{node}" not in links for other in others)
-    return out < majority and back < majority
-
-
-def possibly_stopped(history: History, node: str) -> Intervals:
-    """Return when `node` may not have run: from before a fault stopped it until after the fault was undone."""
-    tried = [
-        (f.began_ns, f.ended_ns if f.ended_ns is not None else history.end_ns)
-        for f in history.faults
-        if f.effects.may_stop and node in f.nodes and f.outcome is not FaultOutcome.SKIPPED
-    ]
-    return merged([*tried, *history.stopped(node)])
-
-
-def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
+def judge(history: History, facts: Facts, reigns: Reigns, subject: str) -> list[Verdict]:
     """Judge whether leaders that were cut off stopped claiming in time.
 
     Args:
         history: one run.
         facts: `leadership` has the bound in nanoseconds, the limit derived from it, and the clocks that count.
         reigns: the reigns of one subject of this history.
+        subject: their subject, which may have a bound of its own.
 
     Returns:
         One verdict, which counts the answers of cut-off leaders beyond the limit; none where the system states no
         bound, since claims are only figures then.
     """
-    bound = facts.leadership
+    bound = None if facts.leadership is None else facts.leadership.of(subject)
     limit_ns = None if bound is None else bound.limit_ns
     if bound is None or limit_ns is None:
         return []
@@ -158,7 +109,7 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
     failures: list[Claimed] = []
     beyond: list[Sample] = []
     chances: list[Sample] = []
-    claims: list[tuple[int, Sample, Cut]] = []
+    claims: list[Late] = []
     beyond_ns = 0
     beyond_rows: Rows = ()
     all_cuts = cuts(history, facts.nodes, facts.voters)
@@ -170,10 +121,11 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
         first = bisect_left(own, cut.from_ns, key=lambda s: s.lo_ns)
         inside = own[first : bisect_right(own, cut.to_ns, key=lambda s: s.lo_ns)]
         for reign in reigns.reigns:
-            if reign.node == cut.node and reign.last_ns >= cut.from_ns:
+            if reign.node == cut.node and reign.until_ns >= cut.from_ns:
                 claimed = _first_failure(history, reign, inside, cut, limit_ns, time, stalls)
                 failures += [claimed] if claimed else []
-        watched = _watched(reigns, own[:first], inside, cut, limit_ns, time)
+                claims += _resigned(reign, cut, time)
+        watched = _watched(reigns, own[:first], inside, cut, limit_ns, time, marks)
         beyond += watched.beyond
         chances += watched.chances
         claims += watched.claims
@@ -189,21 +141,19 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
         cuts=tuple(msgspec.structs.replace(cut, events=_cut_rows(cut, marks)) for cut in all_cuts[:_CUTS_SHOWN]),
         samples_beyond_bound=len(beyond),
         observed_beyond_bound_ns=beyond_ns,
-        running_ns_max_when_claimed=max((ran_ns for ran_ns, _, _ in claims), default=0),
+        running_ns_max_when_claimed=max((claim.ran_ns for claim in claims), default=0),
         claims_in_doubt=sum(_doubtful(c) for c in failures),
     )
-    longest = max(claims, key=lambda claim: claim[0], default=None)
+    longest = max(claims, key=lambda claim: claim.ran_ns, default=None)
     evidence = {
         "cuts_from_every_majority": tuple(i for cut in all_cuts for i in marks.at(cut.from_ns)),
         "samples_beyond_bound": tuple(s.index for s in beyond),
         "observed_beyond_bound_ns": beyond_rows,
-        "running_ns_max_when_claimed": ()
-        if longest is None
-        else _ran_rows(longest[1], longest[2], times[longest[2].node], marks),
+        "running_ns_max_when_claimed": () if longest is None else _ran_rows(longest, times[longest.cut.node], marks),
         "claims_in_doubt": tuple(c.samples[-1].index for c in failures if _doubtful(c)),
     }
     doubt = _doubt(failures) or _unproven(failures, claims, limit_ns)
-    verdict = _verdict(history, facts, failures, doubt, chances, all_cuts, figures)
+    verdict = _verdict(history, facts, bound, failures, doubt, chances, all_cuts, figures)
     return [msgspec.structs.replace(verdict, evidence={**evidence, **verdict.evidence})]
 
 
@@ -211,10 +161,20 @@ def _cut_rows(cut: Cut, marks: Landmarks) -> dict[str, Rows]:
     return {"from_ns": marks.at(cut.from_ns), "to_ns": marks.at(cut.to_ns)}
 
 
-def _ran_rows(last: Sample, cut: Cut, time: OwnTime, marks: Landmarks) -> Rows:
+def _ran_rows(last: Late, time: OwnTime, marks: Landmarks) -> Rows:
     """From the cut to the last claim, less the stops between them, by the node's own clocks."""
-    stops = marks.inside(time.stopped, cut.from_ns, last.lo_ns)
-    return (*marks.at(cut.from_ns), *marks.since(last), *stops, *time.rows(cut.from_ns, last.lo_ns))
+    from_ns = last.cut.from_ns
+    stops = marks.inside(time.stopped, from_ns, last.at_ns)
+    return (*marks.at(from_ns), *last.rows, *stops, *time.rows(from_ns, last.at_ns))
+
+
+def _resigned(reign: Reign, cut: Cut, time: OwnTime) -> list[Late]:
+    """Until when its own log says that it led, if it resigned inside the cut."""
+    line = reign.resigned
+    if line is None or not cut.from_ns < line.asked_ns <= line.time_ns <= cut.to_ns:
+        return []
+    ran_ns = time.running_ns(cut.from_ns, line.asked_ns)
+    return [Late(ran_ns=ran_ns, at_ns=line.asked_ns, rows=(line.index,), cut=cut)]
 
 
 def _doubtful(claimed: Claimed) -> bool:
@@ -256,7 +216,13 @@ def _first_failure(
 
 
 def _watched(
-    reigns: Reigns, earlier: list[Sample], inside: list[Sample], cut: Cut, limit_ns: int, time: OwnTime
+    reigns: Reigns,
+    earlier: list[Sample],
+    inside: list[Sample],
+    cut: Cut,
+    limit_ns: int,
+    time: OwnTime,
+    marks: Landmarks,
 ) -> Watched:
     """What the node said in the cut; nothing of one that did not claim to lead when last asked before."""
     before = next((s for s in reversed(earlier) if s.claims is not Claim.SILENT and s.hi_ns <= cut.from_ns), None)
@@ -275,13 +241,17 @@ def _watched(
     return Watched(
         beyond=tuple(s for s in answers if s.index in late),
         chances=tuple(s for s in enough if s.index in late and s.lo_ns - after[0].hi_ns >= SPAN_NS_MIN),
-        claims=tuple((ran_ns, s, cut) for ran_ns, s in ran if s.claims is Claim.YES),
+        claims=tuple(
+            Late(ran_ns=ran_ns, at_ns=s.lo_ns, rows=marks.since(s), cut=cut)
+            for ran_ns, s in ran
+            if s.claims is Claim.YES
+        ),
     )
 
 
-def _unproven(failures: list[Claimed], claims: list[tuple[int, Sample, Cut]], limit_ns: int) -> Doubt | None:
+def _unproven(failures: list[Claimed], claims: list[Late], limit_ns: int) -> Doubt | None:
     """Claims beyond the limit that are no violation: too few, or of a time in which no later epoch is known."""
-    longest_ns = max((ran_ns for ran_ns, _, _ in claims), default=0)
+    longest_ns = max((claim.ran_ns for claim in claims), default=0)
     if failures or longest_ns <= limit_ns:
         return None
     return Doubt(
@@ -294,6 +264,7 @@ def _unproven(failures: list[Claimed], claims: list[tuple[int, Sample, Cut]], li
 def _verdict(
     history: History,
     facts: Facts,
+    bound: LeadershipBound,
     failures: list[Claimed],
     doubt: Doubt | None,
     chances: list[Sample],
@@ -301,8 +272,6 @@ def _verdict(
     figures: SelfFencingFigures,
 ) -> Verdict:
     proven = [c for c in failures if not _doubtful(c)]
-    bound = facts.leadership
-    assert bound is not None
     limit_ns, bound_ns = bound.limit_ns, bound.bound_ns
     assert limit_ns is not None
     assert bound_ns is not None

@@ -3,7 +3,7 @@
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.reigns import Reign, Reigns
-from fencepost.checkers.leadership.self_fencing import cuts
+from fencepost.checkers.leadership.cuts import cuts
 from fencepost.checkers.log.view import PartitionView
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts

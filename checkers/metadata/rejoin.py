@@ -20,7 +20,7 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
-from fencepost.checkers.leadership.self_fencing import cuts
+from fencepost.checkers.leadership.cuts import cuts
 from fencepost.checkers.metadata.attachment import AT_ONCE_NS, attached_words, attachments, epoch_subject
 from fencepost.checkers.metadata.changes import Changes
 from fencepost.checkers.metadata.staleness import staleness

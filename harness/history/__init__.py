@@ -21,15 +21,11 @@ from fencepost.harness.history.operation import (
     HARNESS_ERROR,
     NEMESIS_PROCESS,
     STOPPED_EARLY,
-    AttemptEvent,
     BeliefEvent,
-    CatchUp,
-    CatchUpEvent,
     Claim,
     Clock,
     ClockEvent,
     Completion,
-    EpochEvent,
     Event,
     FaultAction,
     FaultEvent,
@@ -46,6 +42,14 @@ from fencepost.harness.history.operation import (
     SampleEvent,
     Value,
     pair,
+)
+from fencepost.harness.history.server_logs import (
+    AttemptEvent,
+    CatchUp,
+    CatchUpEvent,
+    EpochEvent,
+    LogEvent,
+    Logged,
 )
 
 __all__ = [
@@ -77,6 +81,8 @@ __all__ = [
     "FaultStage",
     "History",
     "LogEntry",
+    "LogEvent",
+    "Logged",
     "NodeChange",
     "NodeEvent",
     "NodeLog",

@@ -13,7 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
+from fencepost.harness.history.base_event import BaseEvent
 from fencepost.harness.history.effects import Effects
+from fencepost.harness.history.server_logs import AttemptEvent, CatchUpEvent, EpochEvent, LogEvent
 
 #: Processes below zero are the harness's own; clients count from 0.
 NEMESIS_PROCESS: Final = -1
@@ -78,15 +80,7 @@ class PhaseName(StrEnum):
     FINAL = "final"
 
 
-# Events hold JSON values without cycles, so the garbage collector need not visit a million of them (gc=False).
-class _Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", gc=False):
-    """Every event: `index` counts from 0 without gaps and is the order; `time_ns` never decreases with it."""
-
-    index: int
-    time_ns: int
-
-
-class OpEvent(_Event, frozen=True, tag="op"):
+class OpEvent(BaseEvent, frozen=True, tag="op"):
     """One event of an operation.
 
     `position` is the store's position that the reply carries (etcd: header revision; ZooKeeper: the reply's zxid);
@@ -108,7 +102,7 @@ class OpEvent(_Event, frozen=True, tag="op"):
     session: int | None = None
 
 
-class FaultEvent(_Event, frozen=True, tag="fault"):
+class FaultEvent(BaseEvent, frozen=True, tag="fault"):
     """An act of the nemesis: recorded before it acts (`begin`, with the resolved target) and after the proof (`end`).
 
     The fault is certainly in force from the `end` of its inject to the `begin` of its heal. `severed` are the
@@ -129,11 +123,11 @@ class FaultEvent(_Event, frozen=True, tag="fault"):
     epoch: int | None = None
     proof: str | None = None
     why: str | None = None
-    details: dict[str, str | int | float | bool] = {}
+    details: dict[str, str | int | float | bool] = {}  # noqa: RUF012  # msgspec copies it
     effects: Effects | None = None
 
 
-class BeliefEvent(_Event, frozen=True, tag="belief"):
+class BeliefEvent(BaseEvent, frozen=True, tag="belief"):
     """A single node's answer to the question whether it leads; `time_ns` equals `answered_ns`.
 
     `incarnation` counts the node's starts from 0. `epoch` is exact when `epoch_exact`, else a lower bound.
@@ -153,7 +147,7 @@ class BeliefEvent(_Event, frozen=True, tag="belief"):
     detail: str | None = None
 
 
-class NodeEvent(_Event, frozen=True, tag="node"):
+class NodeEvent(BaseEvent, frozen=True, tag="node"):
     """A server process started, became ready or ended. `expected` is False when it ended by itself."""
 
     node: str
@@ -164,54 +158,6 @@ class NodeEvent(_Event, frozen=True, tag="node"):
     expected: bool = True
 
 
-class EpochEvent(_Event, frozen=True, tag="epoch"):
-    """A node's own log says that it became leader of `epoch`; `time_ns` is when the line was read."""
-
-    node: str
-    incarnation: int
-    epoch: int
-    source: str
-
-
-class CatchUp(StrEnum):
-    """How a node came to have what others had: which of these a store takes depends on its thresholds."""
-
-    #: It was sent the changes that it lacked; or the whole state, since the sender no longer had those changes.
-    DIFFERENCE = "difference"
-    SNAPSHOT = "snapshot"
-    #: It had more than the leader, and cut that off.
-    TRUNCATION = "truncation"
-    #: It read a snapshot: its own at its start, or one that it had just been sent. And it saved one of its own.
-    LOADED = "loaded"
-    SAVED = "saved"
-
-
-class CatchUpEvent(_Event, frozen=True, tag="catch-up"):
-    """A node's own log says how it caught up; `time_ns` is when the line was read."""
-
-    node: str
-    incarnation: int
-    change: CatchUp
-    source: str
-
-
-class AttemptEvent(_Event, frozen=True, tag="attempt"):
-    """A log says that a node tried to act as a leader and was refused; `time_ns` is when the line was read.
-
-    `node` tried `f`, on `key` where there is one. `error` is the refusal, or "request-timed-out" where there was none
-    and the act may still happen. `epoch` is the epoch in which it acted, where the log says so. `source` is the log:
-    the node's own, or that of the node that refused.
-    """
-
-    node: str
-    f: str
-    error: str
-    source: str
-    epoch: int | None = None
-    key: str | None = None
-    detail: str | None = None
-
-
 class Clock(StrEnum):
     """Which clock of a node: the time of day (CLOCK_REALTIME) or the clock of intervals (CLOCK_MONOTONIC)."""
 
@@ -219,7 +165,7 @@ class Clock(StrEnum):
     MONOTONIC = "monotonic"
 
 
-class ClockEvent(_Event, frozen=True, tag="clock"):
+class ClockEvent(BaseEvent, frozen=True, tag="clock"):
     """From now until its next event, a node's clock is this function of true time; before its first event, true time.
 
         skew(t) = offset_ns + (t - since_ns) * (rate - 1) + (delta_ns if strobing)
@@ -253,13 +199,13 @@ class ClockEvent(_Event, frozen=True, tag="clock"):
         return self.offset_ns + drift + (self.delta_ns if strobing else 0)
 
 
-class PhaseEvent(_Event, frozen=True, tag="phase"):
+class PhaseEvent(BaseEvent, frozen=True, tag="phase"):
     """A phase begins; the one before it ends."""
 
     phase: PhaseName
 
 
-class SampleEvent(_Event, frozen=True, tag="sample"):
+class SampleEvent(BaseEvent, frozen=True, tag="sample"):
     """The harness's own health since the last sample.
 
     `loop_lag_ns_max` is the largest delay of a periodic timer, `cpu_stall_ns` the time in which some task waited for a
@@ -268,7 +214,7 @@ class SampleEvent(_Event, frozen=True, tag="sample"):
 
     loop_lag_ns_max: int
     cpu_stall_ns: int | None = None
-    node_cpu_ns: dict[str, int] = {}
+    node_cpu_ns: dict[str, int] = {}  # noqa: RUF012  # msgspec copies it
 
 
 #: Topic of a note: a running server lacks something that it needs ("b1: a class is missing: ..."), and may drop work.
@@ -281,7 +227,7 @@ HARNESS_ERROR: Final = "harness-error"
 CLIENT_DEFECT: Final = "client-defect"
 
 
-class NoteEvent(_Event, frozen=True, tag="note"):
+class NoteEvent(BaseEvent, frozen=True, tag="note"):
     """Something that a reader of the run must know: an early stop, a full disk, a condition that was not met."""
 
     topic: str
@@ -295,6 +241,7 @@ Event = (
     | NodeEvent
     | EpochEvent
     | CatchUpEvent
+    | LogEvent
     | AttemptEvent
     | ClockEvent
     | PhaseEvent

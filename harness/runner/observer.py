@@ -19,6 +19,7 @@ from fencepost.harness.history import (
     CatchUpEvent,
     Claim,
     EpochEvent,
+    LogEvent,
     NoteEvent,
 )
 from fencepost.harness.results.recorder import Recorder
@@ -27,6 +28,7 @@ from fencepost.harness.runtime.server_log import LogFollower
 from fencepost.harness.systems.contract.catching_up import LogsCatchUps
 from fencepost.harness.systems.contract.fenced_attempts import Attempt, AttemptReader, TellsAttempts
 from fencepost.harness.systems.contract.leadership import LogsReigns
+from fencepost.harness.systems.contract.logged_changes import LoggedChange, LogsChanges
 from fencepost.harness.systems.contract.servers import LogsFailures
 from fencepost.harness.systems.contract.system import Answer, Question, System
 
@@ -54,6 +56,7 @@ class Observers:
         self._reigns = system if isinstance(system, LogsReigns) else None
         self._catch_ups = system if isinstance(system, LogsCatchUps) else None
         self._failures = system if isinstance(system, LogsFailures) else None
+        self._changes = system if isinstance(system, LogsChanges) else None
         self._recorder = recorder
         self._latest = {name: _Latest() for name in nodes}
         #: Nodes that claimed to lead and have not denied it since: the epoch, and the time of the claim.
@@ -170,13 +173,17 @@ class Observers:
     async def _follow_log(self, node: Node) -> None:
         follower = LogFollower(node.log)
         attempts = self._system.attempts() if isinstance(self._system, TellsAttempts) else None
+        before_ns = 0
         try:
             async for _ in _beats(POLL_S):
-                self._read_log(node, follower, attempts)
+                now_ns = self._recorder.now_ns()
+                self._read_log(node, follower, attempts, before_ns)
+                before_ns = now_ns
         finally:
-            self._read_log(node, follower, attempts)
+            self._read_log(node, follower, attempts, before_ns)
 
-    def _read_log(self, node: Node, follower: LogFollower, attempts: AttemptReader | None) -> None:
+    def _read_log(self, node: Node, follower: LogFollower, attempts: AttemptReader | None, before_ns: int) -> None:
+        """Record what the log has now and did not have at `before_ns`."""
         for line in follower.lines():
             attempt = attempts.read(line) if attempts is not None else None
             if attempt is not None:
@@ -194,6 +201,28 @@ class Observers:
                 self._recorder.record(
                     EpochEvent, node=node.name, incarnation=max(node.incarnation, 0), epoch=epoch, source="log"
                 )
+            change = self._changes.logged(line) if self._changes is not None else None
+            if change is not None:
+                self._record_change(node, change, before_ns)
+
+    def _record_change(self, node: Node, change: LoggedChange, before_ns: int) -> None:
+        numbered = (n for n in self._nodes.values() if n.place.number == change.number)
+        about = node if change.number is None else next(numbered, None)
+        if about is None:
+            return
+        self._recorder.record(
+            LogEvent,
+            node=about.name,
+            incarnation=max(about.incarnation, 0),
+            change=change.change,
+            asked_ns=before_ns,
+            source="log" if about is node else f"{node.name}'s log",
+            subject=change.subject,
+            key=change.key,
+            epoch=change.epoch,
+            position=change.position,
+            detail=change.detail,
+        )
 
     def _record_attempt(self, node: Node, attempt: Attempt) -> None:
         self._recorder.record(

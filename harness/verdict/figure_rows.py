@@ -177,9 +177,9 @@ class PartitionReign(msgspec.Struct, frozen=True, kw_only=True):
 class ClaimedSpan(msgspec.Struct, frozen=True, kw_only=True):
     """A superseded claim: `node` claimed `epoch` from `from_ns`, when a higher epoch had begun, to `to_ns` at least.
 
-    `running_ns` leaves out the time in which the node was proven stopped. `indexes` are the two events that prove the
-    beginning and the end. Times are in nanoseconds since the run began. `partition` is set where a topic partition is
-    led.
+    `resigned_ns` is when its own log said that it resigned; None where no line says so. `running_ns` leaves out the
+    time in which the node was proven stopped. `indexes` are the two events that prove the beginning and the end. Times
+    are in nanoseconds since the run began. `partition` is set where a topic partition is led.
     """
 
     partition: str | msgspec.UnsetType = msgspec.UNSET
@@ -193,6 +193,7 @@ class ClaimedSpan(msgspec.Struct, frozen=True, kw_only=True):
     running_ns: int
     samples: int
     indexes: tuple[int, int]
+    resigned_ns: int | None = None
     events: dict[str, Rows] = {}
 
 

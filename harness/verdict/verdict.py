@@ -294,7 +294,7 @@ class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):
     `watch_ns` is how long after the last fault was healed a superseded leader may still be found. `clocks` are those
     of the node by which the system may measure the bound: its running time counts by the slowest of them.
     `superseded_acknowledges_nothing`: the maker rules out that a superseded leader acknowledges a change, and a node
-    that leads passes no change on to another one.
+    that leads passes no change on to another one. `layers_ns` are the bounds of subjects that have their own.
     """
 
     bound_ns: int | None
@@ -304,6 +304,12 @@ class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):
     watch_ns: int = 2_000_000_000
     clocks: tuple[Clock, ...] = (Clock.WALL, Clock.MONOTONIC)
     superseded_acknowledges_nothing: bool = False
+    layers_ns: dict[str, int] = {}
+
+    def of(self, subject: str) -> "LeadershipBound":
+        """Return the bound for claims about this subject."""
+        own = self.layers_ns.get(subject)
+        return self if own is None else msgspec.structs.replace(self, bound_ns=own)
 
     @property
     def limit_ns(self) -> int | None:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from fencepost.checkers.facts.own_time import OwnTime
-from fencepost.harness.history import BeliefEvent, Clock, ClockEvent, Event, History, OpEvent
+from fencepost.harness.history import BeliefEvent, Clock, ClockEvent, Event, History, LogEvent, OpEvent
 from fencepost.harness.report.words.wording import clock, length
 from fencepost.harness.verdict import Verdict
 
@@ -26,7 +26,7 @@ ELSEWHERE: Final = re.compile(
 )
 #: A number that a reply gave: it stands in its row.
 _GIVEN_OUT: Final = frozenset({"id_min", "id_max"})
-_MOMENTS: Final = re.compile(r"(^|_)(from|to|superseded)_ns$")
+_MOMENTS: Final = re.compile(r"(^|_)(from|to|superseded|resigned)_ns$")
 _EPOCHS: Final = frozenset(
     {"epoch", "superseded_by", "epoch_max", "epoch_before", "epoch_when_healed", "epoch_after", "epoch_led"}
 )
@@ -116,7 +116,7 @@ def why_not(figure: Figure, rows: Sequence[Event]) -> str | None:
 
 def times(row: Event) -> set[int]:
     """The moments that a row speaks of; a listener's reply names those at which it heard what it tells."""
-    if isinstance(row, BeliefEvent):
+    if isinstance(row, BeliefEvent | LogEvent):
         return {row.time_ns, row.asked_ns}
     heard = row.value if isinstance(row, OpEvent) and row.f == "next" and isinstance(row.value, list) else ()
     return {row.time_ns, *(told[1] for told in heard)}

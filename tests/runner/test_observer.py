@@ -10,7 +10,17 @@ from typing import Any, cast
 
 import pytest
 
-from fencepost.harness.history import BROKEN_SERVER, CatchUp, CatchUpEvent, Claim, EpochEvent, Event, NoteEvent
+from fencepost.harness.history import (
+    BROKEN_SERVER,
+    CatchUp,
+    CatchUpEvent,
+    Claim,
+    EpochEvent,
+    Event,
+    LogEvent,
+    Logged,
+    NoteEvent,
+)
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.observer import Observers, _beats
 from fencepost.harness.runtime.node import Node
@@ -33,6 +43,9 @@ class Records:
 
     def record(self, kind: Any, **fields: Any) -> None:
         self.events.append(kind(index=len(self.events), time_ns=0, **fields))
+
+    def now_ns(self) -> int:
+        return 1000
 
 
 def followed(log: Path, written: list[tuple[int, str, int]]) -> list[Event]:
@@ -223,3 +236,35 @@ def test_beats_come_at_the_same_moments_for_everybody_and_skip_those_that_were_m
     assert run_virtual(beats(0)) == pytest.approx([0.5, 1, 2, 3, 4, 5])
     # The latest that was missed comes at once, those before it never: what was missed is not made up for by a flood.
     assert run_virtual(beats(5.25 * every_s)) == pytest.approx([0.5, 1, 2, 7.25, 8, 9])
+
+
+def test_a_change_in_a_log_is_recorded_with_the_time_when_it_was_not_there_yet(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    place = SimpleNamespace(number=3)
+    node = SimpleNamespace(name="n3", incarnation=1, log=log, place=place)
+    broker = SimpleNamespace(name="b1", incarnation=2, log=tmp_path / "none", place=SimpleNamespace(number=4))
+    system = SimpleNamespace(profile=replace(FAKE_PROFILE, subjects=()), logged=KRAFT.logged)
+    records = Records()
+    changed = "Replayed BrokerRegistrationChangeRecord modifying the registration for broker 4"
+    log.write_text(
+        "00:00:01.1 WARN QuorumController - [QuorumController id=3] Renouncing the leadership due to a metadata log"
+        " event. We were the leader at epoch 2, but in the new epoch 3, the leader is (none). Reverting to last stable"
+        " offset 9.\n"
+        f"00:00:01.2 INFO ClusterControlManager - [QuorumController id=3] {changed}:"
+        " BrokerRegistrationChangeRecord(brokerId=4, brokerEpoch=7, fenced=1, logDirs=[])\n"
+    )
+
+    async def follow() -> None:
+        nodes = cast(Any, {"n3": node, "b1": broker})
+        observers = Observers(cast(System, system), nodes, cast(Recorder, records))
+        observers.start()
+        await asyncio.sleep(0.12)
+        await observers.close()
+
+    asyncio.run(follow())
+    first, second = records.events
+    assert isinstance(first, LogEvent)
+    assert (first.node, first.incarnation, first.change, first.source) == ("n3", 1, Logged.RESIGNED, "log")
+    assert (first.subject, first.epoch, first.position, first.asked_ns) == ("controller", 2, 9, 0)
+    assert isinstance(second, LogEvent)
+    assert (second.node, second.incarnation, second.change, second.source) == ("b1", 2, Logged.FENCED, "n3's log")

@@ -40,7 +40,8 @@ def _story(case: ReportCase, lanes: Lanes, word: str, spans: dict[str, ClaimedSp
         Traced(f"{span.node} led {word} {span.epoch}", rows_of(span, "epoch")),
         _superseded(lanes, word, span, cut),
         *_claimed(span, "" if subject == lanes.subject else case.facts.vocabulary.subject(subject)),
-        *_bound(case, span, cut),
+        *_bound(case, subject, span, cut),
+        *_resigned(span, case.facts.vocabulary.subject(subject) if len(spans) > 1 else ""),
     ]
     for other in lanes.every:
         if other.subject != subject:
@@ -71,6 +72,16 @@ def _claimed(span: ClaimedSpan, layer: str) -> list[Traced]:
     return clauses
 
 
+def _resigned(span: ClaimedSpan, layer: str) -> list[Traced]:
+    """Say when it fenced itself, by its own log."""
+    if span.resigned_ns is None:
+        return []
+    whose = f" in its {layer}" if layer else ""
+    after = length(span.resigned_ns - span.from_ns)
+    clause = f"by its own log it resigned{whose} at {clock(span.resigned_ns)}, {after} after it was superseded"
+    return [Traced(clause, rows_of(span, "resigned_ns"))]
+
+
 def _cut(case: ReportCase, span: ClaimedSpan) -> Cut | None:
     """Return the cut from every majority that overlaps the claim, as the self-fencing checker computed it."""
     about = (
@@ -81,9 +92,9 @@ def _cut(case: ReportCase, span: ClaimedSpan) -> Cut | None:
     return next(about, None)
 
 
-def _bound(case: ReportCase, span: ClaimedSpan, cut: Cut | None) -> list[Traced]:
+def _bound(case: ReportCase, subject: str, span: ClaimedSpan, cut: Cut | None) -> list[Traced]:
     """Compare the claim with the bound, which counts the running time since the cut; say nothing without a cut."""
-    bound = case.facts.leadership
+    bound = None if case.facts.leadership is None else case.facts.leadership.of(subject)
     if bound is None or bound.bound_ns is None or cut is None:
         return []
     until_ns = min(span.to_ns, cut.to_ns)
@@ -99,7 +110,7 @@ def _bound(case: ReportCase, span: ClaimedSpan, cut: Cut | None) -> list[Traced]
         after = []
     if ran_ns <= bound.bound_ns:
         return [Traced(f", within the {length(bound.bound_ns)} after which it must resign", rows), *after]
-    judged_ns = max((f.limit_running_ns for f in figures_of(case.verdicts, SelfFencingFigures)), default=0)
+    judged_ns = bound.limit_ns or 0
     if ran_ns > judged_ns:
         return [Traced(f", beyond the {length(bound.bound_ns)} after which it should have resigned", rows), *after]
     return [
@@ -116,7 +127,8 @@ def _other(layer: str, other: Lanes, claimed: ClaimedSpan | None, span: ClaimedS
     """Say what another layer of the same node claimed in the same time."""
     its = f"its {layer}"
     if claimed is not None:
-        return [Traced(f"{its} claimed for at least {length(claimed.length_ns)}", rows_of(claimed, "length_ns"))]
+        going_on = Traced(f"{its} claimed for at least {length(claimed.length_ns)}", rows_of(claimed, "length_ns"))
+        return [going_on, *_resigned(claimed, layer)]
     meanwhile = [s for s in other.by_node.get(span.node, ()) if s.to_ns > span.from_ns and s.from_ns < span.to_ns]
     states = {s.state for s in meanwhile}
     rows = [i for s in meanwhile for i in s.events]

@@ -15,6 +15,7 @@ from fencepost.harness.history import (
     Event,
     FaultEvent,
     FaultOutcome,
+    LogEvent,
     NodeEvent,
     NoteEvent,
     Operation,
@@ -110,6 +111,21 @@ def lost_compare(op: Operation) -> bool:
     return op.type is Outcome.FAIL and (op.error or "").startswith(_LOST_COMPARE)
 
 
+def logged(item: LogEvent) -> str:
+    """Describe a change of which a log tells, such as "n1's log: resigned as controller, epoch 4"."""
+    whose = f"{item.node}'s log" if item.source == "log" else item.source
+    about = "" if item.source == "log" else f"{item.node} "
+    parts = [
+        f"{about}{item.change}",
+        "" if item.subject is None else f"as {item.subject}",
+        "" if item.key is None else f"of {item.key}",
+        "" if item.detail is None else item.detail,
+    ]
+    numbers = [("epoch", item.epoch), ("position", item.position)]
+    said = [" ".join(part for part in parts if part), *(f"{name} {n}" for name, n in numbers if n is not None)]
+    return f"{whose}: {', '.join(said)}"
+
+
 def event(item: Event) -> str:
     """Describe any event in one phrase."""
     match item:
@@ -129,6 +145,8 @@ def event(item: Event) -> str:
             return f"{item.node}'s log: leader of epoch {item.epoch}"
         case CatchUpEvent():
             return f"{item.node}'s log: caught up by {item.change}"
+        case LogEvent():
+            return logged(item)
         case AttemptEvent():
             what = item.f if item.key is None else f"{item.f} {item.key}"
             under = "" if item.epoch is None else f" under epoch {item.epoch}"

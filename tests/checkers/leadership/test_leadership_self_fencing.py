@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from fencepost.checkers import leadership
-from fencepost.checkers.leadership.self_fencing import GUARANTEE, cuts
+from fencepost.checkers.leadership.cuts import cuts
+from fencepost.checkers.leadership.self_fencing import GUARANTEE
 from fencepost.harness.history import Claim, Effects, FaultOutcome, Stops
 from fencepost.harness.verdict import Cause, Standing, Validity, Verdict
 from tests.checkers.build import NODES, Tale, bound, facts, ns, only

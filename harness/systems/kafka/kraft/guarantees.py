@@ -104,6 +104,8 @@ _FOR_EVERY_RELEASE: Final = (
         source="KIP-595: a record is committed by a majority that has not moved to a later epoch",
     ),
 )
+#: The subject of claims to be the active controller, the layer above raft.
+ACTIVE_CONTROLLER: Final = "controller"
 _SELF_FENCING: Final = "A leader that is cut off from every majority stops claiming to lead within 1.5 fetch time-outs."
 _PROMISED_FENCING: Final = Guarantee(
     name="leader-self-fencing",
@@ -130,14 +132,19 @@ def promises(version: str) -> tuple[Guarantee, ...]:
     return (*_FOR_EVERY_RELEASE, _PROMISED_FENCING if checks_quorum(version) else _RELIED_UPON_FENCING)
 
 
-def leadership_bound(version: str, fetch: Duration) -> LeadershipBound:
+def leadership_bound(version: str, fetch: Duration, election: Duration) -> LeadershipBound:
     """The longest time for which a cut-off leader may claim to lead: 1.5 fetch time-outs.
+
+    The controller above the raft layer hears of the end only when the time of ResignedState is over, which is drawn
+    between one and two election time-outs.
 
     Args:
         version: the release; before 3.7.0 the bound is policy (`relied-upon`), from 3.7.0 on it is promised.
         fetch: controller.quorum.fetch.timeout.ms.
+        election: controller.quorum.election.timeout.ms.
 
-    Source: LeaderState.timeUntilCheckQuorumExpires, CHECK_QUORUM_TIMEOUT_FACTOR 1.5 (KAFKA-15489).
+    Source: LeaderState.timeUntilCheckQuorumExpires, CHECK_QUORUM_TIMEOUT_FACTOR 1.5 (KAFKA-15489);
+    KafkaRaftClient.pollResigned.
     """
     rule = f"1.5 x controller.quorum.fetch.timeout.ms {fetch}"
     if checks_quorum(version):
@@ -151,4 +158,5 @@ def leadership_bound(version: str, fetch: Duration) -> LeadershipBound:
         standing=standing,
         one_leader_per_epoch=True,
         watch_ns=WATCH_NS,
+        layers_ns={ACTIVE_CONTROLLER: fetch * 3 // 2 + 2 * election},
     )

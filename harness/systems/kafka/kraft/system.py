@@ -13,6 +13,7 @@ from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.base import BaseSystem
 from fencepost.harness.systems.contract.failover import Failover
 from fencepost.harness.systems.contract.leadership import PartitionReign
+from fencepost.harness.systems.contract.logged_changes import LoggedChange
 from fencepost.harness.systems.contract.profile import Profile
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
 from fencepost.harness.systems.contract.system import Question
@@ -22,7 +23,7 @@ from fencepost.harness.systems.kafka.client.session import INTERFACES, KafkaSess
 from fencepost.harness.systems.kafka.guarantees import unpromised
 from fencepost.harness.systems.kafka.kraft import catching_up, configuration, health, membership
 from fencepost.harness.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
-from fencepost.harness.systems.kafka.kraft.guarantees import leadership_bound, promises
+from fencepost.harness.systems.kafka.kraft.guarantees import ACTIVE_CONTROLLER, leadership_bound, promises
 from fencepost.harness.systems.kafka.kraft.membership import KraftMembership
 from fencepost.harness.systems.kafka.kraft.metadata_log import read_archive
 from fencepost.harness.systems.kafka.kraft.options import KraftOptions
@@ -32,11 +33,11 @@ from fencepost.harness.systems.kafka.server import reported_version
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leader
+from fencepost.harness.systems.kafka.server.logged_changes import read_change
 from fencepost.harness.verdict import Guarantee, LeadershipBound, Vocabulary
 
-#: The subjects of beliefs: the two layers that can say who leads.
+#: The subject of beliefs beside `ACTIVE_CONTROLLER`: the layer below it.
 RAFT: Final = "raft"
-ACTIVE_CONTROLLER: Final = "controller"
 
 
 class Kraft(BaseSystem[KraftOptions]):
@@ -85,7 +86,7 @@ class Kraft(BaseSystem[KraftOptions]):
         return [configuration.spec(place, layout, artifacts, options, given) for place in layout.values()]
 
     def leadership(self, options: KraftOptions, version: str = "") -> LeadershipBound:
-        return leadership_bound(version or self.releases.default, options.fetch)
+        return leadership_bound(version or self.releases.default, options.fetch, options.election)
 
     async def ready(self, node: Node) -> bool:
         return await health.serves(node.place)
@@ -162,6 +163,9 @@ class Kraft(BaseSystem[KraftOptions]):
 
     def became_leader(self, line: str) -> int | None:
         return became_leader(line, Layer.RAFT)
+
+    def logged(self, line: str) -> LoggedChange | None:
+        return read_change(line, {Layer.RAFT: RAFT, Layer.CONTROLLER: ACTIVE_CONTROLLER})
 
     def fatal_line(self, line: str) -> str | None:
         return server.fatal_line(line)

@@ -24,12 +24,14 @@ class Layer(StrEnum):
 class RoleChange(NamedTuple):
     """A node began (`leads`) or ceased to lead in one layer; `epoch` is the reign's, None where the line has none.
 
-    In ZooKeeper mode the epoch is the controller epoch. A node that did not lead may also log "Resigned".
+    In ZooKeeper mode the epoch is the controller epoch. A node that did not lead may also log "Resigned". `reverted_to`
+    is the offset to which a KRaft controller gave up its changes that were not committed.
     """
 
     layer: Layer
     leads: bool
     epoch: int | None
+    reverted_to: int | None = None
 
 
 #: The first epoch in the description is the state's own; nested descriptions before it have none.
@@ -37,6 +39,7 @@ _TRANSITION: Final = re.compile(r"Completed transition to (\w+)\(.*?\bepoch=(\d+
 _FROM_LEADER: Final = re.compile(r" from Leader\(.*?\bepoch=(\d+)")
 _CLAIM: Final = re.compile(r"Becoming the active controller at epoch (\d+)")
 _RENOUNCE: Final = re.compile(r"\bat epoch (\d+)")
+_REVERTED: Final = re.compile(r"[Rr]everting to (?:the )?last (?:stable|committed) offset (\d+)")
 _ELECTED: Final = re.compile(r"successfully elected as the controller\. Epoch incremented to (\d+)")
 _RESIGNED: Final = re.compile(r"\[Controller id=\d+\] Resigned$")
 
@@ -48,7 +51,7 @@ def read_role_change(line: str) -> RoleChange | None:
     if " active controller at " in line:
         return _change(Layer.CONTROLLER, True, _CLAIM.search(line))
     if "enouncing" in line and "leadership" in line:
-        return _change(Layer.CONTROLLER, False, _RENOUNCE.search(line))
+        return _renounced(line)
     if "successfully elected" in line:
         return _change(Layer.ZOOKEEPER, True, _ELECTED.search(line))
     if _RESIGNED.search(line.rstrip()):
@@ -67,6 +70,11 @@ def _raft(line: str) -> RoleChange | None:
     if entered is not None and entered.group(1) == "Leader":
         return RoleChange(Layer.RAFT, True, int(entered.group(2)))
     return _change(Layer.RAFT, False, _FROM_LEADER.search(line))
+
+
+def _renounced(line: str) -> RoleChange | None:
+    change, reverted = _change(Layer.CONTROLLER, False, _RENOUNCE.search(line)), _REVERTED.search(line)
+    return change if change is None or reverted is None else change._replace(reverted_to=int(reverted.group(1)))
 
 
 def _change(layer: Layer, leads: bool, match: re.Match[str] | None) -> RoleChange | None:

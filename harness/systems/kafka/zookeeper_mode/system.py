@@ -15,6 +15,7 @@ from fencepost.harness.systems.contract.base import BaseSystem
 from fencepost.harness.systems.contract.failover import Failover
 from fencepost.harness.systems.contract.fenced_attempts import AttemptReader
 from fencepost.harness.systems.contract.leadership import PartitionReign
+from fencepost.harness.systems.contract.logged_changes import LoggedChange
 from fencepost.harness.systems.contract.profile import Profile
 from fencepost.harness.systems.contract.reported_version import minor
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
@@ -28,6 +29,7 @@ from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.fenced_attempts import ZooKeeperModeAttempts
 from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leader
+from fencepost.harness.systems.kafka.server.logged_changes import read_change
 from fencepost.harness.systems.kafka.zookeeper_mode import configuration, health
 from fencepost.harness.systems.kafka.zookeeper_mode.administrator import Administrator, open_administrator
 from fencepost.harness.systems.kafka.zookeeper_mode.configuration import BROKER, NAME, name_of
@@ -170,6 +172,9 @@ class KafkaZk(BaseSystem[KafkaZkOptions]):
 
     def became_leader(self, line: str) -> int | None:
         return became_leader(line, Layer.ZOOKEEPER)
+
+    def logged(self, line: str) -> LoggedChange | None:
+        return read_change(line, {Layer.ZOOKEEPER: CONTROLLER})
 
     def attempts(self) -> AttemptReader:
         return ZooKeeperModeAttempts(name_of)

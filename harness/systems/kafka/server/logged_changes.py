@@ -1,0 +1,76 @@
+"""Changes of which the logs of Kafka's nodes tell, in all releases from 2.8 to 4.3.
+
+A KRaft controller logs every record about a broker as it replays it, a broker in ZooKeeper mode that is the controller
+logs who came and went, and the leader of a partition logs its in-sync replicas.
+
+Source: lines of real servers of 3.9.2 and 4.3.1 (in the tests), found in ClusterControlManager.replay,
+BrokerLifecycleManager, KafkaController.processBrokerChange, Partition.tryUpdateIsr and Partition.makeLeader.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from fencepost.harness.history import Logged
+from fencepost.harness.systems.contract.logged_changes import LoggedChange
+from fencepost.harness.systems.kafka.server.log_lines import Layer, read_role_change
+
+_REGISTERED: Final = re.compile(r"Replayed (?:\w+ )?RegisterBrokerRecord .*?broker (\d+):.*?\bbrokerEpoch=(\d+)")
+_REGISTRATION: Final = re.compile(
+    r"Replayed BrokerRegistrationChangeRecord .*?\bbrokerId=(\d+), brokerEpoch=(\d+), fenced=(-?\d+)"
+    r"(?:, inControlledShutdown=(\d+))?"
+)
+_CAME_AND_WENT: Final = re.compile(r"Newly added brokers: ([\d,]*), deleted brokers: ([\d,]*), bounced brokers: ")
+_IN_SYNC: Final = re.compile(r"\[Partition (\S+)-\d+ broker=\d+\] ISR updated to ([\d,]+)")
+_LEADS: Final = re.compile(r"\bLeader (\S+)-\d+ .*?starts at leader epoch (\d+) .*?\bISR \[([\d,]+)\]")
+_MAY_STOP: Final = (
+    "The controller has asked us to exit controlled shutdown",
+    "Controlled shutdown request returned successfully",
+)
+_STOPPING: Final = ("Beginning controlled shutdown", "Starting controlled shutdown")
+#: `fenced` in the record: it changes nothing, or fences, or ends the fencing.
+_FENCED: Final = {1: Logged.FENCED, -1: Logged.UNFENCED}
+
+
+def read_change(line: str, subjects: Mapping[Layer, str]) -> LoggedChange | None:
+    """Read a change from a log line; `subjects` are the names of the layers whose leaders matter."""
+    role = read_role_change(line)
+    if role is not None:
+        subject = subjects.get(role.layer)
+        if role.leads or subject is None:
+            return None
+        return LoggedChange(Logged.RESIGNED, subject=subject, epoch=role.epoch, position=role.reverted_to)
+    if "Replayed " in line:
+        return _replayed(line)
+    if "ISR" in line:
+        return _in_sync(line)
+    if "controlled shutdown" in line.lower():
+        return _stops(line)
+    return None
+
+
+def _replayed(line: str) -> LoggedChange | None:
+    if match := _REGISTERED.search(line):
+        broker, epoch = match.groups()
+        return LoggedChange(Logged.REGISTERED, number=int(broker), position=int(epoch))
+    if match := _REGISTRATION.search(line):
+        broker, epoch, fenced, stops = match.groups()
+        change = _FENCED.get(int(fenced), Logged.STOPPING if stops == "1" else None)
+        return None if change is None else LoggedChange(change, number=int(broker), position=int(epoch))
+    return None
+
+
+def _in_sync(line: str) -> LoggedChange | None:
+    """A leader that begins names its epoch; a later change has none."""
+    if match := _LEADS.search(line):
+        key, epoch, replicas = match.groups()
+        return LoggedChange(Logged.IN_SYNC, key=key, epoch=int(epoch), detail=replicas)
+    if match := _IN_SYNC.search(line):
+        return LoggedChange(Logged.IN_SYNC, key=match.group(1), detail=match.group(2))
+    return None
+
+
+def _stops(line: str) -> LoggedChange | None:
+    if any(words in line for words in _MAY_STOP):
+        return LoggedChange(Logged.MAY_STOP)
+    return LoggedChange(Logged.STOPPING) if any(words in line for words in _STOPPING) else None
