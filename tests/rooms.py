@@ -76,6 +76,7 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
         "objects",
         "transactions",
         "leadership",
+        "brokers",
         "leases",
         "watches",
         "elections",

@@ -153,7 +153,9 @@ def judge(history: History, facts: Facts, reigns: Reigns, subject: str) -> list[
         "claims_in_doubt": tuple(c.samples[-1].index for c in failures if _doubtful(c)),
     }
     doubt = _doubt(failures) or _unproven(failures, claims, limit_ns)
-    verdict = _verdict(history, facts, bound, failures, doubt, chances, all_cuts, figures)
+    verdict = _verdict(
+        history, msgspec.structs.replace(facts, leadership=bound), failures, doubt, chances, all_cuts, figures
+    )
     return [msgspec.structs.replace(verdict, evidence={**evidence, **verdict.evidence})]
 
 
@@ -264,7 +266,6 @@ def _unproven(failures: list[Claimed], claims: list[Late], limit_ns: int) -> Dou
 def _verdict(
     history: History,
     facts: Facts,
-    bound: LeadershipBound,
     failures: list[Claimed],
     doubt: Doubt | None,
     chances: list[Sample],
@@ -272,6 +273,8 @@ def _verdict(
     figures: SelfFencingFigures,
 ) -> Verdict:
     proven = [c for c in failures if not _doubtful(c)]
+    bound = facts.leadership
+    assert bound is not None
     limit_ns, bound_ns = bound.limit_ns, bound.bound_ns
     assert limit_ns is not None
     assert bound_ns is not None

@@ -52,7 +52,7 @@ class Logged(StrEnum):
     #: The broker began its controlled shutdown, or all of its leaders were moved and it may end.
     STOPPING = "stopping"
     MAY_STOP = "may-stop"
-    #: The broker was refused: its broker epoch is not the newest, or its id belongs to a living broker.
+    #: The node, as the controller, refused a broker: its epoch is not the newest, or its id is a living broker's.
     STALE_BROKER_EPOCH = "stale-broker-epoch"
     DUPLICATE_ID = "duplicate-id"
 

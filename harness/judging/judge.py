@@ -22,6 +22,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.voter_logs import read_logs
+from fencepost.harness.systems.contract.brokers import BoundsBrokers
 from fencepost.harness.systems.contract.conditions import promises_in_force
 from fencepost.harness.systems.contract.leases import BoundsLeases
 from fencepost.harness.verdict import (
@@ -39,7 +40,7 @@ from fencepost.harness.verdict.counting import counts_in_words
 from fencepost.harness.verdict.decision import COVERAGE, decides
 
 #: These judge every run, whatever the workload.
-ALWAYS: Final = ("leadership", "zombie-controllers", COVERAGE)
+ALWAYS: Final = ("leadership", "zombie-controllers", "brokers", COVERAGE)
 CHECKER_LOG: Final = "checkers.log"
 
 
@@ -81,6 +82,9 @@ def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -
         options=plain(resolved.options),
         leadership=_loosest([resolved.leadership(release) for release in (version, *others)]),
         leases=system.lease_bound(resolved.system_options) if isinstance(system, BoundsLeases) else None,
+        brokers=system.broker_bound(resolved.members, resolved.system_options)
+        if isinstance(system, BoundsBrokers)
+        else None,
         subjects=system.profile.subjects,
         vocabulary=system.profile.vocabulary,
         budget=plan.budget,

@@ -60,6 +60,7 @@ NEMESES: Final = {
 }
 
 CHECKERS: Final = {
+    "brokers": "fencepost.checkers.brokers:check",
     "coverage": "fencepost.checkers.coverage:check",
     "election": "fencepost.checkers.elections.elections:check",
     "freshness": "fencepost.checkers.leadership.freshness:check",

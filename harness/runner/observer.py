@@ -201,8 +201,7 @@ class Observers:
                 self._recorder.record(
                     EpochEvent, node=node.name, incarnation=max(node.incarnation, 0), epoch=epoch, source="log"
                 )
-            change = self._changes.logged(line) if self._changes is not None else None
-            if change is not None:
+            for change in self._changes.logged(line) if self._changes is not None else ():
                 self._record_change(node, change, before_ns)
 
     def _record_change(self, node: Node, change: LoggedChange, before_ns: int) -> None:

@@ -1,5 +1,6 @@
 """What a judge says: verdict, witness, guarantee, fingerprint, consistency models. Does not know who judges."""
 
+from fencepost.harness.verdict.broker_bound import BrokerBound
 from fencepost.harness.verdict.verdict import (
     Budget,
     Cause,
@@ -26,6 +27,7 @@ from fencepost.harness.verdict.verdict import (
 from fencepost.harness.verdict.vocabulary import Vocabulary
 
 __all__ = [
+    "BrokerBound",
     "Budget",
     "Cause",
     "Edge",

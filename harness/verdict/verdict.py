@@ -14,6 +14,7 @@ import msgspec
 
 from fencepost.harness.history import Clock
 from fencepost.harness.verdict.anomaly_words import anomaly_count
+from fencepost.harness.verdict.broker_bound import BrokerBound
 from fencepost.harness.verdict.figures import Figures
 from fencepost.harness.verdict.vocabulary import Vocabulary
 
@@ -369,6 +370,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
     leadership: LeadershipBound | None = None
     leases: LeaseBound | None = None
+    brokers: BrokerBound | None = None
     subjects: tuple[str, ...] = ()
     vocabulary: Vocabulary = Vocabulary()
     budget: Budget = Budget()

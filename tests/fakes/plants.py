@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from fencepost.checkers import leases
+from fencepost.checkers import brokers, leases
 from fencepost.checkers.elections import elections, producer_ids
 from fencepost.checkers.metadata import check as check_metadata
 from fencepost.checkers.metadata import partition_states, topic_names
@@ -18,6 +18,7 @@ from tests.fakes import (
     catalogue,
     election_store,
     id_store,
+    kept_brokers,
     lease_store,
     log_broker,
     metadata_store,
@@ -110,6 +111,11 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
             run=partition_store.run_fake_partitions,
             judge=lambda history, bug: partition_states.check(history, partition_store.FACTS),
             unkept=frozenset({"partition-states-fresh"}),
+        ),
+        Planted(
+            bugs=tuple(kept_brokers.BUGS),
+            run=kept_brokers.run_fake_brokers,
+            judge=lambda history, bug: brokers.check(history, kept_brokers.FACTS),
         ),
     ),
     "producer-ids": (

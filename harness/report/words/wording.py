@@ -122,8 +122,8 @@ def logged(item: LogEvent) -> str:
         "" if item.detail is None else item.detail,
     ]
     numbers = [("epoch", item.epoch), ("position", item.position)]
-    said = [" ".join(part for part in parts if part), *(f"{name} {n}" for name, n in numbers if n is not None)]
-    return f"{whose}: {', '.join(said)}"
+    phrases = [" ".join(part for part in parts if part), *(f"{name} {n}" for name, n in numbers if n is not None)]
+    return f"{whose}: {', '.join(phrases)}"
 
 
 def event(item: Event) -> str:

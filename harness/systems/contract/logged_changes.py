@@ -1,5 +1,6 @@
 """Changes of which servers' logs tell: who ceased to lead, which replicas are in sync, which brokers may serve."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from fencepost.harness.history import Logged
@@ -24,6 +25,6 @@ class LoggedChange(NamedTuple):
 class LogsChanges(Protocol):
     """Its servers log such changes."""
 
-    def logged(self, line: str) -> LoggedChange | None:
-        """The change that this log line tells of; None for any other line."""
+    def logged(self, line: str) -> Sequence[LoggedChange]:
+        """The changes that this log line tells of; none for any other line."""
         ...

@@ -11,8 +11,10 @@ transaction when the next producer began does not know of that producer. Release
 old producer there; it then ends up in a transaction that never ends, or in the next transaction (KIP-890).
 """
 
+from collections.abc import Sequence
 from typing import Final
 
+from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.contract.conditions import value_of
 from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.verdict import Guarantee, Standing
@@ -68,6 +70,11 @@ def unpromised(settings: Settings) -> dict[str, str]:
     return dict.fromkeys(_COMMITTED, reason)
 
 
+def broker_numbers(members: Sequence[Member]) -> dict[str, int]:
+    """The brokers among the members with their ids: nodes are numbered in the order of members."""
+    return {member.name: number for number, member in enumerate(members, 1) if "broker" in member.roles}
+
+
 def _promised(name: str, text: str, source: str) -> Guarantee:
     return Guarantee(name=name, standing=Standing.PROMISED, text=text, source=source)
 
@@ -114,6 +121,26 @@ PARTITION_STATE_GUARANTEES: Final = (
         "partition-states-fresh",
         "A broker does not name a leader whose successor another broker has long named",
         "nobody promises it: a broker answers from its own copy of the metadata",
+    ),
+)
+
+#: Beside these each mode says whether it promises that silent brokers are fenced, and what its log shows of them.
+BROKER_GUARANTEES: Final = (
+    _measured(
+        "broker-self-fencing",
+        "A broker that reaches no controller stops serving clients within 1.5 of its sessions and a second",
+        "nobody promises it: a fenced broker learns that from the controller (KIP-631, 'Broker lease')",
+    ),
+    _promised(
+        "controlled-shutdown",
+        "A broker that is told to end does so when a controller has let it, and leads no partition then that another"
+        " replica could lead",
+        "Kafka documentation, Operations: graceful shutdown; KIP-631, 'Controlled shutdown'",
+    ),
+    _measured(
+        "controlled-shutdown-unnoticed",
+        "While a broker is in its controlled shutdown, no partition is without an append for more than a second",
+        "Kafka documentation, Operations: graceful shutdown: 'unavailable to a few milliseconds'; no bound is promised",
     ),
 )
 

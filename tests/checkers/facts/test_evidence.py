@@ -23,7 +23,7 @@ from tests.checkers.elections import test_elections
 from tests.checkers.leadership import test_freshness
 from tests.checkers.metadata import test_ground_truth, test_zombie_controllers
 from tests.checkers.watches import test_watches
-from tests.fakes import lease_store, partition_store
+from tests.fakes import kept_brokers, lease_store, partition_store
 from tests.histories.language import FOLDER, cases, parse
 from tests.report import sample_kafka
 from tests.report.proof import Figure, figures_of, why_not
@@ -212,7 +212,13 @@ def kafka(*which: str) -> Callable[[], Iterator[Example]]:
     return made
 
 
+def brokers() -> Iterator[Example]:
+    for bug in (None, *kept_brokers.BUGS):
+        yield kept_brokers.run_fake_brokers(bug, 1), kept_brokers.FACTS
+
+
 EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
+    "brokers": brokers,
     "coverage": coverage,
     "election": election,
     "freshness": freshness,
@@ -303,6 +309,7 @@ def test_nothing_is_counted_twice(name: str) -> None:
 
 #: Checkers that name the rules of every guarantee.
 WITH_RULES: Final = (
+    "brokers",
     "freshness",
     "ground-truth",
     "log",

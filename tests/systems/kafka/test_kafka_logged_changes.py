@@ -59,14 +59,28 @@ def _registration(fenced: int, stops: int) -> str:
             " and removing replicas [] . Previous leader None and previous leader epoch was -1.",
             LoggedChange(Logged.IN_SYNC, key="k7", epoch=2, detail="4,5,6"),
         ),
+        (
+            "19:43:45.546 INFO QuorumController - [QuorumController id=3] registerBroker: event failed with "
+            "DuplicateBrokerRegistrationException in 83 microseconds. Exception message: Another broker is registered "
+            "with that broker id.",
+            LoggedChange(Logged.DUPLICATE_ID, detail="registerBroker"),
+        ),
         ("", None),
     ],
 )
 def test_lines_of_kraft(line: str, change: LoggedChange | None) -> None:
-    assert KRAFT.logged(line) == change
+    assert KRAFT.logged(line) == (() if change is None else (change,))
 
 
 def test_lines_of_zookeeper_mode() -> None:
     assert isinstance(KAFKA_ZK, LogsChanges)
-    resigned = KAFKA_ZK.logged("22:01:20.761 INFO KafkaController - [Controller id=5] Resigned")
-    assert resigned == LoggedChange(Logged.RESIGNED, subject="controller")
+    says = "22:01:20.761 INFO KafkaController - [Controller id=5] "
+    assert KAFKA_ZK.logged(f"{says}Resigned") == (LoggedChange(Logged.RESIGNED, subject="controller"),)
+    active = KAFKA_ZK.logged(f"{says}Currently active brokers in the cluster: Set(4, 6)")
+    assert active == tuple(LoggedChange(Logged.UNFENCED, number=number) for number in (4, 6))
+    went = KAFKA_ZK.logged(
+        f"{says}Newly added brokers: 4, deleted brokers: 5,6, bounced brokers: , all live brokers: 4"
+    )
+    assert [(c.change, c.number) for c in went] == [
+        (Logged.FENCED, 5), (Logged.FENCED, 6), (Logged.UNFENCED, 4)
+    ]  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Final
 
 from fencepost.harness.base.options import Duration
 from fencepost.harness.systems.kafka.guarantees import (
+    BROKER_GUARANTEES,
     ELECTION_GUARANTEES,
     LOG_GUARANTEES,
     PARTITION_STATE_GUARANTEES,
@@ -86,6 +87,33 @@ _FOR_EVERY_RELEASE: Final = (
         text="A broker that gets no metadata from the controller does not count as alive.",
         source="KIP-631 promises it of a broker whose heartbeats do not arrive, as those of a broker that is cut off"
         " from the controller; of one that lags for another reason nobody promises it",
+    ),
+    *BROKER_GUARANTEES,
+    Guarantee(
+        name="broker-fenced-in-time",
+        standing=Standing.PROMISED,
+        text="A broker whose heartbeats do not reach the controller is fenced within 1.5 of its sessions and a second.",
+        source="KIP-631, 'Broker lease' and broker.session.timeout.ms; a new controller begins each session again",
+        known_issue="KAFKA-18138: a broker that dies while the controller changes",
+    ),
+    Guarantee(
+        name="broker-states",
+        standing=Standing.PROMISED,
+        text="No broker that is fenced or in its controlled shutdown is elected as a leader or becomes an in-sync"
+        " replica.",
+        source="KIP-631, 'Broker states'; KIP-841 (fenced brokers and in-sync replicas), released with 3.3.0",
+    ),
+    Guarantee(
+        name="broker-epochs",
+        standing=Standing.PROMISED,
+        text="Each registration of a broker's id has a higher broker epoch, and only the newest changes its state.",
+        source="KIP-631: the broker epoch is the offset of the registration; STALE_BROKER_EPOCH",
+    ),
+    Guarantee(
+        name="one-broker-per-id",
+        standing=Standing.PROMISED,
+        text="While a broker's session lives, no other process is registered under its id.",
+        source="KIP-631: DUPLICATE_BROKER_REGISTRATION",
     ),
     *PRODUCER_ID_GUARANTEES,
     *LOG_GUARANTEES,

@@ -1,6 +1,6 @@
 """Kafka with a quorum of controllers of its own (KRaft) as a system under test."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +20,7 @@ from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.client import partition_leaders
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.harness.systems.kafka.client.session import INTERFACES, KafkaSession, open_session
-from fencepost.harness.systems.kafka.guarantees import unpromised
+from fencepost.harness.systems.kafka.guarantees import broker_numbers, unpromised
 from fencepost.harness.systems.kafka.kraft import catching_up, configuration, health, membership
 from fencepost.harness.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
 from fencepost.harness.systems.kafka.kraft.guarantees import ACTIVE_CONTROLLER, leadership_bound, promises
@@ -33,8 +33,8 @@ from fencepost.harness.systems.kafka.server import reported_version
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leader
-from fencepost.harness.systems.kafka.server.logged_changes import read_change
-from fencepost.harness.verdict import Guarantee, LeadershipBound, Vocabulary
+from fencepost.harness.systems.kafka.server.logged_changes import read_changes
+from fencepost.harness.verdict import BrokerBound, Guarantee, LeadershipBound, Vocabulary
 
 #: The subject of beliefs beside `ACTIVE_CONTROLLER`: the layer below it.
 RAFT: Final = "raft"
@@ -87,6 +87,14 @@ class Kraft(BaseSystem[KraftOptions]):
 
     def leadership(self, options: KraftOptions, version: str = "") -> LeadershipBound:
         return leadership_bound(version or self.releases.default, options.fetch, options.election)
+
+    def broker_bound(self, members: Sequence[Member], options: KraftOptions) -> BrokerBound:
+        return BrokerBound(
+            nodes=broker_numbers(members),
+            session_ns=options.broker_session,
+            held_by_leader=True,
+            source=f"broker.session.timeout.ms {options.broker_session}",
+        )
 
     async def ready(self, node: Node) -> bool:
         return await health.serves(node.place)
@@ -164,8 +172,8 @@ class Kraft(BaseSystem[KraftOptions]):
     def became_leader(self, line: str) -> int | None:
         return became_leader(line, Layer.RAFT)
 
-    def logged(self, line: str) -> LoggedChange | None:
-        return read_change(line, {Layer.RAFT: RAFT, Layer.CONTROLLER: ACTIVE_CONTROLLER})
+    def logged(self, line: str) -> Sequence[LoggedChange]:
+        return read_changes(line, {Layer.RAFT: RAFT, Layer.CONTROLLER: ACTIVE_CONTROLLER})
 
     def fatal_line(self, line: str) -> str | None:
         return server.fatal_line(line)

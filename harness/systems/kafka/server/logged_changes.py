@@ -20,6 +20,8 @@ _REGISTRATION: Final = re.compile(
     r"Replayed BrokerRegistrationChangeRecord .*?\bbrokerId=(\d+), brokerEpoch=(\d+), fenced=(-?\d+)"
     r"(?:, inControlledShutdown=(\d+))?"
 )
+#: The first thing that a new controller in ZooKeeper mode says of brokers.
+_ACTIVE: Final = re.compile(r"Currently active brokers in the cluster: \w+\(([\d, ]*)\)")
 _CAME_AND_WENT: Final = re.compile(r"Newly added brokers: ([\d,]*), deleted brokers: ([\d,]*), bounced brokers: ")
 _IN_SYNC: Final = re.compile(r"\[Partition (\S+)-\d+ broker=\d+\] ISR updated to ([\d,]+)")
 _LEADS: Final = re.compile(r"\bLeader (\S+)-\d+ .*?starts at leader epoch (\d+) .*?\bISR \[([\d,]+)\]")
@@ -28,24 +30,46 @@ _MAY_STOP: Final = (
     "Controlled shutdown request returned successfully",
 )
 _STOPPING: Final = ("Beginning controlled shutdown", "Starting controlled shutdown")
+#: By the controller that refused; the line names no broker.
+_REFUSED: Final = re.compile(r"(\w+): event failed with (DuplicateBrokerRegistration|StaleBrokerEpoch)Exception")
+_REFUSALS: Final = {
+    "DuplicateBrokerRegistration": Logged.DUPLICATE_ID,
+    "StaleBrokerEpoch": Logged.STALE_BROKER_EPOCH,
+}
 #: `fenced` in the record: it changes nothing, or fences, or ends the fencing.
 _FENCED: Final = {1: Logged.FENCED, -1: Logged.UNFENCED}
 
 
-def read_change(line: str, subjects: Mapping[Layer, str]) -> LoggedChange | None:
-    """Read a change from a log line; `subjects` are the names of the layers whose leaders matter."""
+def read_changes(line: str, subjects: Mapping[Layer, str]) -> tuple[LoggedChange, ...]:
+    """Read the changes from a log line; `subjects` are the names of the layers whose leaders matter."""
     role = read_role_change(line)
     if role is not None:
         subject = subjects.get(role.layer)
         if role.leads or subject is None:
-            return None
-        return LoggedChange(Logged.RESIGNED, subject=subject, epoch=role.epoch, position=role.reverted_to)
+            return ()
+        return (LoggedChange(Logged.RESIGNED, subject=subject, epoch=role.epoch, position=role.reverted_to),)
+    if match := _CAME_AND_WENT.search(line):
+        added, deleted = match.groups()
+        return (*_of_each(Logged.FENCED, deleted), *_of_each(Logged.UNFENCED, added))
+    if match := _ACTIVE.search(line):
+        return _of_each(Logged.UNFENCED, match.group(1))
+    change = _one(line)
+    return () if change is None else (change,)
+
+
+def _of_each(change: Logged, brokers: str) -> tuple[LoggedChange, ...]:
+    return tuple(LoggedChange(change, number=int(number)) for number in re.findall(r"\d+", brokers))
+
+
+def _one(line: str) -> LoggedChange | None:
     if "Replayed " in line:
         return _replayed(line)
     if "ISR" in line:
         return _in_sync(line)
     if "controlled shutdown" in line.lower():
         return _stops(line)
+    if "event failed with " in line and (match := _REFUSED.search(line)):
+        return LoggedChange(_REFUSALS[match.group(2)], detail=match.group(1))
     return None
 
 
@@ -71,6 +95,6 @@ def _in_sync(line: str) -> LoggedChange | None:
 
 
 def _stops(line: str) -> LoggedChange | None:
-    if any(words in line for words in _MAY_STOP):
+    if any(phrase in line for phrase in _MAY_STOP):
         return LoggedChange(Logged.MAY_STOP)
-    return LoggedChange(Logged.STOPPING) if any(words in line for words in _STOPPING) else None
+    return LoggedChange(Logged.STOPPING) if any(phrase in line for phrase in _STOPPING) else None

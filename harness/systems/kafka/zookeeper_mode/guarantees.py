@@ -10,6 +10,7 @@ from typing import Final
 
 from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.systems.kafka.guarantees import (
+    BROKER_GUARANTEES,
     ELECTION_GUARANTEES,
     LOG_GUARANTEES,
     PARTITION_STATE_GUARANTEES,
@@ -78,6 +79,14 @@ GUARANTEES: Final = (
         source="nobody promises it: a broker counts as alive while its session with ZooKeeper lives, whether or not the"
         " controller reaches it (KIP-500, Motivation)",
         known_issue="a broker that only the controller cannot reach stays alive, and its clients get its old metadata",
+    ),
+    *BROKER_GUARANTEES,
+    Guarantee(
+        name="broker-fenced-in-time",
+        standing=Standing.MEASURED,
+        text="A broker that ZooKeeper does not hear of is removed within 1.5 of its sessions and a second.",
+        source="ZooKeeper ends the session, and the controller removes the broker when it is told"
+        " (KafkaController.processBrokerChange); nobody promises how soon",
     ),
     *PRODUCER_ID_GUARANTEES,
     *LOG_GUARANTEES,

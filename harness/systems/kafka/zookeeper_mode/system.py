@@ -23,13 +23,14 @@ from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.client import partition_leaders
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, ViewQuestion
 from fencepost.harness.systems.kafka.client.session import INTERFACES, KafkaSession, open_session
+from fencepost.harness.systems.kafka.guarantees import broker_numbers
 from fencepost.harness.systems.kafka.names import CLIENT_PORT
 from fencepost.harness.systems.kafka.server import reported_version
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.fenced_attempts import ZooKeeperModeAttempts
 from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leader
-from fencepost.harness.systems.kafka.server.logged_changes import read_change
+from fencepost.harness.systems.kafka.server.logged_changes import read_changes
 from fencepost.harness.systems.kafka.zookeeper_mode import configuration, health
 from fencepost.harness.systems.kafka.zookeeper_mode.administrator import Administrator, open_administrator
 from fencepost.harness.systems.kafka.zookeeper_mode.configuration import BROKER, NAME, name_of
@@ -47,7 +48,7 @@ from fencepost.harness.systems.kafka.zookeeper_mode.transaction_log import read_
 from fencepost.harness.systems.zookeeper import settings as keeper_settings
 from fencepost.harness.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
 from fencepost.harness.systems.zookeeper.reported_version import ask as ask_zookeeper_version
-from fencepost.harness.verdict import LeadershipBound, Vocabulary
+from fencepost.harness.verdict import BrokerBound, LeadershipBound, Vocabulary
 
 #: The subjects of beliefs: who acts as the controller, and which controller a broker knows.
 CONTROLLER: Final = "controller"
@@ -94,6 +95,14 @@ class KafkaZk(BaseSystem[KafkaZkOptions]):
 
     def leadership(self, options: KafkaZkOptions, version: str = "") -> LeadershipBound:
         return LEADERSHIP
+
+    def broker_bound(self, members: Sequence[Member], options: KafkaZkOptions) -> BrokerBound:
+        return BrokerBound(
+            nodes=broker_numbers(members),
+            session_ns=options.zk_session,
+            held_by_leader=False,
+            source=f"zookeeper.session.timeout.ms {options.zk_session}",
+        )
 
     async def ready(self, node: Node) -> bool:
         return await health.serves(node.place)
@@ -173,8 +182,8 @@ class KafkaZk(BaseSystem[KafkaZkOptions]):
     def became_leader(self, line: str) -> int | None:
         return became_leader(line, Layer.ZOOKEEPER)
 
-    def logged(self, line: str) -> LoggedChange | None:
-        return read_change(line, {Layer.ZOOKEEPER: CONTROLLER})
+    def logged(self, line: str) -> Sequence[LoggedChange]:
+        return read_changes(line, {Layer.ZOOKEEPER: CONTROLLER})
 
     def attempts(self) -> AttemptReader:
         return ZooKeeperModeAttempts(name_of)

@@ -1,0 +1,44 @@
+"""Brokers: how the controllers keep them, and what a broker does without a controller.
+
+That a silent broker is fenced in time and does not go on serving (`fencing`), that only living brokers lead and only
+their newest registration counts (`registrations`), and that a broker which is told to end hands over first
+(`shutdown`). A system that states nothing about brokers gets no verdict.
+"""
+
+from typing import Final
+
+from fencepost.checkers.brokers import registrations, shutdown
+from fencepost.checkers.brokers.fencing import judge_in_time, judge_self_fencing
+from fencepost.checkers.brokers.silence import Silences
+from fencepost.checkers.facts.reigns import reigns_of, subjects
+from fencepost.harness.history import History
+from fencepost.harness.verdict import Facts, Verdict
+
+#: Who fences brokers, where the controllers have layers.
+_CONTROLLER: Final = "controller"
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """Judge the brokers of one history.
+
+    Args:
+        history: one run; its faults, log lines, deaths of servers and the voters' metadata logs are used.
+        facts: `brokers` has the brokers and the length of their sessions.
+
+    Returns:
+        A verdict for each guarantee that the system states; none where it has no brokers.
+
+    Cost: O(n log n) for n events.
+    """
+    bound = facts.brokers
+    if bound is None:
+        return []
+    of = subjects(history)
+    silences = Silences(history, facts, bound, reigns_of(history, _CONTROLLER if _CONTROLLER in of else of[0]))
+    verdicts = [
+        judge_in_time(history, facts, bound, silences),
+        judge_self_fencing(history, bound, facts, silences),
+        *registrations.judge(history, bound, facts),
+        *shutdown.judge(history, facts),
+    ]
+    return [verdict for verdict in verdicts if facts.guarantee(verdict.guarantee) is not None]

@@ -1,0 +1,188 @@
+"""Controlled shutdowns: a broker that is told to end hands over its partitions first, so that nobody waits for them.
+
+"controlled-shutdown"
+  ended-without-leave     a broker began its controlled shutdown and ended by itself, and no controller had let it
+"controlled-shutdown-unnoticed"
+  unavailable-partition   while a broker was in its controlled shutdown, a partition took no append for a second
+
+Which partitions a broker still led when it was let go is judged by `checkers.brokers.registrations`.
+
+Source: Kafka's documentation, "Graceful shutdown": leaders are moved prior to shutting down, which "minimizes the time
+each partition is unavailable to a few milliseconds"; KIP-631, "Controlled shutdown".
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.rules import rule
+from fencepost.checkers.findings.words import duration, seconds
+from fencepost.harness.history import History, LogEvent, Logged, NodeChange, NodeEvent, Operation, Outcome
+from fencepost.harness.verdict import Facts, Verdict
+
+CHECKER: Final = "brokers"
+CONTROLLED: Final = "controlled-shutdown"
+UNNOTICED: Final = "controlled-shutdown-unnoticed"
+NO_LEAVE: Final = "ended-without-leave"
+UNAVAILABLE: Final = "unavailable-partition"
+
+#: A partition without an append for longer was unavailable.
+_GAP_NS_MAX: Final = 1_000_000_000
+#: The exit status of a server that was killed, in the two ways in which it is told.
+_KILLED: Final = frozenset({-9, 137})
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
+    """One controlled shutdown by the broker's own log, until its server ended."""
+
+    broker: str
+    began: LogEvent
+    leave: LogEvent | None
+    ended: NodeEvent
+
+    @property
+    def killed(self) -> bool:
+        return self.ended.exit_status in _KILLED
+
+
+def stops(history: History) -> list[Stop]:
+    """Every controlled shutdown whose server ended."""
+    begun: dict[tuple[str, int], LogEvent] = {}
+    leaves: dict[tuple[str, int], LogEvent] = {}
+    ended = []
+    for event in history.events:
+        if type(event) is LogEvent and event.source == "log":
+            which = event.node, event.incarnation
+            if event.change is Logged.STOPPING:
+                begun.setdefault(which, event)
+            elif event.change is Logged.MAY_STOP:
+                leaves.setdefault(which, event)
+    for event in history.events:
+        if type(event) is NodeEvent and event.change is NodeChange.EXITED:
+            which = event.node, event.incarnation
+            if which in begun:
+                ended.append(Stop(broker=event.node, began=begun[which], leave=leaves.get(which), ended=event))
+    return ended
+
+
+def judge(history: History, facts: Facts) -> list[Verdict]:
+    """Judge the controlled shutdowns of one history; nothing is said where none was begun."""
+    own = stops(history)
+    if not own and not {CONTROLLED, UNNOTICED} & set(facts.required):
+        return []
+    ended = [stop for stop in own if not stop.killed]
+    slowest = max((stop for stop in ended if stop.leave), key=_took_ns, default=None)
+    lacks = "no broker ended by a controlled shutdown"
+    controlled = Findings(
+        checker=CHECKER,
+        guarantee=CONTROLLED,
+        findings=[_no_leave(stop) for stop in ended if stop.leave is None],
+        exposed=tuple(stop.ended.index for stop in ended),
+        exposure_of="brokers that ended by a controlled shutdown",
+        untested=lacks,
+        rules=(rule(NO_LEAVE, len(ended), lacks),),
+        kept=f"{len(ended)} brokers ended after a controller had let them, within"
+        f" {duration(0 if slowest is None else _took_ns(slowest))}",
+        counted={
+            "stopped": tuple(stop.ended.index for stop in ended),
+            "killed_while_stopping": tuple(stop.ended.index for stop in own if stop.killed),
+        },
+        figures={"stopped_within_ns_max": 0 if slowest is None else _took_ns(slowest)},
+        evidence={"stopped_within_ns_max": () if slowest is None else _took_rows(slowest)},
+    )
+    return [controlled.verdict(facts), _unnoticed(history, facts, ended)]
+
+
+def _took_ns(stop: Stop) -> int:
+    return (stop.leave or stop.began).time_ns - stop.began.time_ns
+
+
+def _took_rows(stop: Stop) -> Rows:
+    return (stop.began.index, (stop.leave or stop.began).index)
+
+
+def _no_leave(stop: Stop) -> Finding:
+    return Finding(
+        anomaly=NO_LEAVE,
+        events=(stop.began.index, stop.ended.index),
+        counted_by=stop.ended.index,
+        steps=(
+            f"At {seconds(stop.began.time_ns)} the log of {stop.broker} tells that its controlled shutdown began.",
+            f"It ended at {seconds(stop.ended.time_ns)}, and its log never tells that a controller let it.",
+        ),
+        from_ns=stop.began.asked_ns,
+        to_ns=stop.ended.time_ns,
+        nodes=(stop.broker,),
+    )
+
+
+class _Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """`first` and `last` are acknowledged appends of one partition with none between them, and `waiting` had begun."""
+
+    stop: Stop
+    first: Operation
+    last: Operation
+    waiting: int
+
+    @property
+    def length_ns(self) -> int:
+        return (self.last.completed_ns or 0) - (self.first.completed_ns or 0)
+
+
+def _unnoticed(history: History, facts: Facts, ended: Sequence[Stop]) -> Verdict:
+    appends: dict[str | None, list[Operation]] = {}
+    for operation in history.operations:
+        if operation.f == "append":
+            appends.setdefault(operation.key, []).append(operation)
+    gaps = [gap for stop in ended for own in appends.values() for gap in _gaps(stop, own)]
+    longest = max(gaps, key=lambda gap: gap.length_ns, default=None)
+    inside = [o for stop in ended for own in appends.values() for o in own if _while(stop, o.invoked_ns)]
+    lacks = "nothing was appended while a broker was in its controlled shutdown"
+    return Findings(
+        checker=CHECKER,
+        guarantee=UNNOTICED,
+        findings=[_unavailable(gap) for gap in gaps if gap.length_ns > _GAP_NS_MAX and gap.waiting],
+        exposed=rows(inside),
+        exposure_of="appends asked for while a broker was in its controlled shutdown",
+        untested=lacks,
+        rules=(rule(UNAVAILABLE, len(inside), lacks),),
+        kept=f"no partition was without an append for more than {duration(_GAP_NS_MAX)}; the longest time was"
+        f" {duration(0 if longest is None else longest.length_ns)}",
+        figures={"without_append_ns_max": 0 if longest is None else longest.length_ns},
+        evidence={"without_append_ns_max": () if longest is None else (row(longest.first), row(longest.last))},
+    ).verdict(facts)
+
+
+def _while(stop: Stop, at_ns: int) -> bool:
+    return stop.began.asked_ns <= at_ns <= stop.ended.time_ns
+
+
+def _gaps(stop: Stop, own: Sequence[Operation]) -> list[_Gap]:
+    """The times between two acknowledged appends that reach into the shutdown."""
+    done = sorted((o for o in own if o.type is Outcome.OK), key=lambda o: o.completed_ns or 0)
+    gaps = []
+    for first, last in pairwise(done):
+        from_ns, to_ns = first.completed_ns or 0, last.completed_ns or 0
+        if from_ns <= stop.ended.time_ns and to_ns >= stop.began.asked_ns:
+            waiting = sum(from_ns <= o.invoked_ns <= to_ns - _GAP_NS_MAX // 2 for o in own)
+            gaps.append(_Gap(stop=stop, first=first, last=last, waiting=waiting))
+    return gaps
+
+
+def _unavailable(gap: _Gap) -> Finding:
+    return Finding(
+        anomaly=UNAVAILABLE,
+        operations=(gap.first, gap.last),
+        events=(gap.stop.began.index, gap.stop.ended.index),
+        steps=(
+            f"{gap.stop.broker} was in its controlled shutdown from {seconds(gap.stop.began.time_ns)} to"
+            f" {seconds(gap.stop.ended.time_ns)}.",
+            f"No append to {gap.first.key} was acknowledged for {duration(gap.length_ns)}, though {gap.waiting} were"
+            " sent.",
+        ),
+    )

@@ -1,0 +1,88 @@
+"""When a broker certainly reached nobody who could keep its session alive, and who could have fenced it then."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fencepost.checkers.facts.reigns import Intervals, Reign, Reigns, merged
+from fencepost.checkers.leadership.cuts import cuts
+from fencepost.harness.history import History
+from fencepost.harness.verdict import BrokerBound, Facts
+
+
+class Silence(msgspec.Struct, frozen=True, kw_only=True):
+    """From `from_ns` to `to_ns` nothing that `broker` sent can have kept its session alive, in the time of `reign`."""
+
+    broker: str
+    reign: Reign
+    from_ns: int
+    to_ns: int
+
+
+class Silences:
+    """The silent times of all brokers of one history."""
+
+    def __init__(self, history: History, facts: Facts, bound: BrokerBound, reigns: Reigns) -> None:
+        self._history, self._bound = history, bound
+        self._reigns = [reign for reign in reigns.reigns if _term(reign)[0] < _term(reign)[1]]
+        self._cut: dict[str, Intervals] = {}
+        for cut in cuts(history, tuple(dict.fromkeys((*bound.nodes, *facts.nodes))), facts.voters):
+            self._cut.setdefault(cut.node, []).append((cut.from_ns, cut.to_ns))
+
+    def all(self) -> list[Silence]:
+        """Every silent time of a broker that was up or down, under a leader that ran and was with a majority."""
+        silences = []
+        for broker in self._bound.nodes:
+            for reign in self._reigns:
+                if reign.node == broker:
+                    continue
+                first_ns, last_ns = _term(reign)
+                away = merged([*self._history.stopped(broker), *self._out_of_reach(broker, reign)])
+                for start_ns, end_ns in _within(away, first_ns, last_ns):
+                    if not self._hindered(reign, start_ns, end_ns):
+                        silences.append(Silence(broker=broker, reign=reign, from_ns=start_ns, to_ns=end_ns))
+        return silences
+
+    def lonely(self, broker: str) -> Intervals:
+        """When the broker reached no controller that acted, whether it ran or not."""
+        from_leaders: Intervals = []
+        for reign in self._reigns:
+            if reign.node != broker:
+                from_leaders += _within(self._severed(broker, reign.node), *_term(reign))
+        return merged([*self._cut.get(broker, []), *from_leaders])
+
+    def _out_of_reach(self, broker: str, reign: Reign) -> Intervals:
+        if self._bound.held_by_leader:
+            return self._severed(broker, reign.node)
+        return self._cut.get(broker, [])
+
+    def _severed(self, one: str, other: str) -> Intervals:
+        both = {f"{one}>{other}", f"{other}>{one}"}
+        return merged(
+            [
+                (fault.certain_from_ns, self._history.end_ns if fault.certain_to_ns is None else fault.certain_to_ns)
+                for fault in self._history.faults
+                if fault.certain_from_ns is not None and both <= set(fault.severed)
+            ]
+        )
+
+    def _hindered(self, reign: Reign, from_ns: int, to_ns: int) -> bool:
+        """Whether the leader may not have run all the time, or was cut off from a majority."""
+        tried = [
+            (fault.began_ns, self._history.end_ns if fault.ended_ns is None else fault.ended_ns)
+            for fault in self._history.faults
+            if fault.effects.may_stop and reign.node in fault.nodes
+        ]
+        times = [*tried, *self._history.stopped(reign.node), *self._cut.get(reign.node, [])]
+        return any(start < to_ns and from_ns < end for start, end in times)
+
+
+def _term(reign: Reign) -> tuple[int, int]:
+    """When it certainly led and no later epoch had begun."""
+    superseded = reign.superseded
+    return reign.first_ns, reign.until_ns if superseded is None else min(reign.until_ns, superseded.at_ns)
+
+
+def _within(intervals: Sequence[tuple[int, int]], from_ns: int, to_ns: int) -> Intervals:
+    cut = [(max(start, from_ns), min(end, to_ns)) for start, end in intervals]
+    return [(start, end) for start, end in cut if start < end]

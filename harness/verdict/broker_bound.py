@@ -1,0 +1,22 @@
+"""How long a broker that reports to nobody still counts as alive, by the system's own rules."""
+
+import msgspec
+
+
+class BrokerBound(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker keeps a session; who holds it fences the broker when the session ends.
+
+    `nodes` are the brokers, by the ids that they have in the system. `session_ns` is the session's length.
+    `held_by_leader`: the leader of the controllers holds the sessions, and begins them again when it is elected; else
+    the voters hold them.
+    """
+
+    nodes: dict[str, int]
+    session_ns: int
+    held_by_leader: bool
+    source: str
+
+    @property
+    def limit_ns(self) -> int:
+        """Running time from which on a broker should be fenced: half as much again as its session, and a second."""
+        return self.session_ns * 3 // 2 + 1_000_000_000

@@ -1,0 +1,97 @@
+"""Brokers without a controller, and brokers that end: what is proven, and what only looks like it."""
+
+import pytest
+
+from fencepost.checkers import brokers
+from fencepost.harness.history import Effects, History, Logged, NodeChange, Stops
+from fencepost.harness.verdict import Facts, Validity, Verdict
+from tests.checkers.build import Tale
+from tests.fakes.kept_brokers import BUGS, FACTS, logged, run_fake_brokers
+
+#: A session of 3 s: judged from 5.5 s on.
+_KILLED_MS = 2_000
+
+
+def verdict(history: History, guarantee: str, given: Facts = FACTS) -> Verdict:
+    (found,) = [v for v in brokers.check(history, given) if v.guarantee == guarantee and v.exposure_of]
+    return found
+
+
+def of(history: History, guarantee: str) -> list[Verdict]:
+    return [v for v in brokers.check(history, FACTS) if v.guarantee == guarantee]
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_each_bug_is_found_by_its_own_name_alone(bug: str) -> None:
+    found = {name for v in brokers.check(run_fake_brokers(bug, 1), FACTS) for name in v.anomalies}
+    assert found == {bug}
+
+
+def test_a_correct_run_keeps_everything_and_says_how_long_it_took() -> None:
+    verdicts = brokers.check(run_fake_brokers(None, 1), FACTS)
+    assert {v.validity for v in verdicts} == {Validity.VALID}
+    figures = {name: value for v in verdicts for name, value in v.figures.plain().items()}
+    assert 3_200e6 <= figures["fenced_after_ns_max"] <= 3_300e6
+    assert figures["served_without_controller_ns_max"] == 0
+    assert figures["stopped_within_ns_max"] == 500e6
+
+
+def test_a_broker_that_served_without_a_controller_is_measured_to_its_last_answer() -> None:
+    served = verdict(run_fake_brokers("served-without-controller", 1), "broker-self-fencing")
+    assert 9_700e6 < served.figures.plain()["served_without_controller_ns_max"] <= 10_000e6
+
+
+def killed_broker(*, second_from_ms: float, fenced_ms: float | None) -> Tale:
+    """b2 is killed at 2 s while n1 leads; n2 leads epoch 2 from `second_from_ms` on."""
+    tale = Tale()
+    tale.health(0, 20_000)
+    tale.node("b2", NodeChange.STARTED, 1)
+    logged(tale, "b2", Logged.UNFENCED, 300)
+    tale.claims("n1", 1, [float(ms) for ms in range(100, 2_000, 200)], subject="controller")
+    kill = Effects(stops=Stops.CERTAIN)
+    tale.fault("kill", ("n1", "b2"), (_KILLED_MS - 10, _KILLED_MS, 18_000, 18_010), effects=kill)
+    first = int(second_from_ms)
+    tale.claims("n2", 2, [float(ms) for ms in range(first, 18_000, 200)], subject="controller")
+    if fenced_ms is not None:
+        logged(tale, "b2", Logged.FENCED, int(fenced_ms), source="n2's log")
+    return tale
+
+
+def test_a_new_controller_that_never_fences_a_dead_broker_is_found() -> None:
+    found = verdict(killed_broker(second_from_ms=3_000, fenced_ms=None).history(), "broker-fenced-in-time")
+    assert found.anomalies == {"broker-not-fenced": 1}
+    assert "still not fenced 14." in " ".join(found.witnesses[0].steps)
+
+
+@pytest.mark.parametrize(("fenced_ms", "validity"), [(8_400, Validity.VALID), (9_500, Validity.INVALID)])
+def test_silence_counts_from_the_election_of_the_controller(fenced_ms: int, validity: Validity) -> None:
+    found = verdict(killed_broker(second_from_ms=3_000, fenced_ms=fenced_ms).history(), "broker-fenced-in-time")
+    assert found.validity is validity
+
+
+def test_while_nobody_led_long_enough_nobody_had_to_fence() -> None:
+    found = verdict(killed_broker(second_from_ms=13_000, fenced_ms=None).history(), "broker-fenced-in-time")
+    assert (found.validity, found.exposure) == (Validity.UNKNOWN, 0)
+
+
+def test_a_stall_excuses_a_late_fencing() -> None:
+    tale = killed_broker(second_from_ms=3_000, fenced_ms=None)
+    tale.sample(5_000, lag_ms=900)
+    found = verdict(tale.history(), "broker-fenced-in-time")
+    assert found.validity is Validity.UNKNOWN
+    assert "stalled" in found.reason
+
+
+def test_a_broker_that_was_not_online_need_not_be_fenced() -> None:
+    tale = killed_broker(second_from_ms=3_000, fenced_ms=None)
+    logged(tale, "b2", Logged.FENCED, 1_000)
+    assert verdict(tale.history(), "broker-fenced-in-time").exposure == 0
+
+
+def test_a_system_without_brokers_gets_no_verdict() -> None:
+    history = run_fake_brokers(None, 1)
+    assert brokers.check(history, Facts(system="fake", workload="log", nodes=("n1",), guarantees=())) == []
+
+
+def test_without_a_controlled_shutdown_nothing_is_said_of_one() -> None:
+    assert of(run_fake_brokers(None, 0), "controlled-shutdown-unnoticed") == []

@@ -1,0 +1,173 @@
+"""Brokers that a controller keeps, by what logs and disks show of them; and planted bugs.
+
+n1 leads all the time. b2 is cut off from it for ten seconds and is fenced after three. b3 is told to end, hands over
+its partition, ends and comes back under a new broker epoch. Somebody tries to register b1's id, and is refused.
+"""
+
+import random
+from typing import Any, Final
+
+from fencepost.harness.history import (
+    History,
+    LogEntry,
+    LogEvent,
+    Logged,
+    NodeChange,
+    NodeLog,
+    Outcome,
+    PhaseName,
+)
+from fencepost.harness.verdict import BrokerBound, Facts, Guarantee, LeadershipBound, Standing, Thresholds
+from tests.checkers.build import MS, Tale
+
+VOTERS: Final = ("n1", "n2", "n3")
+BROKERS: Final = {"b1": 4, "b2": 5, "b3": 6}
+SESSION_NS: Final = 3_000 * MS
+GUARANTEES: Final = (
+    "broker-fenced-in-time",
+    "broker-self-fencing",
+    "broker-states",
+    "broker-epochs",
+    "one-broker-per-id",
+    "controlled-shutdown",
+    "controlled-shutdown-unnoticed",
+)
+FACTS: Final = Facts(
+    system="fake",
+    workload="log",
+    nodes=(*VOTERS, *BROKERS),
+    electorate=VOTERS,
+    guarantees=tuple(
+        Guarantee(name=name, standing=Standing.PROMISED, text=name, source="tests/fakes") for name in GUARANTEES
+    ),
+    leadership=LeadershipBound(
+        bound_ns=None, source="tests/fakes", standing=Standing.MEASURED, one_leader_per_epoch=False
+    ),
+    brokers=BrokerBound(nodes=BROKERS, session_ns=SESSION_NS, held_by_leader=True, source="tests/fakes"),
+    thresholds=Thresholds(ok_operations_min=1),
+)
+#: What each bug does.
+BUGS: Final = {
+    "broker-not-fenced": "n1 never fences b2",
+    "served-without-controller": "b2 takes appends all the time",
+    "fenced-broker-elected": "a partition moves to b2 while it is fenced",
+    "fenced-broker-in-sync": "b2 counts as in sync while it is fenced",
+    "broker-epoch-went-back": "b3 comes back with a lower broker epoch",
+    "stale-broker-epoch": "b3 reports under its first broker epoch when it has come back",
+    "second-registration": "the second process gets b1's id",
+    "left-as-leader": "b3 still leads when it is let go",
+    "ended-without-leave": "b3 ends before a controller lets it",
+    "unavailable-partition": "nobody leads b3's partition for two seconds",
+}
+_CUT_MS: Final = (2_000, 12_000)
+_STOP_MS: Final = 14_000
+_END_MS: Final = 22_000
+
+
+class _Log:
+    """n1's metadata log while it grows."""
+
+    def __init__(self) -> None:
+        self.entries: list[LogEntry] = []
+
+    def add(self, kind: str, **fields: Any) -> int:
+        self.entries.append(LogEntry(offset=len(self.entries), epoch=1, type=kind, fields=fields))
+        return len(self.entries) - 1
+
+    def register(self, broker: int, incarnation: str, epoch: int | None = None) -> int:
+        epoch = 10 + len(self.entries) if epoch is None else epoch
+        self.add("register-broker", broker_id=broker, incarnation_id=incarnation, broker_epoch=epoch)
+        return epoch
+
+    def change(self, broker: int, epoch: int, **fields: int) -> None:
+        self.add("broker-registration-change", broker_id=broker, broker_epoch=epoch, **fields)
+
+    def lead(self, partition: int, leader: int, in_sync: list[int]) -> None:
+        self.add("partition-change", topic_id="t", partition_id=partition, leader=leader, isr=in_sync)
+
+
+def run_fake_brokers(bug: str | None, seed: int) -> History:
+    """The history of one run; a correct one is told to end b3 in two runs of three."""
+    draw = random.Random(f"kept-brokers-{seed}")
+    tale, log = Tale(), _Log()
+    late_ms = draw.randrange(100)
+    tale.phase(PhaseName.MAIN, 0)
+    tale.health(0, _END_MS)
+    tale.claims("n1", 1, [float(ms) for ms in range(100, _END_MS, 200)], subject="controller")
+    epochs = {name: log.register(number, f"{name}-0") for name, number in BROKERS.items()}
+    for place, (name, number) in enumerate(BROKERS.items()):
+        tale.node(name, NodeChange.STARTED, 1 + place)
+        logged(tale, name, Logged.UNFENCED, 300 + place)
+        log.change(number, epochs[name], fenced=-1)
+        log.add("partition", topic_id="t", partition_id=place, leader=number, isr=[4, 5, 6])
+    tale.cut("b2", *_CUT_MS)
+    _fence_b2(tale, log, bug, epochs, late_ms)
+    if bug == "second-registration":
+        epochs["b1"] = log.register(4, "an impostor")
+        log.change(4, epochs["b1"], fenced=-1)
+    else:
+        tale.tell(
+            LogEvent, 13_000, node="n1", incarnation=0, change=Logged.DUPLICATE_ID, asked_ns=12_990 * MS, source="log"
+        )
+    stops = bug is not None or seed % 3 > 0
+    if stops:
+        _end_b3(tale, log, bug, epochs, late_ms)
+    _append(tale, bug, draw, stops=stops)
+    history = tale.history()
+    history.logs = {"n1": NodeLog(node="n1", start_offset=0, entries=tuple(log.entries))}
+    return history
+
+
+def _fence_b2(tale: Tale, log: _Log, bug: str | None, epochs: dict[str, int], late_ms: int) -> None:
+    if bug == "broker-not-fenced":
+        return
+    logged(tale, "b2", Logged.FENCED, _CUT_MS[0] + 3_200 + late_ms)
+    log.lead(1, 4, [4, 6])
+    log.change(5, epochs["b2"], fenced=1)
+    if bug == "fenced-broker-elected":
+        log.lead(1, 5, [4, 6])
+    if bug == "fenced-broker-in-sync":
+        log.lead(1, 4, [4, 5, 6])
+    log.lead(0, 4, [4, 6])
+    logged(tale, "b2", Logged.UNFENCED, _CUT_MS[1] + 300 + late_ms)
+    log.change(5, epochs["b2"], fenced=-1)
+    log.lead(0, 4, [4, 5, 6])
+
+
+def _end_b3(tale: Tale, log: _Log, bug: str | None, epochs: dict[str, int], late_ms: int) -> None:
+    at_ms = _STOP_MS + late_ms
+    logged(tale, "b3", Logged.STOPPING, at_ms, source="log")
+    log.change(6, epochs["b3"], in_controlled_shutdown=1)
+    if bug != "left-as-leader":
+        log.lead(2, 4, [4, 5])
+    log.change(6, epochs["b3"], fenced=1)
+    if bug != "ended-without-leave":
+        logged(tale, "b3", Logged.MAY_STOP, at_ms + 500, source="log")
+    tale.node("b3", NodeChange.EXITED, at_ms + 900)
+    tale.node("b3", NodeChange.STARTED, at_ms + 1_500, incarnation=1)
+    first = epochs["b3"]
+    epochs["b3"] = log.register(6, "b3-1", epoch=first - 1 if bug == "broker-epoch-went-back" else None)
+    log.change(6, first if bug == "stale-broker-epoch" else epochs["b3"], fenced=-1)
+    logged(tale, "b3", Logged.UNFENCED, at_ms + 3_000)
+
+
+def _append(tale: Tale, bug: str | None, draw: random.Random, *, stops: bool) -> None:
+    """Appends to a partition of each broker; those of b3 go to b1 from its end on."""
+    for partition, name in enumerate(BROKERS):
+        for ms in range(500, _END_MS - 1_000, 150):
+            at_ms = ms + draw.randrange(20)
+            away = name == "b2" and _CUT_MS[0] <= at_ms < _CUT_MS[1] and bug != "served-without-controller"
+            gone = name == "b3" and bug == "unavailable-partition" and _STOP_MS <= at_ms < _STOP_MS + 2_000
+            tale.op(
+                "append",
+                node="b1" if name == "b3" and stops and at_ms > _STOP_MS else name,
+                key=f"p{partition}",
+                value=at_ms,
+                at=(at_ms, at_ms + 5),
+                type=Outcome.FAIL if away or gone else Outcome.OK,
+                error="not-leader" if away or gone else None,
+            )
+
+
+def logged(tale: Tale, node: str, change: Logged, at_ms: int, *, source: str = "n1's log") -> None:
+    tale.tell(LogEvent, at_ms, node=node, incarnation=0, change=change, asked_ns=(at_ms - 50) * MS, source=source)
