@@ -15,6 +15,7 @@ from fencepost.checkers.facts.positions import OCCASIONAL, PARTITION_STAMPED, fi
 from fencepost.checkers.facts.reigns import merged
 from fencepost.checkers.facts.stalls import harness_stalls, overlapping
 from fencepost.checkers.findings.ladder import Doubt, conclude
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import (
     BROKEN_SERVER,
@@ -28,7 +29,7 @@ from fencepost.harness.history import (
     PhaseName,
     ending_of,
 )
-from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
 from fencepost.harness.verdict.figures import CoverageFigures
 
 CHECKER: Final = "coverage"
@@ -88,11 +89,28 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             cause=cause,
             exposure=under_fault,
             exposure_of="operations invoked while a fault was certainly in force" if under_fault is not None else "",
+            rules=_rules(history, facts, invoked.total()),
             figures=_figures(history, ok, invoked, faults, texts),
             cut_short=cut_short or "",
             evidence={**_evidence(history, start_ns, end_ns), **({} if inside is None else {"exposure": inside})},
         )
     ]
+
+
+def _rules(history: History, facts: Facts, invoked: int) -> tuple[Rule, ...]:
+    """What could have left the run unknown, and how often it was looked at."""
+    kinds = len(_planned_kinds(facts))
+    nothing, no_fault = "no operation was invoked in the main phase", "the plan asks for no fault"
+    return (
+        rule("cut-short", 1, ""),
+        rule("too-few-operations", invoked, nothing),
+        rule("no-effective-fault", kinds, no_fault),
+        rule("no-operation-under-fault", invoked if kinds else 0, nothing if kinds else no_fault),
+        rule("unproven-fault", len(history.faults), "no fault was tried"),
+        rule("no-final-read", 1, ""),
+        rule("broken-server", len(facts.nodes), "the plan has no node"),
+        rule("stall", len(history.samples), "nobody looked whether the harness stood still"),
+    )
 
 
 def _planned_kinds(facts: Facts) -> list[str]:

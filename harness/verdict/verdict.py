@@ -196,7 +196,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """One rule by which a checker can find its guarantee violated, and how often it could have fired in this run.
 
     `chances` counts the operations (or claims, or entries) to which the rule was applied: each of them would have been
-    a violation had the system answered wrongly. `lacks` says what the run lacked, where there was no chance.
+    a violation had the system answered wrongly (of coverage, that nothing violates, the run would be `unknown`).
+    `lacks` says what the run lacked, where there was no chance.
     """
 
     name: str

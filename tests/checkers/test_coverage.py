@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.checkers import coverage
-from fencepost.harness.history import BROKEN_SERVER, FaultOutcome, NoteEvent, Outcome, PhaseName
+from fencepost.harness.history import BROKEN_SERVER, STOPPED_EARLY, FaultOutcome, NoteEvent, Outcome, PhaseName
 from fencepost.harness.verdict import Thresholds, Validity, Verdict
 from tests.checkers.build import Tale, facts
 
@@ -145,3 +145,48 @@ def test_a_stall_of_the_harness_in_the_main_phase(at_ms: float, lag_ms: float, v
 def test_an_empty_history_is_unknown() -> None:
     (verdict,) = coverage.check(Tale().history(), facts())
     assert verdict.validity is Validity.UNKNOWN
+
+
+def _lacking(name: str) -> Tale:
+    """A run that has all it needs but what this rule asks for."""
+    match name:
+        case "too-few-operations":
+            tale = tale_of(reads=5)
+        case "no-effective-fault":
+            tale = tale_of(fault=None)
+            tale.fault("pause", ("n1",), (1500, 1510, 2005, 2010), outcome=FaultOutcome.SKIPPED)
+        case "no-operation-under-fault":
+            tale = tale_of(fault=None)
+            tale.fault("pause", ("n1",), (3000, 3010, 3020, 3030))
+        case "unproven-fault":
+            tale = tale_of()
+            tale.fault("pause", ("n2",), (3000, 3010, 3020, 3030), outcome=FaultOutcome.INDETERMINATE)
+        case "no-final-read":
+            tale = tale_of(final=False)
+        case _:
+            tale = tale_of()
+    tale.health(0, 6000)
+    if name == "cut-short":
+        tale.tell(NoteEvent, 4000, topic=STOPPED_EARLY, text="by hand")
+    if name == "broken-server":
+        tale.tell(NoteEvent, 3000, topic=BROKEN_SERVER, text="b1: a class is missing")
+    if name == "stall":
+        tale.sample(3001, lag_ms=900)
+    return tale
+
+
+def test_each_rule_finds_what_is_planted_for_it() -> None:
+    whole = judged(_lacking("nothing"))
+    assert whole.validity is Validity.VALID and all(rule.chances for rule in whole.rules), whole
+    for rule in whole.rules:
+        verdict = judged(_lacking(rule.name))
+        assert verdict.validity is Validity.UNKNOWN, rule.name
+        assert {own.name: own.chances for own in verdict.rules}[rule.name] > 0
+
+
+def test_without_a_fault_in_the_plan_or_samples_of_health_their_rules_have_no_chance() -> None:
+    lacks = {rule.name: rule.lacks for rule in judged(tale_of(fault=None), nemesis=("none",)).rules}
+    assert lacks["no-effective-fault"] == lacks["no-operation-under-fault"] == "the plan asks for no fault"
+    assert lacks["unproven-fault"] == "no fault was tried"
+    assert lacks["stall"] == "nobody looked whether the harness stood still"
+    assert not lacks["too-few-operations"] and not lacks["no-final-read"]

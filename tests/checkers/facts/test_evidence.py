@@ -310,6 +310,7 @@ def test_nothing_is_counted_twice(name: str) -> None:
 #: Checkers that name the rules of every guarantee.
 WITH_RULES: Final = (
     "brokers",
+    "coverage",
     "freshness",
     "ground-truth",
     "log",
