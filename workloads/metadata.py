@@ -9,12 +9,15 @@ one write in the queue of a superseded controller blocks all later requests. For
 only read first are drawn again. So now and then a superseded controller and the broker that follows it both get no
 writes while other nodes do.
 
+With `kinds=all` other kinds of metadata change as well (`metadata_kinds`): brokers' defaults, quotas, credentials, the
+number of partitions, ACLs, and topics that are deleted again. They are read as settings are, and judged like them.
+
 Names belong to moments: a new name every `create_every`, created about twice, and asked for from a little before until
 a while after. So all workers and the final phase know the names without exchanging them.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -22,9 +25,12 @@ from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.coordination import Interface, Metadata
 from fencepost.harness.generators import draws, limit, numbered, phases, reserve, stagger, time_limit, until_ok
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
-from fencepost.harness.history import Completion, OpEvent, Outcome
+from fencepost.harness.history import CatchUp, Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
+from fencepost.harness.systems.contract.catching_up import LogsCatchUps
+from fencepost.harness.systems.contract.system import System
+from fencepost.workloads import metadata_kinds as kinds
 from fencepost.workloads.metadata_final import LAST_KEY, Rounds
 
 #: How long a node that is not the controller gets no changes: each would cost a connection and prove nothing.
@@ -34,6 +40,8 @@ _NOT_IN_CHARGE: Final = frozenset({"not-controller"})
 _NAMES_AHEAD: Final = 1
 #: The stream of draws that decides which nodes are only read, apart from those of operations.
 _WINDOWS: Final = 16
+#: The stream of draws that decides whether a change is of another kind.
+_KINDS: Final = 17
 #: The time for acknowledging the changes that the final views must show.
 _LAST_CHANGE_NS: Final = 2_000_000_000
 
@@ -51,7 +59,16 @@ class MetadataOptions(Options, frozen=True, kw_only=True):
     readers_per_node: Annotated[
         int, about("workers per node that read settings; as many ask for names", least=1, most=1000)
     ] = 2
+    kinds: Annotated[
+        Literal["settings", "all"],
+        about("all: also quotas, credentials, ACLs, numbers of partitions, brokers' defaults, and deletions"),
+    ] = "settings"
     change_timeout: Annotated[Duration, about("an operation is given up after this long", above=0)] = seconds(1.5)
+
+    @property
+    def every_kind(self) -> bool:
+        """Whether more than topics' settings and names changes."""
+        return self.kinds == "all"
 
     @property
     def every_ns(self) -> int:
@@ -76,12 +93,17 @@ class MetadataWorkload(Workload[MetadataOptions]):
     def requires(self, options: MetadataOptions) -> tuple[str, ...]:
         return ("leader-self-fencing",)
 
+    def checkers(self, system: System, options: MetadataOptions) -> tuple[str, ...]:
+        loads = isinstance(system, LogsCatchUps) and CatchUp.LOADED in system.catch_ups
+        return (*self.judges, *(("snapshots",) if loads else ()))
+
     def keys(self, options: MetadataOptions) -> tuple[str, ...]:
-        return (*(f"k{i}" for i in range(options.keys)), LAST_KEY)
+        return (*(kinds.GROWS,) * options.every_kind, *(f"k{i}" for i in range(options.keys)), LAST_KEY)
 
     def workers(self, options: MetadataOptions, node_count: int) -> int:
-        # On each node: writers of settings, one creator of names, readers of settings, workers that ask for names.
-        return node_count * (options.writers_per_node + 1 + 2 * options.readers_per_node)
+        # On each node: writers of settings, one creator of names, one of things (if any), readers of settings, workers
+        # that ask for names.
+        return node_count * (options.writers_per_node + 1 + options.every_kind + 2 * options.readers_per_node)
 
     def timeout_s(self, options: MetadataOptions, node_count: int, worker: int, patient_s: float) -> float:
         # One worker on every node waits long, so that a request from before a pause can be answered after it.
@@ -89,20 +111,29 @@ class MetadataWorkload(Workload[MetadataOptions]):
         return patient_s if patient else options.change_timeout.seconds
 
     def generator(self, options: MetadataOptions, node_count: int) -> Generator:
-        keys, every_ns = self.keys(options)[:-1], options.every_ns
+        keys, every_ns = tuple(key for key in self.keys(options)[:-1] if not kinds.kind_of(key)), options.every_ns
         windows = _Windows(nodes=node_count, length_ns=max(1, options.window))
         readers = node_count * options.readers_per_node
 
         def alter(ctx: Context, worker: int) -> Offer:
+            if options.every_kind and ctx.draw(worker, _KINDS).below(len(keys) + len(kinds.VALUED)) >= len(keys):
+                return kinds.valued(ctx, worker)
             return Offer("alter", ctx.draw(worker).choice(keys), ctx.number(worker))
 
-        describe = draws(lambda worker, i, draw: Offer("describe", draw.choice(keys)))
+        describe: Generator = draws(lambda worker, i, draw: Offer("describe", draw.choice(keys)))
+        things: tuple[tuple[int, Generator], ...] = ()
+        if options.every_kind:
+            looked_at = (*keys, *kinds.VALUED, kinds.GROWS)
+            describe = kinds.Looks(keys=looked_at, every_ns=every_ns, nodes=node_count)
+            deeds = kinds.Deeds(every_ns=every_ns, by=_Changes(windows=windows, offer=kinds.deed(every_ns)))
+            things = ((node_count, deeds),)
         # A share of 0 becomes a pace too slow for any operation, not a division by zero.
         reads_ns = round(1e9 / (options.rate * max(options.reads, 1e-6)))
         writes_ns = round(1e9 / (options.rate * max(1 - options.reads, 1e-6)))
         return reserve(
             (node_count * options.writers_per_node, stagger(writes_ns, _Changes(windows=windows, offer=alter))),
             (node_count, stagger(every_ns // 2, _Changes(windows=windows, offer=_creating(every_ns)))),
+            *things,
             (readers, stagger(reads_ns * 3 // 2, describe)),
             (readers, stagger(reads_ns * 3, _Asks(names=options.names, every_ns=every_ns))),
         )
@@ -112,7 +143,11 @@ class MetadataWorkload(Workload[MetadataOptions]):
         setting = numbered(lambda number: Offer("alter", LAST_KEY, number))
         name = _Changes(windows=None, offer=_creating(options.every_ns))
         last = (time_limit(_LAST_CHANGE_NS, until_ok(limit(1, change))) for change in (setting, name))
-        return reserve((node_count, phases(*last, Rounds(keys=self.keys(options), every_ns=options.every_ns))))
+        return reserve((node_count, phases(*last, self._rounds(options))))
+
+    def _rounds(self, options: MetadataOptions) -> Rounds:
+        more = kinds.VALUED if options.every_kind else ()
+        return Rounds(keys=(*more, *self.keys(options)), every_ns=options.every_ns, things=options.every_kind)
 
     def client(self, store: Metadata, options: MetadataOptions, now_ns: Callable[[], int]) -> Client:
         return MetadataClient(store)
@@ -195,7 +230,7 @@ class MetadataClient(SessionClient[Metadata]):
         key, value = offer.key or "", offer.value
         match offer.f:
             case "alter":
-                reply = await self._store.alter(key, b"%d" % value)
+                reply = await self._store.alter(key, None if value is None else b"%d" % value)
             case "create":
                 reply = await self._store.create_name(key)
             case "exists":

@@ -12,6 +12,7 @@ import msgspec
 from fencepost.harness.generators import PENDING, Context, Generator, Invocation, Offer
 from fencepost.harness.generators.contract import Step
 from fencepost.harness.history import OpEvent, Outcome, Value
+from fencepost.workloads.metadata_kinds import kind_of, things_at
 
 #: The setting that is written last; it is read like the others.
 LAST_KEY: Final = "k-last"
@@ -20,6 +21,7 @@ PAUSE_NS: Final = 1_300_000_000
 _ROUNDS_MIN: Final = 2
 #: At most this many of the newest names are asked for, so that the end of a long run stays short.
 _NAMES_MAX: Final = 400
+_THINGS_MAX: Final = 40
 #: A node with this error does not answer this kind of question at all; it gets no more of them in this round.
 _NEVER_ANSWERED: Final = frozenset({"unsupported-api", "not-controller"})
 
@@ -33,6 +35,8 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True):
 
     keys: tuple[str, ...]
     every_ns: int
+    #: Whether things are asked for too (`metadata_kinds`).
+    things: bool = False
     questions: tuple[Offer, ...] = ()
     next: tuple[int, ...] = ()
     first: dict[Offer, Value] = {}
@@ -59,7 +63,8 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True):
         slots = range(max(0, ctx.time_ns // self.every_ns - _NAMES_MAX), ctx.time_ns // self.every_ns + 1)
         names = (Offer("exists", f"t{slot}") for slot in slots)
         # The last change first: a view that shows it must show all that went before.
-        questions = (*(Offer("describe", key) for key in reversed(self.keys)), *names)
+        things = things_at(ctx.time_ns, self.every_ns, most=_THINGS_MAX) if self.things else ()
+        questions = (*(Offer("describe", key) for key in (*reversed(self.keys), *things)), *names)
         return msgspec.structs.replace(self, questions=questions)._again(ctx, pause_ns=0)
 
     def _again(self, ctx: Context, pause_ns: int = PAUSE_NS) -> "Rounds":
@@ -82,8 +87,15 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True):
         if event.error not in _NEVER_ANSWERED:
             return msgspec.structs.replace(self, agreed=False)
         at = ctx.workers.index(ctx.worker_of(event))
-        behind = len(self.keys) if event.f == "describe" else len(self.questions)
-        return msgspec.structs.replace(self, next=_with(self.next, at, max(behind, self.next[at])))
+        number = self.next[at]
+        while number < len(self.questions) and _is_alike(self.questions[number], offer):
+            number += 1
+        return msgspec.structs.replace(self, next=_with(self.next, at, number))
+
+
+def _is_alike(one: Offer, other: Offer) -> bool:
+    """Whether a node that does not answer one of these questions does not answer the other, either."""
+    return one.f == other.f and (one.f != "describe" or kind_of(one.key or "") == kind_of(other.key or ""))
 
 
 def _with(numbers: tuple[int, ...], at: int, number: int) -> tuple[int, ...]:

@@ -9,6 +9,9 @@ A setting's changes have values of their own, so a read names the change that it
     a controller that is no broker, which does not forward. Of every other change `last_by` is unknown: it may come
     back.
 
+A removal is a change without a value. An answer that shows nothing may show any removal, or what was before the run; so
+it proves nothing about what its view held, and only counts against the latest of these.
+
 V is certainly older than X when `last_by(V)` is before X was invoked. A setting that is absent, or holds what nobody
 wrote in this run, is as it was before the run: older than every change.
 """
@@ -22,6 +25,7 @@ from fencepost.harness.history import History, NodeChange, NodeEvent, Operation,
 from fencepost.harness.verdict import Facts
 
 HANDED_OVER_ONCE_NS: Final = 50_000_000
+_COPIES: Final = {"topic": "cache", "partitions": "cache", "acl": "acl", "broker": "broker"}
 #: Of what was there before the run: it was there by then.
 BEFORE_THE_RUN_NS: Final = -1
 
@@ -56,10 +60,19 @@ class Changes:
             if before is None or completed(read) < completed(before):
                 seen[read.key, read.result] = read
         direct = direct_nodes(facts)
-        self._by_value: Final = {(o.key, o.value): _change(o, seen.get((o.key, o.value)), direct) for o in alters}
+        set_to = [o for o in alters if o.value is not None]
+        self._by_value: Final = {(o.key, o.value): _change(o, seen.get((o.key, o.value)), direct) for o in set_to}
         self._by_key: Final[dict[str | None, list[Change]]] = {}
         for change in self._by_value.values():
             self._by_key.setdefault(change.operation.key, []).append(change)
+        self._removals: Final[dict[str | None, list[Change]]] = {}
+        for alter in alters:
+            if alter.value is None and alter.type is not Outcome.FAIL:
+                removal = _change(alter, None, direct)
+                self._removals.setdefault(alter.key, []).append(removal)
+                self._by_key.setdefault(alter.key, []).append(removal)
+        for own in self._by_key.values():
+            own.sort(key=lambda c: c.operation.invoke_index)
 
     def shown(self, read: Operation) -> Change | None:
         """Return the change that an answer shows; None if its state is from before the run."""
@@ -68,7 +81,23 @@ class Changes:
     def last_by(self, read: Operation) -> int | None:
         """By when the shown state was certainly made for the last time."""
         change = self.shown(read)
-        return BEFORE_THE_RUN_NS if change is None else change.last_by_ns
+        if change is not None:
+            return change.last_by_ns
+        latest = BEFORE_THE_RUN_NS
+        for removal in self._may_show(read):
+            if removal.last_by_ns is None:
+                return None
+            latest = max(latest, removal.last_by_ns)
+        return latest
+
+    def may_show_a_removal(self, read: Operation) -> bool:
+        """Whether an answer shows nothing after a removal was asked for: then nobody knows what it shows."""
+        return bool(self._may_show(read))
+
+    def _may_show(self, read: Operation) -> list[Change]:
+        if read.result is not None:
+            return []
+        return [change for change in self._removals.get(read.key, []) if change.invoked_ns < completed(read)]
 
     def of(self, key: str | None) -> list[Change]:
         """All changes of one setting, in the order of invocation."""
@@ -77,6 +106,17 @@ class Changes:
     @property
     def keys(self) -> Iterable[str | None]:
         return self._by_key
+
+
+def view_of(key: str | None) -> str:
+    """Name the copy that a node answers from about this key.
+
+    In KRaft all copies follow one log. In ZooKeeper mode topics and partitions come from the controller, ACLs from a
+    session of the authorizer's own, brokers' defaults by notifications; and what one of them holds proves nothing of
+    the others.
+    """
+    kind, slash, _ = (key or "").partition("/")
+    return _COPIES.get(kind, "") if slash else ""
 
 
 def direct_nodes(facts: Facts) -> frozenset[str]:

@@ -21,7 +21,7 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
-from fencepost.checkers.metadata.changes import Change, Changes, Incarnations, completed, direct_nodes
+from fencepost.checkers.metadata.changes import Change, Changes, Incarnations, completed, direct_nodes, view_of
 from fencepost.checkers.metadata.risk import LACKS, Risk
 from fencepost.harness.history import History, Operation, Outcome, PhaseName
 from fencepost.harness.verdict import Cause, Facts, Verdict
@@ -130,11 +130,11 @@ def _refused_but_shown(changes: Changes) -> list[Finding]:
 def _settings(final: list[Operation], changes: Changes, incarnations: Incarnations) -> tuple[list[Finding], list[_Due]]:
     """Return what was lost, and the answers that had to show a change."""
     required = {key: _Required(changes.of(key)) for key in changes.keys}
-    servers: dict[tuple[str, int], list[Operation]] = {}
+    servers: dict[tuple[str, int, str], list[Operation]] = {}
     for read in final:
         incarnation = incarnations.of(read) if read.f == "describe" else None
         if incarnation is not None:
-            servers.setdefault((read.node, incarnation), []).append(read)
+            servers.setdefault((read.node, incarnation, view_of(read.key)), []).append(read)
     findings: list[Finding] = []
     answered: list[_Due] = []
     newest_elsewhere = {(read.key, read.result): read for read in final if read.f == "describe"}

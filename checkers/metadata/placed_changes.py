@@ -14,8 +14,13 @@ from fencepost.harness.verdict import Facts
 _CHANGES: Final = frozenset({"alter", "create"})
 
 
-#: Of a setting: what it belongs to and its value; of a topic: its name.
+#: What stands in an entry, and which one: of a setting its owner and value, of a topic its name.
 _Name = tuple[str, ...]
+#: Every log that this product reads shows these; others only where a log has some of them.
+_ALWAYS_SHOWN: Final = frozenset({"config", "topic"})
+_LEAST_ITERATIONS: Final = 4096
+_QUOTA: Final = "producer_byte_rate"
+_BROKER: Final = 4
 
 
 def placed_changes(history: History, facts: Facts) -> "Placed":
@@ -40,7 +45,6 @@ class Placed:
     def __init__(self, history: History, logs: Mapping[str, Log], facts: Facts) -> None:
         self._logs: Final = logs
         self._voters: Final = facts.voters
-        changes = [o for o in history.operations if o.f in _CHANGES]
         by_name: dict[_Name, dict[str, list[int]]] = {}
         snapshots: dict[_Name, set[str]] = {}
         for log in logs.values():
@@ -52,10 +56,12 @@ class Placed:
                 name = _name_of(entry)
                 if name is not None:
                     snapshots.setdefault(name, set()).add(log.node)
-        makers = _makers(changes)
+        shown = _ALWAYS_SHOWN | {name[0] for name in (*by_name, *snapshots)}
+        named = [(o, name) for o in history.operations if o.f in _CHANGES and (name := _name(o)) and name[0] in shown]
+        makers = _makers(o for o, _ in named)
         #: Each change with the offsets at which each node's log holds it.
-        self.items: Final = [(o, by_name.get(_name(o), {}) if makers.get(_name(o), o) is o else {}) for o in changes]
-        self.in_snapshot: Final = {o.invoke_index: snapshots.get(_name(o), set()) for o in changes}
+        self.items: Final = [(o, by_name.get(name, {}) if makers.get(name, o) is o else {}) for o, name in named]
+        self.in_snapshot: Final = {o.invoke_index: snapshots.get(name, set()) for o, name in named}
         self._acknowledged: Final[dict[str, int]] = {}
         for change, places in self.items:
             if change.type is Outcome.OK:
@@ -116,21 +122,40 @@ def _makers(changes: Iterable[Operation]) -> dict[_Name, Operation]:
     for change in changes:
         if change.f != "create" or change.type is Outcome.FAIL:
             continue
-        maker = makers.setdefault(_name(change), change)
+        maker = makers.setdefault(("topic", str(change.key)), change)
         if change.type is Outcome.OK and maker.type is not Outcome.OK:
-            makers[_name(change)] = change
+            makers["topic", str(change.key)] = change
     return makers
 
 
-def _name(change: Operation) -> _Name:
-    """Return what identifies a change's entry: a topic's name, or a setting's owner and value, which is unique."""
-    if change.f == "alter":
+def _name(change: Operation) -> _Name | None:
+    """Return what identifies a change's entry: a name, or an owner and a value, which is unique; None of a removal.
+
+    A new partition has an entry of its own that does not say how many there are.
+    """
+    if change.f != "alter":
+        return "topic", str(change.key)
+    kind, slash, name = str(change.key).partition("/")
+    if change.value is None or (slash and kind == "partitions"):
+        return None
+    if not slash:
         return "config", str(change.key), str(change.value)
-    return "topic", str(change.key)
+    return (kind, name) if kind in ("topic", "acl") else (kind, name, str(change.value))
 
 
 def _name_of(entry: LogEntry) -> _Name | None:
     fields = entry.fields
-    if entry.type == "config":
-        return "config", str(fields.get("resource_name", "")), str(fields.get("value", ""))
-    return ("topic", str(fields.get("name", ""))) if entry.type == "topic" else None
+    match entry.type:
+        case "config":
+            kind = "broker" if fields.get("resource_type") == _BROKER else "config"
+            return kind, str(fields.get("resource_name", "")), str(fields.get("value", ""))
+        case "topic":
+            return "topic", str(fields.get("name", ""))
+        case "access-control-entry":
+            return "acl", str(fields.get("resource_name", ""))
+        case "user-scram-credential":
+            return "scram", str(fields.get("name", "")), str(fields.get("iterations", 0) - _LEAST_ITERATIONS)
+        case "client-quota" if fields.get("key") == _QUOTA and not fields.get("remove"):
+            name = "".join(part.get("entity_name", "") for part in fields.get("entity", ()))
+            return "quota", name, str(round(fields.get("value", 0)))
+    return None

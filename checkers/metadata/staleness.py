@@ -56,6 +56,8 @@ def staleness(history: History, facts: Facts, changes: Changes) -> Staleness:
     judged = Staleness(stale=[], undecided=[])
     known: dict[tuple[str | None, int, int], Change | bool] = {}
     for read in changes.reads:
+        if changes.may_show_a_removal(read):
+            continue
         own = acknowledged.get(read.key, [])
         count = bisect_left(own, read.invoked_ns, key=lambda c: completed(c.operation))
         shown = changes.shown(read)

@@ -9,12 +9,14 @@ from fencepost.harness.coordination.storage import Reply
 class Metadata(Session, Protocol):
     """Names that are taken (topics), and settings by key (dynamic configurations).
 
+    A key of the form "kind/name" means metadata of another kind, such as a user's quota ("quota/alice").
+
     `describe` reads the node's own copy, which may lag on every system that offers this protocol. `name_taken` goes
     through the leader's queue of changes and changes nothing.
     """
 
-    async def alter(self, key: str, value: bytes) -> Reply:
-        """Set the setting `key` unconditionally."""
+    async def alter(self, key: str, value: bytes | None) -> Reply:
+        """Set the setting `key` unconditionally; None removes it."""
         ...
 
     async def describe(self, key: str) -> Reply:

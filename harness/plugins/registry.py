@@ -76,6 +76,7 @@ CHECKERS: Final = {
     "rejoin": "fencepost.checkers.metadata.rejoin:check",
     "session-order": "fencepost.checkers.storage.sessions:check",
     "set": "fencepost.checkers.storage.sets:check",
+    "snapshots": "fencepost.checkers.metadata.snapshots:check",
     "topic-names": "fencepost.checkers.metadata.topic_names:check",
     "watch": "fencepost.checkers.watches:check",
     "zombie-brokers": "fencepost.checkers.log.zombie_brokers:check",

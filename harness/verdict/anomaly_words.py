@@ -19,6 +19,7 @@ _PHRASES: Final = {
     "non-linearizable": "history that no order explains",
     "read-uncommitted": "uncommitted read",
     "same-term-twice": "term given twice",
+    "snapshot-not-loaded": "start from the whole log",
     "stale-after-sync": "stale read after a sync",
     "self-fencing-failed": "failure of self-fencing",
     "stale-answer-by-superseded-leader": "stale answer by a superseded leader",

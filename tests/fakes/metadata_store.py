@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent, Reply
-from fencepost.harness.history import BeliefEvent, Claim, History
+from fencepost.harness.history import BeliefEvent, CatchUp, CatchUpEvent, Claim, History
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
 from fencepost.workloads.metadata import MetadataWorkload
@@ -18,7 +18,13 @@ from tests.fakes.playing import play
 
 VOTERS: Final = ("n1", "n2", "n3")
 NODES: Final = (*VOTERS, "b1")
-PROMISED: Final = ("metadata-durable", "metadata-forward", "metadata-converges", "epochs-never-go-back")
+PROMISED: Final = (
+    "metadata-durable",
+    "metadata-forward",
+    "metadata-converges",
+    "epochs-never-go-back",
+    "snapshots-are-loaded",
+)
 FACTS: Final = Facts(
     system="fake",
     workload="metadata",
@@ -34,6 +40,7 @@ FACTS: Final = Facts(
 #: What each bug does, and the anomaly (checker:name) by which it must be found.
 BUGS: Final = {
     "lost-change": ("one acknowledged setting in thirty is dropped", "metadata:lost-acknowledged-change"),
+    "comes-back": ("one acknowledged removal in two is dropped", "metadata:lost-acknowledged-change"),
     "lost-name": ("one acknowledged name in three is dropped", "metadata:lost-acknowledged-change"),
     "went-back": ("a copy now and then answers from far behind", "metadata:view-went-back"),
     "skips": ("n3's copy misses one change in twenty for ever", "metadata:views-contradict"),
@@ -41,10 +48,15 @@ BUGS: Final = {
     "two-views": ("answers carry offsets, and n2's value differs at times", "metadata:two-views-of-one-offset"),
     "denies": ("n2 denies names for three seconds after they were taken", "topic-names:denied-taken-name"),
     "invents": ("a name is said to be taken before it is", "topic-names:invented-name"),
+    "whole-log": ("n3 has a snapshot and reads the whole log when it starts", "snapshots:snapshot-not-loaded"),
     "epoch": ("the node in charge now and then names an older epoch", "metadata:epoch-went-back"),
 }
 #: n3's copy stands still after four seconds: late for ever, and never proven wrong.
 STUCK: Final = "stuck"
+
+
+#: What only brokers show.
+_BROKERS_ONLY: Final = ("quota/", "topic/", "partitions/")
 
 
 class FakeQuorum:
@@ -52,7 +64,7 @@ class FakeQuorum:
         self.random: Final = random.Random(f"metadata-{seed}")
         self.bug: Final = bug
         self.leader = "n1"
-        self.log: list[tuple[float, str, bytes]] = []
+        self.log: list[tuple[float, str, bytes | None]] = []
         self.skipped: set[int] = set()
         self.names: dict[str, float] = {}
 
@@ -62,8 +74,8 @@ class FakeQuorum:
     def now_s(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def append(self, key: str, value: bytes) -> None:
-        if self.hits("lost-change", 30):
+    def append(self, key: str, value: bytes | None) -> None:
+        if self.hits("lost-change", 30) or (value is None and self.hits("comes-back", 2)):
             return
         self.log.append((self.now_s(), key, value))
         if key != "k-last" and self.hits("skips", 20):
@@ -108,7 +120,7 @@ class FakeMetadata:
         if self._node in VOTERS and self._node != self._quorum.leader:
             raise Indefinite("not-controller") if change else Definite("not-controller")
 
-    async def alter(self, key: str, value: bytes) -> Reply:
+    async def alter(self, key: str, value: bytes | None) -> Reply:
         await self._in_charge(change=True)
         quorum = self._quorum
         fate = quorum.random.randrange(100)
@@ -127,6 +139,8 @@ class FakeMetadata:
 
     async def describe(self, key: str) -> Reply:
         await self._travel()
+        if self._node in VOTERS and key.startswith(_BROKERS_ONLY):
+            raise Definite("unsupported-api")
         value, at = self._quorum.view(self._node, key)
         if self._quorum.bug != "two-views":
             return Reply(value)
@@ -158,8 +172,9 @@ class FakeMetadata:
 
 
 def run_fake_metadata(bug: str | None, seed: int, options: Mapping[str, Any] | None = None) -> History:
-    """One run in virtual time: 8 s of load, then the final phase."""
+    """One run in virtual time: 8 s of load, then the final phase; in every other one all kinds of metadata change."""
     quorum = FakeQuorum(seed, bug)
+    kinds = "all" if bug == "comes-back" or seed % 2 == 1 else "settings"
     return play(
         MetadataWorkload(),
         lambda node: FakeMetadata(quorum, node),
@@ -167,12 +182,15 @@ def run_fake_metadata(bug: str | None, seed: int, options: Mapping[str, Any] | N
         seed=seed,
         load_s=8.0,
         system="etcd",
-        options={"window": "2s", "reads": 0.8, **(options or {})},
+        options={"window": "2s", "reads": 0.8, "kinds": kinds, **(options or {})},
         beside=partial(_observe, quorum),
     )
 
 
 async def _observe(quorum: FakeQuorum, recorder: Recorder) -> None:
+    began = CatchUp.DIFFERENCE if quorum.bug == "whole-log" else CatchUp.LOADED
+    for incarnation, how in enumerate((CatchUp.SAVED, began)):
+        recorder.record(CatchUpEvent, node="n3", incarnation=incarnation, change=how, source="fake")
     while True:
         for node in VOTERS:
             leads = node == quorum.leader

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from fencepost.checkers import brokers, leases
 from fencepost.checkers.elections import elections, producer_ids
 from fencepost.checkers.metadata import check as check_metadata
-from fencepost.checkers.metadata import partition_states, topic_names
+from fencepost.checkers.metadata import partition_states, snapshots, topic_names
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Verdict
 from tests.fakes import (
@@ -102,6 +102,7 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
             judge=lambda history, bug: [
                 *check_metadata(history, metadata_store.FACTS),
                 *topic_names.check(history, metadata_store.FACTS),
+                *snapshots.check(history, metadata_store.FACTS),
             ],
         ),
     ),

@@ -19,7 +19,7 @@ SEEDS = range(10)
 RUNS = 30
 
 #: Guarantees that are judged by what nodes say of themselves.
-_OF_LEADERS = frozenset({"one-leader-per-epoch", "leader-self-fencing", "epochs-never-go-back"})
+_OF_LEADERS = frozenset({"one-leader-per-epoch", "leader-self-fencing", "epochs-never-go-back", "snapshots-are-loaded"})
 #: And those that are judged by what controllers' logs and disks say of brokers.
 _OF_BROKERS = frozenset(
     {"broker-fenced-in-time", "broker-states", "broker-epochs", "one-broker-per-id", "controlled-shutdown"}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.checkers import metadata
-from fencepost.checkers.metadata import topic_names
+from fencepost.checkers.metadata import snapshots, topic_names
 from fencepost.harness.generators import time_limit, validate
 from fencepost.harness.history import OpEvent, Outcome, PhaseName
 from fencepost.harness.plan import Plan
@@ -29,7 +29,11 @@ S = 1_000_000_000
 
 def judged(bug: str | None, seed: int) -> list[Verdict]:
     history = run_fake_metadata(bug, seed)
-    return [*metadata.check(history, FACTS), *topic_names.check(history, FACTS)]
+    return [
+        *metadata.check(history, FACTS),
+        *topic_names.check(history, FACTS),
+        *snapshots.check(history, FACTS),
+    ]
 
 
 @pytest.mark.parametrize("bug", BUGS)
@@ -161,3 +165,34 @@ def test_an_idle_controller_appends_nothing_where_that_can_be_said() -> None:
 def test_self_fencing_is_asked_for_by_name() -> None:
     assert WORKLOAD.requires(OPTIONS) == ("leader-self-fencing",)
     assert WORKLOAD.guarantee(registry.system("etcd"), OPTIONS) == "metadata-durable"
+
+
+def test_with_all_kinds_every_value_names_one_change_and_things_go_again() -> None:
+    events = [e for e in load(40, kinds="all", rate=200.0, reads=0.8) if e.type is Outcome.INVOKE and e.f == "alter"]
+    given = [(e.key, e.value) for e in events if e.value is not None]
+    assert len(set(given)) == len(given)
+    assert {str(key).partition("/")[0] for key, _ in given if "/" in str(key)} == {
+        "broker",
+        "quota",
+        "scram",
+        "partitions",
+        "topic",
+        "acl",
+    }
+    removed = [e.key for e in events if e.value is None]
+    assert {str(key).partition("/")[0] for key in removed} == {"quota", "scram", "topic", "acl"}
+    things = [key for key in removed if str(key).startswith(("topic/", "acl/"))]
+    assert len(set(things)) == len(things)
+    sizes = [int(str(value)) for key, value in given if str(key) == "partitions/grows"]
+    assert sizes == sorted(sizes)
+
+
+def test_the_end_asks_brokers_for_every_kind_and_spares_nodes_that_offer_none() -> None:
+    history = run_fake_metadata(None, 1)
+    start, end = history.phases[PhaseName.FINAL]
+    final = [o for o in history.operations if o.f == "describe" and start <= o.invoked_ns < end]
+    kinds = {str(o.key).partition("/")[0] for o in final if o.node == "b1" and "/" in str(o.key)}
+    assert kinds == {"broker", "quota", "scram", "partitions", "topic", "acl"}
+    refused = Counter((o.node, str(o.key).partition("/")[0]) for o in final if o.error == "unsupported-api")
+    rounds = max(Counter(o.node for o in final if o.key == "k0").values())
+    assert refused and set(refused.values()) == {rounds}

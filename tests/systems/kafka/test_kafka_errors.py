@@ -29,11 +29,11 @@ from tests.systems.contract.patience import PATIENCE_S
 
 #: Which codes prove that nothing happened, for each kind. A second list on purpose: a row that is made definite by
 #: mistake loses acknowledged changes without anybody's noticing.
-ALWAYS: Final = {29, 31, 35, 42, 53}
+ALWAYS: Final = {29, 31, 35, 42, 53, 54}
 DEFINITE: Final = {
-    Kind.CHANGE: ALWAYS | {3, 17, 36, 37, 38, 39, 40, 44, 73, 89},
-    Kind.FORWARDED: ALWAYS | {17, 37, 40, 44, 73},
-    Kind.ZOOKEEPER: ALWAYS | {3, 17, 37, 38, 39, 40, 41, 44, 73, 89},
+    Kind.CHANGE: ALWAYS | {3, 17, 36, 37, 38, 39, 40, 44, 73, 89, 91, 92, 93},
+    Kind.FORWARDED: ALWAYS | {17, 40, 44, 73, 92, 93},
+    Kind.ZOOKEEPER: ALWAYS | {3, 17, 37, 38, 39, 40, 41, 44, 73, 89, 91, 92, 93},
     Kind.ALLOCATE: ALWAYS | {14, 15, 16, 47, 48, 77, 90, 102},
     Kind.PRODUCE: ALWAYS | {2, 10, 17, 18, 19, 21, 32, 43, 45, 47, 48, 49, 59, 76, 87, 90},
     Kind.TRANSACTION: ALWAYS | {47, 48, 49, 50, 51, 90},
@@ -73,6 +73,8 @@ def test_words_differ_and_reasons_are_given() -> None:
         (Kind.PRODUCE, 7, False),
         (Kind.PRODUCE, 19, True),
         (Kind.ALLOCATE, 14, True),
+        (Kind.FORWARDED, 37, False),  # and the partitions, or the credential that is gone
+        (Kind.FORWARDED, 91, False),
         (Kind.FORWARDED, 36, False),  # a broker asks twice: the topic may be this request's own
         (Kind.ZOOKEEPER, 36, False),
         (Kind.CHANGE, 36, True),

@@ -180,7 +180,8 @@ def test_a_log_that_cannot_be_read_is_told_and_costs_the_others_nothing(tmp_path
 
 # -- Kafka's own definitions --------------------------------------------------------------------------------------
 
-_CODES: Final = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H", "uuid": "16s"}
+_INTEGERS: Final = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H"}
+_CODES: Final = {**_INTEGERS, "bool": "?", "uuid": "16s", "float64": "d"}
 
 
 def _definitions(release: str) -> dict[int, Any]:
@@ -213,8 +214,8 @@ def _check(ours: Any, theirs: list[Any], newest: int, where: str) -> None:
             kind, their = kind[0], their[2:]
         if their in _CODES:
             assert kind == Fixed(_CODES[their]), (where, name)
-        elif their == "string":
-            assert kind == Sized(True), (where, name)
+        elif their in ("string", "bytes"):
+            assert kind == Sized(their == "string"), (where, name)
         else:
             _check(kind, field["fields"], newest, f"{where}.{name}")
         if "tag" not in field:

@@ -115,6 +115,7 @@ PRIMITIVES: Final = {
     "int32": "i",
     "int64": "q",
     "uint16": "H",
+    "float64": "d",
     "uuid": "16s",
 }
 
@@ -191,6 +192,8 @@ def values_of(kind: Any, nullable: bool, version: int) -> st.SearchStrategy[Any]
             return st.booleans()
         if kind.code == "16s":
             return st.binary(min_size=16, max_size=16)
+        if kind.code == "d":
+            return st.floats(allow_nan=False)
         bits = 8 * struct.calcsize(">" + kind.code)
         return st.integers(0, 2**bits - 1) if kind.code == "H" else st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     found: st.SearchStrategy[Any]

@@ -3,7 +3,7 @@
 What the protocols mean on Kafka:
 
 - A setting is `retention.bytes` of the topic with its name. The topic stays empty, so any whole number from 1 is a
-value.
+value. Keys of the form "kind/name" are in `metadata_kinds`.
 - A name is a topic's name. CreateTopics with `validate_only` asks whether it is taken; that goes through the
 controller's
   queue and changes nothing. A controller that knows too few brokers says so (error 38) only after it looked for the
@@ -42,6 +42,7 @@ from fencepost.harness.coordination import (
     Reply,
 )
 from fencepost.harness.history import NO_LEADER, BrokerView, PartitionState
+from fencepost.harness.systems.kafka.client import metadata_kinds
 from fencepost.harness.systems.kafka.client.client import KafkaNode, Role, open_node
 from fencepost.harness.systems.kafka.client.elect_leaders import elect_preferred_leaders
 from fencepost.harness.systems.kafka.client.elections import KafkaElections
@@ -105,11 +106,16 @@ class KafkaSession:
 
     # Metadata
 
-    async def alter(self, key: str, value: bytes) -> Reply:
-        await self.node.alter_config(_topic(key), _SETTING, value.decode())
+    async def alter(self, key: str, value: bytes | None) -> Reply:
+        if metadata_kinds.is_of_a_kind(key):
+            await metadata_kinds.change(self.node, key, value)
+        else:
+            await self.node.alter_config(_topic(key), _SETTING, None if value is None else value.decode())
         return Reply(value=value)
 
     async def describe(self, key: str) -> Reply:
+        if metadata_kinds.is_of_a_kind(key):
+            return Reply(value=await metadata_kinds.read(self.node, key))
         config = await self.node.read_config(_topic(key), _SETTING)
         if config is None or config.source is not ConfigSource.TOPIC or config.value is None:
             return Reply()
@@ -270,7 +276,8 @@ class KafkaSession:
             return
         partitions = sum(1 for key in keys if _PARTITION.fullmatch(key))
         least = next((key.removeprefix(_MIN_ISR) for key in keys if key.startswith(_MIN_ISR)), None)
-        topics = {LOG_TOPIC: partitions} if partitions else dict.fromkeys(keys, 1)
+        named = [name for key in keys if (name := metadata_kinds.topic_to_make(key)) is not None]
+        topics = {LOG_TOPIC: partitions} if partitions else dict.fromkeys(named, 1)
         configs = {"min.insync.replicas": least} if partitions and least else {}
         for name, count in topics.items():
             await make_topic(self.node, name, partitions=count, configs=lambda replicas: configs)

@@ -14,7 +14,7 @@ from typing import Final
 from fencepost.harness.history import CatchUp
 
 _LINES: Final = {
-    CatchUp.DIFFERENCE: re.compile(r"\(LOG_DELTA\): [Tt]he loader finished catching up"),
+    CatchUp.DIFFERENCE: re.compile(r"(\(LOG_DELTA\)|handleCommit): [Tt]he loader finished catching up"),
     CatchUp.SNAPSHOT: re.compile(r"Fully truncated the log at .* after downloading snapshot"),
     CatchUp.TRUNCATION: re.compile(r"Truncated to offset \d+ from Fetch response"),
     # A cluster whose voters can change begins with a snapshot of offset 0.

@@ -39,6 +39,7 @@ RESERVED: Final = server_settings.reserved(
     }
 )
 _LEADERS_NAME_THEMSELVES: Final = (3, 9, 0)
+_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _PROTOCOLS: Final = "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,BROKER:PLAINTEXT"
 
 
@@ -115,6 +116,7 @@ def _properties(
         "broker.session.timeout.ms": options.broker_session.ms,
         "broker.heartbeat.interval.ms": options.broker_heartbeat.ms,
         "replica.lag.time.max.ms": options.replica_lag.ms,
+        **(server.authorizer(_AUTHORIZER) if options.authorizer else {}),
         "offsets.topic.replication.factor": copies,
         **server.transaction_log(copies),
     }

@@ -74,6 +74,13 @@ _FOR_EVERY_RELEASE: Final = (
         source="KIP-996 (pre-vote), released with 4.0.0; nobody promises it for earlier releases",
         known_issue="KAFKA-16164",
     ),
+    Guarantee(
+        name="snapshots-are-loaded",
+        standing=Standing.MEASURED,
+        text="A server that has saved a snapshot of the metadata begins from one when it is started again.",
+        source="KIP-630 (snapshots, so that a replica need not replay the whole log); nobody promises it",
+        known_issue="KAFKA-15076: 3.5.0 reads the log from its beginning",
+    ),
     *PARTITION_STATE_GUARANTEES,
     Guarantee(
         name="partition-states-forward",

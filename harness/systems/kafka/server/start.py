@@ -72,6 +72,11 @@ def transaction_log(copies: int) -> dict[str, object]:
     }
 
 
+def authorizer(name: str) -> dict[str, object]:
+    """The settings of a server that keeps ACLs: everybody who is not authenticated may do everything all the same."""
+    return {"authorizer.class.name": name, "super.users": "User:ANONYMOUS"}
+
+
 def _jvm_flags(heap_mib: int) -> list[str]:
     return [*_JVM_FLAGS, f"-Xmx{heap_mib}m", *_LOG_FLAGS]
 

@@ -106,6 +106,7 @@ INVALID_TXN_STATE: Final = 48
 INVALID_PRODUCER_ID_MAPPING: Final = 49
 CONCURRENT_TRANSACTIONS: Final = 51
 PRODUCER_FENCED: Final = 90
+RESOURCE_NOT_FOUND: Final = 91
 TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 
 #: The errors that a node answers, by number.
@@ -138,7 +139,11 @@ CODES: Final = {
     32: Row("invalid-timestamp", _PRODUCE, "checked before the append"),
     35: Row("unsupported-version", _ALL, "the request was not read"),
     36: Row("topic-already-exists", frozenset({Kind.CHANGE}), "refused by the controller; for other kinds see above"),
-    37: Row("invalid-partitions", _CHANGES, "checked before anything is made"),
+    37: Row(
+        "invalid-partitions",
+        _BY_STATE,
+        "checked before anything is made; but partitions that a broker adds twice may be there from the first time",
+    ),
     38: Row("invalid-replication-factor", _BY_STATE, "too few brokers; checked before anything is made"),
     39: Row("invalid-replica-assignment", _BY_STATE, "checked before anything is made"),
     40: Row("invalid-config", _CHANGES, "checked before anything is made"),
@@ -159,6 +164,7 @@ CODES: Final = {
     50: Row("invalid-transaction-timeout", _TRANSACTION, "the request itself is wrong"),
     51: Row("concurrent-transactions", _TRANSACTION, "the transaction before has not ended, so nothing was done"),
     53: Row("transactional-id-authorization-failed", _ALL, "permissions are checked first"),
+    54: Row("security-disabled", _ALL, "there is no authorizer, so there are no ACLs"),
     56: Row("kafka-storage-error", _NONE, "the disk failed; the record may still be on it"),
     59: Row("unknown-producer-id", _PRODUCE, "sequences are checked before the append"),
     70: Row("fetch-session-id-not-found", _NONE, "answers reads only"),
@@ -173,6 +179,9 @@ CODES: Final = {
     87: Row("invalid-record", _PRODUCE, "checked before the append"),
     89: Row("throttling-quota-exceeded", _BY_STATE, "refused before anything is made"),
     90: Row("producer-fenced", _PRODUCE | _ALLOCATE | _TRANSACTION, "epochs are checked before the append"),
+    91: Row("resource-not-found", _BY_STATE, "no such credential; a removal that is forwarded twice may find its own"),
+    92: Row("duplicate-resource", _CHANGES, "the request names a credential twice: checked first"),
+    93: Row("unacceptable-credential", _CHANGES, "checked before anything is changed"),
     100: Row("unknown-topic-id", _NONE, "answers reads only"),
     102: Row("broker-id-not-registered", _ALLOCATE, "refused before a block is taken"),
     103: Row("inconsistent-topic-id", _NONE, "answers reads only"),

@@ -13,6 +13,8 @@ from fencepost.harness.systems.kafka.wire.fields import (
     NO_UUID,
     Body,
     Bool,
+    Bytes,
+    Float64,
     Int8,
     Int16,
     Int32,
@@ -140,6 +142,51 @@ class NoOp(Body, frozen=True):
     pass
 
 
+class UserScramCredential(Body, frozen=True):
+    name: Text = ""
+    mechanism: Int8 = 0
+    salt: Bytes = b""
+    stored_key: Bytes = b""
+    server_key: Bytes = b""
+    iterations: Int32 = 0
+
+
+class RemoveUserScramCredential(Body, frozen=True):
+    name: Text = ""
+    mechanism: Int8 = 0
+
+
+class QuotaEntity(Body, frozen=True):
+    entity_type: Text = ""
+    entity_name: Text | None = None
+
+
+class ClientQuota(Body, frozen=True):
+    entity: tuple[QuotaEntity, ...] = ()
+    key: Text = ""
+    value: Float64 = 0.0
+    remove: Bool = False
+
+
+class AccessControlEntry(Body, frozen=True):
+    id: Uuid = NO_UUID
+    resource_type: Int8 = 0
+    resource_name: Text = ""
+    pattern_type: Int8 = 0
+    principal: Text = ""
+    host: Text = ""
+    operation: Int8 = 0
+    permission_type: Int8 = 0
+
+
+class RemoveAccessControlEntry(Body, frozen=True):
+    id: Uuid = NO_UUID
+
+
+class ClearElr(Body, frozen=True):
+    topic_name: Text = ""
+
+
 class ZkMigrationState(Body, frozen=True):
     zk_migration_state: Int8 = 0
 
@@ -175,15 +222,21 @@ RECORDS: Final[dict[int, tuple[str, type[Body], int]]] = {
     7: ("fence-broker", FenceBroker, 0),
     8: ("unfence-broker", UnfenceBroker, 0),
     9: ("remove-topic", RemoveTopic, 0),
+    11: ("user-scram-credential", UserScramCredential, 0),
     12: ("feature-level", FeatureLevel, 0),
+    14: ("client-quota", ClientQuota, 0),
     15: ("producer-ids", ProducerIds, 0),
     17: ("broker-registration-change", BrokerRegistrationChange, 3),
+    18: ("access-control-entry", AccessControlEntry, 0),
+    19: ("remove-access-control-entry", RemoveAccessControlEntry, 0),
     20: ("no-op", NoOp, 0),
     21: ("zk-migration-state", ZkMigrationState, 0),
+    22: ("remove-user-scram-credential", RemoveUserScramCredential, 0),
     23: ("begin-transaction", BeginTransaction, 0),
     24: ("end-transaction", EndTransaction, 0),
     25: ("abort-transaction", AbortTransaction, 0),
     27: ("register-controller", RegisterController, 0),
+    28: ("clear-elr", ClearElr, 0),
 }
 
 

@@ -45,6 +45,7 @@ RESERVED: Final = server_settings.reserved(
 KEEPERS_RESERVED: Final = keeper_settings.reserved(
     {"tickTime": "tick", "minSessionTimeout": "zk_session", "maxSessionTimeout": "zk_session"}
 )
+_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
 _PROTOCOLS: Final = "CLIENT:PLAINTEXT,BROKER:PLAINTEXT"
 
 
@@ -135,6 +136,7 @@ def _broker_properties(place: Place, layout: Layout, options: KafkaZkOptions) ->
         "listener.security.protocol.map": _PROTOCOLS,
         "inter.broker.listener.name": "BROKER",
         "log.dirs": place.data,
+        **(server.authorizer(_AUTHORIZER) if options.authorizer else {}),
         "offsets.topic.replication.factor": copies,
         **server.transaction_log(copies),
     }

@@ -1,0 +1,192 @@
+"""Metadata beside topics' settings: what a session asks and makes of the answers, against a node in memory."""
+
+import asyncio
+from typing import Any, Final
+
+import pytest
+
+from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.systems.kafka.client.client import open_node
+from fencepost.harness.systems.kafka.client.metadata_kinds import is_of_a_kind, topic_to_make
+from fencepost.harness.systems.kafka.client.session import KafkaSession
+from fencepost.harness.systems.kafka.wire import admin_messages as admin
+from fencepost.harness.systems.kafka.wire import messages
+from fencepost.harness.systems.kafka.wire.fields import Body
+from tests.fakes.kafka_broker import BROKER, CONTROLLER, ZOOKEEPER_BROKER, Asked, everything, node
+
+_AWKWARD: Final = "a b%c+\u00fc/:"
+
+
+def talk(answer: Body, key: str, value: int | str | None, *, role: Any = BROKER) -> tuple[Any, Asked]:
+    """What `describe` (of the value "?") or `alter` gives, or how it ends, and the first request."""
+
+    async def run() -> tuple[Any, Asked]:
+        async with node(lambda asked: answer, everything(role)) as fake:
+            client = await open_node("127.0.0.1", fake.port, connect_timeout_s=1)
+            session = KafkaSession(client, 4, connect_timeout_s=1)
+            try:
+                if value == "?":
+                    return (await session.describe(key)).value, fake.asked[0]
+                given = None if value is None else str(value).encode()
+                return (await session.alter(key, given)).value, fake.asked[0]
+            except (Definite, Indefinite) as error:
+                return (type(error).__mro__[1], error.code), fake.asked[0]
+            finally:
+                await session.close()
+
+    return asyncio.run(run())
+
+
+def acl(number: int) -> Body:
+    return admin.CreateAclsResponse(results=(admin.AclResult(number),))
+
+
+def quota(number: int) -> Body:
+    return admin.AlterClientQuotasResponse(entries=(admin.QuotaChangeResult(number),))
+
+
+def scram(number: int) -> Body:
+    return admin.AlterUserScramCredentialsResponse(results=(admin.ScramChangeResult("alice", number),))
+
+
+def partitions(number: int) -> Body:
+    return admin.CreatePartitionsResponse(results=(admin.MorePartitionsResult("grows", number),))
+
+
+def deletion(number: int) -> Body:
+    return messages.DeleteTopicsResponse(responses=(messages.DeletableTopicResult("x3", number),))
+
+
+def removed_acl(number: int) -> Body:
+    return admin.DeleteAclsResponse(filter_results=(admin.DeletedAcls(matching_acls=(admin.DeletedAcl(number),)),))
+
+
+@pytest.mark.parametrize(
+    ("role", "key", "value", "answer", "ends"),
+    [
+        (BROKER, f"quota/{_AWKWARD}", 7, quota(0), b"7"),
+        (BROKER, "quota/", None, quota(0), None),
+        (BROKER, "quota/alice", 7, quota(41), (Indefinite, "not-controller")),
+        (CONTROLLER, "quota/alice", 7, quota(42), (Definite, "invalid-request")),
+        (CONTROLLER, "scram/alice", None, scram(91), (Definite, "resource-not-found")),
+        # A broker hands a request over twice: the first one may have removed it, or added the partitions.
+        (BROKER, "scram/alice", None, scram(91), (Indefinite, "resource-not-found")),
+        (BROKER, "scram/alice", 5, scram(93), (Definite, "unacceptable-credential")),
+        (CONTROLLER, "partitions/grows", 5, partitions(37), (Definite, "invalid-partitions")),
+        (BROKER, "partitions/grows", 5, partitions(37), (Indefinite, "invalid-partitions")),
+        (ZOOKEEPER_BROKER, "partitions/grows", 5, partitions(41), (Definite, "not-controller")),
+        (CONTROLLER, "topic/x3", None, deletion(3), (Definite, "unknown-topic-or-partition")),
+        (BROKER, "topic/x3", None, deletion(3), (Indefinite, "unknown-topic-or-partition")),
+        (BROKER, "acl/x3", 1, acl(0), b"1"),
+        (BROKER, "acl/x3", 1, acl(54), (Definite, "security-disabled")),
+        (BROKER, "acl/x3", None, removed_acl(0), None),
+        (BROKER, "acl/x3", None, removed_acl(-1), (Indefinite, "unknown-server-error")),
+    ],
+)
+def test_how_a_change_ends(role: Any, key: str, value: int | None, answer: Body, ends: Any) -> None:
+    result, _ = talk(answer, key, value, role=role)
+    if isinstance(ends, tuple):
+        assert issubclass(result[0], ends[0]) and result[1] == ends[1]
+    else:
+        assert result == ends
+
+
+def test_what_is_sent_names_the_whole_entity() -> None:
+    _, sent = talk(quota(0), f"quota/{_AWKWARD}", 7)
+    (entry,) = sent.message.entries
+    assert entry.entity == (admin.QuotaEntity("user", _AWKWARD),)
+    assert entry.ops == (admin.QuotaOp("producer_byte_rate", 7.0, False),)
+    _, sent = talk(quota(0), "quota/", None)
+    (entry,) = sent.message.entries
+    assert entry.entity == (admin.QuotaEntity("user", None),)
+    assert entry.ops[0].remove
+    _, sent = talk(scram(0), "scram/alice", 600)
+    assert sent.message.upsertions[0].iterations == 4696
+
+
+@pytest.mark.parametrize("value", [-1, 12_289])
+def test_a_number_that_no_credential_holds_is_not_sent(value: int) -> None:
+    async def run() -> None:
+        async with node(lambda asked: scram(0), everything()) as fake:
+            session = KafkaSession(await open_node("127.0.0.1", fake.port, connect_timeout_s=1), 4, connect_timeout_s=1)
+            with pytest.raises(Definite, match="iterations"):
+                await session.alter("scram/alice", str(value).encode())
+            assert fake.asked == []
+            await session.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("key", "answer", "value"),
+    [
+        (
+            "quota/alice",
+            admin.DescribeClientQuotasResponse(
+                entries=(admin.DescribedQuota(values=(admin.QuotaValue("producer_byte_rate", 9.0),)),)
+            ),
+            b"9",
+        ),
+        ("quota/alice", admin.DescribeClientQuotasResponse(entries=None), None),
+        (
+            "scram/alice",
+            admin.DescribeUserScramCredentialsResponse(
+                results=(admin.DescribedScramUser("alice", credential_infos=(admin.ScramCredential(1, 4100),)),)
+            ),
+            b"4",
+        ),
+        (
+            "scram/alice",
+            admin.DescribeUserScramCredentialsResponse(results=(admin.DescribedScramUser("alice", 91),)),
+            None,
+        ),
+        (
+            "partitions/grows",
+            messages.MetadataResponse(
+                topics=(messages.MetadataTopic(0, "grows", partitions=(messages.MetadataPartition(),) * 3),)
+            ),
+            b"3",
+        ),
+        ("topic/x3", messages.MetadataResponse(topics=(messages.MetadataTopic(3, "x3"),)), None),
+        ("topic/x3", messages.MetadataResponse(topics=(messages.MetadataTopic(0, "x3"),)), b"1"),
+        ("acl/x3", admin.DescribeAclsResponse(), None),
+        (
+            "acl/x3",
+            admin.DescribeAclsResponse(resources=(admin.AclResource(acls=(admin.DescribedAcl(),)),)),
+            b"1",
+        ),
+        (
+            "broker/",
+            messages.DescribeConfigsResponse(
+                results=(
+                    messages.DescribeConfigsResult(
+                        configs=(messages.DescribedConfig("log.retention.bytes", "17", config_source=3),)
+                    ),
+                )
+            ),
+            b"17",
+        ),
+    ],
+)
+def test_what_a_node_shows(key: str, answer: Body, value: bytes | None) -> None:
+    result, _ = talk(answer, key, "?")
+    assert result == value
+
+
+def test_a_controller_is_not_asked_for_credentials() -> None:
+    async def run() -> None:
+        async with node(lambda asked: scram(0), everything(CONTROLLER)) as fake:
+            session = KafkaSession(await open_node("127.0.0.1", fake.port, connect_timeout_s=1), 4, connect_timeout_s=1)
+            with pytest.raises(Definite) as refusal:
+                await session.describe("scram/alice")
+            assert refusal.value.code == "unsupported-api"
+            assert fake.asked == []
+            await session.close()
+
+    asyncio.run(run())
+
+
+def test_only_topics_that_must_exist_are_made_before_a_run() -> None:
+    keys = ("k0", "partitions/grows", "quota/alice", "topic/x3")
+    assert [topic_to_make(key) for key in keys] == ["k0", "grows", None, None]
+    assert [is_of_a_kind(key) for key in keys] == [False, True, True, True]
