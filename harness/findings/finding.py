@@ -10,16 +10,20 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.findings.rate import Rate
-from fencepost.harness.findings.state import Night, Standing, standing
+from fencepost.harness.findings.state import Night, Standing, State, standing
 
 _ID_LETTERS: Final = 8
+#: Of several releases the finding has the first of these states.
+_GRAVITY: Final = (State.BACK, State.NEW, State.ONGOING, State.RARE, State.PROBABLY_GONE, State.GONE)
 Row = Mapping[str, Any]
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One fingerprint over all runs.
 
-    `nights` are those with a run that could have shown it, oldest first. `by_version` counts over all nights.
+    `nights` are those with a run that could have shown it, oldest first. `by_version` counts over all nights. Each
+    release that showed it has a standing of its own in `standings`, since clean runs of another release say nothing of
+    it.
     """
 
     id: str
@@ -28,7 +32,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     guarantee: str
     anomaly: str
     decides: bool
-    standing: Standing
+    standings: Mapping[str, Standing]
     nights: tuple[Night, ...]
     by_version: Mapping[str, Rate]
 
@@ -37,6 +41,16 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         """One line: "zookeeper 3.9.5: stale-read breaks fresh-after-sync"."""
         seen = [version for version, rate in self.by_version.items() if rate.seen]
         return f"{self.system} {', '.join(seen)}: {self.anomaly} breaks {self.guarantee}"
+
+    @property
+    def release(self) -> str:
+        """The release in which it stands worst; of several the last one by name."""
+        return max(self.standings, key=lambda name: (-_GRAVITY.index(self.standings[name].state), name))
+
+    @property
+    def standing(self) -> Standing:
+        """Where it stands in the release in which it stands worst."""
+        return self.standings[self.release]
 
     @property
     def first_seen(self) -> str:
@@ -77,6 +91,19 @@ def findings_of(sightings: Iterable[Row], nights: Sequence[str]) -> list[Finding
     return sorted(findings, key=lambda finding: (-order[finding.last_seen], finding.id))
 
 
+def standings_of(sightings: Iterable[Row], order: Mapping[str, int]) -> dict[str, Standing]:
+    """Where one finding stands in each release that showed it, by release; `order` has the nights by number."""
+    by_version: dict[str, dict[str, Rate]] = {}
+    for row in sightings:
+        own = by_version.setdefault(row["version"], {})
+        own[row["night"]] = own.get(row["night"], Rate(0, 0)) + Rate(row["seen"], row["runs"])
+    return {
+        version: standing([Night(night=name, rate=rates[name]) for name in sorted(rates, key=order.__getitem__)])
+        for version, rates in sorted(by_version.items())
+        if any(rate.seen for rate in rates.values())
+    }
+
+
 def _finding(rows: Sequence[Row], order: Mapping[str, int]) -> Finding:
     first = rows[0]
     by_night: dict[str, Rate] = {}
@@ -93,7 +120,7 @@ def _finding(rows: Sequence[Row], order: Mapping[str, int]) -> Finding:
         guarantee=first["guarantee"],
         anomaly=first["anomaly"],
         decides=any(row["decides"] for row in rows),
-        standing=standing(nights),
+        standings=standings_of(rows, order),
         nights=nights,
         by_version=dict(sorted(by_version.items())),
     )

@@ -15,6 +15,7 @@ from fencepost.harness.campaigns.night.night import GRAVITY
 from fencepost.harness.campaigns.night.run_class import RunClass
 from fencepost.harness.findings.finding import findings_of
 from fencepost.harness.pages.known import covering, status_of
+from fencepost.harness.pages.shrunk import smallest
 from fencepost.harness.pages.values import (
     CellRow,
     Examples,
@@ -164,6 +165,7 @@ def _runs_to_open(row: Row | None, out: Path) -> dict[str, Any]:
     names = {name: row[name] for name in ("oldest", "newest", "clearest", "fastest")}
     links = {folder: _link(Path(folder) / store.REPORT, out) for folder in names.values()}
     return {
+        "shrunk": smallest(row["fingerprint"], row["searches"] or ()),
         "examples": Examples(**names, faults=tuple(row["faults"] or ())),
         "reports": {folder: link for folder, link in links.items() if link},
     }

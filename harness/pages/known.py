@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 
 from fencepost.harness.campaigns.night.known_issues import KnownIssue
-from fencepost.harness.findings.finding import Finding, id_of
-from fencepost.harness.findings.rate import Rate
-from fencepost.harness.findings.state import Night, State, standing
+from fencepost.harness.findings.finding import Finding, id_of, standings_of
+from fencepost.harness.findings.state import State
 
 Row = Mapping[str, Any]
 
@@ -51,17 +50,21 @@ def covering(
 
 def status_of(issue: KnownIssue, sightings: Iterable[Row], nights: Sequence[str], today: datetime.date) -> IssueStatus:
     """What became of an issue after these nights, oldest first: in force, expired, or no longer needed."""
-    rates = dict.fromkeys(nights, Rate(0, 0))
-    for row in sightings:
-        in_scope = row["fingerprint"] == issue.fingerprint and (not issue.versions or row["version"] in issue.versions)
-        if in_scope and row["night"] in rates:
-            rates[row["night"]] += Rate(row["seen"], row["runs"])
-    was_seen = any(rate.seen for rate in rates.values())
+    order = {night: number for number, night in enumerate(nights)}
+    in_scope = [
+        row
+        for row in sightings
+        if row["fingerprint"] == issue.fingerprint
+        and row["night"] in order
+        and (not issue.versions or row["version"] in issue.versions)
+    ]
+    standings = standings_of(in_scope, order)
     expired = issue.is_expired(today)
     removable, text = False, "no run here showed it"
-    if was_seen:
-        state = standing([Night(night=night, rate=rate) for night, rate in rates.items()])
-        removable = state.state is State.GONE
+    if standings:
+        # Every release that showed it must have been silent for long enough.
+        state = max(standings.values(), key=lambda own: own.chance_unseen)
+        removable = all(own.state is State.GONE for own in standings.values())
         text = (
             f"not seen in the last {state.clean_runs} runs that could have shown it"
             if state.clean_runs
@@ -73,7 +76,7 @@ def status_of(issue: KnownIssue, sightings: Iterable[Row], nights: Sequence[str]
         text = f"expired on {issue.expires}: renew it or remove it; {text}"
     return IssueStatus(
         issue=issue,
-        finding=id_of(issue.fingerprint) if was_seen else "",
+        finding=id_of(issue.fingerprint) if standings else "",
         is_expired=expired,
         may_be_removed=removable,
         text=text,

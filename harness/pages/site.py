@@ -89,6 +89,7 @@ def _finding_values(each: ListedFinding) -> dict[str, Any]:
             ("clearest (fewest operations)", examples.clearest),
             ("fastest (shortest plan)", examples.fastest),
         ],
+        "shrink": "" if examples is None else f"fencepost shrink {shlex.quote(typed_path(examples.fastest))}",
         "replay": ""
         if examples is None
         else f"fencepost replay {shlex.quote(typed_path(examples.fastest))} --times 10 --until-invalid",
@@ -106,6 +107,7 @@ def _environment() -> jinja2.Environment:
     environment.filters.update(
         rests=telling.rests,
         clean=telling.clean,
+        release_state=telling.release_state,
         tone=telling.tone_of,
         sign=telling.sign_of,
         state_tone=telling.state_tone,

@@ -61,7 +61,8 @@ def state_tone(state: str) -> str:
 def rests(each: ListedFinding) -> str:
     """What a finding's state rests on, in one sentence."""
     standing = each.finding.standing
-    text = f"seen in {standing.rate}"
+    where = f"in {each.finding.release} " if len(each.finding.by_version) > 1 else ""
+    text = f"{where}seen in {standing.rate}"
     if standing.clean_runs:
         text += (
             f"; then not in {counted(standing.clean_runs, 'run')}, which happens with a chance of "
@@ -74,6 +75,12 @@ def rests(each: ListedFinding) -> str:
     return text
 
 
+def release_state(each: ListedFinding, version: str) -> str:
+    """Where a finding stands in one release, in a word."""
+    standing = each.finding.standings.get(version)
+    return "never seen" if standing is None else standing.state.value
+
+
 def clean(each: ListedFinding) -> str:
     """How many more clean runs settle it: "59 more clean runs to call it fixed at 95 %"."""
     sure = percent(1 - FIXED_AT)
@@ -81,7 +88,8 @@ def clean(each: ListedFinding) -> str:
         return f"fixed at {sure}: {each.finding.standing.clean_runs} clean runs, {each.clean_runs_needed} were needed"
     so_far = each.finding.standing.clean_runs
     more = f" ({so_far} of {each.clean_runs_needed} so far)" if so_far else ""
-    return f"{counted(each.clean_runs_left, 'more clean run')} to call it fixed at {sure}{more}"
+    of = f" of {each.finding.release}" if len(each.finding.by_version) > 1 else ""
+    return f"{counted(each.clean_runs_left, 'more clean run')}{of} to call it fixed at {sure}{more}"
 
 
 def night_tone(night: NightSummary) -> str:

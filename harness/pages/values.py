@@ -9,6 +9,7 @@ from fencepost.harness.campaigns.night.known_issues import KnownIssue
 from fencepost.harness.findings.findability import clean_runs_to_call_fixed
 from fencepost.harness.findings.finding import Finding
 from fencepost.harness.pages.known import IssueStatus
+from fencepost.harness.pages.shrunk import ShrunkPlan
 
 Row = Mapping[str, Any]
 
@@ -93,6 +94,7 @@ class ListedFinding(msgspec.Struct, frozen=True, kw_only=True):
     finding: Finding
     issues: tuple[KnownIssue, ...] = ()
     examples: Examples | None = None
+    shrunk: ShrunkPlan | None = None
     reports: Mapping[str, str] = {}
 
     @property

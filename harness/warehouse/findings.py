@@ -11,6 +11,11 @@ from fencepost.harness.warehouse.across import Tables
 
 #: What makes two runs alike enough for one to have shown what the other did.
 _PLACE = ("system", "workload", "nemesis")
+#: Runs that repeat a recorded one, or shrink it, lie below such a folder. How often they show it says nothing of
+#: others.
+_REPEATED = r"^.*/(replay|shrink)-[^/]+/\d{8}T[^/]+/.+"
+#: The folder of a search by `fencepost shrink`, in that of one of its runs.
+_SEARCH = r"^(.*/shrink-[^/]+/\d{8}T[^/]+)/.+"
 
 
 def sightings(tables: Tables) -> DataFrame:
@@ -43,8 +48,16 @@ def examples(tables: Tables) -> DataFrame:
 
     The clearest has the fewest operations, the fastest the shortest plan; the earlier one of equals.
 
-    TABLES -> fingerprint, runs, count, oldest, newest, clearest, fastest, faults (kinds that took hold).
+    TABLES -> fingerprint, runs, count, oldest, newest, clearest, fastest, faults (kinds that took hold), searches
+    (folders in which it was shrunk; null without one).
     """
+    searched = (
+        _shown(tables)
+        .join(tables["run"].select("run_id", F.regexp_extract("folder", _SEARCH, 1).alias("search")), "run_id")
+        .where(F.col("search") != "")
+        .groupBy("fingerprint")
+        .agg(F.sort_array(F.collect_set("search")).alias("searches"))
+    )
     runs = _placed(tables).select("run_id", "folder", "started_at", "operations", "planned_ns")
     shown = _shown(tables).join(runs, "run_id")
     faults = (
@@ -66,6 +79,7 @@ def examples(tables: Tables) -> DataFrame:
             F.min_by("folder", F.struct("planned_ns", "started_at", "folder")).alias("fastest"),
         )
         .join(faults, "fingerprint", "left")
+        .join(searched, "fingerprint", "left")
     )
 
 
@@ -84,6 +98,7 @@ def canaries(tables: Tables) -> DataFrame:
 
 
 def _placed(tables: Tables) -> DataFrame:
-    """Every run with the night that it belongs to, canaries left out."""
+    """Every run with the night that it belongs to, without canaries, repetitions and searches."""
     placed = tables["placed"].join(F.broadcast(canaries(tables)), ["night", "cell"], "left_anti")
-    return tables["run"].join(placed.select("run_id", "night", "day"), "run_id")
+    runs = tables["run"].where(~F.col("folder").rlike(_REPEATED))
+    return runs.join(placed.select("run_id", "night", "day"), "run_id")

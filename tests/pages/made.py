@@ -86,7 +86,7 @@ def made(
         cells=cell_rows(cells or []),
         findings=listed(
             sightings,
-            {name: {**row, "faults": ["kill"]} for name, row in examples.items()},
+            {n: {**row, "fingerprint": n, "faults": ["kill"], "searches": None} for n, row in examples.items()},
             nights,
             issues,
             shown=14,

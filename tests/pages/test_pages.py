@@ -1,13 +1,17 @@
 """The pages from values made by hand: never greener than the night, each finding in its place, holes by name."""
 
 import datetime
+import json
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from fencepost.harness.campaigns.replay.shrink_state import DOCUMENT, SMALLER
+from fencepost.harness.pages.shrunk import smallest
 from fencepost.harness.pages.site import pages, write_pages
 from fencepost.harness.pages.values import Overview
 from tests.pages.made import (
@@ -181,6 +185,40 @@ def test_a_finding_says_how_often_and_how_many_more_clean_runs() -> None:
     assert "3.5.1 1 30 3.3 % 0.084 % to 17 %" in text
     assert "fencepost replay /nowhere/run --times 10 --until-invalid" in text
     assert "<svg" in page and "10 so far" in text
+
+
+def test_a_finding_has_a_state_for_each_release() -> None:
+    rows = [sighting(NIGHTS[0], 5, 10), sighting(NIGHTS[1], 4, 10), sighting(NIGHTS[1], 0, 300, version="3.6.0")]
+    overview = made(sightings=rows)
+    (each,) = overview.findings
+    text = text_of(dict(pages(overview))[each.page])
+    assert each.state == "ongoing" and "in 3.5.1 seen in 9 of 20" in text
+    assert re.search(r"3\.5\.1 9 20 45 % .*? ongoing 3\.6\.0 0 300 0 % .*? never seen", text)
+
+
+def test_a_finding_shows_the_smallest_plan_of_its_searches(tmp_path: Path) -> None:
+    for name, after, confirmed, fingerprint in (
+        ("a", 3, True, STALE),
+        ("b", 1, False, STALE),
+        ("c", 2, True, STALE),
+        ("d", 1, True, "etcd:other:x:read"),
+    ):
+        (tmp_path / name).mkdir()
+        faults = {"before": 9, "after": after}
+        document = {"format": 1, "fingerprint": fingerprint, "smaller": SMALLER, "confirmed": confirmed}
+        document |= {"faults": faults, "confirmation": {"shown": 4, "of": 5}}
+        (tmp_path / name / DOCUMENT).write_text(json.dumps(document))
+        (tmp_path / name / SMALLER).write_text('time_limit = "12s"\n')
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / DOCUMENT).write_text("{")
+    plan = smallest(STALE, [str(path) for path in sorted(tmp_path.iterdir())])
+    assert plan is not None and plan.plan == str(tmp_path / "c" / SMALLER)
+    overview = made(sightings=[sighting(NIGHTS[0], 1, 20)])
+    (each,) = overview.findings
+    assert "Nobody has shrunk it yet: fencepost shrink /nowhere/run" in text_of(dict(pages(overview))[each.page])
+    overview = msgspec.structs.replace(overview, findings=(msgspec.structs.replace(each, shrunk=plan),))
+    text = text_of(dict(pages(overview))[each.page])
+    assert f"2 faults of 9, 12s, shown in 4 of 5 fresh runs: fencepost run {plan.plan}" in text
 
 
 def test_trends_mark_a_harness_and_a_change_point() -> None:
