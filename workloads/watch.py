@@ -21,7 +21,9 @@ The workload itself reconnects and resumes, and the history shows it. A listener
 after the last change that was reported to it where the system can resume watches, otherwise from the present. The
 answer "compacted" (with the position where history begins) is not a loss. Where watches can be resumed, listeners also
 end their watch now and then and begin again, some of them where history begins. Together with compactions at the
-positions of deletions this is the recipe of etcd#18089.
+positions of deletions this is the recipe of etcd#18089. With `begin` they begin in the past, or at a position that does
+not exist yet, whose earlier changes they must not be told; the shorter `again_every`, the more of them begin on members
+that are cut off.
 
 At the end one more change is written, and every listener must see it. So each earlier change was either reported or
 lost, and none is still on its way. New listeners then read all of history that is left, and every key is read.
@@ -63,12 +65,12 @@ from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.contract.listeners import OffersWatches
 from fencepost.harness.systems.contract.system import System
-from fencepost.workloads.watch_traffic import Follow, Listen, Remembered, Traffic, WatchMemory
+from fencepost.workloads.watch_traffic import Begin, Follow, Listen, Remembered, Traffic, WatchMemory
 
 KEY: Final = "watched"
 _PAIR: Final = ("p0", "p1")
 #: The only values of these options where watches cannot be resumed.
-_NOT_RESUMED: Final = {"again_every": (NEVER,), "compact_every": (NEVER,)}
+_NOT_RESUMED: Final = {"again_every": (NEVER,), "compact_every": (NEVER,), "begin": (Begin.CONTINUE.value,)}
 _LAST_CHANGE_NS: Final = 3_000_000_000
 _FOLLOW_NS: Final = 6_000_000_000
 
@@ -85,6 +87,9 @@ class WatchOptions(Options, frozen=True, kw_only=True):
     again_every: Annotated[
         Duration | None, about("a listener ends its watch this often and begins another", above=0)
     ] = None
+    begin: Annotated[Begin, about("where such a listener begins: where it ended, in the past or in the future")] = (
+        Begin.CONTINUE
+    )
     compact_every: Annotated[Duration | None, about("history is compacted this often", above=0)] = None
 
     @property
@@ -121,6 +126,8 @@ class Watch(Workload[WatchOptions]):
     def refuse(self, options: WatchOptions, members: tuple[Member, ...]) -> Refusal | None:
         if options.resume == "off" and options.again_every is not None:
             return Refusal("again_every ends watches that resume=off does not resume", "leave one of them out")
+        if options.again_every is None and options.begin is not Begin.CONTINUE:
+            return Refusal(f"begin={options.begin} is for listeners that begin again", "give again_every, such as 1s")
         return None
 
     def keys(self, options: WatchOptions) -> tuple[str, ...]:
@@ -172,6 +179,7 @@ class Watch(Workload[WatchOptions]):
             bookmarks=options.bookmarks == "on",
             again_every_ns=again_every_ns,
             first=first,
+            begin=options.begin,
         )
 
 

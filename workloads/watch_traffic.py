@@ -4,11 +4,12 @@ What they learn is kept in one memory for all phases of the run, since a listene
 Only completions change the memory, so that asking a generator twice gives the same answer.
 """
 
+from enum import StrEnum
 from typing import Final
 
 import msgspec
 
-from fencepost.harness.generators import PENDING, Context, Generator, Invocation, Offer
+from fencepost.harness.generators import PENDING, Context, Draw, Generator, Invocation, Offer
 from fencepost.harness.generators.contract import Step
 from fencepost.harness.history import OpEvent, Outcome
 
@@ -23,6 +24,20 @@ _PUTS: Final = 7
 #: The share of compactions at a deletion; the others are at the newest change.
 _AT_DELETION: Final = 0.75
 _BEGIN_AT_HISTORY: Final = 0.5
+#: A start in the future lies at most so many changes ahead.
+_AHEAD: Final = 100
+
+
+class Begin(StrEnum):
+    """Where a listener begins that ends its watch and begins another."""
+
+    CONTINUE = "continue"
+    PAST = "past"
+    FUTURE = "future"
+    ANY = "any"
+
+
+_BEGINS: Final = (Begin.CONTINUE, Begin.PAST, Begin.FUTURE)
 
 
 class Listener(msgspec.Struct):
@@ -101,6 +116,7 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
     bookmarks: bool
     again_every_ns: int
     first: int | None = None
+    begin: Begin = Begin.CONTINUE
 
     def op(self, ctx: Context) -> Step:
         for worker in ctx.free:
@@ -117,11 +133,21 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
             return Offer("watch", self.key, self.first if listener.cursor is None else listener.cursor)
         begun_ns = listener.begun_ns or 0
         if self.resumes and self.again_every_ns and ctx.time_ns - begun_ns >= self.again_every_ns:
-            history = self.memory.history_from
-            start = history if history and draw.chance(_BEGIN_AT_HISTORY) else listener.cursor
-            return Offer("watch", self.key, start)
+            return Offer("watch", self.key, self._start(draw, listener))
         confirm = draw.choice(self.keys) if self.bookmarks and draw.below(_CONFIRM_ONE_IN) == 0 else None
         return Offer("next", self.key, confirm)
+
+    def _start(self, draw: Draw, listener: Listener) -> int | None:
+        """Choose where the next watch begins; what is in the future does not exist yet, as far as the clients know."""
+        history, latest = self.memory.history_from, self.memory.latest
+        begin = draw.choice(_BEGINS) if self.begin is Begin.ANY else self.begin
+        match begin:
+            case Begin.PAST if latest > history:
+                return history + 1 + draw.below(latest - history)
+            case Begin.FUTURE:
+                return latest + 2 + draw.below(_AHEAD)
+            case _:
+                return history if history and draw.chance(_BEGIN_AT_HISTORY) else listener.cursor
 
     def update(self, ctx: Context, event: OpEvent) -> Generator:
         self.memory.learn(ctx.worker_of(event), event)

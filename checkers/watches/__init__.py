@@ -17,7 +17,7 @@ from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import shown
 from fencepost.checkers.watches.changes import Changes
-from fencepost.checkers.watches.heard import Event, Mark, stretches
+from fencepost.checkers.watches.heard import Event, Mark, Stretch, stretches
 from fencepost.checkers.watches.listening import (
     BEFORE_START,
     BOOKMARK,
@@ -43,6 +43,7 @@ ATOMIC: Final = "watch-atomic"
 BEFORE_DATA: Final = "watch-before-data"
 _WITNESSES_OF_EACH: Final = 2
 _ONE_SHOT: Final = "one-shot"
+_PARTITION: Final = "partition"
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -280,9 +281,13 @@ def _counted(history: History, case: Case) -> dict[str, list[Operation]]:
     """Map the names of figures to what they count."""
     watches = [op for op in history.operations if op.f == "watch"]
     writes = [op for op in history.operations if op.f in ("put", "cas", "delete", "put-all")]
+    begun = [one.stretch for one in case.heard]
     return {
         "watches": [one.stretch.watch for one in case.heard],
         "watches_resumed": [one.stretch.watch for one in case.heard if one.stretch.resumed],
+        "watches_in_the_past": [own.watch for own in begun if own.resumed and own.after < _store(own)],
+        "watches_in_the_future": [own.watch for own in begun if own.resumed and own.after > _store(own)],
+        "watches_while_cut_off": [own.watch for own in begun if _is_cut_off(history, own.watch)],
         "watches_compacted": [op for op in history.operations if op.error == "compacted"],
         "watches_refused": [op for op in watches if op.type is not Outcome.OK and op.error != "compacted"],
         "writes_ok": [op for op in writes if op.type is Outcome.OK],
@@ -294,6 +299,22 @@ def _counted(history: History, case: Case) -> dict[str, list[Operation]]:
         "answers": [mark.op for _, mark in case.marks if mark.key is not None],
         "late": [one.stretch.last for one in _ends(history, case) for _ in one.late],
     }
+
+
+def _store(stretch: Stretch) -> int:
+    """Where the node's store stood when the watch began; where the watch begins if nobody said."""
+    return stretch.after if stretch.store is None else stretch.store
+
+
+def _is_cut_off(history: History, watch: Operation) -> bool:
+    """Whether a network partition of the listener's node was in force when its watch began."""
+    return any(
+        fault.fault == _PARTITION
+        and watch.node in fault.nodes
+        and fault.certain_from_ns is not None
+        and fault.certain_from_ns <= watch.invoked_ns <= (fault.certain_to_ns or history.end_ns)
+        for fault in history.faults
+    )
 
 
 def _lags(case: Case) -> dict[str, tuple[int, tuple[Operation, Operation]]]:

@@ -65,10 +65,12 @@ def figure_over_nights(
     values: Sequence[float | None],
     marks: Mapping[int, str],
     changes: Sequence[int],
+    links: Sequence[str],
 ) -> Markup:
     """A line over nights, broken where nothing was measured.
 
     Args:
+        links: the page of each night, empty without one.
         marks: letters of what was another one, by the night's number.
         changes: numbers of the nights from which on the figure is another.
     """
@@ -106,9 +108,10 @@ def figure_over_nights(
         if number in changes:
             at_x, at_y = x(number), y(value)
             diamond = f"M{at_x:.1f} {at_y - 6:.1f}l6 6l-6 6l-6 -6z"
-            parts.append(element("path", text, d=diamond, class_="change"))
+            point = element("path", text, d=diamond, class_="change")
         else:
-            parts.append(element("circle", text, cx=x(number), cy=y(value), r=2.5, class_="dot"))
+            point = element("circle", text, cx=x(number), cy=y(value), r=2.5, class_="dot")
+        parts.append(element("a", point, href=links[number]) if links[number] else point)
     if nights:
         parts.append(label(_LEFT, _HEIGHT - 6.0, nights[0], "tick"))
     if len(nights) > 1:

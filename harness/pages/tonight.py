@@ -29,6 +29,7 @@ def tonight_values(overview: Overview) -> dict[str, Any]:
     tone = _tone(overview)
     recent = [each for each in overview.findings if _is_recent(each, overview)]
     cells = [cell for cell in overview.cells if not cell.canary]
+    groups = [(state, about, [each for each in recent if each.state == state]) for state, about in _GROUPS]
     return {
         "night": night,
         "tone": tone,
@@ -38,7 +39,8 @@ def tonight_values(overview: Overview) -> dict[str, Any]:
         "since": [each for each in overview.since if each is not night],
         "gates": newest_gates(overview),
         "reasons": _reasons(overview),
-        "groups": [(state, about, [each for each in recent if each.state == state]) for state, about in _GROUPS],
+        "groups": [group for group in groups if group[2]],
+        "absent": [state for state, _, rows in groups if not rows],
         "canaries": [_canary(cell) for cell in overview.cells if cell.canary],
         "holes": [cell for cell in cells if cell.run_class not in _JUDGED],
         "issues": overview.issues,
@@ -82,7 +84,9 @@ def _heading(overview: Overview, tone: str) -> str:
     if night.running:
         return "Running" if tone != "invalid" else "Running, and red"
     if tone == "invalid":
-        return "Red: a violation, or a known issue that expired"
+        causes = ["a violation"] * bool(_violations(overview) or night.exit_code == 1 or night.exit_code is None)
+        causes += ["a known issue that expired"] * any(status.is_expired for status in overview.issues)
+        return f"Red: {' and '.join(causes)}"
     if night.exit_code is None:
         return "Single runs: no violation, and no canary"
     return "Green" if tone == "valid" else "Red: something is missing"
@@ -101,18 +105,19 @@ def _sentence(overview: Overview, recent: Sequence[ListedFinding]) -> str:
     return f"{own}. Findings: {states}; {here or 'none'} of them seen in this night."
 
 
-def _reasons(overview: Overview) -> list[str]:
+def _reasons(overview: Overview) -> list[tuple[str, str]]:
+    """Each reason with the page that shows it; empty where there is none of its own."""
     night = overview.tonight
     expired = [
-        f"the known issue {status.issue.fingerprint} of {status.issue.owner} {status.text}"
+        (f"the known issue {status.issue.fingerprint} of {status.issue.owner} {status.text}", "#known-issues")
         for status in overview.issues
         if status.is_expired
     ]
     if night is None:
         return expired
-    reasons = [*expired, *night.reasons]
-    shown = {each.finding.fingerprint for each in _violations(overview)}
-    return reasons + [f"{fingerprint} was seen, and no issue covers it" for fingerprint in sorted(shown)]
+    own = [(reason, night.page) for reason in night.reasons]
+    shown = sorted((each.finding.fingerprint, each.page) for each in _violations(overview))
+    return [*expired, *own, *((f"{name} was seen, and no issue covers it", page) for name, page in shown)]
 
 
 def _canary(cell: CellRow) -> tuple[CellRow, str, str]:

@@ -66,15 +66,16 @@ def trends_values(overview: Overview) -> dict[str, Any]:
         if len(_measured(trend, name.key)) >= 2 * SIDE_MIN
     ]
     days = {night.night: night.day for night in overview.nights}
+    pages = {night.night: night.page for night in overview.nights}
     alpha = ALPHA / max(len(tested), 1)
     return {
         "systems": [
-            (trend, [_panel(trend, name, alpha, days) for name in FIGURE_NAMES], _mark_lines(trend))
+            (trend, [_panel(trend, name, alpha, days, pages) for name in FIGURE_NAMES], _mark_lines(trend))
             for trend in overview.trends
         ],
         "series": len(tested),
         "alpha_percent": f"{100 * ALPHA:.0f}",
-        "pages_of_nights": {night.night: night.page for night in overview.nights},
+        "pages_of_nights": pages,
     }
 
 
@@ -84,7 +85,9 @@ def _measured(trend: SystemTrend, key: str) -> list[tuple[int, float]]:
     return [(number, value) for number, value in values if value is not None]
 
 
-def _panel(trend: SystemTrend, name: FigureName, alpha: float, days: Mapping[str, str]) -> Panel:
+def _panel(
+    trend: SystemTrend, name: FigureName, alpha: float, days: Mapping[str, str], pages: Mapping[str, str]
+) -> Panel:
     measured = _measured(trend, name.key)
     points = change_points([value for _, value in measured], alpha)
     numbers = [measured[point.index][0] for point in points]
@@ -99,6 +102,7 @@ def _panel(trend: SystemTrend, name: FigureName, alpha: float, days: Mapping[str
             [night.figures.get(name.key) for night in trend.nights],
             {number: "".join(letters) for number, letters in _marks(trend.nights)},
             numbers,
+            [pages.get(night.night, "") for night in trend.nights],
         ),
         changes=tuple(_change_text(point, trend.nights[number]) for point, number in zip(points, numbers, strict=True)),
     )

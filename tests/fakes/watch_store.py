@@ -51,6 +51,12 @@ BUGS: Final[dict[str, tuple[str, str, dict[str, str], set[str]]]] = {
         {},
         {"watch-ordered:event-from-before-the-start"},
     ),
+    "impatient": (
+        "a watch that begins in the future tells of changes before its start",
+        "history",
+        {"begin": "future", "again_every": "500ms"},
+        {"watch-ordered:event-from-before-the-start"},
+    ),
     "split": ("a transaction is told in two messages", "history", {}, {"watch-atomic:split-transaction"}),
     "torn": ("half a transaction is told", "history", {}, {"watch-atomic:split-transaction"}),
     "hasty-bookmark": ("a bookmark overtakes events", "history", {}, {"watch-bookmarkable:bookmark-ahead"}),
@@ -322,7 +328,7 @@ class FakeWatchSession:
         after = getattr(self, "_after", 0)
         changes: list[Change] = []
         for position in positions:
-            if position <= after and store.bug != "early":
+            if position <= after and store.bug not in ("early", "impatient"):
                 continue
             own = list(store.changes(position))
             if store.strikes("lost", "lost-in-session"):

@@ -20,6 +20,7 @@ KINDS: list[tuple[str, dict[str, str]]] = [
     ("history", {}),
     ("history", {"compact_every": "400ms"}),
     ("history", {"bookmarks": "off", "resume": "off", "again_every": "never"}),
+    ("history", {"begin": "any", "again_every": "500ms"}),
     ("session", {}),
     ("session", {"watches": "one-shot"}),
 ]
@@ -55,6 +56,14 @@ def test_a_correct_store_passes(seed: int, flavour: str, given: dict[str, str]) 
     if "resume" not in given and flavour == "history":
         assert (exposed["watch-resumable"] or 0) > 50
     assert any(o.type is Outcome.INFO for o in history.operations), "losses were simulated too"
+
+
+@pytest.mark.parametrize(("begin", "figure"), [("past", "watches_in_the_past"), ("future", "watches_in_the_future")])
+def test_listeners_begin_where_they_are_told_to_and_the_run_counts_them(begin: str, figure: str) -> None:
+    given = {"begin": begin, "again_every": "500ms"}
+    judgement = judge_watch(run_watch(None, 1, **given), **given)
+    counts = [v.figures.others[figure] for v in judgement.verdicts if v.figures.others]
+    assert judgement.validity is Validity.VALID and sum(counts) > 10, judgement.headline
 
 
 def test_a_run_is_repeated_exactly() -> None:
@@ -118,6 +127,7 @@ def test_options_that_make_no_sense_are_refused() -> None:
         return str(Watch().refuse(options_of("history", given), members) or "")
 
     assert refused() == ""
+    assert "listeners that begin again" in refused(begin="future", again_every="never")
     assert "again_every" in refused(resume="off")
     choices = Watch().choices(cast(System, FakeSystem("session")))
     assert choices["compact_every"] == ("never",)
