@@ -57,6 +57,7 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
         "warehouse",
         "pages",
         "testing",
+        "conformance",
         "cli",
     ),
     "harness/runtime": ("linux", "artifacts", "links", "shaping", "clocks", "disks", "lab", "containers"),

@@ -34,6 +34,7 @@ LATE: Final = {
         140, "the child enters its namespaces before it imports what has threads"
     ),
     "harness/cli/__init__.py": Late(110, "importing one file of this room must not load every command"),
+    "harness/cli/app.py": Late(105, "the registry: `--help` of all commands does without, where no plug-in is named"),
     "harness/cli/check/foreign.py": _JUDGE,
     "harness/cli/check/operations.py": Late(100, "pyspark: only `--spark` needs it"),
     "harness/cli/check/transactions.py": _COMMAND,
@@ -45,7 +46,9 @@ LATE: Final = {
     "harness/cli/output/verdict_text.py": _REPORT,
     "harness/cli/prepare.py": Late(100, "pyspark: made ready once, at set-up"),
     "harness/cli/warehouse.py": Late(100, "pyspark: other commands do without"),
+    "harness/conformance/inside.py": Late(105, "it enters its namespaces before it imports what has threads"),
     "harness/interchange/formats/recognise.py": Late(120, "one reader for each format, and a file has one"),
+    "harness/plugins/offers.py": Late(20, "importlib.metadata: only commands that name systems look for packages"),
     "harness/results/reader.py": _ARROW,
     "harness/run/conclude.py": _REPORT,
     "harness/runner/__main__.py": Late(105, "the runner enters its namespaces before it imports what has threads"),

@@ -50,6 +50,12 @@ def _main(arguments: list[str] | None) -> int:
     except BrokenPipeError:
         return int(ExitCode.INTERNAL)
     except Exception as error:
+        from fencepost.harness.plugins import offers
+
+        blame = offers.blamed(error)
+        if blame is not None:
+            _complain(blame, "correct the plug-in, or leave it out; `fencepost list plugins` shows them")
+            return int(ExitCode.USAGE)
         traceback.print_exc()
         _complain(
             f"fencepost failed: {type(error).__name__}: {error}",

@@ -157,7 +157,7 @@ def _browser() -> Check:
 @click.argument("groups", metavar="[GROUP]...", nargs=-1)
 @click.option("--sweep", "sweeping", is_flag=True, help="Remove what earlier runs left behind, and check nothing.")
 def command(groups: tuple[str, ...], sweeping: bool) -> int:
-    """Check what this machine can do, and how to mend the rest.
+    """Check what this machine can do, and how to mend it.
 
     Each line says ok or NO; a NO says why, and the remedy. The machine is not changed. GROUP is lab, containers,
     systems, analysis, faults or report; without one, all are checked.

@@ -49,7 +49,7 @@ def context(name: str, into: Path, *, version: str, base: str) -> int:
 
 
 def _known() -> dict[str, images.Source]:
-    recipes = [registry.system(name).releases.image_recipe for name in registry.SYSTEMS]
+    recipes = [system.releases.image_recipe for system in registry.systems().values()]
     return images.known(recipe for recipe in recipes if recipe is not None)
 
 

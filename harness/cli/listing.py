@@ -42,10 +42,14 @@ def _write_kinds(formatter: click.HelpFormatter) -> None:
 
 def _write_table(formatter: click.HelpFormatter, kind: Kind) -> None:
     formatter.write(f"{kind.about}\n\n")
-    _write_rows(formatter, [(entry.name, entry.about) for entry in kind.entries])
+    if kind.entries:
+        _write_rows(formatter, [(entry.name, entry.about) for entry in kind.entries])
+    else:
+        formatter.write("  none\n")
     for section in kind.sections:
         _write_section(formatter, section)
-    formatter.write(f"\n`fencepost list {kind.name} {kind.entries[0].name}` says everything about one.\n")
+    if kind.entries:
+        formatter.write(f"\n`fencepost list {kind.name} {kind.entries[0].name}` says everything about one.\n")
 
 
 def _write_entry(formatter: click.HelpFormatter, entry: Entry) -> None:
@@ -96,7 +100,7 @@ def _write_rows(formatter: click.HelpFormatter, rows: Iterable[tuple[str, str]])
 @click.argument("what", metavar="[KIND]", default="")
 @click.argument("name", metavar="[NAME]", default="")
 def command(what: str, name: str) -> int:
-    """Print the systems, faults, workloads, ... to choose from.
+    """Print the systems, faults, workloads ... to choose from.
 
     Without KIND it prints the kinds, with KIND one line for each name, with NAME everything about that one: options
     with units, limits and defaults, and an example.

@@ -19,7 +19,7 @@ from fencepost.harness.systems.contract import server_settings as settings
 
 #: Flags of `fencepost run` by what they decide.
 RUN_GROUPS: Final = {
-    "What is tested": ("system", "version", "workload", "nodes", "runtime", "image", "links", "limited_data"),
+    "What is tested": ("system", "version", "workload", "nodes", "runtime", "image", "links", "limited_data", "plugin"),
     "What goes wrong": ("nemesis", "schedule", "quorum", "quiet"),
     "How long it takes": ("time_limit", "watch", "op_timeout", "deadline"),
     "Details of workload, system and verdict": (

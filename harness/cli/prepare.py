@@ -62,7 +62,7 @@ def _makers() -> dict[str, Callable[[], Path | None]]:
 
 def _systems() -> dict[str, StartsFromArchive]:
     """The systems that start from an archive, by name."""
-    systems = {name: registry.system(name) for name in registry.SYSTEMS}
+    systems = registry.systems()
     return {name: system for name, system in systems.items() if isinstance(system, StartsFromArchive)}
 
 

@@ -12,13 +12,14 @@ from typing import Final
 
 import msgspec
 
-from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.base.options import plain
 from fencepost.harness.faults.nemesis_text import nemesis_words
 from fencepost.harness.history import History
 from fencepost.harness.plan import read_plan
 from fencepost.harness.plan.checked_plan import ResolvedPlan, resolve_plan
 from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.offers import UsedPlugin
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.voter_logs import read_logs
@@ -103,7 +104,25 @@ def judge(folder: Path) -> tuple[History, Judgement]:
         UsageError: the folder has no plan or no history, or one of them is from another version.
         MalformedHistory: an event breaks a rule of histories; the message names the event.
     """
-    return judge_by(resolve_plan(read_plan(folder / store.PLAN, seed=0)), folder)
+    return judge_by(resolved_of(folder), folder)
+
+
+def resolved_of(folder: Path) -> ResolvedPlan:
+    """Resolve the plan of a stored run; raises UsageError that names the plug-in where one of the run's is missing."""
+    plan = read_plan(folder / store.PLAN, seed=0)
+    try:
+        return resolve_plan(plan)
+    except UsageError:
+        path = folder / store.RUN
+        plugins = store.read_json(path).get("plugins", []) if path.is_file() else []
+        for plugin in msgspec.convert(plugins, list[UsedPlugin]):
+            if {f"system {plan.system}", f"workload {plan.workload}"} & set(plugin.provides):
+                raise UsageError(
+                    f"{folder}: this run used the plug-in {plugin.name} {plugin.version}".rstrip()
+                    + f" ({', '.join(plugin.provides)}), which is not usable here",
+                    hint="install it, or name it: --plugin PATH; `fencepost list plugins` shows what there is",
+                ) from None
+        raise
 
 
 def judge_by(resolved: ResolvedPlan, folder: Path) -> tuple[History, Judgement]:

@@ -44,7 +44,9 @@ def judge_foreign(imported: Imported, source: str, consistency: str | None = Non
     family = judged(imported.family, source)
     facts = _facts(consistency or family.guarantee, family.name, family.parameter)
     try:
-        verdicts = registry.checker(family.checker)(imported.history, facts)
+        of_plugin = family.is_users and family.name in registry.MODELS
+        check = registry.checker_of_model(family.name) if of_plugin else registry.checker(family.checker)
+        verdicts = check(imported.history, facts)
     except MalformedHistory as error:
         raise MalformedHistory(f"{source}: {error.message}", hint=error.hint) from None
     return conclude(imported.history, facts, tuple(verdicts))

@@ -4,6 +4,7 @@
 history needs: that does not depend on today's names of faults or on what this machine can do.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +20,8 @@ from fencepost.harness.faults.kind import FaultSpec
 from fencepost.harness.faults.nemesis_text import ALL, NONE, NemesisRequest, parse_nemesis
 from fencepost.harness.faults.schedule import Entry, given_entries, nemesis_of
 from fencepost.harness.plan.plan import QUORUMS, Plan, check_choices
-from fencepost.harness.plugins import registry
+from fencepost.harness.plugins import offers, registry
+from fencepost.harness.plugins.offers import UsedPlugin
 from fencepost.harness.plugins.workload import Workload, workload_options
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Links, Placement, Provider, with_runtime
@@ -79,7 +81,8 @@ class CheckedPlan(ResolvedPlan):
 
 
 def resolve_plan(plan: Plan) -> ResolvedPlan:
-    """Resolve the names in a plan; raises UsageError for unknown names and options."""
+    """Resolve the names in a plan, with its plug-ins; raises UsageError for unknown names and options."""
+    _use_plugins(plan)
     system, workload = registry.system(plan.system), _workload(plan)
     system_options = system.profile.parse_options(plan.system_options)
     return ResolvedPlan(
@@ -98,11 +101,12 @@ def check_plan(plan: Plan) -> CheckedPlan:
     Raises:
         UsageError: with the remedy.
     """
+    _use_plugins(plan)
     check_choices(
         plan,
         choices={
-            "system": tuple(registry.SYSTEMS),
-            "workload": tuple(registry.WORKLOADS),
+            "system": _with_refused("systems", plan.system, registry.SYSTEMS),
+            "workload": _with_refused("workloads", plan.workload, registry.WORKLOADS),
             "runtime": tuple(registry.RUNTIMES),
             "links": tuple(Links),
             "quorum": QUORUMS,
@@ -129,6 +133,7 @@ def check_plan(plan: Plan) -> CheckedPlan:
         raise UsageError(
             "the plan names no faults", hint=f"give --nemesis with any of: {', '.join([*registry.faults(), ALL, NONE])}"
         )
+    _refuse_broken_faults(plan.nemesis)
     request = parse_nemesis(plan.nemesis, registry.faults(), placement)
     required = _required(resolved, request)
     refuse_changes(resolved, request.specs, plan.version or system.releases.default, {})
@@ -139,6 +144,7 @@ def check_plan(plan: Plan) -> CheckedPlan:
         ),
         version=plan.version if plan.version or plan.image else system.releases.default,
         require=required,
+        plugins=tuple(plugin.path for plugin in plugins_of(resolved, request) if plugin.path),
     )
     return CheckedPlan(
         plan=plan,
@@ -152,6 +158,36 @@ def check_plan(plan: Plan) -> CheckedPlan:
         request=request,
         given=given,
     )
+
+
+def plugins_of(resolved: ResolvedPlan, request: NemesisRequest) -> list[UsedPlugin]:
+    """The plug-ins that offer the plan's system, workload, faults or checkers."""
+    names = [("systems", resolved.plan.system), ("workloads", resolved.plan.workload)]
+    names += [("faults", spec.fault) for spec in request.specs]
+    names += [("checkers", name) for name in resolved.workload.checkers(resolved.system, resolved.options)]
+    return offers.used(names)
+
+
+def _use_plugins(plan: Plan) -> None:
+    """Use the plan's paths; one that is gone is missed only where no other plug-in has its names."""
+    registry.use_plugins(path for path in plan.plugins if Path(path).exists())
+    gone = [path for path in plan.plugins if not Path(path).exists()]
+    if gone and (plan.system not in registry.SYSTEMS or plan.workload not in registry.WORKLOADS):
+        raise UsageError(f"the plan's plug-in {gone[0]} is not there", hint="name its new place: --plugin PATH")
+
+
+def _with_refused(kind: str, name: str, names: Mapping[str, str]) -> tuple[str, ...]:
+    """The choices; raises UsageError for a name that a plug-in offers and may not, or that has gone with its file."""
+    if name not in names:
+        registry.refuse(kind, name)
+    return tuple(names)
+
+
+def _refuse_broken_faults(nemesis: str) -> None:
+    known = registry.faults()
+    for name in re.findall(r"[a-z][a-z0-9-]*", nemesis):
+        if name not in known:
+            registry.refuse("faults", name)
 
 
 def refuse_changes(resolved: ResolvedPlan, specs: Sequence[FaultSpec], start: str, names: Mapping[str, str]) -> None:

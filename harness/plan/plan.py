@@ -51,7 +51,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     A plan names its faults by `nemesis` or by `schedule`, from which `nemesis` follows. `schedule` is the path of a
     file such as a run's schedule.jsonl, relative to the plan: its faults are injected at its times, and nothing is
-    drawn.
+    drawn. `plugins` are the paths of `--plugin` that the plan needs; installed packages need no mention.
     """
 
     system: str
@@ -66,6 +66,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     links: str = "auto"
     image: str = ""
     limited_data: bool = False
+    plugins: tuple[str, ...] = ()
     nodes: int = 3
     time_limit: str = "30s"
     quiet: str = "4s"

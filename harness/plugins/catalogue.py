@@ -18,7 +18,7 @@ from fencepost.harness.faults.kind import FaultKind
 from fencepost.harness.faults.nemesis_text import ALL, NONE
 from fencepost.harness.faults.trigger import TRIGGERS
 from fencepost.harness.history import Effects, Stops
-from fencepost.harness.plugins import registry
+from fencepost.harness.plugins import offers, registry
 from fencepost.harness.runtime.provider import Links, Placement
 from fencepost.harness.systems.contract import releases
 from fencepost.harness.systems.contract.abilities import ABILITIES, abilities_of, meaning
@@ -80,6 +80,7 @@ KINDS: Final[Mapping[str, str]] = {
     "checkers": "What judges a history; each workload names its own.",
     "runtimes": "Where the nodes live: --runtime NAME.",
     "abilities": "What only some systems can do; some faults and workloads need one.",
+    "plugins": "Packages and files that add names of their own: --plugin PATH, or installed.",
 }
 #: Other names of kinds, as they were once called.
 ALIASES: Final[Mapping[str, str]] = {"nemeses": "faults"}
@@ -113,17 +114,25 @@ def kind(name: str) -> Kind:
         "checkers": _checkers,
         "runtimes": _runtimes,
         "abilities": _abilities,
+        "plugins": _plugins,
     }
     name = ALIASES.get(name, name)
     if name not in makers:
         raise unknown_choice("kind of name", name, [*KINDS])
+    entries = tuple(makers[name]())
     return Kind(
         name=name,
         singular={"abilities": "ability"}.get(name, name.removesuffix("s")),
         about=KINDS[name],
-        entries=tuple(makers[name]()),
-        sections=_JOINED if name == "faults" else (),
+        entries=entries,
+        sections=(*(_JOINED if name == "faults" else ()), *_refused(name)),
     )
+
+
+def _refused(kind: str) -> tuple[Section, ...]:
+    """What plug-ins wanted to offer of this kind and could not, once every entry was loaded."""
+    problems = [problem for problem in offers.offered().problems if problem.kind in (kind, "")]
+    return _rows("Not usable", {problem.name or problem.source.name: problem.text for problem in problems})
 
 
 _JOINED: Final = (
@@ -145,7 +154,8 @@ def _run(system: str, workload: str, nemesis: str, *more: str) -> str:
 
 def _workloads_of(system: System) -> list[str]:
     """Names of the workloads that run on a system, the simplest first."""
-    fitting = [name for name in registry.WORKLOADS if registry.workload(name).protocol in system.profile.interfaces]
+    offered = system.profile.interfaces
+    fitting = [name for name, workload in registry.workloads().items() if workload.protocol in offered]
     return sorted(fitting, key=lambda name: (name != "register", name != "metadata", name))
 
 
@@ -157,8 +167,7 @@ def _rows(title: str, rows: Mapping[str, str]) -> tuple[Section, ...]:
 
 
 def _systems() -> Iterator[Entry]:
-    for name in registry.SYSTEMS:
-        system = registry.system(name)
+    for name, system in registry.systems().items():
         workloads = _workloads_of(system)
         facts = {
             "--version": f"{system.releases.default} unless given; {releases.in_words(system.releases.known())}; "
@@ -187,11 +196,10 @@ def _systems() -> Iterator[Entry]:
 
 
 def _workloads() -> Iterator[Entry]:
-    for name in registry.WORKLOADS:
-        workload = registry.workload(name)
+    systems = registry.systems()
+    for name, workload in registry.workloads().items():
         judged, defaults = {}, {}
-        for system_name in registry.SYSTEMS:
-            system = registry.system(system_name)
+        for system_name, system in systems.items():
             if workload.protocol in system.profile.interfaces:
                 options = workload.defaults(system)
                 checkers = ", ".join(workload.checkers(system, options))
@@ -248,7 +256,7 @@ def _faults() -> Iterator[Entry]:
 
 def _target(fault: FaultKind, target: str, text: str) -> str:
     """What a target means, with the systems whose default cluster has it where not all of them do."""
-    able = {name for name in registry.SYSTEMS for place in _PLACES if _refusal(fault, name, place) is None}
+    able = {name for name in registry.systems() for place in _PLACES if _refusal(fault, name, place) is None}
     fitting = {name for name in able for place in _PLACES if _refusal(fault, name, place, target) is None}
     return text if fitting == able else f"{text} ({', '.join(sorted(fitting)) or 'no system'})"
 
@@ -276,14 +284,14 @@ def _refusal(fault: FaultKind, system: str, place: str, target: str = "") -> str
 def _where(fault: FaultKind) -> tuple[tuple[Section, ...], str]:
     """Where the fault is possible, where not and why, and a command line that works."""
     places_by: dict[tuple[str, str], list[str]] = {}
-    for system, place in itertools.product(registry.SYSTEMS, _PLACES):
+    for system, place in itertools.product(registry.systems(), _PLACES):
         places_by.setdefault((system, _refusal(fault, system, place) or ""), []).append(place)
     systems_by: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (system, reason), places in places_by.items():
         systems_by.setdefault((reason, tuple(places)), []).append(system)
     possible, refused = {}, {}
     for (reason, where), systems in systems_by.items():
-        names = ", ".join(systems) if len(systems) < len(registry.SYSTEMS) else "every system"
+        names = ", ".join(systems) if len(systems) < len(registry.systems()) else "every system"
         at = " or ".join(where) if len(where) < len(_PLACES) else "every runtime"
         if reason:
             refused[names if at == "every runtime" else f"{names} with {at}"] = reason
@@ -318,9 +326,9 @@ def effects_in_words(effects: Effects) -> str:
 
 def _guarantees() -> Iterator[Entry]:
     by_name: dict[str, dict[str, Any]] = {}
-    for system in registry.SYSTEMS:
-        for guarantee in registry.system(system).promises():
-            by_name.setdefault(guarantee.name, {})[system] = guarantee
+    for name, tested in registry.systems().items():
+        for guarantee in tested.promises():
+            by_name.setdefault(guarantee.name, {})[name] = guarantee
     for name, of in sorted(by_name.items()):
         rows = []
         for system, guarantee in of.items():
@@ -343,8 +351,8 @@ def _guarantees() -> Iterator[Entry]:
 
 def _checkers() -> Iterator[Entry]:
     uses = _uses()
-    for name in registry.CHECKERS:
-        doc = (sys.modules[registry.checker(name).__module__].__doc__ or "").strip()
+    for name, checker in registry.checkers().items():
+        doc = (sys.modules[checker.__module__].__doc__ or checker.__doc__ or "").strip()
         first, _, rest = doc.partition("\n")
         yield Entry(name=name, about=first, text=rest.strip(), sections=_rows("Judges", uses.get(name, {})))
 
@@ -352,10 +360,9 @@ def _checkers() -> Iterator[Entry]:
 def _uses() -> dict[str, dict[str, str]]:
     """By checker: the workloads that it judges, and on which systems."""
     uses: dict[str, dict[str, list[str]]] = {}
-    for name in registry.WORKLOADS:
-        workload = registry.workload(name)
-        for system_name in registry.SYSTEMS:
-            system = registry.system(system_name)
+    systems = registry.systems()
+    for name, workload in registry.workloads().items():
+        for system_name, system in systems.items():
             if workload.protocol in system.profile.interfaces:
                 for checker in workload.checkers(system, workload.defaults(system)):
                     uses.setdefault(checker, {}).setdefault(name, []).append(system_name)
@@ -375,5 +382,17 @@ def _runtimes() -> Iterator[Entry]:
 
 def _abilities() -> Iterator[Entry]:
     for word in ABILITIES:
-        having = [name for name in registry.SYSTEMS if word in abilities_of(registry.system(name))]
+        having = [name for name, system in registry.systems().items() if word in abilities_of(system)]
         yield Entry(name=word, about=meaning(word), sections=_rows("Systems", dict.fromkeys(having, "has it")))
+
+
+def _plugins() -> Iterator[Entry]:
+    registry.load_all()
+    there = offers.offered()
+    for source in sorted(there.sources, key=lambda source: source.name):
+        provides = {offer.name: offer.kind for offer in there.offers.values() if offer.source == source}
+        refused = [problem.text for problem in there.problems if problem.source == source]
+        what = ", ".join(f"{kind.removesuffix('s')} {name}" for name, kind in provides.items())
+        about = "; ".join(filter(None, (source.version, what, *refused)))
+        place = _rows("From", {"path" if source.path else "installed as": source.place})
+        yield Entry(name=source.name, about=about, sections=place)

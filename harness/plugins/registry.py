@@ -1,23 +1,31 @@
 """Every name that a person can type, and what stands behind it: literal mappings, loaded when asked for.
 
-The values are "module:attribute", so that listing names imports nothing heavy.
+The values are "module:attribute", so that listing names imports nothing heavy. Plug-ins add names of their own
+(`harness.plugins.offers`); a plug-in that cannot be loaded is left out of `systems`, `workloads` and `faults`, and
+whoever asks for it by name is told why.
 """
 
+import contextlib
+import functools
 import importlib
-from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.faults.kind import FaultKind
 from fencepost.harness.history import History
+from fencepost.harness.plugins import offers
+from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runtime.provider import Provider
+from fencepost.harness.systems.contract.profile import Profile
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.tables import OpensTable
 
-SYSTEMS: Final = {
+_OUR_SYSTEMS: Final = {
     "etcd": "fencepost.harness.systems.etcd:ETCD",
     "example": "fencepost.harness.systems.example.system:EXAMPLE",
     "kafka-zk": "fencepost.harness.systems.kafka.zookeeper_mode:KAFKA_ZK",
@@ -26,7 +34,7 @@ SYSTEMS: Final = {
     "zookeeper": "fencepost.harness.systems.zookeeper:ZOOKEEPER",
 }
 
-WORKLOADS: Final = {
+_OUR_WORKLOADS: Final = {
     "election": "fencepost.workloads.election:Election",
     "lease": "fencepost.workloads.lease:Lease",
     "lock": "fencepost.workloads.lock:Lock",
@@ -39,7 +47,7 @@ WORKLOADS: Final = {
     "watch": "fencepost.workloads.watch:Watch",
 }
 
-NEMESES: Final = {
+_OUR_NEMESES: Final = {
     "clock-skew": "fencepost.nemesis.clock.clock_skew:ClockSkew",
     "churn": "fencepost.nemesis.leadership.churn:Churn",
     "damage": "fencepost.nemesis.disk.damage:DamageFiles",
@@ -59,7 +67,7 @@ NEMESES: Final = {
     "toxic": "fencepost.nemesis.network.toxic:ToxicFault",
 }
 
-CHECKERS: Final = {
+_OUR_CHECKERS: Final = {
     "brokers": "fencepost.checkers.brokers:check",
     "coverage": "fencepost.checkers.coverage:check",
     "election": "fencepost.checkers.elections.elections:check",
@@ -134,11 +142,81 @@ RUNTIMES: Final = {
     "lab": "fencepost.harness.runtime.lab.provider:LAB",
 }
 
+
+class Names(MutableMapping[str, str]):
+    """The names of one kind: ours with "module:attribute", and those of plug-ins with the place that they come from."""
+
+    def __init__(self, kind: str, ours: dict[str, str], reserved: Mapping[str, str] | None = None) -> None:
+        self.kind = kind
+        self._ours = ours
+        self._reserved = reserved or {}
+
+    def __getitem__(self, name: str) -> str:
+        return self._ours[name] if name in self._ours else self._offers()[name].source.place
+
+    def __setitem__(self, name: str, target: str) -> None:
+        self._ours[name] = target
+
+    def __delitem__(self, name: str) -> None:
+        del self._ours[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._ours, *sorted(self._offers())))
+
+    def __len__(self) -> int:
+        return len(self._ours) + len(self._offers())
+
+    def offer(self, name: str) -> offers.Offer | None:
+        """What a plug-in offers under this name; None for a name of ours, and where there is none."""
+        return None if name in self._ours else self._offers().get(name)
+
+    def _offers(self) -> dict[str, offers.Offer]:
+        offers.refuse_clashes(self.kind, {**self._ours, **self._reserved})
+        return {name: offer for (kind, name), offer in offers.offered().offers.items() if kind == self.kind}
+
+
+SYSTEMS: Final = Names("systems", _OUR_SYSTEMS)
+WORKLOADS: Final = Names("workloads", _OUR_WORKLOADS)
+NEMESES: Final = Names("faults", _OUR_NEMESES)
+CHECKERS: Final = Names("checkers", _OUR_CHECKERS, reserved=FILE_CHECKERS)
+#: Models of plug-ins; those of fencepost are families (`harness.interchange.formats.family`).
+MODELS: Final = Names("models", {})
+
+#: What every system has (`harness.systems.contract.system.SystemOf`).
+_MEMBERS: Final = ("profile", "releases", "promises", "specs", "ready", "healthy", "open_client", "question")
+
+T = TypeVar("T")
+
 Checker = Callable[[History, Facts], list[Verdict]]
 #: Gives Arrow tables by name (`harness.verdict.fact_tables`).
 Deriver = Callable[[History, Facts], Mapping[str, Any]]
 #: Takes a Spark session, the table's URI, the facts and, of transactions, the model that was asked for.
 TableJudge = Callable[..., Verdict]
+
+
+def use_plugins(paths: Iterable[str | Path]) -> None:
+    """Use the plug-ins at these paths too, here and in child processes.
+
+    Raises UsageError for a path whose plug-in is broken, or offers a name that is there already.
+    """
+    offers.use(paths)
+    for names in (SYSTEMS, WORKLOADS, NEMESES, CHECKERS, MODELS):
+        len(names)
+
+
+def load_all() -> None:
+    """Load whatever plug-ins offer, so that what is broken is known."""
+    for names in (SYSTEMS, WORKLOADS, NEMESES, CHECKERS, MODELS):
+        for offer in filter(None, map(names.offer, names)):
+            with contextlib.suppress(UsageError):
+                _offered(offer)
+
+
+def refuse(kind: str, name: str) -> None:
+    """Raise UsageError where a plug-in offers this name and cannot be used; where none does, return."""
+    problem = next((p for p in offers.offered().problems if (p.kind, p.name) == (kind, name)), None)
+    if problem is not None:
+        raise problem.error()
 
 
 def system(name: str) -> System:
@@ -156,14 +234,38 @@ def runtime(name: str) -> Provider:
     return cast(Provider, _load("runtime", name, RUNTIMES))
 
 
+def systems() -> dict[str, System]:
+    """Every system by name, without those of broken plug-ins."""
+    return dict(_usable(SYSTEMS, system))
+
+
+def workloads() -> dict[str, Any]:
+    """Every workload by name, made new, without those of broken plug-ins."""
+    return dict(_usable(WORKLOADS, workload))
+
+
 def faults() -> dict[str, FaultKind]:
-    """Every fault by name."""
-    return {name: cast(FaultKind, _load("fault", name, NEMESES)()) for name in NEMESES}
+    """Every fault by name, without those of broken plug-ins."""
+    return dict(_usable(NEMESES, lambda name: _load("fault", name, NEMESES)()))
+
+
+def checkers() -> dict[str, Checker]:
+    """Every checker of runs by its registry key, without those of broken plug-ins."""
+    return dict(_usable(CHECKERS, checker))
 
 
 def checker(name: str) -> Checker:
     """The checker of this registry key; raises UsageError."""
-    return cast(Checker, _load("checker", name, CHECKERS | FILE_CHECKERS))
+    if name in FILE_CHECKERS:
+        return cast(Checker, _loaded(FILE_CHECKERS[name]))
+    return cast(Checker, _load("checker", name, CHECKERS))
+
+
+def checker_of_model(name: str) -> Checker:
+    """What judges histories by the model that a plug-in offers under this name; raises UsageError."""
+    model = _load("model", name, MODELS)
+    judge = _loaded("fencepost.checkers.objects.user_objects:judge")
+    return functools.partial(judge, name, model() if isinstance(model, type) else model)
 
 
 def derive() -> Deriver:
@@ -194,10 +296,67 @@ def native(name: str) -> Any:
     return _load("native function", name, NATIVE)
 
 
-def _load(kind: str, name: str, entries: dict[str, str]) -> Any:
+def _load(kind: str, name: str, entries: Mapping[str, str]) -> Any:
+    offer = entries.offer(name) if isinstance(entries, Names) else None
+    if offer is not None:
+        return _offered(offer)
     if name not in entries:
+        refuse(f"{kind}s", name)
         raise unknown_choice(kind, name, list(entries))
     return _loaded(entries[name])
+
+
+def _usable(names: Names, load: Callable[[str], T]) -> Iterator[tuple[str, T]]:
+    for name in names:
+        try:
+            yield name, load(name)
+        except UsageError:
+            if names.offer(name) is None:
+                raise
+
+
+@functools.cache
+def _offered(offer: offers.Offer) -> Any:
+    """Load what a plug-in offers, and hold it to what its kind must be; raises UsageError that names the plug-in."""
+    try:
+        loaded = offer.load()
+        made = loaded() if offer.kind in ("workloads", "faults") or isinstance(loaded, type) else loaded
+        why = _unfit(offer, made)
+    except (Exception, SystemExit) as error:
+        raise offers.broken(offer, error).error() from None
+    if why:
+        raise offers.broken(offer, why).error()
+    return made if offer.kind == "systems" else loaded
+
+
+def _unfit(offer: offers.Offer, made: Any) -> str:
+    """Why this is not what its kind must be; "" when it is. May raise whatever the plug-in raises."""
+    named = offer.name
+    match offer.kind:
+        case "systems":
+            lacking = next((member for member in _MEMBERS if not hasattr(made, member)), None)
+            if lacking:
+                return f"a system has the member {lacking}, and this {type(made).__name__} has not"
+            if not isinstance(made.profile, Profile):
+                return f"its profile is a {type(made.profile).__name__}, not a Profile"
+            promised = {guarantee.name for guarantee in made.promises()}
+            unknown = next((name for name in made.profile.reads.values() if name not in promised), None)
+            if unknown:
+                return f"its reads are held to {unknown!r}, which is none of its guarantees"
+            made.profile.options()
+            made.releases.known()
+            named = made.profile.name
+        case "workloads" if not isinstance(made, Workload):
+            return f"expected a class below Workload, not {type(made).__name__}"
+        case "faults" if not isinstance(made, FaultKind):
+            return f"expected a class below FaultKind, not {type(made).__name__}"
+        case "models" if not callable(getattr(made, "step", None)):
+            return "expected a class with init() and step(), as fencepost.checkers.Model has them"
+        case "checkers" if not callable(made):
+            return f"expected a function, not {type(made).__name__}"
+        case "workloads" | "faults":
+            named = made.name
+    return "" if named == offer.name else f"it calls itself {named!r}; both names must be the same"
 
 
 def _loaded(entry: str) -> Any:

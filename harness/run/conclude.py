@@ -18,10 +18,9 @@ from fencepost.harness.base.errors import FencepostError, HarnessError, UsageErr
 from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
 from fencepost.harness.history import History
 from fencepost.harness.history.operation_error import ErrorKind, error_of
-from fencepost.harness.judging.judge import Judgement, judge_by
+from fencepost.harness.judging.judge import Judgement, judge_by, resolved_of
 from fencepost.harness.judging.run_facts import facts_of_run
-from fencepost.harness.plan import read_plan
-from fencepost.harness.plan.checked_plan import ResolvedPlan, resolve_plan
+from fencepost.harness.plan.checked_plan import ResolvedPlan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, write_facts
 from fencepost.harness.run.child import Outcome, Progress
@@ -57,7 +56,7 @@ def conclude_run(folder: Path, outcome: Outcome, *, progress: Progress, stop: St
     except OSError as error:
         # There is no room for the columnar copy: the lines are judged as they are.
         warnings.append(f"the history stays in {store.HISTORY_LINES}: {error.strerror}")
-    resolved = resolve_plan(read_plan(folder / store.PLAN, seed=0))
+    resolved = resolved_of(folder)
     warnings += _keep_logs(resolved, folder)
     # A second Ctrl-C ends the command without further output.
     with stop.on_request(stop.check):
@@ -91,7 +90,7 @@ def judge_stored(folder: Path, *, progress: Progress) -> Result:
             raise UsageError(
                 f"{folder / name}: is a folder, but a file of this name must be written", hint="move the folder away"
             )
-    return judge_and_report(resolve_plan(read_plan(folder / store.PLAN, seed=0)), folder, progress=progress)
+    return judge_and_report(resolved_of(folder), folder, progress=progress)
 
 
 def judge_and_report(resolved: ResolvedPlan, folder: Path, *, progress: Progress) -> Result:

@@ -19,7 +19,7 @@ from fencepost.harness.faults.forecast import Forecast, Surroundings
 from fencepost.harness.faults.forecast import look_ahead as work_out
 from fencepost.harness.faults.nemesis_text import versions_needed
 from fencepost.harness.plan import Plan, write_plan
-from fencepost.harness.plan.checked_plan import CheckedPlan, refuse_changes
+from fencepost.harness.plan.checked_plan import CheckedPlan, plugins_of, refuse_changes
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.schedule_rows import read_rows, write_rows
@@ -158,6 +158,9 @@ def facts_before_start(
     if others:
         # What faults start nodes as, by the version that the plan names.
         facts["other_artifacts"] = msgspec.to_builtins(others)
+    plugins = plugins_of(checked, checked.request)
+    if plugins:
+        facts["plugins"] = msgspec.to_builtins(plugins)
     if plan.settings:
         facts["settings"] = {"asked": plan.settings}
     return facts

@@ -176,7 +176,7 @@ def cluster_plan(keys: Mapping[str, Any], seed: int) -> CheckedPlan:
     Raises:
         UsageError: a keyword that a cluster does not have, or a value that makes no sense.
     """
-    unknown = [key for key in keys if key not in CLUSTER_KEYS]
+    unknown = [key for key in keys if key not in (*CLUSTER_KEYS, "workload")]
     if unknown:
         raise UsageError(
             f"the fixture cluster takes no '{unknown[0]}': no workload runs and nothing is judged",
@@ -185,13 +185,18 @@ def cluster_plan(keys: Mapping[str, Any], seed: int) -> CheckedPlan:
     given = {"seed": seed, "nemesis": NONE, **keys}
     refused: UsageError | None = None
     # A plan names a workload. None is run here, so any that this system supports will do.
-    for workload in registry.WORKLOADS:
+    name = str(keys.get("system", ""))
+    offered = registry.system(name).profile.interfaces if name in registry.SYSTEMS else frozenset()
+    chosen = str(keys.get("workload", ""))
+    for workload, kind in registry.workloads().items():
+        if (offered and kind.protocol not in offered) or chosen not in ("", workload):
+            continue
         try:
             return check_plan(msgspec.convert({**given, "workload": workload}, Plan))
         except msgspec.ValidationError as error:
             raise UsageError(f"the cluster of this test: {error}", hint="the keys are those of a plan file") from None
         except UsageError as error:
-            refused = error
+            refused = refused or error
     assert refused is not None, "there are workloads"
     raise refused
 

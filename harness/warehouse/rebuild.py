@@ -14,11 +14,9 @@ import msgspec
 import pyarrow as pa
 
 from fencepost.harness.base.errors import FencepostError
-from fencepost.harness.judging.judge import judge_by
+from fencepost.harness.judging.judge import judge_by, resolved_of
 from fencepost.harness.judging.run_facts import facts_of_run, run_id_of
-from fencepost.harness.plan import read_plan
-from fencepost.harness.plan.checked_plan import resolve_plan
-from fencepost.harness.plugins import registry
+from fencepost.harness.plugins import offers, registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table
 from fencepost.harness.verdict.fact_table import LONG, TEXT, VERSION_KEY, FactTables
@@ -60,7 +58,11 @@ def task(
         again: judge every run again; otherwise tables that a run left in today's form are taken as they are.
     """
 
+    plugins = offers.plugin_paths()
+
     def rebuild_all(batches: Batches) -> Batches:
+        # An executor's own process: what `--plugin` named must be found there under the same path.
+        registry.use_plugins(plugins)
         parts = Parts(Store(root, generation), add)
         for batch in batches:
             rows = []
@@ -121,7 +123,7 @@ def rebuild(source: Source, *, again: bool = True) -> tuple[dict[str, Any], Fact
         stored = None if again else _stored_tables(folder, run_id)
         before = _stored(folder)
         if stored is None:
-            resolved = resolve_plan(read_plan(folder / store.PLAN, seed=0))
+            resolved = resolved_of(folder)
             history, judgement = judge_by(resolved, folder)
             tables = facts_of_run(resolved, folder, run, history, judgement)
         else:

@@ -119,7 +119,7 @@ ETCD = (*UNNAMED, "--nemesis", "none")
         (("check", "/nowhere"), ["there is no run in this folder"]),
         (("shrink", "x", "--budget", "0s"), ["--budget 0s leaves no time for a try"]),
         (("list", "planets"), ["planets", "systems"]),
-        (("fly",), ["unknown command 'fly'", "check, demo, doctor"]),
+        (("fly",), ["unknown command 'fly'", "check, conformance, demo"]),
         ((*ETCD, "--version", "/no/such/etcd"), ["/no/such/etcd"]),
     ],
 )

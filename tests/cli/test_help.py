@@ -11,6 +11,8 @@ from fencepost.harness.cli.app import COMMANDS, GROUPS, app
 from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example
 from fencepost.harness.cli.plan_flags import plan_of
 from fencepost.harness.plan.checked_plan import check_plan
+from tests.docs.pages import ROOT
+from tests.plugins.without import plugins_of_this_test_alone
 
 
 def _commands() -> Iterator[tuple[str, Documented | DocumentedGroup]]:
@@ -68,6 +70,7 @@ def test_an_example_parses(example: Example, tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").mkdir()
     (tmp_path / "staggered.schedule").write_text("n1 kill 2s..20s\nn2 kill 8s..14s\n")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     program, *words = shlex.split(example.line)
     assert program == "fencepost"
     command: click.Command = app
@@ -76,7 +79,8 @@ def test_an_example_parses(example: Example, tmp_path: Path, monkeypatch: pytest
         inner = command.get_command(click.Context(command), name)
         assert inner is not None
         command = inner
-    flags = command.make_context(command.name, words).params
+    with plugins_of_this_test_alone():
+        flags = command.make_context(command.name, words).params
     if command.name == "run":
         check_plan(
             plan_of(None, {k: v for k, v in flags.items() if k not in ("plan_file", "times", "results", "as_json")})

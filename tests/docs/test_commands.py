@@ -11,6 +11,7 @@ from fencepost.harness.cli.app import app
 from fencepost.harness.cli.plan_flags import plan_of
 from fencepost.harness.plan.checked_plan import check_plan
 from tests.docs.pages import ROOT, command_lines, pages
+from tests.plugins.without import plugins_of_this_test_alone
 
 LINES: Final = [
     pytest.param(line, id=f"{page.relative_to(ROOT)}: {line}") for page in pages() for line in command_lines(page)
@@ -24,11 +25,14 @@ def test_a_command_line_is_understood(line: str, tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").mkdir()
     (tmp_path / "staggered.schedule").write_text("n1 kill 2s..20s\nn2 kill 8s..14s\n", encoding="utf-8")
-    command, flags = parsed(line)
-    is_whole = command.name == "run" and flags["plan_file"] is None and OWN not in line
-    if is_whole:
-        own = ("plan_file", "times", "results", "as_json")
-        check_plan(plan_of(None, {name: value for name, value in flags.items() if name not in own}))
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "my-store").symlink_to(ROOT / "examples" / "pocket-store")
+    with plugins_of_this_test_alone():
+        command, flags = parsed(line)
+        is_whole = command.name == "run" and flags["plan_file"] is None and OWN not in line
+        if is_whole:
+            own = ("plan_file", "times", "results", "as_json")
+            check_plan(plan_of(None, {name: value for name, value in flags.items() if name not in own}))
 
 
 def parsed(line: str) -> tuple[click.Command, dict[str, object]]:

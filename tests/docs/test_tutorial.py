@@ -45,3 +45,17 @@ def play(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     words = [found for word in shlex.split(line)[1:] for found in (glob.glob(word, root_dir=folder) or [word])]
     command = [sys.executable, "-m", "fencepost.harness.cli", *words]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_LONGEST_S, check=False)
+
+
+@pytest.mark.long
+@pytest.mark.cluster
+@pytest.mark.alone
+@pytest.mark.timeout(1500)
+def test_a_stranger_tests_a_store_of_their_own(tmp_path: Path) -> None:
+    page = DOCS / "tutorial" / "your-own-store.md"
+    shutil.copytree(DOCS.parent / "examples" / "pocket-store", tmp_path / "my-store")
+    campaign = page.read_text(encoding="utf-8").partition("to `pocket.toml`:\n\n```toml\n")[2].partition("```")[0]
+    (tmp_path / "pocket.toml").write_text(campaign, encoding="utf-8")
+    for line in command_lines(page):
+        ended = play(line, tmp_path)
+        assert ended.returncode == int("sync=late" in line), f"{line}\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}"

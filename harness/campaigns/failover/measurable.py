@@ -9,7 +9,7 @@ from fencepost.harness.systems.contract.failover import Failover, MeasuresFailov
 
 def measurable() -> dict[str, Failover[Any]]:
     """How each system's failover is measured, by the system's name."""
-    systems = {name: registry.system(name) for name in registry.SYSTEMS}
+    systems = registry.systems()
     return {name: system.failover for name, system in systems.items() if isinstance(system, MeasuresFailover)}
 
 

@@ -143,7 +143,7 @@ class _Offered:
 
     def allows(self, values: Values) -> bool:
         names = {**self._base, **values}
-        system, workload = names.get("system"), names.get("workload")
+        system, workload = str(names.get("system")), str(names.get("workload"))
         if system not in registry.SYSTEMS or workload not in registry.WORKLOADS:
             return True  # a wrong name is an error of the cell, not a hole
         return registry.workload(workload).protocol in registry.system(system).profile.interfaces

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import click
 
+from fencepost.harness.plugins import registry
+
 #: Options that stand in no group of their own.
 _REST: Final = "Other options"
 
@@ -29,6 +31,7 @@ class Documented(click.Command):
         **settings: Any,
     ) -> None:
         super().__init__(*args, **settings)
+        self.params.append(plugin_option())
         self.examples = examples
         self.groups = groups or {}
 
@@ -66,6 +69,24 @@ class DocumentedGroup(click.Group):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
         write_examples(self.examples, formatter)
+
+
+def plugin_option() -> click.Option:
+    """Return the flag that every command takes; the names of a plug-in are known from then on."""
+
+    def take(context: click.Context, option: click.Parameter, paths: tuple[str, ...]) -> None:
+        if paths:
+            registry.use_plugins(paths)
+
+    return click.Option(
+        ["--plugin"],
+        multiple=True,
+        metavar="PATH",
+        is_eager=True,
+        expose_value=False,
+        callback=take,
+        help="A plug-in that is not installed: a Python file or a folder. May be repeated.",
+    )
 
 
 def _first_sentence(command: click.Command) -> str:

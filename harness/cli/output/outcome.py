@@ -15,6 +15,7 @@ from fencepost.harness.campaigns.times.junit import Made, junit_of, junit_path
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.verdict_text import say_judgement
 from fencepost.harness.plan import Plan
+from fencepost.harness.plugins import offers
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.systems.contract import server_settings as settings
 from fencepost.harness.verdict import Validity
@@ -46,6 +47,9 @@ def say_first(checked: "CheckedPlan", number: int, times: int) -> None:
         f"{plan.system} {plan.version} | {plan.workload} | {plan.nemesis} | {plan.nodes} nodes | {plan.runtime}{which}"
     )
     _err(f"seed {plan.seed}; repeat with: {repeat_command(checked)}")
+    for problem in offers.offered().problems:
+        if problem.name in (plan.system, plan.workload):
+            _err(f"warning: {problem.text}")
     notice = checked.workload.notice(checked.options)
     if notice:
         _err(f"note: {notice}")
@@ -75,6 +79,7 @@ def repeat_command(checked: "CheckedPlan") -> str:
             arguments.append(f"--{field.replace('_', '-')} {_quoted(str(value))}")
     watch_ns = checked.leadership().watch_ns
     arguments += [f"--watch {plan.phases.watch}"] * (plan.duration_ns("watch") != watch_ns)
+    arguments += [f"--plugin {_quoted(shorten(path))}" for path in plan.plugins]
     arguments += ["--limited-data"] * plan.limited_data
     arguments += [f"--require {name}" for name in plan.require]
     arguments += [f"-o {name}={_quoted(str(value))}" for name, value in _changed_options(checked).items()]

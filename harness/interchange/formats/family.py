@@ -12,6 +12,7 @@ import msgspec
 
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.history import OpEvent, Outcome
+from fencepost.harness.plugins import registry
 
 NO_JUDGE: Final = "its operations are read, but nothing judges them yet"
 
@@ -137,6 +138,15 @@ def judged(family: Family, source: str) -> Family:
 
 def _named(whole: str, functions: Collection[str]) -> Family:
     name, _, parameter = whole.partition(":")
+    if whole in registry.MODELS and whole not in FAMILIES:
+        return Family(
+            name=whole,
+            about="a model of a plug-in",
+            functions=frozenset(functions),
+            checker=USER_MODEL,
+            guarantee="linearizable",
+            parameter=whole,
+        )
     if name not in FAMILIES and all(part.isidentifier() for part in (*name.split("."), *parameter.split("."))):
         return Family(
             name=whole,
@@ -147,7 +157,8 @@ def _named(whole: str, functions: Collection[str]) -> Family:
             parameter=whole,
         )
     if name not in FAMILIES:
-        raise unknown_choice("model", name, [*FAMILIES, "module:attribute"])
+        registry.refuse("models", name)
+        raise unknown_choice("model", name, [*FAMILIES, *registry.MODELS, "module:attribute"])
     if parameter and name not in _WITH_PARAMETER:
         raise UsageError(
             f"the model {name} takes no parameter, as in {name}:{parameter}",

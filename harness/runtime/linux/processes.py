@@ -56,6 +56,11 @@ def thread_states(group: int) -> dict[int, str]:
     return states
 
 
+def in_words(command: bytes) -> str:
+    """A command line of /proc as a person reads it."""
+    return command.replace(b"\0", b" ").decode(errors="replace").strip()
+
+
 def command_line(pid: int) -> list[str]:
     """Return the arguments with which a process of ours was started; none when it is gone or unreadable."""
     try:

@@ -18,7 +18,7 @@ from fencepost.harness.systems.contract.listeners import OffersWatches
 from fencepost.harness.systems.contract.membership import ChangesMembers
 from fencepost.harness.systems.contract.reported_version import TellsVersion
 from fencepost.harness.systems.contract.server_clock import TellsTime
-from fencepost.harness.systems.contract.server_settings import TakesSettings
+from fencepost.harness.systems.contract.server_settings import SamplesSettings, TakesSettings
 from fencepost.harness.systems.contract.servers import (
     ArrangesMembers,
     LogsFailures,
@@ -45,6 +45,7 @@ ABILITIES: Final[Mapping[str, type]] = {
     "prepares-keys": PreparesKeys,
     "qualifies-promises": QualifiesPromises,
     "reads-logs": ReadsLogs,
+    "samples-settings": SamplesSettings,
     "starts-from-archive": StartsFromArchive,
     "takes-settings": TakesSettings,
     "tells-attempts": TellsAttempts,

@@ -84,6 +84,16 @@ class TakesSettings(Protocol[S_contra]):
         ...
 
 
+@runtime_checkable
+class SamplesSettings(Protocol):
+    """It names settings that a conformance test may set and read back."""
+
+    @property
+    def sample_settings(self) -> Settings:
+        """One or two harmless settings, with values that differ from the defaults."""
+        ...
+
+
 def parse(texts: Iterable[str]) -> dict[str, dict[str, str]]:
     """Parse arguments of `--set` such as `etcd.snapshot-count=100`; raises UsageError."""
     settings_by_owner: dict[str, dict[str, str]] = {}

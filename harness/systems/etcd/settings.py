@@ -21,6 +21,7 @@ from fencepost.harness.systems.etcd.options import EtcdOptions
 
 ETCD: Final = "etcd"
 SETTABLE: Final = {ETCD: "a flag of etcd's command line, without its dashes (etcd --help)"}
+SAMPLES: Final = {ETCD: {"snapshot-count": "5000"}}
 RESERVED: Final = Reserved(
     options={"heartbeat-interval": "heartbeat", "election-timeout": "election"},
     reasons={

@@ -141,6 +141,10 @@ class Etcd(BaseSystem[EtcdOptions]):
     def settable(self) -> Mapping[str, str]:
         return server_settings.SETTABLE
 
+    @property
+    def sample_settings(self) -> Settings:
+        return server_settings.SAMPLES
+
     def refuse_setting(self, of: str, key: str, options: EtcdOptions) -> Refusal | None:
         return server_settings.refuse(key, options)
 

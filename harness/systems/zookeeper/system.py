@@ -143,6 +143,10 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
     def settable(self) -> Mapping[str, str]:
         return {server_settings.ZOOKEEPER: server_settings.ABOUT}
 
+    @property
+    def sample_settings(self) -> Settings:
+        return {server_settings.ZOOKEEPER: {"snapCount": "5000"}}
+
     def refuse_setting(self, of: str, key: str, options: ZooKeeperOptions) -> Refusal | None:
         return server_settings.refuse(key, _RESERVED)
 

@@ -185,6 +185,10 @@ class Kraft(BaseSystem[KraftOptions]):
     def settable(self) -> Mapping[str, str]:
         return {NAME: server_settings.ABOUT}
 
+    @property
+    def sample_settings(self) -> Settings:
+        return {NAME: {"num.partitions": "2"}}
+
     def refuse_setting(self, of: str, key: str, options: KraftOptions) -> Refusal | None:
         return configuration.RESERVED.refuse(key)
 

@@ -198,6 +198,10 @@ class KafkaZk(BaseSystem[KafkaZkOptions]):
     def settable(self) -> Mapping[str, str]:
         return {NAME: server_settings.ABOUT, keeper_settings.ZOOKEEPER: keeper_settings.ABOUT}
 
+    @property
+    def sample_settings(self) -> Settings:
+        return {NAME: {"num.partitions": "2"}}
+
     def refuse_setting(self, of: str, key: str, options: KafkaZkOptions) -> Refusal | None:
         if of == keeper_settings.ZOOKEEPER:
             return keeper_settings.refuse(key, configuration.KEEPERS_RESERVED)

@@ -1,0 +1,1 @@
+"""A store of one node, and what fencepost needs to test it."""

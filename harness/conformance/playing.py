@@ -1,0 +1,158 @@
+"""Plays the suite on a cluster of its own: starts it, goes through the rows, heals and stops it."""
+
+import asyncio
+import signal
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from fencepost.harness.base.errors import FencepostError, NodeNotReady, first_failure
+from fencepost.harness.conformance import nodes, requests, servers_say
+from fencepost.harness.conformance.declared import declarations, options
+from fencepost.harness.conformance.probes import probe_of
+from fencepost.harness.conformance.rows import ROWS, Row, failed, not_applicable, passed
+from fencepost.harness.conformance.stage import Stage
+from fencepost.harness.faults.conductor import Conductor
+from fencepost.harness.history import STOPPED_EARLY
+from fencepost.harness.plan import read_plan
+from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
+from fencepost.harness.plugins import registry
+from fencepost.harness.results import run_folder as store
+from fencepost.harness.runner.beside import Background, EarlyEnd
+from fencepost.harness.runner.faults import workers_of
+from fencepost.harness.runner.nemesis_view import cluster_of
+from fencepost.harness.runner.observer import Observers
+from fencepost.harness.runner.servers import Servers, open_servers
+from fencepost.harness.runner.telling import tell
+from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.provider import Links
+
+#: A row that takes longer has failed: every wait inside has a deadline of its own.
+_ROW_S: Final = 180.0
+_PREPARE_S: Final = 30.0
+
+Rows = Row | list[Row]
+
+
+def play(folder: str) -> int:
+    """Play the suite of the plan in `folder`; returns the exit status of the process."""
+    try:
+        with asyncio.Runner() as runner:
+            runner.run(_play(Path(folder)))
+    except Exception as error:
+        if not isinstance(error, FencepostError):
+            traceback.print_exc()
+        failure = first_failure(error)
+        tell("error", message=failure.message, hint=failure.hint)
+        return int(failure.exit_code)
+    return 0
+
+
+async def _play(folder: Path) -> None:
+    facts = store.read_json(folder / store.RUN)
+    checked = check_plan(read_plan(folder / store.PLAN, seed=0))
+    checked = checked.placed(replace(checked.placement, links=Links(facts["links"])))
+    artifacts = Artifacts(**facts["artifacts"])
+    end = EarlyEnd()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, end.ask, STOPPED_EARLY)
+    await _row("declarations", lambda: _now(declarations(checked)))
+    await _row("options", lambda: _now(options(checked, artifacts)))
+    async with AsyncExitStack() as stack:
+        servers = await open_servers(folder, checked, artifacts, stack, on_disk_full=lambda: end.ask("disk-full"))
+        background = Background(servers.recorder, end)
+        stack.push_async_callback(background.close)
+        observers = Observers(checked.system, servers.runtime.nodes, servers.recorder)
+        cluster = cluster_of(
+            servers, observers, workers=workers_of(folder, checked), others={}, hurried=end.stop.is_set
+        )
+
+        async def start() -> Row:
+            began = time.monotonic()
+            try:
+                await servers.start(cluster, background, end.stop.is_set)
+            except NodeNotReady as error:
+                return failed("start", error.message)
+            return passed("start", f"{len(servers.runtime.nodes)} servers serve after {time.monotonic() - began:.1f} s")
+
+        if not await _row("start", start):
+            return
+        observers.start()
+        stack.push_async_callback(observers.close)
+        conductor = Conductor(
+            cluster=replace(cluster, artifacts=servers.artifacts),
+            faults=registry.faults(),
+            schedule_sink=lambda row: None,
+        )
+        stack.push_async_callback(conductor.heal_all)
+        await _on_servers(checked, servers, conductor, end)
+
+
+async def _on_servers(checked: CheckedPlan, servers: Servers, conductor: Conductor, end: EarlyEnd) -> None:
+    probe = probe_of(checked.system)
+    if probe is None:
+        for name in (row for row in ROWS if row not in _WITHOUT_PROBE):
+            _tell(not_applicable(name, "the suite has no requests for the interfaces of this system"))
+        return
+    stage = Stage(checked, servers, probe)
+    on_wire = requests.OnTheWire(stage)
+    steps: tuple[tuple[str, Callable[[], Awaitable[Rows]]], ...] = (
+        ("version", lambda: servers_say.version(stage)),
+        ("settings", lambda: servers_say.settings(stage)),
+        ("leader", lambda: servers_say.leader(stage)),
+        ("requests", lambda: _prepared(stage)),
+        ("wrong-input", lambda: requests.wrong_input(stage)),
+        ("one-request", on_wire.rows),
+        ("paused", lambda: nodes.paused(stage, on_wire.usual)),
+        ("minority", lambda: nodes.minority(stage)),
+        ("killed", lambda: nodes.killed(stage)),
+        ("restart", lambda: nodes.restart(stage)),
+        ("membership", lambda: nodes.membership(stage, conductor)),
+    )
+    for name, step in steps:
+        if end.stop.is_set():
+            return
+        if not await _row(name, step) and name == "requests":
+            return
+
+
+_WITHOUT_PROBE: Final = frozenset({"declarations", "options", "start", "nothing-left"})
+
+
+async def _prepared(stage: Stage) -> Row:
+    """Make the keys of all rows, then play the first requests."""
+    async with asyncio.timeout(_PREPARE_S), stage.session(stage.place(stage.serving[0])) as session:
+        await stage.probe.prepare(session, stage.prepared)
+    return await requests.requests(stage)
+
+
+async def _now(row: Row) -> Row:
+    return row
+
+
+async def _row(name: str, step: Callable[[], Awaitable[Rows]]) -> bool:
+    """Play one step, print its rows, and say whether none of them failed."""
+    began = time.monotonic()
+    try:
+        async with asyncio.timeout(_ROW_S):
+            rows = await step()
+    except TimeoutError as error:
+        rows = failed(name, str(error) or f"not over after {_ROW_S:g} s")
+    except Exception as error:
+        traceback.print_exc()
+        rows = failed(name, str(error).splitlines()[0] if str(error) else type(error).__name__)
+    seconds = round(time.monotonic() - began, 1)
+    made = rows if isinstance(rows, list) else [rows]
+    for row in made:
+        _tell(msgspec.structs.replace(row, seconds=seconds))
+    return all(row.outcome != "failed" for row in made)
+
+
+def _tell(row: Row) -> None:
+    tell("row", row=msgspec.to_builtins(row))

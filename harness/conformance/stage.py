@@ -1,0 +1,171 @@
+"""A running cluster in the hands of the suite: sessions to its nodes, directly or by a relay, and how calls end."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from fencepost.harness.conformance.probes import Probe
+from fencepost.harness.conformance.wire import Wire, wired
+from fencepost.harness.coordination import Definite, Indefinite, NotSent, Session
+from fencepost.harness.plan.checked_plan import CheckedPlan
+from fencepost.harness.runner.readiness import await_healthy, await_ready
+from fencepost.harness.runner.servers import Servers
+from fencepost.harness.runtime.network import CLIENT
+from fencepost.harness.runtime.node import Node, Place
+from fencepost.harness.systems.contract.system import System
+
+OPEN_S: Final = 5.0
+#: A request on a cluster at rest; a busy machine needs most of it.
+CALL_S: Final = 15.0
+HEALTHY_S: Final = 45.0
+
+
+class Ending(StrEnum):
+    """How a call of the client ended, or that it has not."""
+
+    OK = "ok"
+    DEFINITE = "Definite"
+    NOT_SENT = "NotSent"
+    INDEFINITE = "Indefinite"
+    WAITING = "no answer yet"
+    #: An exception that the contract does not know; the harness would record `info`.
+    OTHER = "another exception"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a call ended, in words too."""
+
+    ending: Ending
+    text: str
+    value: object = None
+
+    @property
+    def denies(self) -> bool:
+        """Whether the client says that nothing happened and nothing will."""
+        return self.ending in (Ending.DEFINITE, Ending.NOT_SENT)
+
+
+class Call:
+    """A call of the client under way."""
+
+    def __init__(self, call: Coroutine[Any, Any, Any]) -> None:
+        self._task = asyncio.ensure_future(call)
+
+    async def end(self, timeout_s: float) -> End:
+        """How it ended within this time; it goes on where it has not."""
+        await asyncio.wait({self._task}, timeout=timeout_s)
+        if not self._task.done():
+            return End(Ending.WAITING, f"no answer within {timeout_s:g} s")
+        try:
+            return End(Ending.OK, "ok", self._task.result())
+        except NotSent as error:
+            return End(Ending.NOT_SENT, f"NotSent ({error})")
+        except Definite as error:
+            return End(Ending.DEFINITE, f"Definite ({error})")
+        except Indefinite as error:
+            return End(Ending.INDEFINITE, f"Indefinite ({error})")
+        except (Exception, asyncio.CancelledError) as error:
+            return End(Ending.OTHER, f"{type(error).__name__}: {error}")
+
+    async def cancel(self) -> None:
+        self._task.cancel()
+        with contextlib.suppress(Exception, asyncio.CancelledError):
+            await self._task
+
+
+class Stage:
+    """The servers, the probe and the keys of one suite."""
+
+    def __init__(self, checked: CheckedPlan, servers: Servers, probe: Probe) -> None:
+        self.checked, self.servers, self.probe = checked, servers, probe
+        self.system: System = checked.system
+        self.port = self.system.profile.listeners[CLIENT]
+        #: The nodes that clients connect to.
+        self.serving = servers.client_nodes
+        self.voters = tuple(member.name for member in checked.members if member.votes)
+        self.nodes = servers.runtime.nodes
+        stem = f"c{checked.plan.seed % 0xFFFF:04x}"
+        self.prepared = tuple(f"{stem}x{number:02d}" for number in range(_KEYS))
+        self._keys = iter(self.prepared)
+        #: Keys whose change was acknowledged.
+        self.acknowledged: list[str] = []
+
+    def key(self) -> str:
+        """A key that no other row uses."""
+        return next(self._keys)
+
+    def place(self, node: str) -> Place:
+        return self.servers.runtime.layout[node]
+
+    @contextlib.asynccontextmanager
+    async def session(self, place: Place) -> AsyncIterator[Session]:
+        """A fresh session of the system's client."""
+        session = await self.system.open_client(place, connect_timeout_s=OPEN_S, options=self.checked.system_options)
+        try:
+            yield session
+        finally:
+            await session.close()
+
+    @contextlib.asynccontextmanager
+    async def wired(self, node: str) -> AsyncIterator[tuple[Wire, Session]]:
+        """A fresh session through a relay."""
+        async with wired(self.place(node), self.port) as (wire, place), self.session(place) as session:
+            yield wire, session
+
+    async def acknowledge(self, node: str, key: str) -> End:
+        """Change a key through a session of its own."""
+        async with self.session(self.place(node)) as session:
+            end = await Call(self.probe.change(session, key)).end(CALL_S)
+        if end.ending is Ending.OK:
+            self.acknowledged.append(key)
+        return end
+
+    async def target(self) -> str:
+        """A node that accepts changes now: of some systems only the leader does; raises TimeoutError."""
+        loop = asyncio.get_running_loop()
+        ends_s, refused = loop.time() + HEALTHY_S, ""
+        while loop.time() < ends_s:
+            for node in self.serving:
+                end = await Call(self._accepts(node)).end(CALL_S)
+                if end.ending is Ending.OK:
+                    return node
+                refused = f"{node}: {end.text}"
+            await asyncio.sleep(0.1)
+        raise TimeoutError(f"no node accepts a change: {refused}")
+
+    async def _accepts(self, node: str) -> None:
+        key = self.key()
+        async with self.session(self.place(node)) as session:
+            await self.probe.change(session, key)
+        self.acknowledged.append(key)
+
+    async def holds(self, key: str) -> bool:
+        """Whether a current read shows the change; asks one node after the other until one answers."""
+        refused = ""
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + HEALTHY_S
+        while loop.time() < ends_s:
+            for node in self.serving:
+                try:
+                    async with asyncio.timeout(CALL_S), self.session(self.place(node)) as session:
+                        return await self.probe.holds(session, key)
+                except (Definite, Indefinite, TimeoutError, OSError) as error:
+                    refused = str(error) or type(error).__name__
+            await asyncio.sleep(0.1)
+        raise TimeoutError(f"no node answers a current read: {refused}")
+
+    async def healthy(self) -> str | None:
+        """Wait until all serve again; what is wrong at the deadline, or None."""
+        return await await_healthy(self.system, self.servers.runtime.layout, deadline_s=HEALTHY_S)
+
+    async def start_again(self, *nodes: Node) -> None:
+        """Start killed nodes and wait until all serve; raises HarnessError."""
+        await asyncio.gather(*(node.start() for node in nodes))
+        await asyncio.gather(*(await_ready(self.system, node, self.servers.recorder) for node in nodes))
+
+
+_KEYS: Final = 200

@@ -1,0 +1,159 @@
+"""The suite from outside: a plan for one system, the child that plays it, and what stays when it has ended."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.harness.base.errors import HarnessError, UsageError
+from fencepost.harness.base.source_tree import source_tree
+from fencepost.harness.conformance.documents import JUNIT, ROWS_FILE, junit_of
+from fencepost.harness.conformance.probes import PROBED
+from fencepost.harness.conformance.rows import ROWS, Outcome, Row, failed, not_applicable, passed
+from fencepost.harness.faults.nemesis_text import NONE
+from fencepost.harness.plan import write_plan
+from fencepost.harness.plan.checked_plan import CheckedPlan
+from fencepost.harness.plugins import registry
+from fencepost.harness.results import run_folder as store
+from fencepost.harness.run.execute import facts_before_start, made_ready
+from fencepost.harness.runtime.linux import processes
+from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
+from fencepost.harness.systems.contract.server_settings import SamplesSettings
+from fencepost.harness.testing.cluster import cluster_plan
+
+_MEMBERSHIP: Final = "membership"
+_CLOSE_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """How the suite ended: a row for each of `ROWS`, in that order, and the folder with logs, JUnit and rows."""
+
+    system: str
+    version: str
+    runtime: str
+    rows: tuple[Row, ...]
+    folder: Path
+
+    @property
+    def failures(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.outcome is Outcome.FAILED)
+
+
+def suite_plan(keys: Mapping[str, Any]) -> CheckedPlan:
+    """The plan of the suite's cluster, by the words of a plan: `system`, `runtime`, `nodes`, ...
+
+    Settings that the system offers as samples are set, and members are made ready for a change where that is possible.
+    """
+    system = registry.system(keys["system"])
+    given: dict[str, Any] = {"nodes": _nodes(system.profile.sizes), **keys}
+    if isinstance(system, SamplesSettings) and "set" not in given:
+        given["set"] = {of: dict(values) for of, values in system.sample_settings.items()}
+    # No workload runs; it says which nodes clients connect to.
+    fitting = {workload.protocol: name for name, workload in reversed(registry.workloads().items())}
+    workload = next((fitting[kind] for kind in PROBED if kind in fitting and kind in system.profile.interfaces), None)
+    if workload is not None:
+        given["workload"] = workload
+    with contextlib.suppress(UsageError):
+        return cluster_plan({**given, "nemesis": _MEMBERSHIP}, seed=1)
+    return cluster_plan({**given, "nemesis": NONE}, seed=1)
+
+
+def play_suite(checked: CheckedPlan, results: Path, *, progress: Callable[[Row], None] = lambda row: None) -> Report:
+    """Play the suite.
+
+    Raises:
+        MachineError, UsageError: found before a server started.
+        HarnessError: the suite itself failed.
+    """
+    ready = made_ready(checked, lambda text: None)
+    checked = ready.checked
+    plan = checked.plan
+    folder = store.make_run_folder(results, f"conformance-{plan.system}-{plan.runtime}")
+    write_plan(plan, folder / store.PLAN)
+    store.write_json(folder / store.RUN, facts_before_start(checked, ready.forecast, ready.artifacts, ready.others))
+    by_name: dict[str, Row] = {}
+
+    def take(row: Row) -> None:
+        by_name[row.name] = row
+        progress(row)
+
+    try:
+        for row in _rows_of_child(folder, in_namespaces=checked.provider.in_namespaces):
+            take(row)
+    finally:
+        left = [*checked.provider.sweep(folder), *_processes_that_name(folder)]
+    take(failed("nothing-left", "; ".join(left)) if left else passed("nothing-left", "nothing stays on this machine"))
+    why = next((row.name for row in by_name.values() if row.outcome is Outcome.FAILED), "")
+    for name in ROWS:
+        if name not in by_name:
+            take(not_applicable(name, f"not reached: {why} failed" if why else "not reached"))
+    rows = tuple(by_name[name] for name in ROWS)
+    version = str(store.read_json(folder / store.RUN)["system_version"])
+    report = Report(system=plan.system, version=version, runtime=plan.runtime, rows=rows, folder=folder)
+    (folder / JUNIT).write_text(junit_of(report.system, report.runtime, rows), encoding="utf-8")
+    store.write_json(folder / ROWS_FILE, {"system": plan.system, "version": version, "rows": msgspec.to_builtins(rows)})
+    return report
+
+
+def _nodes(sizes: tuple[int, ...]) -> int:
+    """Three nodes where that is possible: the smallest cluster that survives a failure."""
+    return 3 if 3 in sizes else sizes[0]
+
+
+def _rows_of_child(folder: Path, *, in_namespaces: bool) -> Iterator[Row]:
+    command = [sys.executable, "-m", "fencepost.harness.conformance.inside", str(folder)]
+    with (folder / store.RUNNER_LOG).open("ab") as log:
+        child = subprocess.Popen(
+            [*command, *([] if in_namespaces else ["--plain"])],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd=source_tree(),
+            # In a session of its own: Ctrl-C ends this process, which then ends the cluster in order.
+            start_new_session=True,
+            env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
+            text=True,
+        )
+    error: Mapping[str, Any] | None = None
+    try:
+        assert child.stdout is not None
+        for line in child.stdout:
+            message = json.loads(line)
+            if message["topic"] == "row":
+                yield msgspec.convert(message["row"], Row)
+            elif message["topic"] == "error":
+                error = message
+    finally:
+        child.terminate()
+        try:
+            child.wait(_CLOSE_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+    if error is not None:
+        raise HarnessError(error["message"], hint=error["hint"] or f"the log is {folder / store.RUNNER_LOG}")
+    if child.returncode:
+        raise HarnessError(
+            f"the suite's process ended with status {child.returncode}", hint=f"its log is {folder / store.RUNNER_LOG}"
+        )
+
+
+def _processes_that_name(folder: Path) -> list[str]:
+    """Processes of this machine whose environment or command line names the suite's folder, other than this one."""
+    name, left = str(folder.resolve()).encode(), []
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit() or int(process.name) in (os.getpid(), os.getppid()):
+            continue
+        with contextlib.suppress(OSError):
+            command = (process / "cmdline").read_bytes()
+            if name in command or name in (process / "environ").read_bytes():
+                left.append(f"process {process.name}: {processes.in_words(command)}")
+    return left

@@ -1,0 +1,354 @@
+"""Plug-ins: systems, workloads, faults, checkers and models that other packages and files offer.
+
+An installed package offers them by entry points in the groups `fencepost.systems`, `fencepost.workloads`,
+`fencepost.faults`, `fencepost.checkers` and `fencepost.models`. A path (`--plugin PATH`) offers them without being
+installed: a file or a folder with `__init__.py` by mappings SYSTEMS, WORKLOADS, FAULTS, CHECKERS and MODELS, a folder
+with a `pyproject.toml` by the entry points that stand in it.
+
+Nothing of an installed package is imported before somebody asks for one of its names. The paths stand in an environment
+variable, so that every process of a run, of a night and of Spark on this machine finds the same plug-ins.
+"""
+
+import functools
+import hashlib
+import importlib
+import importlib.util
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.harness.base.errors import UsageError
+
+#: The kinds of names that a plug-in can offer; each is also a group of entry points, and a mapping of a file.
+KINDS: Final = ("systems", "workloads", "faults", "checkers", "models")
+#: The paths of `--plugin`, for the child processes.
+VARIABLE: Final = "FENCEPOST_PLUGINS"
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+#: Words of the nemesis that no fault can have for its name.
+_TAKEN: Final = frozenset({"all", "none", "client"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where a plug-in comes from. `place` says it to a person, `path` is what `--plugin` was given, if anything."""
+
+    name: str
+    version: str
+    place: str
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One name that a plug-in offers; `load` imports what stands behind it, and may raise anything."""
+
+    kind: str
+    name: str
+    source: Source
+    load: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a plug-in, or one name of it, is not usable; `text` names the places."""
+
+    source: Source
+    kind: str
+    name: str
+    text: str
+
+    def error(self) -> UsageError:
+        """The refusal of whoever asks for this name."""
+        return UsageError(self.text, hint="correct the plug-in, or leave it out; `fencepost list plugins` shows them")
+
+
+class UsedPlugin(msgspec.Struct, frozen=True, kw_only=True):
+    """A plug-in that a run used, as `run.json` records it; `sha256` is that of its Python files."""
+
+    name: str
+    version: str
+    sha256: str
+    provides: tuple[str, ...]
+    path: str = ""
+
+
+@dataclass(slots=True)
+class _Offered:
+    """Everything that plug-ins offer to this process."""
+
+    sources: list[Source] = field(default_factory=list)
+    offers: dict[tuple[str, str], Offer] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def use(paths: Iterable[str | Path]) -> None:
+    """Add these paths to those of this process and of its children.
+
+    Raises:
+        UsageError: there is nothing at a path, or it cannot be loaded; the message names it.
+    """
+    known = list(plugin_paths())
+    for given in paths:
+        path = Path(given).resolve()
+        if str(path) in known:
+            continue
+        if not path.exists():
+            raise UsageError(f"--plugin {given}: there is nothing", hint="give a Python file, or a folder with one")
+        known.append(str(path))
+        os.environ[VARIABLE] = os.pathsep.join(known)
+        forget()
+        broken = next((p for p in offered().problems if p.source.path == path), None)
+        if broken is not None:
+            raise broken.error()
+
+
+def plugin_paths() -> tuple[str, ...]:
+    """The paths of `--plugin`, of this command or of the one that started this process."""
+    return tuple(path for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path)
+
+
+def forget() -> None:
+    """Look for plug-ins again when somebody asks next."""
+    offered.cache_clear()
+
+
+@functools.cache
+def offered() -> _Offered:
+    """What installed packages and the paths offer, clashes taken out."""
+    result = _Offered()
+    claims: list[Offer] = []
+    for source, read in (*_installed(), *map(_at_path, plugin_paths())):
+        result.sources.append(source)
+        try:
+            claims += read()
+        except (Exception, SystemExit) as error:
+            result.problems.append(Problem(source, "", "", f"the plug-in {source.place} is broken: {_why(error)}"))
+    claimants: dict[tuple[str, str], list[Offer]] = {}
+    for claim in claims:
+        claimants.setdefault((claim.kind, claim.name), []).append(claim)
+    for (kind, name), rivals in claimants.items():
+        text = _refusal(kind, name, rivals)
+        if text:
+            result.problems += [Problem(rival.source, kind, name, text) for rival in rivals]
+        else:
+            result.offers[kind, name] = rivals[0]
+    return result
+
+
+def refuse_clashes(kind: str, ours: Mapping[str, str]) -> None:
+    """Take away the offers of names that fencepost has itself."""
+    result = offered()
+    for name, target in ours.items():
+        offer = result.offers.pop((kind, name), None)
+        if offer is not None:
+            text = (
+                f"the {_singular(kind)} {name!r} of the plug-in {offer.source.place} is refused: "
+                f"fencepost has one of that name, at {target}"
+            )
+            result.problems.append(Problem(offer.source, kind, name, text))
+            if offer.source.path is not None:
+                raise result.problems[-1].error()
+
+
+def broken(offer: Offer, error: BaseException | str) -> Problem:
+    """Record that what stands behind an offer cannot be used."""
+    why = error if isinstance(error, str) else _why(error)
+    text = f"the {_singular(offer.kind)} {offer.name!r} of the plug-in {offer.source.place} is broken: {why}"
+    problem = Problem(offer.source, offer.kind, offer.name, text)
+    if problem not in offered().problems:
+        offered().problems.append(problem)
+    return problem
+
+
+def used(names: Iterable[tuple[str, str]]) -> list[UsedPlugin]:
+    """The plug-ins behind these (kind, name) pairs; names of fencepost's own are left out."""
+    by_source: dict[str, list[Offer]] = {}
+    for kind, name in dict.fromkeys(names):
+        offer = offered().offers.get((kind, name))
+        if offer is not None:
+            by_source.setdefault(offer.source.place, []).append(offer)
+    return [
+        UsedPlugin(
+            name=offers[0].source.name,
+            version=offers[0].source.version,
+            sha256=_hash_of(offers[0]),
+            provides=tuple(f"{_singular(offer.kind)} {offer.name}" for offer in offers),
+            path=str(offers[0].source.path or ""),
+        )
+        for offers in by_source.values()
+    ]
+
+
+def blamed(error: BaseException) -> str | None:
+    """The plug-in and the line in which this error was raised; None where no plug-in's code stands in its traceback."""
+    roots = {str(source.path): source for source in offered().sources if source.path is not None}
+    for offer in offered().offers.values():
+        root = _root_of(offer)
+        if root is not None:
+            roots[str(root)] = offer.source
+    blame, frame = None, error.__traceback__
+    while frame is not None:
+        file = frame.tb_frame.f_code.co_filename
+        source = next((s for root, s in roots.items() if file == root or file.startswith(f"{root}{os.sep}")), None)
+        if source is not None:
+            blame = f"the plug-in {source.place} failed at {file}:{frame.tb_lineno}: {_why(error)}"
+        frame = frame.tb_next
+    return blame
+
+
+# -- where they come from ---------------------------------------------------------------------------------------------
+
+_Found = tuple[Source, Callable[[], list[Offer]]]
+
+
+def _installed() -> Iterator[_Found]:
+    from importlib.metadata import distributions
+
+    seen: set[str] = set()
+    for package in distributions():
+        mine = [point for point in package.entry_points if point.group.removeprefix("fencepost.") in KINDS]
+        mine = [point for point in mine if point.group.startswith("fencepost.")]
+        # The first on the path is the one that is imported.
+        if mine and package.name not in seen:
+            seen.add(package.name)
+            source = Source(name=package.name, version=package.version, place=f"{package.name} {package.version}")
+            offers = [
+                Offer(kind=point.group.removeprefix("fencepost."), name=point.name, source=source, load=point.load)
+                for point in mine
+            ]
+            yield source, functools.partial(list, offers)
+
+
+def _at_path(text: str) -> _Found:
+    path = Path(text)
+    project = path / "pyproject.toml"
+    if path.is_dir() and project.exists():
+        try:
+            head = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {})
+            named, version = str(head.get("name", path.name)), str(head.get("version", ""))
+        except (OSError, ValueError):
+            named, version = path.name, ""
+        source = Source(name=named, version=version, place=str(path), path=path)
+        return source, lambda: _of_project(source, project)
+    source = Source(name=path.stem, version="", place=str(path), path=path)
+    return source, lambda: _of_file(source, path / "__init__.py" if path.is_dir() else path)
+
+
+def _of_project(source: Source, project: Path) -> list[Offer]:
+    groups = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {}).get("entry-points", {})
+    folder = project.parent / "src" if (project.parent / "src").is_dir() else project.parent
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    offers = [
+        Offer(kind=kind, name=name, source=source, load=functools.partial(_attribute, target))
+        for kind in KINDS
+        for name, target in groups.get(f"fencepost.{kind}", {}).items()
+    ]
+    return _some(offers, source, 'no table [project.entry-points."fencepost.systems"] or the like')
+
+
+def _of_file(source: Source, file: Path) -> list[Offer]:
+    """Import a file under a name of its own, so that it hides no module; its neighbours can be imported."""
+    if not file.is_file():
+        raise UsageError(f"expected {file.name} or pyproject.toml in the folder")
+    own = f"fencepost_plugin_{re.sub(r'[^0-9A-Za-z]', '_', str(source.path))}"
+    module = sys.modules.get(own)
+    if module is None:
+        spec = importlib.util.spec_from_file_location(
+            own, file, submodule_search_locations=[str(file.parent)] if file.name == "__init__.py" else None
+        )
+        if spec is None or spec.loader is None:
+            raise UsageError("expected a Python file (.py)")
+        if str(file.parent) not in sys.path:
+            sys.path.append(str(file.parent))
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[own] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[own]
+            raise
+    offers = []
+    for kind in KINDS:
+        named = getattr(module, kind.upper(), {})
+        if not isinstance(named, Mapping):
+            raise UsageError(f"{kind.upper()} is {type(named).__name__}; expected a mapping of names")
+        offers += [
+            Offer(kind=kind, name=str(name), source=source, load=functools.partial(_given, target))
+            for name, target in named.items()
+        ]
+    return _some(offers, source, f"no mapping {', '.join(kind.upper() for kind in KINDS)}")
+
+
+def _given(value: Any) -> Any:
+    return value
+
+
+def _some(offers: list[Offer], source: Source, lacks: str) -> list[Offer]:
+    if not offers:
+        raise UsageError(f"it offers nothing: it has {lacks}")
+    return offers
+
+
+def _attribute(target: str) -> Any:
+    module, _, names = target.partition(":")
+    loaded: Any = importlib.import_module(module)
+    for name in filter(None, names.split(".")):
+        loaded = getattr(loaded, name)
+    return loaded
+
+
+def _refusal(kind: str, name: str, rivals: list[Offer]) -> str:
+    if len(rivals) > 1:
+        places = " and ".join(rival.source.place for rival in rivals)
+        return f"the {_singular(kind)} {name!r} is offered twice, so neither is used: by {places}"
+    if not _NAME.fullmatch(name) or (kind == "faults" and name in _TAKEN):
+        return (
+            f"the {_singular(kind)} {name!r} of the plug-in {rivals[0].source.place} is refused: expected small "
+            "letters and digits, joined by hyphens, and no word of the nemesis"
+        )
+    return ""
+
+
+def _root_of(offer: Offer) -> Path | None:
+    """The file or folder of the plug-in's code; None for an installed package that is not imported yet."""
+    if offer.source.path is not None:
+        return offer.source.path
+    value = getattr(getattr(offer.load, "__self__", None), "value", "")
+    top = sys.modules.get(value.partition(":")[0].partition(".")[0])
+    file = getattr(top, "__file__", None)
+    if file is None:
+        return None
+    return Path(file).parent if Path(file).name == "__init__.py" else Path(file)
+
+
+def _hash_of(offer: Offer) -> str:
+    root = _root_of(offer)
+    if root is None:
+        return ""
+    total = hashlib.sha256()
+    for file in sorted(root.rglob("*.py")) if root.is_dir() else [root]:
+        total.update(f"{file.relative_to(root) if root.is_dir() else file.name}\0".encode())
+        total.update(hashlib.sha256(file.read_bytes()).digest())
+    return total.hexdigest()
+
+
+def _singular(kind: str) -> str:
+    return kind.removesuffix("s")
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, UsageError):
+        return error.message
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{text.partition(' (')[0]} in line {error.lineno}"
+    return text
