@@ -49,6 +49,7 @@ def _span(reigns: Reigns, reign: Reign) -> ClaimedSpan:
         samples=len(claimed),
         indexes=(begin.event, last),
         resigned_ns=None if resigned is None else resigned.time_ns,
+        reverted_to=None if resigned is None else resigned.position,
     )
 
 
@@ -155,6 +156,7 @@ def _span_rows(reigns: Reigns, span: ClaimedSpan, marks: Landmarks) -> dict[str,
         "running_ns": (begin, *end, *stops),
         "samples": tuple(s.index for s in claimed),
         "resigned_ns": tuple(r.resigned.index for r in own if r.resigned is not None),
+        "reverted_to": tuple(r.resigned.index for r in own if r.resigned is not None),
     }
 
 

@@ -6,15 +6,16 @@ began: how long after that the broker certainly still named an older one, and wh
 one; the second includes silence.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from fencepost.checkers.facts.evidence import row, rows
-from fencepost.checkers.facts.reigns import Begin, Reigns, subjects
+from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, subjects
 from fencepost.checkers.findings.words import duration
 from fencepost.checkers.metadata.staleness import Staleness
-from fencepost.harness.history import BeliefEvent, Claim, History
+from fencepost.harness.history import BeliefEvent, Claim, History, Operation
 from fencepost.harness.verdict import Facts
-from fencepost.harness.verdict.figure_rows import Attachment
+from fencepost.harness.verdict.figure_rows import Attachment, DeposedAnswers
 
 #: A broker that follows within this time follows at once: it is asked 10 times a second, and answers take time.
 AT_ONCE_NS: Final = 500_000_000
@@ -106,5 +107,50 @@ def _attachment(broker: str, beliefs: list[BeliefEvent], begin: Begin, stale: St
             "undecided_describes": rows(undecided),
             "stale_age_ns_max": () if oldest is None else (row(oldest.missed), oldest.read.invoke_index),
             "missed": tuple(dict.fromkeys(rows(s.missed for s in own))),
+        },
+    )
+
+
+def deposed_answers(reigns: Reigns, stale: Staleness, reads: Sequence[Operation]) -> list[DeposedAnswers]:
+    """Return what each superseded leader itself answered to reads of settings, until it led again."""
+    answers = []
+    for reign in reigns.reigns:
+        begin = reign.superseded
+        if begin is not None:
+            again = [r.first_ns for r in reigns.reigns if r.node == reign.node and r.first_ns > begin.at_ns]
+            until_ns = min(again, default=None)
+            own = [read for read in reads if read.node == reign.node and _between(read, begin.at_ns, until_ns)]
+            if own:
+                answers.append(_deposed(reign, begin, own, stale))
+    return answers
+
+
+def _between(read: Operation, from_ns: int, until_ns: int | None) -> bool:
+    return read.invoked_ns > from_ns and (until_ns is None or read.invoked_ns < until_ns)
+
+
+def _deposed(reign: Reign, begin: Begin, own: Sequence[Operation], stale: Staleness) -> DeposedAnswers:
+    indexes = {read.invoke_index for read in own}
+    late = [s for s in stale.stale if s.read.invoke_index in indexes]
+    undecided = [read for read in stale.undecided if read.invoke_index in indexes]
+    oldest = max(late, key=lambda s: s.age_ns, default=None)
+    return DeposedAnswers(
+        node=reign.node,
+        epoch=reign.epoch,
+        superseded_by=begin.epoch,
+        from_ns=begin.at_ns,
+        describes=len(own),
+        stale_describes=len(late),
+        undecided_describes=len(undecided),
+        stale_age_ns_max=0 if oldest is None else oldest.age_ns,
+        events={
+            "epoch": (reign.samples[-1].index,),
+            "superseded_by": (begin.event,),
+            "from_ns": (begin.event,),
+            "describes": rows(own),
+            "stale_describes": rows(s.read for s in late),
+            "undecided_describes": rows(undecided),
+            "stale_age_ns_max": () if oldest is None else (row(oldest.missed), oldest.read.invoke_index),
+            "missed": tuple(dict.fromkeys(rows(s.missed for s in late))),
         },
     )

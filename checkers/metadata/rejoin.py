@@ -21,12 +21,18 @@ from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.checkers.leadership.cuts import cuts
-from fencepost.checkers.metadata.attachment import AT_ONCE_NS, attached_words, attachments, epoch_subject
+from fencepost.checkers.metadata.attachment import (
+    AT_ONCE_NS,
+    attached_words,
+    attachments,
+    deposed_answers,
+    epoch_subject,
+)
 from fencepost.checkers.metadata.changes import Changes
 from fencepost.checkers.metadata.staleness import staleness
 from fencepost.harness.history import BeliefEvent, FaultSpan, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
-from fencepost.harness.verdict.figure_rows import Attachment, FaultCost
+from fencepost.harness.verdict.figure_rows import Attachment, DeposedAnswers, FaultCost
 from fencepost.harness.verdict.figures import RejoinFigures
 
 CHECKER: Final = "rejoin"
@@ -58,7 +64,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     """
     subject = epoch_subject(history)
     if subject is None:
-        return [_verdict([], [], [], "no node named the epoch of a leader", facts)]
+        return [_verdict([], ([], []), [], "no node named the epoch of a leader", facts)]
     reigns = reigns_of(history, subject)
     marks = Landmarks(history)
     costs = [_cost(history, facts, reigns, fault, later, marks) for fault, later in _held(history)]
@@ -66,7 +72,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     attached = attachments(history, facts, reigns, subject, stale)
     disruptive = [c for c in costs if c.deposed_after_ns is not None and not _doubtful(c)]
     findings = [_finding(history, reigns, cost) for cost in disruptive]
-    return [_verdict(costs, attached, findings, "no voter came back while another one led", facts)]
+    deposed = deposed_answers(reigns, stale, Changes(history, facts).reads)
+    return [_verdict(costs, (attached, deposed), findings, "no voter came back while another one led", facts)]
 
 
 def _held(history: History) -> list[tuple[FaultSpan, int]]:
@@ -237,8 +244,13 @@ def _resumed(history: History, from_ns: int) -> Operation | None:
 
 
 def _verdict(
-    costs: list[FaultCost], attached: list[Attachment], findings: list[Finding], vacuous: str, facts: Facts
+    costs: list[FaultCost],
+    after: tuple[list[Attachment], list[DeposedAnswers]],
+    findings: list[Finding],
+    vacuous: str,
+    facts: Facts,
 ) -> Verdict:
+    attached, deposed = after
     exposed = [c for c in costs if c.healthy_leader is not None and c.came_back]
     stalled = Doubt(Cause.STALLED, "a leader was deposed as a voter came back, but the machine stalled")
     slow = [a for a in attached if a.length_ns >= AT_ONCE_NS]
@@ -259,6 +271,7 @@ def _verdict(
             leaderless_ns_max=max((c.leaderless_ns or 0 for c in costs), default=0),
             epochs_used_max=max((_used(c) for c in costs), default=0),
             attachments=tuple(shown),
+            deposed=tuple(deposed[:_SHOWN_MAX]),
             attached_ns_max=max((a.length_ns for a in attached), default=0),
             sentences=tuple(attached_words(a) for a in slow[:_SHOWN_MAX]),
         ),

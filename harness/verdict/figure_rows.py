@@ -72,6 +72,25 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
         return self.named_ns if self.followed_ns is None else self.followed_ns
 
 
+class DeposedAnswers(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node answered itself from `from_ns` on, when `superseded_by` had begun and it had led `epoch`.
+
+    It counts until the node leads again. `undecided_describes` may be stale or not; then the others are a lower bound.
+    """
+
+    checker: ClassVar = "rejoin"
+
+    node: str
+    epoch: int
+    superseded_by: int
+    from_ns: int
+    describes: int
+    stale_describes: int
+    undecided_describes: int
+    stale_age_ns_max: int
+    events: dict[str, Rows] = {}
+
+
 class Denied(msgspec.Struct, frozen=True, kw_only=True):
     """How often one node denied a name that was taken, from when to when, and how long after it was taken at most."""
 
@@ -177,9 +196,10 @@ class PartitionReign(msgspec.Struct, frozen=True, kw_only=True):
 class ClaimedSpan(msgspec.Struct, frozen=True, kw_only=True):
     """A superseded claim: `node` claimed `epoch` from `from_ns`, when a higher epoch had begun, to `to_ns` at least.
 
-    `resigned_ns` is when its own log said that it resigned; None where no line says so. `running_ns` leaves out the
-    time in which the node was proven stopped. `indexes` are the two events that prove the beginning and the end. Times
-    are in nanoseconds since the run began. `partition` is set where a topic partition is led.
+    `resigned_ns` is when its own log said that it resigned, and `reverted_to` the offset to which it then gave up what
+    it had not committed; None where no line says so. `running_ns` leaves out the time in which the node was proven
+    stopped. `indexes` are the two events that prove the beginning and the end. Times are in nanoseconds since the run
+    began. `partition` is set where a topic partition is led.
     """
 
     partition: str | msgspec.UnsetType = msgspec.UNSET
@@ -194,6 +214,7 @@ class ClaimedSpan(msgspec.Struct, frozen=True, kw_only=True):
     samples: int
     indexes: tuple[int, int]
     resigned_ns: int | None = None
+    reverted_to: int | None = None
     events: dict[str, Rows] = {}
 
 
@@ -210,6 +231,7 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
 FigureRow = (
     FaultCost
     | Attachment
+    | DeposedAnswers
     | Denied
     | ControllerElection
     | ControllerAttempt

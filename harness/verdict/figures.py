@@ -20,6 +20,7 @@ from fencepost.harness.verdict.figure_rows import (
     Cut,
     CutBroker,
     Denied,
+    DeposedAnswers,
     FaultCost,
     PartitionReign,
 )
@@ -103,12 +104,13 @@ class SelfFencingFigures(Figures, frozen=True, kw_only=True):
 class RejoinFigures(Figures, frozen=True, kw_only=True):
     """What each fault cost the quorum, and how long brokers stayed with a superseded controller."""
 
-    in_own_place = frozenset({"faults", "attachments", "told"})
+    in_own_place = frozenset({"faults", "attachments", "deposed", "told"})
 
     faults: tuple[FaultCost, ...] = ()
     leaderless_ns_max: int = 0
     epochs_used_max: int = 0
     attachments: tuple[Attachment, ...] = ()
+    deposed: tuple[DeposedAnswers, ...] = ()
     attached_ns_max: int = 0
     sentences: tuple[str, ...] = msgspec.field(default=(), name="told")
 

@@ -100,6 +100,8 @@ def why_not(figure: Figure, rows: Sequence[Event]) -> str | None:
     name = figure.name
     if name == "loop_lag_ns_max":
         right = any(figure.value == getattr(row, name, None) for row in rows)
+    elif name == "reverted_to":
+        right = any(figure.value == getattr(row, "position", None) for row in rows)
     elif name in _GIVEN_OUT:
         right = any(isinstance(row, OpEvent) and row.value == figure.value for row in rows)
     elif _MOMENTS.search(name):

@@ -148,7 +148,7 @@ def test_a_claim_of_another_layer_alone_is_said_to_be_its(zombie: ReportCase) ->
     verdicts = list(zombie.verdicts)
     verdicts[1] = msgspec.structs.replace(verdicts[1], subject="controller")
     said = told(msgspec.structs.replace(zombie, verdicts=tuple(verdicts)))
-    assert "n2 went on claiming by its controller layer for at least 25 s" in said
+    assert "n2 went on claiming by its QuorumController for at least 25 s" in said
 
 
 def test_a_story_belongs_to_witnesses_of_its_node_and_time(zombie: ReportCase) -> None:
@@ -174,7 +174,7 @@ def test_page_shows_lanes_story_and_attachments(zombie: ReportCase) -> None:
     for said in ("n2 controller", "b1 raft", "with n2 (11)", "leads 13"):
         assert said in witness
     section = html[html.index('<section id="leadership"') :]
-    for said in ("raft layer", "controller layer", "Whom the others named", '<th scope="col">raft</th>'):
+    for said in ("raft layer", "QuorumController", "Whom the others named", '<th scope="col">raft</th>'):
         assert said in section
 
 
@@ -182,7 +182,7 @@ def test_tables_by_subject(zombie: ReportCase) -> None:
     found = lanes(zombie.history, zombie.facts.nodes, zombie.derived)
     assert [t.caption.split(": ")[1] for t in reigns(found, KRAFT.profile.vocabulary)] == [
         "raft layer",
-        "controller layer",
+        "QuorumController",
     ]
     named = attached(found, "epoch")
     assert named is not None

@@ -21,6 +21,7 @@ from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.facts.figures import Story
 from fencepost.harness.report.facts.lanes import Lanes, lanes
 from fencepost.harness.report.page.assets import asset, content_hash, json_for_script
+from fencepost.harness.report.pictures.brokers import brokers
 from fencepost.harness.report.pictures.cycle import cycle_picture, kinds_in_words
 from fencepost.harness.report.pictures.latency import latency
 from fencepost.harness.report.pictures.overview import overview
@@ -331,6 +332,11 @@ def _partitions(page: Page) -> Markup | None:
     return None if pictured is None else page.made("partitions", found=pictured, tables=partition_tables(page.case))
 
 
+def _brokers(page: Page) -> Markup | None:
+    pictured = brokers(page.case)
+    return None if pictured is None else page.made("brokers", found=pictured)
+
+
 def rows_section(page: Page) -> Markup:
     ledger = page.ledger
     rows = ledger.rows()
@@ -380,6 +386,7 @@ _SECTIONS: Final[Sections] = (
     ("exposure", "How often tested", _exposure),
     ("leadership", "Who led when", _leadership),
     ("partitions", "Topic partitions", _partitions),
+    ("brokers", "Brokers and in-sync replicas", _brokers),
     ("beside", "Not deciding", _beside),
     ("health", "Health", _health),
     ("reproduce", "Reproduce", _reproduce),

@@ -46,6 +46,7 @@ def _story(case: ReportCase, lanes: Lanes, word: str, spans: dict[str, ClaimedSp
     for other in lanes.every:
         if other.subject != subject:
             clauses += _other(case.facts.vocabulary.subject(other.subject), other, spans.get(other.subject), span)
+    clauses += _answered(case, span)
     for attachment in (a for f in figures_of(case.verdicts, RejoinFigures) for a in f.attachments):
         clauses += _stayed(attachment, span, lanes)
     return Story(checker=_CHECKER, node=span.node, from_ns=span.from_ns, to_ns=span.to_ns, clauses=tuple(clauses))
@@ -79,7 +80,11 @@ def _resigned(span: ClaimedSpan, layer: str) -> list[Traced]:
     whose = f" in its {layer}" if layer else ""
     after = length(span.resigned_ns - span.from_ns)
     clause = f"by its own log it resigned{whose} at {clock(span.resigned_ns)}, {after} after it was superseded"
-    return [Traced(clause, rows_of(span, "resigned_ns"))]
+    clauses = [Traced(clause, rows_of(span, "resigned_ns"))]
+    if span.reverted_to is not None:
+        back = f" and went back to offset {span.reverted_to} of the metadata log, the last stable one"
+        clauses.append(Traced(back, rows_of(span, "reverted_to")))
+    return clauses
 
 
 def _cut(case: ReportCase, span: ClaimedSpan) -> Cut | None:
@@ -137,6 +142,21 @@ def _other(layer: str, other: Lanes, claimed: ClaimedSpan | None, span: ClaimedS
     if states == {LaneState.SILENT}:
         return [Traced(f"{its} answered nothing in that time", rows)]
     return [Traced(f"{its} claimed nothing in that time", rows)]
+
+
+def _answered(case: ReportCase, span: ClaimedSpan) -> list[Traced]:
+    """Say how many of its own answers were stale, until it led again."""
+    for own in (d for f in figures_of(case.verdicts, RejoinFigures) for d in f.deposed):
+        if (own.node, own.epoch) == (span.node, span.epoch) and own.stale_describes:
+            least = "at least " if own.undecided_describes else ""
+            read = some(own.stale_describes, "configuration read", "configuration reads", count(own.stale_describes))
+            clause = f"{span.node} itself gave {least}{read} that lacked a newer change"
+            oldest = f", the oldest by {length(own.stale_age_ns_max)}"
+            return [
+                Traced(clause, rows_of(own, "stale_describes")),
+                Traced(oldest, rows_of(own, "stale_age_ns_max")),
+            ]
+    return []
 
 
 def _stayed(attachment: Attachment, span: ClaimedSpan, lanes: Lanes) -> list[Traced]:

@@ -1,6 +1,7 @@
 """How `fencepost failover` measures the time without an active controller."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, runtime_checkable
 
 from fencepost.harness.systems.contract.options import S
@@ -18,6 +19,8 @@ class Failover(Generic[S]):
     loading: tuple[str, str]
     #: One sentence for the page about the conditions of the measurement.
     about: str
+    #: Other deployments that are measured on request, by the name behind a plus: "kraft+controllers".
+    deployments: Mapping[str, "Failover[S]"] = field(default_factory=dict)
 
 
 @runtime_checkable

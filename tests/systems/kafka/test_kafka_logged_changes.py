@@ -57,7 +57,7 @@ def _registration(fenced: int, stops: int) -> str:
             "19:47:41.501 INFO logger - [Broker id=4] Leader k7-0 with topic id Some(sEpoG7CmTpWsizpjh5-Bfw) starts at "
             "leader epoch 2 from offset 0 with partition epoch 0, high watermark 0, ISR [4,5,6], adding replicas []"
             " and removing replicas [] . Previous leader None and previous leader epoch was -1.",
-            LoggedChange(Logged.IN_SYNC, key="k7", epoch=2, detail="4,5,6"),
+            LoggedChange(Logged.IN_SYNC, key="k7-0", epoch=2, detail="4,5,6"),
         ),
         (
             "19:43:45.546 INFO QuorumController - [QuorumController id=3] registerBroker: event failed with "

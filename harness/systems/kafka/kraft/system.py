@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.base.options import seconds
 from fencepost.harness.coordination import ReadMode, Session
 from fencepost.harness.history import CatchUp, NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.base import BaseSystem
-from fencepost.harness.systems.contract.failover import Failover
 from fencepost.harness.systems.contract.leadership import PartitionReign
 from fencepost.harness.systems.contract.logged_changes import LoggedChange
 from fencepost.harness.systems.contract.profile import Profile
@@ -23,6 +21,7 @@ from fencepost.harness.systems.kafka.client.session import INTERFACES, KafkaSess
 from fencepost.harness.systems.kafka.guarantees import broker_numbers, unpromised
 from fencepost.harness.systems.kafka.kraft import catching_up, configuration, health, membership
 from fencepost.harness.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
+from fencepost.harness.systems.kafka.kraft.failover import FAILOVER
 from fencepost.harness.systems.kafka.kraft.guarantees import ACTIVE_CONTROLLER, leadership_bound, promises
 from fencepost.harness.systems.kafka.kraft.membership import KraftMembership
 from fencepost.harness.systems.kafka.kraft.metadata_log import read_archive
@@ -52,22 +51,12 @@ class Kraft(BaseSystem[KraftOptions]):
         listeners=configuration.LISTENERS,
         # The raft layer goes first: its answers carry their epoch.
         subjects=(RAFT, ACTIVE_CONTROLLER),
-        vocabulary=Vocabulary(subjects={RAFT: "raft layer", ACTIVE_CONTROLLER: "controller layer"}),
+        vocabulary=Vocabulary(
+            epoch="controller epoch", subjects={RAFT: "raft layer", ACTIVE_CONTROLLER: "QuorumController"}
+        ),
     )
     releases: Final = KraftReleases()
-    failover: Final = Failover(
-        options=KraftOptions(
-            combined=True,
-            broker_session=seconds(2),
-            broker_heartbeat=seconds(0.5),
-            heap_mib=1024,
-            data_limit_mib=2048,
-        ),
-        controller="controller",
-        loading=("Becoming the active controller", "Activated periodic tasks"),
-        about="each broker is a controller too, with a fetch time-out of 1 s and an election time-out of 0.5 s; a"
-        " broker's session lasts 2 s",
-    )
+    failover: Final = FAILOVER
 
     def promises(self, version: str = "") -> tuple[Guarantee, ...]:
         return promises(version or self.releases.default)

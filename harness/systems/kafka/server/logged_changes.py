@@ -23,8 +23,8 @@ _REGISTRATION: Final = re.compile(
 #: The first thing that a new controller in ZooKeeper mode says of brokers.
 _ACTIVE: Final = re.compile(r"Currently active brokers in the cluster: \w+\(([\d, ]*)\)")
 _CAME_AND_WENT: Final = re.compile(r"Newly added brokers: ([\d,]*), deleted brokers: ([\d,]*), bounced brokers: ")
-_IN_SYNC: Final = re.compile(r"\[Partition (\S+)-\d+ broker=\d+\] ISR updated to ([\d,]+)")
-_LEADS: Final = re.compile(r"\bLeader (\S+)-\d+ .*?starts at leader epoch (\d+) .*?\bISR \[([\d,]+)\]")
+_IN_SYNC: Final = re.compile(r"\[Partition (\S+-\d+) broker=\d+\] ISR updated to ([\d,]+)")
+_LEADS: Final = re.compile(r"\bLeader (\S+-\d+) .*?starts at leader epoch (\d+) .*?\bISR \[([\d,]+)\]")
 _MAY_STOP: Final = (
     "The controller has asked us to exit controlled shutdown",
     "Controlled shutdown request returned successfully",

@@ -70,7 +70,9 @@ class KafkaZk(BaseSystem[KafkaZkOptions]):
         reads={ReadMode.PLAIN: "metadata-forward"},
         listeners=configuration.LISTENERS,
         subjects=(CONTROLLER, VIEW),
-        vocabulary=Vocabulary(subjects={CONTROLLER: "controller layer", VIEW: "own view of the controller"}),
+        vocabulary=Vocabulary(
+            epoch="controller epoch", subjects={CONTROLLER: "KafkaController", VIEW: "MetadataCache"}
+        ),
     )
     releases: Final = KafkaZkReleases()
     failover: Final = Failover(
