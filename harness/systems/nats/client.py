@@ -20,7 +20,8 @@ import json
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Members, ReadMode, Reply
-from fencepost.harness.systems.nats.stream import STREAM, create_stream
+from fencepost.harness.systems.nats.log import StreamLog
+from fencepost.harness.systems.nats.stream import STREAM, create_streams
 from fencepost.harness.systems.nats.wire import errors
 from fencepost.harness.systems.nats.wire.connection import Connection, answer_of
 
@@ -28,16 +29,15 @@ _GET: Final = f"$JS.API.STREAM.MSG.GET.{STREAM}"
 _DIRECT_GET: Final = f"$JS.API.DIRECT.GET.{STREAM}"
 _INFO: Final = f"$JS.API.STREAM.INFO.{STREAM}"
 _EXPECTED_SEQUENCE: Final = "Nats-Expected-Last-Subject-Sequence"
-_NO_MESSAGE: Final = "no-message"
 #: A subject that no key has, whose writes prove that the stream has a leader now.
 _BARRIER: Final = "barrier.b"
 
 
-class NatsClient:
-    """`harness.coordination.KeyValue` on a stream of NATS."""
+class NatsClient(StreamLog):
+    """`harness.coordination.KeyValue` and `Log` on streams of NATS."""
 
     def __init__(self, connection: Connection, replicas: int) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._replicas = replicas
 
     @property
@@ -48,9 +48,9 @@ class NatsClient:
     async def close(self) -> None:
         self._connection.close()
 
-    async def prepare(self) -> None:
-        """Create the stream. Idempotent."""
-        await create_stream(self._connection, self._replicas)
+    async def prepare(self, keys: tuple[str, ...]) -> None:
+        """Create the streams for these keys. Idempotent."""
+        await create_streams(self._connection, self._replicas, keys)
 
     async def read(self, key: str, mode: ReadMode) -> Reply:
         match mode:
@@ -86,11 +86,27 @@ class NatsClient:
         """Read the names of all subjects below the set's from the stream's leader.
 
         A strong read first writes, and holds the answer to that write: an answer that lacks it comes from a leader that
-        was superseded, and the read fails.
+        was superseded, and the read fails. Where nobody takes the write and the leader of the meta group then says that
+        there is no such stream, the set is empty: whatever was acknowledged is gone.
         """
-        least = (await self._publish(_BARRIER, b"")).position if mode is ReadMode.STRONG else 0
+        least: int | None = 0
+        refusal: Definite | None = None
+        if mode is ReadMode.STRONG:
+            try:
+                least = (await self._publish(_BARRIER, b"")).position
+            except Definite as refused:
+                if refused.code != errors.NO_RESPONDERS:
+                    raise
+                refusal = refused
         request = json.dumps({"subjects_filter": _element(name, ">")}).encode()
-        state = answer_of(await self._connection.request(_INFO, request))["state"]
+        try:
+            state = answer_of(await self._connection.request(_INFO, request))["state"]
+        except Definite as refused:
+            if refused.code == errors.NO_STREAM:
+                return Members(())
+            raise
+        if refusal is not None:
+            raise refusal
         if state["last_seq"] < (least or 0):
             raise Definite(errors.BEHIND, f"the answer ends at {state['last_seq']}, expected {least} or more")
         prefix = _element(name, "")
@@ -119,7 +135,7 @@ class NatsClient:
         try:
             message = answer_of(await self._connection.request(_GET, request))["message"]
         except Definite as refused:
-            if refused.code == _NO_MESSAGE:
+            if refused.code == errors.NO_MESSAGE:
                 return Reply()
             raise
         return _reply_of(base64.b64decode(message.get("data", "")), message["seq"])
@@ -129,7 +145,7 @@ class NatsClient:
         if message.status == 0 and "nats-sequence" in message.headers:
             return _reply_of(message.payload, int(message.headers["nats-sequence"]))
         refused = errors.of_status(message.status, message.headers.get("description", ""))
-        if isinstance(refused, Definite) and refused.code == _NO_MESSAGE:
+        if isinstance(refused, Definite) and refused.code == errors.NO_MESSAGE:
             return Reply()
         raise refused
 

@@ -27,7 +27,7 @@ _SELF_FENCING: Final = (
     " (lostQuorumInterval), and steps down if not; no document promises a time"
 )
 
-GUARANTEES: Final = (
+STORAGE_GUARANTEES: Final = (
     Guarantee(
         name="linearizable",
         standing=Standing.PROMISED,
@@ -81,6 +81,44 @@ GUARANTEES: Final = (
         source=_SELF_FENCING,
     ),
 )
+
+_FILES: Final = "nats-server#7594: before 2.12.3 a pause of more than 30 s may lose messages that were not written yet"
+
+LOG_GUARANTEES: Final = (
+    Guarantee(
+        name="log-durable",
+        standing=Standing.PROMISED,
+        text="An acknowledged message stays in the stream, whoever leads, while a quorum of replicas keeps its disk.",
+        source=f"{_CLUSTERING}, The Quorum: enough servers to have the most recent data after a catastrophic failure",
+        known_issue=f"{_FILES}; {_UNSYNCED}",
+    ),
+    Guarantee(
+        name="log-offsets-stable",
+        standing=Standing.PROMISED,
+        text="A sequence that was acknowledged or read holds the same message for ever.",
+        source="ADR-53, Monotonic writes: all writes to a single stream are ordered by the stream's sequence",
+    ),
+    Guarantee(
+        name="log-order",
+        standing=Standing.PROMISED,
+        text="The messages of one publisher keep their order; a read returns them in ascending order.",
+        source="ADR-53, Monotonic writes: all writes to a single stream are ordered by the stream's sequence",
+    ),
+    Guarantee(
+        name="log-committed-reads",
+        standing=Standing.PROMISED,
+        text="A message that was read was published and stays: a message is stored once a quorum has it.",
+        source=f"{_CLUSTERING}: a quorum is needed to store new messages",
+    ),
+    Guarantee(
+        name="log-no-duplicates",
+        standing=Standing.MEASURED,
+        text="A message that was published once stands in the stream once.",
+        source="docs.nats.io, Message Deduplication: promised for messages with an id; these have none",
+    ),
+)
+
+GUARANTEES: Final = (*STORAGE_GUARANTEES, *LOG_GUARANTEES)
 
 
 def leadership_bound(options: NatsOptions) -> LeadershipBound:

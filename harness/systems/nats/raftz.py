@@ -14,12 +14,13 @@ from fencepost.harness.history import Claim
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.systems.contract.system import Answer
 from fencepost.harness.systems.nats.configuration import ACCOUNT, MONITOR_PORT, SYSTEM_ACCOUNT
+from fencepost.harness.systems.nats.stream import MAIN
 
 SOURCE: Final = "raftz"
 #: The subjects of beliefs: the leader of the stream's group, and that of the group that places streams.
 STREAM_LEADER: Final = "stream"
 META_LEADER: Final = "meta"
-_ACCOUNTS: Final = {STREAM_LEADER: ACCOUNT, META_LEADER: SYSTEM_ACCOUNT}
+_META_GROUP: Final = "_meta_"
 _LEADER: Final = "LEADER"
 
 
@@ -55,14 +56,21 @@ async def get(address: str, port: int, path: str) -> Any:
         writer.transport.abort()
 
 
-async def group(place: Place, subject: str) -> Group | None:
-    """The group of this subject as this server sees it; None while it has no replica of it. Raises NoAnswer."""
-    account = _ACCOUNTS[subject]
-    answer = await get(*place.dial(MONITOR_PORT), f"/raftz?acc={account}")
-    groups = (answer or {}).get(account) or {}
-    if not groups:
+async def group(place: Place, subject: str, name: str | None = None) -> Group | None:
+    """The group of this subject as this server sees it; None while it has no replica of it. Raises NoAnswer.
+
+    Args:
+        name: the group of the stream where that is known (`stream_group`); else it is asked for first.
+    """
+    address = place.dial(MONITOR_PORT)
+    if subject == META_LEADER:
+        account, name = SYSTEM_ACCOUNT, _META_GROUP
+    else:
+        account, name = ACCOUNT, name or await stream_group(place)
+    answer = await get(*address, f"/raftz?acc={account}&group={name}") if name else None
+    state = ((answer or {}).get(account) or {}).get(name)
+    if state is None:
         return None
-    state = next(iter(groups.values()))
     names = {state["id"]: place.name, **{peer: known["name"] for peer, known in (state.get("peers") or {}).items()}}
     leader = state.get("leader") or ""
     return Group(
@@ -74,14 +82,27 @@ async def group(place: Place, subject: str) -> Group | None:
     )
 
 
+async def stream_group(place: Place) -> str | None:
+    """The group of the main stream, which stays the same; None while this server has no replica of it."""
+    answer = await get(*place.dial(MONITOR_PORT), f"/jsz?acc={ACCOUNT}&streams=true&raft=true")
+    for account in (answer or {}).get("account_details") or ():
+        for stream in account.get("stream_detail") or ():
+            if stream["name"] in MAIN:
+                return str(stream.get("stream_raft_group") or "") or None
+    return None
+
+
 class RaftzQuestion:
     """The `Question` to one server; questions share nothing, so any number may be open."""
 
     def __init__(self, place: Place, subject: str) -> None:
         self._place, self._subject = place, subject
+        self._group: str | None = None
 
     async def ask(self) -> Answer:
-        view = await group(self._place, self._subject)
+        if self._subject == STREAM_LEADER and self._group is None:
+            self._group = await stream_group(self._place)
+        view = await group(self._place, self._subject, self._group)
         if view is None:
             return Answer(claims=Claim.NO, source=SOURCE, detail="no replica here")
         return Answer(

@@ -1,6 +1,6 @@
 """NATS JetStream as a system under test: how it starts, what it promises, how one server is asked.
 
-A run uses one stream. Clients may connect to any server: a server passes requests on to the leader of the stream.
+Clients may connect to any server: a server passes requests on to the leader of the stream.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Nats(BaseSystem[NatsOptions]):
     profile: Final = Profile(
         name="nats",
         options=NatsOptions,
-        interfaces=frozenset({Interface.STORAGE}),
+        interfaces=frozenset({Interface.STORAGE, Interface.LOG}),
         reads={
             ReadMode.STRONG: "linearizable",
             ReadMode.LEADER: "fresh-from-leader",
@@ -88,12 +88,12 @@ class Nats(BaseSystem[NatsOptions]):
         return NatsClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s), replicas)
 
     async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
-        """`harness.systems.contract.servers.PreparesKeys`: create the stream; its keys need no preparation."""
+        """`harness.systems.contract.servers.PreparesKeys`: create the streams; their keys need no preparation."""
         from fencepost.harness.systems.nats.client import NatsClient
 
         if not isinstance(client, NatsClient):
             raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
-        await client.prepare()
+        await client.prepare(keys)
 
     def question(self, place: Place, subject: str) -> Question:
         return RaftzQuestion(place, subject)

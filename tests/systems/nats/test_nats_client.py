@@ -11,7 +11,7 @@ import pytest
 from fencepost.harness.coordination import Definite, ReadMode
 from fencepost.harness.systems.nats.client import NatsClient
 from fencepost.harness.systems.nats.wire import errors
-from tests.systems.nats.jetstream_script import Stream, connected, serving
+from tests.systems.nats.jetstream_script import Stream, connected, refusal, serving
 
 
 def run(coroutine: Coroutine[Any, Any, None]) -> None:
@@ -91,6 +91,57 @@ def test_members_of_a_set_and_an_answer_that_is_behind() -> None:
             assert (await client.members("s", ReadMode.LEADER)).elements == (12,)
             with pytest.raises(Definite, match=errors.BEHIND):
                 await client.members("s", ReadMode.STRONG)
+            await client.close()
+
+    run(scenario())
+
+
+def test_a_stream_that_is_gone_holds_nothing_and_one_without_a_leader_is_not_read() -> None:
+    async def scenario() -> None:
+        stream = Stream()
+        async with serving(stream.answer) as port:
+            client = NatsClient(await connected(port), 3)
+            await client.add("s", 3)
+            nobody = (b"NATS/1.0 503\r\n\r\n", b"")
+            stream.instead = lambda subject: nobody if subject.startswith("barrier.") else None
+            with pytest.raises(Definite, match=errors.NO_RESPONDERS):
+                await client.members("s", ReadMode.STRONG)
+            stream.instead = lambda subject: (
+                nobody if subject.startswith("barrier.") else refusal(404, 10059, "stream not found")
+            )
+            assert (await client.members("s", ReadMode.STRONG)).elements == ()
+            await client.close()
+
+    run(scenario())
+
+
+def test_a_log_leaves_out_what_the_stream_has_no_more() -> None:
+    async def scenario() -> None:
+        log: list[bytes | None] = []
+
+        def answer(subject: str, headers: dict[str, str], payload: bytes) -> tuple[bytes, bytes] | None:
+            if subject.startswith("$JS.API.STREAM.INFO."):
+                return b"", json.dumps({"state": {"last_seq": len(log), "first_seq": 1}}).encode()
+            if subject.startswith("$JS.API.STREAM.MSG.GET."):
+                sequence = json.loads(payload)["seq"]
+                value = log[sequence - 1]
+                if value is None:
+                    return refusal(404, 10037, "no message found")
+                data = base64.b64encode(value).decode()
+                return b"", json.dumps({"message": {"seq": sequence, "data": data}}).encode()
+            log.append(payload)
+            return b"", json.dumps({"stream": "P0", "seq": len(log)}).encode()
+
+        async with serving(answer) as port:
+            client = NatsClient(await connected(port), 3)
+            offsets = [(await client.append(0, b"%d" % value)).offset for value in range(120)]
+            assert offsets == list(range(120))
+            log[:105] = [None] * 105
+            polled = await client.poll(0, 0)
+            assert (polled.high_watermark, polled.records[0].offset, len(polled.records)) == (120, 105, 15)
+            assert (await client.poll(0, 120)).records == ()
+            with pytest.raises(ValueError, match="acks=1"):
+                client.acknowledge("1", idempotent=False)
             await client.close()
 
     run(scenario())

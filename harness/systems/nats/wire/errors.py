@@ -21,6 +21,9 @@ CAS_MISMATCH: Final = "cas-mismatch"
 EXISTS: Final = "exists"
 BEHIND: Final = "behind"
 MALFORMED: Final = "malformed-answer"
+NO_MESSAGE: Final = "no-message"
+NO_STREAM: Final = "no-stream"
+NO_RESPONDERS: Final = "no-responders"
 
 #: Definite by what the client itself knows: code and reason.
 OWN_DEFINITE: Final = {
@@ -62,8 +65,8 @@ ERRORS: Final = (
         definite=True,
         why="the stream of the subject is not the expected one: refused before the proposal",
     ),
-    Row(code="no-stream", number=10059, definite=True, why="there is no such stream: nothing to act on"),
-    Row(code="no-message", number=10037, definite=True, why="a read found no message"),
+    Row(code=NO_STREAM, number=10059, definite=True, why="there is no such stream: nothing to act on"),
+    Row(code=NO_MESSAGE, number=10037, definite=True, why="a read found no message"),
     Row(
         code="no-leader",
         number=10008,
@@ -87,12 +90,12 @@ ERRORS: Final = (
 #: By the status of a message without content.
 STATUSES: Final = (
     Row(
-        code="no-responders",
+        code=NO_RESPONDERS,
         number=503,
         definite=True,
         why="the client's server knows nobody who is subscribed, and passed the message to nobody",
     ),
-    Row(code="no-message", number=404, definite=True, why="a direct read found no message"),
+    Row(code=NO_MESSAGE, number=404, definite=True, why="a direct read found no message"),
     Row(code="bad-request", number=400, definite=True, why="the request was not understood"),
     Row(code="request-timed-out", number=408, definite=False, why="nothing arrived in time"),
 )
