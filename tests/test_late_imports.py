@@ -74,6 +74,7 @@ LATE: Final = {
     "harness/systems/etcd/system.py": Late(135, "protobuf: naming the systems must not load it"),
     "harness/systems/etcd/versions.py": _FETCH,
     "harness/systems/kafka/server/versions.py": _FETCH,
+    "harness/systems/nats/versions.py": _FETCH,
     "harness/systems/zookeeper/versions.py": _FETCH,
     "harness/testing/cluster_inside.py": Late(105, "it enters its namespaces before it imports what has threads"),
     "harness/testing/pytest_plugin.py": Late(690, "runs: pytest loads the plugin wherever fencepost is installed"),

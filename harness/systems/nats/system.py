@@ -17,11 +17,13 @@ from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Appl
 from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.nats import configuration, raftz
 from fencepost.harness.systems.nats import settings as server_settings
+from fencepost.harness.systems.nats.client import NatsClient
 from fencepost.harness.systems.nats.configuration import CLIENT_PORT, LISTENERS, MONITOR_PORT
 from fencepost.harness.systems.nats.guarantees import GUARANTEES, leadership_bound
 from fencepost.harness.systems.nats.options import NatsOptions
 from fencepost.harness.systems.nats.raftz import META_LEADER, STREAM_LEADER, Group, NoAnswer, RaftzQuestion
 from fencepost.harness.systems.nats.releases import NatsReleases
+from fencepost.harness.systems.nats.wire.connection import connect
 from fencepost.harness.verdict import LeadershipBound, Vocabulary
 
 #: One attempt to ask a server.
@@ -81,16 +83,11 @@ class Nats(BaseSystem[NatsOptions]):
     async def open_client(
         self, place: Place, *, connect_timeout_s: float, options: NatsOptions | None = None
     ) -> KeyValue:
-        from fencepost.harness.systems.nats.client import NatsClient
-        from fencepost.harness.systems.nats.wire.connection import connect
-
         replicas = (options or NatsOptions()).replicas
         return NatsClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s), replicas)
 
     async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
         """`harness.systems.contract.servers.PreparesKeys`: create the streams; their keys need no preparation."""
-        from fencepost.harness.systems.nats.client import NatsClient
-
         if not isinstance(client, NatsClient):
             raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
         await client.prepare(keys)
