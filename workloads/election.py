@@ -61,6 +61,10 @@ _NO_FENCING: Final = (
 )
 
 
+#: Shorter than a broker's session, so that its successor as coordinator is asked while it sleeps.
+_COORDINATOR_SLEEPS: Final = seconds(1.5)
+
+
 class ElectionOptions(Options, frozen=True, kw_only=True):
     fencing: Annotated[Literal["on", "off"], about("whether an act also checks that its term holds")] = "on"
     candidates_per_node: Annotated[int, about("workers per node that campaign and lead", least=1, most=1000)] = 1
@@ -72,6 +76,9 @@ class ElectionOptions(Options, frozen=True, kw_only=True):
     stall_one_in: Annotated[int, about("one term in so many ends in a stall; 0: none", least=0)] = 6
     renew_every: Annotated[Duration, about("a leader renews its lease this often", above=0)] = seconds(0.2)
     campaign_every: Annotated[Duration, about("mean time between two attempts of a candidate", above=0)] = seconds(0.15)
+    give_up: Annotated[
+        Duration, about("an operation is given up after this long; 0: after the plan's op_timeout", least=0)
+    ] = seconds(0)
     observe: Annotated[ReadMode, about("how observers read who leads")] = ReadMode.PLAIN
     members: Annotated[ReadMode, about("how the whole trail is read at the end")] = ReadMode.STRONG
 
@@ -98,7 +105,14 @@ class Election(Workload[ElectionOptions]):
         members = current_read(system)
         if Interface.LOCKS in system.profile.interfaces:
             return ElectionOptions(members=members)
-        return ElectionOptions(members=members, acts_per_term=8, renew_every=seconds(0.05), campaign_every=seconds(2))
+        # Who waits long for a coordinator that sleeps sees nothing of the one that is elected meanwhile.
+        return ElectionOptions(
+            members=members,
+            acts_per_term=8,
+            renew_every=seconds(0.05),
+            campaign_every=seconds(2),
+            give_up=_COORDINATOR_SLEEPS,
+        )
 
     def guarantee(self, system: System, options: ElectionOptions) -> str:
         return "one-acting-leader" if options.fencing == "on" else "one-believed-leader"
@@ -114,6 +128,9 @@ class Election(Workload[ElectionOptions]):
 
     def workers(self, options: ElectionOptions, node_count: int) -> int:
         return node_count * (options.candidates_per_node + options.observers_per_node)
+
+    def timeout_s(self, options: ElectionOptions, node_count: int, worker: int, patient_s: float) -> float:
+        return options.give_up.seconds if options.give_up else patient_s
 
     def generator(self, options: ElectionOptions, node_count: int) -> Generator:
         observe = draws(lambda worker, i, draw: Offer("observe", ELECTION))

@@ -9,7 +9,7 @@ from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.campaigns.failover.curve import DOCUMENT, PAGE, CurveRun, check_choices
-from fencepost.harness.campaigns.failover.document import Curve, document, table
+from fencepost.harness.campaigns.failover.document import Curve, costs, document, table
 from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.progress import Progress, shorten
@@ -42,6 +42,8 @@ def _say(curve: Curve, folder: Path) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    for text in costs(curve):
+        click.echo(text)
     for text in (*curve.failures, *curve.incomplete):
         click.echo(f"missing: {text}")
     click.echo(f"picture: {shorten(str(folder / PAGE))}")
@@ -62,6 +64,7 @@ def _number(text: str) -> int:
 EXAMPLES = (
     Example("fencepost failover", "Both generations of Kafka, at 10 to 5,000 partitions, within 20 minutes"),
     Example("fencepost failover --systems kraft --partitions 10 --times 2", "A quick look at KRaft alone"),
+    Example("fencepost failover --systems kraft,kraft+controllers", "Also with controllers on nodes of their own"),
     Example("fencepost failover --deadline 2h --json", "More time, and the figures as JSON"),
 )
 
@@ -72,7 +75,7 @@ EXAMPLES = (
     default="kraft,kafka-zk",
     show_default=True,
     metavar="NAMES",
-    help="Systems to measure, joined by commas.",
+    help="Systems to measure, joined by commas; kraft+controllers: its controllers have nodes of their own.",
 )
 @click.option(
     "--partitions",

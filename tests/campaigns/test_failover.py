@@ -11,12 +11,13 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import pytest
 
-from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.campaigns.failover.cell import MEASURES, Cell, Ending, Sample, topics
+from fencepost.harness.base.errors import HarnessError, UsageError
+from fencepost.harness.campaigns.failover.cell import AMOUNTS, MEASURES, Cell, Ending, Sample, topics
 from fencepost.harness.campaigns.failover.cluster import Cluster
-from fencepost.harness.campaigns.failover.document import Curve, document, read_document, seconds, table
+from fencepost.harness.campaigns.failover.document import Curve, costs, document, read_document, seconds, table
 from fencepost.harness.campaigns.failover.growth import fit
 from fencepost.harness.campaigns.failover.load_time import load_time_s
+from fencepost.harness.campaigns.failover.measurable import failover_of, system_of
 from fencepost.harness.campaigns.failover.measure import connected
 from fencepost.harness.campaigns.failover.page import page
 from fencepost.harness.campaigns.failover.picture import drawn, standing_alone
@@ -186,6 +187,8 @@ def _sample(system: str, partitions: int, ending: Ending, value: float | None, l
         metadata_s=value,
         produce_s=None if value is None else value + 1,
         load_s=load_s,
+        pushed_bytes=None if value is None else 2_000_000 + 1000 * partitions,
+        fetched_bytes=None if value is None else 4_000,
     )
 
 
@@ -265,7 +268,7 @@ def test_the_documents_section_says_what_was_measured_and_what_was_not() -> None
     again = read_document(json.loads(json.dumps(document(curve))))
     assert again == curve
     said = section(again)
-    assert len([line for line in said if line.startswith("| ")]) == 2 + 2 * 2 * len(MEASURES)
+    assert len([line for line in said if line.startswith("| ")]) == 2 + 2 * 2 * len((*MEASURES, *AMOUNTS))
     assert any(line.startswith("Missing: ") and "3 of 4" in line for line in said)
     assert not any(line.startswith("Missing") for line in section(_curve()))
 
@@ -367,3 +370,19 @@ class _Asked:
 def _made(made: list[_Asked]) -> _Asked:
     made.append(_Asked(Claim.NO if made else Claim.YES))
     return made[-1]
+
+
+def test_each_way_of_ending_has_a_sentence_on_its_cost() -> None:
+    said = costs(_curve())
+    assert len(said) == 4
+    assert said[0].startswith("kraft, controller killed: a metadata change is accepted after 1.01 s with 10 partitions")
+    assert "stopped in order" in said[1] and "2.0 MB sent and 4 kB received" in said[1]
+    assert all(text in page(_curve()) for text in ("What a kill and an orderly stop cost", "7.0 MB sent"))
+
+
+def test_controllers_can_have_nodes_of_their_own() -> None:
+    apart = failover_of("kraft+controllers")
+    assert not apart.options.combined
+    assert system_of("kraft+controllers") is system_of("kraft")
+    with pytest.raises(UsageError, match="kafka-zk\\+controllers"):
+        failover_of("kafka-zk+controllers")

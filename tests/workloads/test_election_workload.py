@@ -194,6 +194,12 @@ def test_a_leader_goes_on_under_its_term_when_an_act_is_of_unknown_outcome() -> 
         assert len({act.process for act in of_term}) == len(of_term)
 
 
+@pytest.mark.parametrize(("system", "waits_s"), [("etcd", 12.0), ("kafka-zk", 1.5), ("kraft", 1.5)])
+def test_a_coordinator_that_sleeps_is_not_waited_for(system: str, waits_s: float) -> None:
+    options = WORKLOAD.defaults(registry.system(system))
+    assert WORKLOAD.timeout_s(options, 3, 0, patient_s=12.0) == waits_s
+
+
 def test_observers_keep_their_rate_whoever_leads() -> None:
     counts = Counter(e.f for e in load(20, World(), observe_rate=50.0) if e.type is Outcome.INVOKE)
     assert 0.9 * 20 * 50 < counts["observe"] < 1.1 * 20 * 50

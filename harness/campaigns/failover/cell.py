@@ -42,6 +42,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """One ending of one active controller. Times are seconds since the signal was sent; None: not seen, see `missing`.
 
     `load_s` is the exception: it is how long the new controller loaded its state, by two lines of its own log.
+    `pushed_bytes` and `fetched_bytes` are what the new controller's node sent and received over all links until every
+    partition had acknowledged a produce, the probes' requests included.
     `exit_s` is when the process of the old controller was gone.
     """
 
@@ -54,15 +56,22 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     produce_s: float | None = None
     load_s: float | None = None
     exit_s: float | None = None
+    pushed_bytes: int | None = None
+    fetched_bytes: int | None = None
     missing: tuple[str, ...] = ()
     refusals: dict[str, int] = {}
 
 
-#: The figures of a sample that are compared, each with its description.
+#: The times of a sample that are compared, each with its description.
 MEASURES: Final = {
     "metadata_s": "first accepted metadata change",
     "produce_s": "first acknowledged produce on every partition",
     "load_s": "the new controller's own loading (its log)",
+}
+#: And the amounts.
+AMOUNTS: Final = {
+    "pushed_bytes": "sent by the new controller's node until then",
+    "fetched_bytes": "received by the new controller's node until then",
 }
 
 

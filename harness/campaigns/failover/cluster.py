@@ -2,8 +2,8 @@
 
 In that state every node serves, one controller is active, and every partition has all replicas in sync and is led by
 its first replica, as every broker knows. Each partition has also just acknowledged a produce, because metadata may be
-ahead of brokers that still create the logs of thousands of partitions. So the node that ends always leads a third of
-the partitions.
+ahead of brokers that still create the logs of thousands of partitions. So a node that ends as a broker, too,
+always leads a third of the partitions.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Final
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.campaigns.failover.cell import NODES, REPLICAS, Cell, topics
-from fencepost.harness.campaigns.failover.measurable import failover_of
+from fencepost.harness.campaigns.failover.measurable import failover_of, system_of
 from fencepost.harness.campaigns.failover.probes import Address, Partition, ProduceLine, ProduceProbe
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import Claim
@@ -55,7 +55,7 @@ class Cluster:
         self.cell = cell
         self.nodes = nodes
         self.layout = layout
-        self.system = registry.system(cell.system)
+        self.system = system_of(cell.system)
         self.failover = failover_of(cell.system)
         self.topics = topics(cell.partitions)
         self.filled = False
@@ -80,7 +80,8 @@ class Cluster:
     def controllers(self) -> dict[str, Address]:
         """The address at which every possible controller takes changes itself and forwards none."""
         port = self.system.profile.listeners[self.failover.controller]
-        return {name: self.layout[name].dial(port) for name in self.brokers}
+        own = [name for name, place in self.layout.items() if "controller" in place.roles]
+        return {name: self.layout[name].dial(port) for name in own or self.brokers}
 
     async def active(self) -> str | None:
         """Ask which node acts as the controller now; returns None unless it is exactly one."""
@@ -232,7 +233,7 @@ class Cluster:
 
 async def open_cluster(cell: Cell, folder: Path, stack: AsyncExitStack) -> Cluster:
     """Start the cell's cluster in the lab, settled and filled; closing `stack` stops it."""
-    system = registry.system(cell.system)
+    system = system_of(cell.system)
     options = failover_of(cell.system).options
     artifacts = Artifacts(**cell.artifacts)
     placement = Placement(runtime="lab", nodes=NODES, members=members_of(system, NODES, options), links=Links.RULES)

@@ -23,7 +23,7 @@ from fencepost.harness.base.stop_request import STOP_GRACE_S, StopRequest
 from fencepost.harness.campaigns.failover.cell import NODES, Cell, Sample
 from fencepost.harness.campaigns.failover.child import CELL
 from fencepost.harness.campaigns.failover.document import Curve, document
-from fencepost.harness.campaigns.failover.measurable import failover_of
+from fencepost.harness.campaigns.failover.measurable import failover_of, system_of
 from fencepost.harness.campaigns.failover.page import page
 from fencepost.harness.campaigns.failover.picture import standing_alone
 from fencepost.harness.plugins import registry
@@ -86,7 +86,7 @@ class CurveRun:
         provider = registry.runtime("lab")
         artifacts = {}
         for name in self.systems:
-            system = registry.system(name)
+            system = system_of(name)
             options = failover_of(name).options
             placement = Placement(runtime="lab", nodes=NODES, members=members_of(system, NODES, options))
             placement = provider.refuse_if_impossible(placement)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.options import plain
-from fencepost.harness.campaigns.failover.cell import MEASURES, NODES, REPLICAS, Ending, Sample
+from fencepost.harness.campaigns.failover.cell import AMOUNTS, MEASURES, NODES, REPLICAS, Ending, Sample
 from fencepost.harness.campaigns.failover.growth import Growth, fit
 from fencepost.harness.campaigns.failover.measurable import failover_of
 from fencepost.harness.systems.contract.options import SystemOptions
@@ -99,6 +99,11 @@ def document(curve: Curve) -> dict[str, Any]:
         "partitions": list(curve.partitions),
         "times": curve.times,
         "measures": dict(MEASURES),
+        "amounts": dict(AMOUNTS),
+        "bytes": [
+            _amount(curve, s, e, a, p) for s in curve.systems for e in Ending for a in AMOUNTS for p in curve.partitions
+        ],
+        "costs": costs(curve),
         "figures": [_figure(curve, f) for f in _all_figures(curve)],
         "growth": [
             {"system": s, "ending": e.value, "measure": m, **(msgspec.to_builtins(g) if g else {"points": "too few"})}
@@ -137,6 +142,49 @@ def _figure(curve: Curve, figure: Figure) -> dict[str, Any]:
     }
 
 
+def _amount(curve: Curve, system: str, ending: Ending, amount: str, partitions: int) -> dict[str, Any]:
+    figure = curve.figure(system, ending, amount, partitions)
+    return {
+        "system": system,
+        "ending": ending.value,
+        "amount": amount,
+        "partitions": partitions,
+        "count": len(figure.values),
+        "median_bytes": figure.median_s,
+    }
+
+
+def costs(curve: Curve) -> list[str]:
+    """Say for each system what a kill and what an orderly stop of its controller cost, in time and in bytes."""
+    return [_cost(curve, system, ending) for system in curve.systems for ending in Ending]
+
+
+def _cost(curve: Curve, system: str, ending: Ending) -> str:
+    how = "killed" if ending is Ending.KILL else "stopped in order"
+    figures = {
+        measure: [f for f in curve.figures(system, ending, measure) if f.values] for measure in (*MEASURES, *AMOUNTS)
+    }
+    changes = [f"{seconds(f.median_s)} with {f.partitions:,} partitions" for f in figures["metadata_s"]]
+    produces = [seconds(f.median_s) for f in figures["produce_s"]]
+    moved = [
+        f"{amount(sent.median_s)} sent and {amount(received.median_s)} received"
+        for sent, received in zip(figures["pushed_bytes"], figures["fetched_bytes"], strict=True)
+    ]
+    return (
+        f"{system}, controller {how}: a metadata change is accepted after {', '.join(changes) or 'no measured time'}"
+        f" ({growth_words(curve.growth(system, ending, 'metadata_s'))}); a produce on every partition is acknowledged"
+        f" after {', '.join(produces) or 'no measured time'}; the new controller's node moved"
+        f" {'; '.join(moved) or 'an unknown number of bytes'}"
+    )
+
+
+def amount(value: float | None) -> str:
+    """Write a number of bytes for people."""
+    if value is None:
+        return "not measured"
+    return f"{value / 1e6:.1f} MB" if value >= 1e6 else f"{value / 1e3:.0f} kB"
+
+
 def seconds(value: float | None) -> str:
     """Write a time for people, in milliseconds below one second."""
     if value is None:
@@ -172,6 +220,10 @@ def table(curve: Curve) -> list[list[str]]:
                         growth_words(curve.growth(system, ending, measure)),
                     ]
                 )
+        for name, what in AMOUNTS.items():
+            for system in curve.systems:
+                cells = [amount(figure.median_s) for figure in curve.figures(system, ending, name)]
+                rows.append([system, ending.value, what, *cells, ""])
     return rows
 
 

@@ -1,16 +1,24 @@
-"""The systems whose failover can be measured: each declares it itself."""
+"""The systems whose failover can be measured, and in which deployments: each declares it itself."""
 
-from typing import Any
+from typing import Any, Final
 
 from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.plugins import registry
 from fencepost.harness.systems.contract.failover import Failover, MeasuresFailover
+from fencepost.harness.systems.contract.system import System
+
+#: Between a system's name and that of a deployment.
+_PLUS: Final = "+"
 
 
 def measurable() -> dict[str, Failover[Any]]:
-    """How each system's failover is measured, by the system's name."""
-    systems = registry.systems()
-    return {name: system.failover for name, system in systems.items() if isinstance(system, MeasuresFailover)}
+    """How failover is measured, by the system's name, and by "SYSTEM+DEPLOYMENT" for each other deployment."""
+    known: dict[str, Failover[Any]] = {}
+    for name, system in registry.systems().items():
+        if isinstance(system, MeasuresFailover):
+            others = {f"{name}{_PLUS}{other}": one for other, one in system.failover.deployments.items()}
+            known |= {name: system.failover, **others}
+    return known
 
 
 def failover_of(name: str) -> Failover[Any]:
@@ -19,3 +27,8 @@ def failover_of(name: str) -> Failover[Any]:
     if name not in known:
         raise unknown_choice("system with a controller and partitions", name, list(known))
     return known[name]
+
+
+def system_of(name: str) -> System:
+    """The system of this name, whatever its deployment."""
+    return registry.system(name.partition(_PLUS)[0])

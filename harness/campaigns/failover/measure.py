@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import HarnessError
@@ -22,6 +23,9 @@ _SETTLED_AGAIN: Final = 3
 #: The lines about a controller's loading may be written after it accepts changes.
 _LINES_S: Final = 5.0
 _POLL_S: Final = 0.02
+#: Columns of /proc/PID/net/dev (proc(5)).
+_RECEIVED: Final = 0
+_SENT: Final = 8
 _SIGNALS: Final = {Ending.KILL: signal.SIGKILL, Ending.STOP: signal.SIGTERM}
 
 
@@ -79,6 +83,7 @@ async def _end(
     pid = node.pid
     if pid is None:
         raise HarnessError(f"{node.name} was gone before it could be ended")
+    before = {name: _passed(other) for name, other in cluster.nodes.items() if name in cluster.controllers}
     zero = time.monotonic()
     processes.signal_group(pid, _SIGNALS[ending])
     exited: list[float] = []
@@ -94,6 +99,7 @@ async def _end(
         if not exited:
             missing.append(f"the process did not end within {RECOVERY_S:g} s and was then killed")
     successor = metadata.accepted_by
+    pushed, fetched = _between(before.get(successor or ""), None if successor is None else cluster.nodes[successor])
     load_s = None if successor is None else await _load_time(cluster, successor, logs[successor])
     if successor is not None and load_s is None:
         missing.append(f"the log of {successor} does not say how long it loaded")
@@ -107,9 +113,26 @@ async def _end(
         produce_s=None if produce.pending or produce.last_at is None else produce.last_at - zero,
         load_s=load_s,
         exit_s=exited[0] - zero if exited else None,
+        pushed_bytes=pushed,
+        fetched_bytes=fetched,
         missing=tuple(missing),
         refusals=dict(metadata.refusals + produce.refusals),
     )
+
+
+def _passed(node: Node) -> tuple[int, int] | None:
+    """The bytes that a node has sent and received over its links so far; None where its network does not tell."""
+    try:
+        lines = Path(f"/proc/{node.pid}/net/dev").read_text(encoding="ascii").splitlines()[2:]
+    except OSError:
+        return None
+    counters = [line.partition(":")[2].split() for line in lines if line.partition(":")[0].strip() != "lo"]
+    return sum(int(own[_SENT]) for own in counters), sum(int(own[_RECEIVED]) for own in counters)
+
+
+def _between(before: tuple[int, int] | None, node: Node | None) -> tuple[int | None, int | None]:
+    after = None if node is None else _passed(node)
+    return (None, None) if before is None or after is None else (after[0] - before[0], after[1] - before[1])
 
 
 async def _await_exit(node: Node, exited: list[float]) -> None:

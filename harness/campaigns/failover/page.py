@@ -8,7 +8,7 @@ from typing import Final
 from markupsafe import Markup
 
 from fencepost.harness.campaigns.failover.cell import REPLICAS
-from fencepost.harness.campaigns.failover.document import Curve, table
+from fencepost.harness.campaigns.failover.document import Curve, costs, table
 from fencepost.harness.campaigns.failover.measurable import failover_of
 from fencepost.harness.campaigns.failover.picture import drawn
 
@@ -37,13 +37,14 @@ Dashed: least squares through the medians.</figcaption></figure></section>
 <section><h2>Medians</h2><div class="scroll">{table}</div>
 <p class="note">Growth is the slope of the fitted line, ± its standard error (from three numbers of partitions on).</p>
 </section>
+<section><h2>What a kill and an orderly stop cost</h2><ul class="steps">{costs}</ul></section>
 <section><h2>What is measured</h2><ul class="steps">{how}</ul></section>
 </main></body></html>
 """)
 
 _HOW: Final = (
     "Zero is the moment at which the signal was sent: SIGKILL, or SIGTERM for a stop in order.",
-    f"Three nodes, all of them brokers. Every partition has {REPLICAS} replicas. Before each ending all replicas are in"
+    f"Three brokers. Every partition has {REPLICAS} replicas. Before each ending all replicas are in"
     " sync and each partition is led by its first replica and has acknowledged a produce.",
     "A controller that is stopped in order goes on acting until it has handed over: the other nodes refuse changes"
     " until then, so the time includes its shutdown (exit_s among the samples).",
@@ -54,6 +55,9 @@ _HOW: Final = (
     " that asking does not slow down what is measured. It may be seen late by two such rounds.",
     "A kill is detected by time-outs, a stop is not: that part of the times comes from the settings, not the systems.",
     "The new controller's own loading is the time between two lines of its log.",
+    "Bytes are what passed the links of the new controller's node from the signal until the last partition had"
+    " acknowledged a produce: what it fetched, what it pushed to brokers or they fetched from it, and the requests of"
+    " the probes.",
 )
 
 
@@ -81,6 +85,7 @@ def page(curve: Curve) -> str:
             missing=missing,
             picture=drawn(curve),
             table=_table(table(curve)),
+            costs=Markup("").join(Markup("<li>{}</li>").format(f"{text}.") for text in costs(curve)),
             how=Markup("").join(Markup("<li>{}</li>").format(text) for text in (*_HOW, *_of_systems(curve))),
         )
     )
