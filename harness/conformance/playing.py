@@ -105,8 +105,9 @@ async def _on_servers(checked: CheckedPlan, servers: Servers, conductor: Conduct
     steps: tuple[tuple[str, Callable[[], Awaitable[Rows]]], ...] = (
         ("version", lambda: servers_say.version(stage)),
         ("settings", lambda: servers_say.settings(stage)),
-        ("leader", lambda: servers_say.leader(stage)),
         ("requests", lambda: _prepared(stage)),
+        # Some have no leader before there is something to lead, such as a stream of NATS.
+        ("leader", lambda: servers_say.leader(stage)),
         ("wrong-input", lambda: requests.wrong_input(stage)),
         ("one-request", on_wire.rows),
         ("paused", lambda: nodes.paused(stage, on_wire.usual)),

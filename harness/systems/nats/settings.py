@@ -30,6 +30,7 @@ RESERVED: Final = Reserved(
         "logfile|log_file|logtime|debug|trace": "keeps the server's log",
     },
 )
+SAMPLES: Final[Settings] = {NATS: {"write_deadline": "9s", "jetstream.max_outstanding_catchup": "32MB"}}
 _CHECK_S: Final = 20.0
 
 

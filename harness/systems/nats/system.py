@@ -100,6 +100,11 @@ class Nats(BaseSystem[NatsOptions]):
         """`harness.systems.contract.server_settings.TakesSettings`."""
         return server_settings.SETTABLE
 
+    @property
+    def sample_settings(self) -> Settings:
+        """`harness.systems.contract.server_settings.SamplesSettings`."""
+        return server_settings.SAMPLES
+
     def refuse_setting(self, of: str, key: str, options: NatsOptions) -> Refusal | None:
         return server_settings.RESERVED.refuse(key)
 
