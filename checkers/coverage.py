@@ -19,6 +19,7 @@ from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import (
     BROKEN_SERVER,
+    WATCHED,
     FaultEvent,
     FaultOutcome,
     FaultSpan,
@@ -258,4 +259,5 @@ def _figures(
         faults_installed=dict(Counter(f.fault for f in faults)),
         final_reads=len(final_reads(history)),
         loop_lag_ns_max=max((s.loop_lag_ns_max for s in history.samples), default=0),
+        watched=next((e.text for e in history.events if isinstance(e, NoteEvent) and e.topic == WATCHED), ""),
     )

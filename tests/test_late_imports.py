@@ -28,6 +28,7 @@ _COMMAND: Final = Late(105, "the parts of one command: `--help` and the other co
 _FETCH: Final = Late(30, "Maven, Go modules, checksums: only a release that is not cached needs them")
 
 LATE: Final = {
+    "harness/base/arrow_alone.py": _ARROW,
     "harness/base/event_loop.py": Late(5, "uvloop is absent where it has no wheel"),
     "harness/campaigns/night/axes.py": Late(35, "covertable: only a campaign that combines several axes needs it"),
     "harness/campaigns/failover/child.py": Late(

@@ -21,8 +21,12 @@ class _TimeLimit(msgspec.Struct, frozen=True):
         if ctx.time_ns >= end_ns:
             return None, self
         step, g = self.g.op(ctx)
-        if step is None or (not isinstance(step, Pending) and step.at_ns >= end_ns):
+        if step is None:
             return None, self
+        if not isinstance(step, Pending) and step.at_ns >= end_ns:
+            # A worker that is busy now may get an earlier operation once it is free.
+            busy = len(ctx.free) < len(ctx.workers)
+            return (PENDING, _TimeLimit(self.duration_ns, self.g, end_ns)) if busy else (None, self)
         return step, (self if g is self.g and self.end_ns is not None else _TimeLimit(self.duration_ns, g, end_ns))
 
     def update(self, ctx: Context, event: OpEvent) -> Generator:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from fencepost.harness.base.arrow_alone import keep_pandas_out
 from fencepost.harness.base.errors import FencepostError, HarnessError, MachineError
 from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.base.stop_request import STOP_GRACE_S, StopRequest
@@ -25,12 +26,13 @@ Progress = Callable[[dict[str, Any]], None]
 
 
 #: Modules that judging and reporting need. Importing them takes most of a second; the cluster settles meanwhile.
-_JUDGES: Final = ("fencepost.harness.report.page.html", "pandas", registry.DERIVE.partition(":")[0])
+_JUDGES: Final = ("fencepost.harness.report.page.html", registry.DERIVE.partition(":")[0])
 
 
 def _load_judges() -> None:
     """Import them now; an import error is raised later, when the module is needed."""
     with contextlib.suppress(ImportError):
+        keep_pandas_out()
         for name in _JUDGES:
             importlib.import_module(name)
 

@@ -14,15 +14,14 @@ from typing import Any
 
 import msgspec
 
+from fencepost.harness.base.arrow_alone import keep_pandas_out
 from fencepost.harness.base.errors import FencepostError, HarnessError, UsageError
 from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
 from fencepost.harness.history import History
 from fencepost.harness.history.operation_error import ErrorKind, error_of
 from fencepost.harness.judging.judge import Judgement, judge_by, resolved_of
-from fencepost.harness.judging.run_facts import facts_of_run
 from fencepost.harness.plan.checked_plan import ResolvedPlan
 from fencepost.harness.results import run_folder as store
-from fencepost.harness.results.fact_files import FACTS, write_facts
 from fencepost.harness.run.child import Outcome, Progress
 from fencepost.harness.systems.contract.servers import ReadsLogs
 from fencepost.harness.verdict import Validity
@@ -90,16 +89,19 @@ def judge_stored(folder: Path, *, progress: Progress) -> Result:
             raise UsageError(
                 f"{folder / name}: is a folder, but a file of this name must be written", hint="move the folder away"
             )
+    keep_pandas_out()
     return judge_and_report(resolved_of(folder), folder, progress=progress)
 
 
 def judge_and_report(resolved: ResolvedPlan, folder: Path, *, progress: Progress) -> Result:
     """Judge a stored history and write verdict, JUnit, facts and report beside it."""
+    from fencepost.harness.judging.run_facts import facts_of_run
     from fencepost.harness.report.documents.junit import junit_xml
     from fencepost.harness.report.documents.verdict_json import verdict_document
     from fencepost.harness.report.documents.verdict_json import write as write_verdict
     from fencepost.harness.report.facts.case import ReportCase
     from fencepost.harness.report.page.html import render
+    from fencepost.harness.results.fact_files import FACTS, write_facts
 
     history, judgement = judge_by(resolved, folder)
     warnings = _keep_times(folder, history, judgement.took_ns)

@@ -23,6 +23,7 @@ from fencepost.harness.history import (
     NoteEvent,
 )
 from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.runner.watch import LastAnswers
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.runtime.server_log import LogFollower
 from fencepost.harness.systems.contract.catching_up import LogsCatchUps
@@ -59,6 +60,8 @@ class Observers:
         self._changes = system if isinstance(system, LogsChanges) else None
         self._recorder = recorder
         self._latest = {name: _Latest() for name in nodes}
+        #: The last answer of each node about each subject.
+        self.answers = LastAnswers()
         #: Nodes that claimed to lead and have not denied it since: the epoch, and the time of the claim.
         self._claims: dict[str, tuple[int, int]] = {}
         #: Nodes that claimed to lead and have not denied it, although another node has claimed it since.
@@ -72,6 +75,7 @@ class Observers:
             for subject in self._system.profile.subjects:
                 question = self._system.question(node.place, subject)
                 if question is not None:
+                    self.answers.expect(subject, node.name)
                     work = self._observe(node, subject, question)
                     self._tasks.append(asyncio.create_task(work, name=f"observer of {subject} at {node.name}"))
             self._tasks.append(asyncio.create_task(self._follow_log(node), name=f"log of {node.name}"))
@@ -150,6 +154,7 @@ class Observers:
             leader=answer.leader,
             detail=answer.detail,
         )
+        self.answers.note(subject, node.name, answer, asked_ns)
         if subject != self._system.profile.subjects[0]:
             return
         latest = self._latest[node.name]

@@ -1,7 +1,7 @@
 """The phases of a run, with the faults beside the main one.
 
 They are plan data: warm-up, main (the only one with faults), heal, settle (a condition with a deadline), watch (the
-same load after healing), final (the reads that a verdict rests on).
+same load after healing, until nothing is left to watch), final (the reads that a verdict rests on).
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Final
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.schedule import Entry
 from fencepost.harness.generators import Generator, time_limit
-from fencepost.harness.history import PhaseEvent, PhaseName
+from fencepost.harness.history import WATCHED, NoteEvent, PhaseEvent, PhaseName
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.results.recorder import Recorder
@@ -20,12 +20,13 @@ from fencepost.harness.runner.faults import ScheduleFile
 from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runner.servers import Servers
 from fencepost.harness.runner.telling import tell
+from fencepost.harness.runner.watch import CALM_NS, LOOK_S, Watch
 
 _TICK_S: Final = 0.5
 #: After a stop by hand everything must end within ten seconds, the verdict included; final reads get this share.
 _STOPPED_FINAL_S: Final = 1.5
-#: The least time under load after settling, however long ago the last fault was healed.
-_WATCH_NS_MIN: Final = 2_000_000_000
+#: The phases with the load of the main one.
+_LOADED: Final = frozenset({PhaseName.MAIN, PhaseName.WATCH})
 
 
 class Phases:
@@ -48,6 +49,13 @@ class Phases:
         self._schedule_file = schedule_file
         self._phase = PhaseName.WARM_UP
         self._phase_ends_ns: int | None = None
+        self._watch = Watch(
+            observers.answers,
+            in_force=lambda: conductor.current is not None,
+            healed_ns=lambda: schedule_file.healed_ns,
+        )
+        #: What the watch left of its longest time; the final reads may take it.
+        self._spared_ns = 0
 
     async def run(self, schedule: Iterable[Iterable[Entry]]) -> None:
         """Go through all phases in order; raise HarnessError when an observer failed."""
@@ -59,8 +67,14 @@ class Phases:
         self._begin(PhaseName.SETTLE, plan.duration_ns("settle"))
         await self._servers.settle(self._end)
         if not stop.is_set():
-            await self._load(PhaseName.WATCH, length_ns=self._left_to_watch_ns())
+            await self._watched()
         await self._final()
+
+    async def look(self) -> None:
+        """Keep up with what is left to watch, until cancelled."""
+        while True:
+            self._watch.look(self._recorder.now_ns(), loaded=self._phase in _LOADED)
+            await asyncio.sleep(LOOK_S)
 
     async def tell_ticks(self) -> None:
         """Report the progress of the run twice a second, until cancelled."""
@@ -101,22 +115,45 @@ class Phases:
         finally:
             mirror.cancel()
 
-    def _left_to_watch_ns(self) -> int:
-        """Return the rest of the watch time, counted from the last healing, but at least a short time under load."""
-        watch_ns, healed_ns = self._checked.plan.duration_ns("watch"), self._schedule_file.healed_ns
-        since_ns = watch_ns if healed_ns is None else self._recorder.now_ns() - healed_ns
-        return max(watch_ns - since_ns, min(watch_ns, _WATCH_NS_MIN))
+    async def _watched(self) -> None:
+        """Go on with the load until nothing is left to watch; for the whole time if the plan asks for its own."""
+        plan, healed_ns = self._checked.plan, self._schedule_file.healed_ns
+        began_ns, watch_ns = self._recorder.now_ns(), plan.duration_ns("watch")
+        since_ns = watch_ns if healed_ns is None else began_ns - healed_ns
+        longest_ns = max(watch_ns - since_ns, min(watch_ns, CALM_NS))
+        over = asyncio.Event()
+        if watch_ns == self._checked.leadership(self._servers.artifacts.version).watch_ns:
+            waiter = asyncio.create_task(self._when_calm(over))
+        else:
+            waiter = asyncio.create_task(_forward(self._end.stop, over))
+        try:
+            await self._load(PhaseName.WATCH, length_ns=longest_ns, stop=over)
+        finally:
+            waiter.cancel()
+        ended_ns = self._recorder.now_ns()
+        self._spared_ns = max(0, longest_ns - (ended_ns - began_ns))
+        since = "its start" if healed_ns is None else "the last healing"
+        watched_s = (ended_ns - (healed_ns or 0)) / 1e9
+        self._recorder.record(
+            NoteEvent, topic=WATCHED, text=f"watched for {watched_s:.1f} s since {since}, {self._watch.in_words}"
+        )
 
-    async def _load(self, phase: PhaseName, *, length_ns: int) -> None:
+    async def _when_calm(self, over: asyncio.Event) -> None:
+        """Set `over` once nothing has been left to watch for long enough, or the run was stopped."""
+        while not self._watch.over and not self._end.stop.is_set():
+            await asyncio.sleep(LOOK_S)
+        over.set()
+
+    async def _load(self, phase: PhaseName, *, length_ns: int, stop: asyncio.Event | None = None) -> None:
         if self._end.stop.is_set():
             return
         self._begin(phase, length_ns)
         generator = self._checked.workload.generator(self._checked.options, len(self._servers.client_nodes))
-        await self._interpreter.run(time_limit(length_ns, generator), stop=self._end.stop)
+        await self._interpreter.run(time_limit(length_ns, generator), stop=stop or self._end.stop)
 
     async def _final(self) -> None:
         checked, stopped = self._checked, self._end.stop.is_set()
-        length_ns = round(_STOPPED_FINAL_S * 1e9) if stopped else checked.plan.duration_ns("final")
+        length_ns = round(_STOPPED_FINAL_S * 1e9) if stopped else checked.plan.duration_ns("final") + self._spared_ns
         self._begin(PhaseName.FINAL, length_ns)
         nodes = len(self._servers.client_nodes)
         generator: Generator = checked.workload.final_generator(checked.options, nodes)

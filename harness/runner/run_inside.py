@@ -109,6 +109,7 @@ async def _conduct(folder: Path) -> None:
             schedule_file=schedule_file,
         )
         background.spawn(phases.tell_ticks())
+        background.spawn(phases.look())
         await phases.run(schedule_of(checked, workers))
         failure = observers.failed()
         if failure is not None:

@@ -45,7 +45,10 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CoverageFigures(Figures, frozen=True, kw_only=True):
-    """How much was done in the run. `missing` are sentences; `loop_lag_ns_max`: how late the harness's timer was."""
+    """How much was done in the run. `missing` are sentences; `loop_lag_ns_max`: how late the harness's timer was.
+
+    `watched` says how long nodes were watched after the last healing, and why no longer.
+    """
 
     missing: tuple[str, ...] = ()
     operations: dict[str, int] = {}
@@ -55,6 +58,7 @@ class CoverageFigures(Figures, frozen=True, kw_only=True):
     faults_installed: dict[str, int] = {}
     final_reads: int = 0
     loop_lag_ns_max: int = 0
+    watched: str = ""
 
 
 class ClaimFigures(Figures, frozen=True, kw_only=True):

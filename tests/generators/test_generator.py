@@ -123,6 +123,13 @@ def test_time_limit_does_not_wait_for_an_operation_beyond_its_end() -> None:
     assert invocations(events)[1].time_ns <= 10 * MS
 
 
+def test_time_limit_goes_on_while_a_busy_worker_may_have_an_earlier_operation() -> None:
+    """The only free worker's next operation lies beyond the end; those of the busy one do not."""
+    load = reserve((1, stagger(10_000 * MS, named("seldom"))), default=named("quick"))
+    times = [e.time_ns for e in invocations(simulate(time_limit(100 * MS, load), workers=2, respond=respond(5 * MS)))]
+    assert 50 * MS < times[-1] < 100 * MS
+
+
 def test_stagger_holds_the_total_rate_with_uniform_gaps() -> None:
     events = simulate(limit(4000, stagger(MS, named("a"))), workers=8, respond=respond(2 * MS))
     times = [event.time_ns for event in invocations(events)]

@@ -8,6 +8,7 @@ import pytest
 
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.judging import run_facts
 from fencepost.harness.judging.judge import conclude as conclude_verdicts
 from fencepost.harness.judging.judge import judge
 from fencepost.harness.judging.run_facts import facts_of_run, run_id_of
@@ -16,7 +17,6 @@ from fencepost.harness.plan.checked_plan import resolve_plan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table
 from fencepost.harness.results.reader import read_history
-from fencepost.harness.run import conclude
 from fencepost.harness.run.child import Outcome
 from fencepost.harness.run.conclude import conclude_run, judge_stored
 from fencepost.harness.verdict import Validity, Verdict
@@ -93,7 +93,7 @@ def test_facts_that_cannot_be_derived_cost_neither_verdict_nor_page(
     def fail(*_: object) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr(conclude, "facts_of_run", fail)
+    monkeypatch.setattr(run_facts, "facts_of_run", fail)
     result = conclude_run(folder, Outcome(finished=True), progress=lambda _: None, stop=StopRequest())
     assert result.judgement.validity == "invalid"
     assert any("the facts could not be derived: ZeroDivisionError: planted" in w for w in result.warnings)

@@ -11,7 +11,9 @@ from fencepost.harness.verdict import Facts, Validity, Witness
 from fencepost.harness.verdict.by_guarantee import OfGuarantee, by_guarantee
 from fencepost.harness.verdict.counting import counts, one_line
 from fencepost.harness.verdict.decision import COVERAGE
+from fencepost.harness.verdict.figures import CoverageFigures
 from fencepost.harness.verdict.opening import opening, times
+from fencepost.harness.verdict.reading import figures_of
 
 if TYPE_CHECKING:
     from fencepost.harness.history import History
@@ -93,9 +95,10 @@ def _reasons(line: OfGuarantee, facts: Facts) -> list[str]:
     if line.contradiction:
         return [line.contradiction]
     if line.name == COVERAGE and line.validity is Validity.VALID:
-        return [
+        enough = (
             "enough operations ran, and enough of them while a fault was in force" if line.exposure else "enough ran"
-        ]
+        )
+        return [enough, *(f.watched for f in figures_of(line.verdicts, CoverageFigures) if f.watched)]
     seen = counts(line.verdicts)
     violations = one_line([count for count in seen if count.allowed_by is None])
     allowed = one_line([count for count in seen if count.allowed_by is not None])
