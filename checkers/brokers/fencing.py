@@ -192,8 +192,8 @@ def judge_self_fencing(history: History, bound: BrokerBound, facts: Facts, silen
         checker=CHECKER,
         guarantee=SELF,
         findings=findings,
-        broken=f"{len(findings)} brokers that reached no controller for more than {limit} still served clients, one for"
-        f" {duration(0 if longest is None else _served_for_ns(longest))}",
+        broken=f"{len(findings)} times a broker that reached no controller for more than {limit} still served clients,"
+        f" once for {duration(0 if longest is None else _served_for_ns(longest))}",
         exposed=rows(requests),
         exposure_of=f"operations asked of a broker that had reached no controller for more than {limit}",
         untested=f"no broker was asked for anything after it had reached no controller for {limit}",

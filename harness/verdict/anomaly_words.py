@@ -10,6 +10,12 @@ from typing import Final
 #: Names whose words are not a phrase yet.
 _PHRASES: Final = {
     "append-order": "violation of the append order",
+    "broker-not-fenced": "silent broker that was not fenced",
+    "ended-without-leave": "shutdown that no controller allowed",
+    "fenced-broker-elected": "election of a fenced broker",
+    "fenced-broker-in-sync": "fenced broker that counts as in sync",
+    "left-as-leader": "broker that still led when it was let go",
+    "served-without-controller": "broker that served without a controller",
     "committed-overwritten": "overwritten commit",
     "denied-taken-name": "denial of a taken name",
     "inconsistent-offsets": "pair of inconsistent offsets",
