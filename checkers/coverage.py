@@ -180,9 +180,7 @@ def _faults_missing(faults: list[FaultSpan], under_fault: int | None, facts: Fac
 
 def _unproven(history: History) -> list[str]:
     """Faults of which nobody knows whether they took hold, or whether they were healed."""
-    last = {
-        (e.fault_id, e.action): e for e in history.events if isinstance(e, FaultEvent) and e.stage is FaultStage.END
-    }
+    last = {(e.fault_id, e.action): e for e in history.of(FaultEvent) if e.stage is FaultStage.END}
     doubtful = [e for e in last.values() if e.outcome is FaultOutcome.INDETERMINATE]
     if not doubtful:
         return []
@@ -208,7 +206,7 @@ def _under_fault(history: History, faults: list[FaultSpan], start_ns: int, end_n
 
 def _broken_servers(history: History) -> list[str]:
     """A server that goes on without a class may drop work without a word: what it did is no proof of anything."""
-    notes = (e.text for e in history.events if isinstance(e, NoteEvent) and e.topic == BROKEN_SERVER)
+    notes = (e.text for e in history.of(NoteEvent) if e.topic == BROKEN_SERVER)
     return [f"{text}, and the server went on" for text in dict.fromkeys(notes)]
 
 

@@ -116,7 +116,7 @@ def _stalls_table(history: History, facts: Facts) -> Any:
 def _catch_ups_table(history: History) -> Any:
     """How nodes caught up, by their own logs (-> CATCH_UPS). At a cluster's start there is nothing to catch up with."""
     since_ns, _ = history.phases.get(PhaseName.MAIN, (0, 0))
-    events = [event for event in history.events if type(event) is CatchUpEvent and event.time_ns >= since_ns]
+    events = [event for event in history.of(CatchUpEvent) if event.time_ns >= since_ns]
     return CATCH_UPS.of_rows(
         [
             {

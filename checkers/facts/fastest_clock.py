@@ -34,8 +34,8 @@ class FastestClock:
 
     def __init__(self, history: History, clocks: Sequence[Clock]) -> None:
         changed: dict[tuple[str, Clock], list[ClockEvent]] = {}
-        for event in history.events:
-            if type(event) is ClockEvent and event.clock in clocks:
+        for event in history.of(ClockEvent):
+            if event.clock in clocks:
                 changed.setdefault((event.node, event.clock), []).append(event)
         self._events: Final = sorted((e for own in changed.values() for e in own), key=lambda e: e.index)
         self._clocks: Final = [_stretches(events) for events in changed.values()]

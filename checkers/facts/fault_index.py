@@ -13,8 +13,8 @@ class Landmarks:
     """The landmarks of one history: rows that begin or end something, or that name an epoch."""
 
     def __init__(self, history: History) -> None:
-        acts = [e for e in history.events if type(e) is FaultEvent or type(e) is NodeEvent]
-        lines = [e for e in history.events if type(e) is EpochEvent]
+        acts = sorted([*history.of(FaultEvent), *history.of(NodeEvent)], key=lambda e: e.index)
+        lines = history.of(EpochEvent)
         self._history: Final = history
         self._lines: Final = {(e.node, e.incarnation, e.epoch): e.index for e in reversed(lines)}
         self._times: Final = [e.time_ns for e in acts]

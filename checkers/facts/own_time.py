@@ -42,7 +42,7 @@ class OwnTime:
 
     def __init__(self, history: History, node: str, stopped: Intervals, clocks: Sequence[Clock] = tuple(Clock)) -> None:
         self.stopped: Final = stopped
-        events = [e for e in history.events if type(e) is ClockEvent and e.node == node]
+        events = [e for e in history.of(ClockEvent) if e.node == node]
         self._events: Final = events
         self._clocks = [_pieces([e for e in events if e.clock is clock], history.end_ns) for clock in clocks]
 

@@ -173,17 +173,16 @@ class Reigns:
 
 def subjects(history: History) -> list[str]:
     """List the subjects that nodes were asked about, such as "leader"; only "leader" if no node was asked."""
-    return sorted({e.subject for e in history.events if type(e) is BeliefEvent}) or [_STAMPED_SUBJECT]
+    return sorted({e.subject for e in history.of(BeliefEvent)}) or [_STAMPED_SUBJECT]
 
 
 @once
 def reigns_of(history: History, subject: str) -> Reigns:
     """Read the beliefs about `subject`, the logs and the stamps of a history. Cost: O(events)."""
-    beliefs = [e for e in history.events if type(e) is BeliefEvent and e.subject == subject]
+    beliefs = [e for e in history.of(BeliefEvent) if e.subject == subject]
     lines: dict[tuple[str, int], list[EpochEvent]] = {}
-    for event in history.events:
-        if type(event) is EpochEvent:
-            lines.setdefault((event.node, event.incarnation), []).append(event)
+    for event in history.of(EpochEvent):
+        lines.setdefault((event.node, event.incarnation), []).append(event)
     resignations = resignations_of(history, subject, lines)
     delay_ns = log_delay_ns(history)
     stopped = {node: merged(history.stopped(node)) for node in {b.node for b in beliefs}}
@@ -326,9 +325,7 @@ def _earliest_from(begins: list[Begin]) -> list[Begin | None]:
 def ends_of(history: History) -> dict[tuple[str, int], int]:
     """Return when each incarnation of a node was over: at its death, or at the start of the next one."""
     ends: dict[tuple[str, int], int] = {}
-    for event in history.events:
-        if type(event) is not NodeEvent:
-            continue
+    for event in history.of(NodeEvent):
         which = event.incarnation if event.change is NodeChange.EXITED else event.incarnation - 1
         if event.change is not NodeChange.READY and which >= 0:
             ends.setdefault((event.node, which), event.time_ns)

@@ -61,10 +61,9 @@ def _evidence(history: History, reigns: Reigns) -> dict[int, dict[str, int]]:
     """Map each epoch to the nodes that led it, each with the event that says so."""
     logged: dict[tuple[str, int], set[int]] = defaultdict(set)
     leaders: dict[int, dict[str, int]] = defaultdict(dict)
-    for event in history.events:
-        if type(event) is EpochEvent:
-            logged[event.node, event.incarnation].add(event.epoch)
-            leaders[event.epoch].setdefault(event.node, event.index)
+    for event in history.of(EpochEvent):
+        logged[event.node, event.incarnation].add(event.epoch)
+        leaders[event.epoch].setdefault(event.node, event.index)
     for reign in reigns.reigns:
         own = logged.get((reign.node, reign.incarnation))
         if own is None or reign.epoch in own:

@@ -155,7 +155,7 @@ def _counted(history: History, judged: Sequence[Judged]) -> dict[str, Rows]:
         if op.f in ("grant", "attach", "keep", "revoke"):
             by_figure.setdefault(f"{op.f}_{op.type.value}", []).append(row(op))
     elsewhere = [r.op for one in judged for r in one.lease.renewals[1:] if r.op.node != one.lease.grant.op.node]
-    refused = [e.index for e in history.events if type(e) is AttemptEvent and e.f == "revoke"]
+    refused = [e.index for e in history.of(AttemptEvent) if e.f == "revoke"]
     return {
         **{name: tuple(own) for name, own in by_figure.items()},
         "kept_through_other_nodes": rows(elsewhere),

@@ -56,9 +56,7 @@ def _involvement(reign: Reign, finding: LeaseFinding, history: History, reigns: 
     begin = reign.superseded
     if begin is None or begin.at_ns > finding.by_ns:
         return None
-    lines = [
-        e for e in history.events if type(e) is AttemptEvent and e.node == reign.node and e.error != _FENCED and e.key
-    ]
+    lines = [e for e in history.of(AttemptEvent) if e.node == reign.node and e.error != _FENCED and e.key]
     own = tuple(e for e in lines if e.key == finding.lease.handle and _in_its_time(e, finding))
     beside = [e for e in lines if e.key != finding.lease.handle and abs(e.time_ns - finding.by_ns) <= _BESIDE_NS]
     how = _claimed(reign, begin, finding, named=bool(own)) or _woke(reign, begin, finding, history, reigns)

@@ -38,8 +38,8 @@ class Lives:
         self._disturbed: Final = _disturbed(history)
         self._log_delay_ns: Final = log_delay_ns(history)
         self._named: dict[str, list[tuple[int, int]]] = {}
-        for event in history.events:
-            if type(event) is BeliefEvent and event.epoch is not None:
+        for event in history.of(BeliefEvent):
+            if event.epoch is not None:
                 self._named.setdefault(event.node, []).append((event.answered_ns, event.epoch))
 
     # Alive
@@ -122,10 +122,10 @@ class Lives:
 def _disturbed(history: History) -> Intervals:
     """Return the times of faults, until they were proven healed, of elections, and of starts and ends of servers."""
     faults = [(f.began_ns, f.ended_ns if f.ended_ns is not None else history.end_ns) for f in history.faults]
-    moments = [e.time_ns for e in history.events if type(e) is NodeEvent or type(e) is EpochEvent]
+    moments = [e.time_ns for e in (*history.of(NodeEvent), *history.of(EpochEvent))]
     seen: set[int] = set()
-    for event in history.events:
-        if type(event) is BeliefEvent and event.epoch is not None and event.epoch not in seen:
+    for event in history.of(BeliefEvent):
+        if event.epoch is not None and event.epoch not in seen:
             seen.add(event.epoch)
             moments.append(event.answered_ns)
     return merged([*faults, *((at, at) for at in moments)])

@@ -27,11 +27,12 @@ class NodeFacts:
         self._history: Final = history
         self._starts: dict[str, list[tuple[int, int]]] = {}
         self.beliefs: Final[dict[str, list[BeliefEvent]]] = {}
-        for event in history.events:
-            if type(event) is NodeEvent and event.change is NodeChange.STARTED:
+        for event in history.of(NodeEvent):
+            if event.change is NodeChange.STARTED:
                 self._starts.setdefault(event.node, []).append((event.time_ns, event.incarnation))
-            elif type(event) is BeliefEvent and event.claims is not Claim.SILENT:
-                self.beliefs.setdefault(event.subject, []).append(event)
+        for belief in history.of(BeliefEvent):
+            if belief.claims is not Claim.SILENT:
+                self.beliefs.setdefault(belief.subject, []).append(belief)
         self.ends: Final = ends_of(history)
         self._stopped: dict[str, Intervals] = {}
 

@@ -42,15 +42,15 @@ def attached_words(attachment: Attachment) -> str:
 
 def epoch_subject(history: History) -> str | None:
     """Return the subject whose claims name their epochs; None if no claim does."""
-    named = {e.subject for e in history.events if type(e) is BeliefEvent and e.epoch is not None}
+    named = {e.subject for e in history.of(BeliefEvent) if e.epoch is not None}
     return next((subject for subject in subjects(history) if subject in named), None)
 
 
 def attachments(history: History, facts: Facts, reigns: Reigns, subject: str, stale: Staleness) -> list[Attachment]:
     """Return one attachment for each node without a vote and each epoch that began while it was asked, by time."""
     answers: dict[str, list[BeliefEvent]] = {}
-    for event in history.events:
-        if type(event) is BeliefEvent and event.subject == subject and event.node not in facts.voters:
+    for event in history.of(BeliefEvent):
+        if event.subject == subject and event.node not in facts.voters:
             answers.setdefault(event.node, []).append(event)
     attached = []
     for broker, beliefs in answers.items():

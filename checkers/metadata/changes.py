@@ -143,8 +143,8 @@ class Incarnations:
 
     def __init__(self, history: History) -> None:
         self._times: Final[dict[str, list[int]]] = {}
-        for event in history.events:
-            if type(event) is NodeEvent and event.change is not NodeChange.READY:
+        for event in history.of(NodeEvent):
+            if event.change is not NodeChange.READY:
                 self._times.setdefault(event.node, []).append(event.time_ns)
 
     def of(self, operation: Operation) -> int | None:

@@ -30,8 +30,8 @@ def judge(history: History, facts: Facts, *, checker: str) -> Verdict:
     Cost: O(n log n) for n claims.
     """
     claims: dict[tuple[str, str, int], list[BeliefEvent]] = {}
-    for event in history.events:
-        if type(event) is BeliefEvent and event.claims is Claim.YES and event.epoch is not None and event.epoch_exact:
+    for event in history.of(BeliefEvent):
+        if event.claims is Claim.YES and event.epoch is not None and event.epoch_exact:
             claims.setdefault((event.subject, event.node, event.incarnation), []).append(event)
     findings: list[Finding] = []
     again: list[int] = []

@@ -224,7 +224,7 @@ def _over(history: History, marks: Landmarks, reign: Reign, begin: Begin, to_ns:
     """Return the row that shows that `reign` was over, by the rule of `_deposed_after`."""
     if reign.over_ns is None or not to_ns < reign.over_ns < begin.at_ns:
         return (begin.event,)
-    denials = (e.index for e in history.events if type(e) is BeliefEvent and e.node == reign.node)
+    denials = (e.index for e in history.of(BeliefEvent) if e.node == reign.node)
     at_the_end = (i for i in denials if history.events[i].time_ns == reign.over_ns)
     return marks.at(reign.over_ns) or (next(at_the_end, begin.event),)
 

@@ -192,8 +192,8 @@ class _Explainer:
         subject = epoch_subject(history)
         self._reigns = None if subject is None else reigns_of(history, subject)
         self._named: dict[str, list[BeliefEvent]] = {}
-        for event in history.events:
-            if type(event) is BeliefEvent and event.subject == subject and event.leader and event.epoch is not None:
+        for event in history.of(BeliefEvent):
+            if event.subject == subject and event.leader and event.epoch is not None:
                 self._named.setdefault(event.node, []).append(event)
 
     def explained(self, findings: Sequence[Finding]) -> list[Finding]:

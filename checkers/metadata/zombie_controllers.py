@@ -184,7 +184,7 @@ def _summary(entry: LogEntry) -> str:
 
 def _by_logs(deeds: Deeds, history: History, entries: list[LogEntry]) -> None:
     """Add the log lines to each attempt that stands on disk, and the attempts that only log lines show."""
-    attempts = [e for e in history.events if type(e) is AttemptEvent]
+    attempts = history.of(AttemptEvent)
     if not attempts:
         return
     lines = _Elections(history, deeds.reigns)
@@ -229,7 +229,7 @@ class _Elections:
     """Elections as the servers' logs date them, on the history's clock."""
 
     def __init__(self, history: History, reigns: list[Reign]) -> None:
-        self._lines = [e for e in history.events if type(e) is EpochEvent]
+        self._lines = history.of(EpochEvent)
         self._epochs = sorted(reign.epoch for reign in reigns)
         self._delay_ns = log_delay_ns(history)
 
@@ -329,7 +329,7 @@ def _indexes(deeds: Iterable[ControllerAttempt]) -> tuple[int, ...]:
 
 def _lines(history: History, reign: Reign) -> tuple[int, ...]:
     """Return the line of the node's own log that reports its election."""
-    lines = (e for e in history.events if type(e) is EpochEvent)
+    lines = (e for e in history.of(EpochEvent))
     return tuple(line.index for line in lines if (line.node, line.epoch) == (reign.node, reign.epoch))
 
 

@@ -55,7 +55,7 @@ class Views:
             if read.value_position != write_position(write):
                 self.renumbered.append((read, write))
         #: Whether positions of different servers cannot be compared.
-        self.by_time: Final = bool(self.renumbered) or any(order_contradictions(history))
+        self.by_time: Final = bool(self.renumbered) or bool(order_contradictions(history))
 
     def rank(self, write: Operation) -> int | None:
         """Return where an acknowledged write stands; None: unknown."""
@@ -114,27 +114,29 @@ def _makers(history: History) -> dict[_Value, list[Operation]]:
     return makers
 
 
-def order_contradictions(history: History) -> Iterator[tuple[Operation, Operation, str]]:
-    """Pairs of acknowledged writes whose positions contradict real time, or are shared; with the reason."""
-    writes = [w for w in ok_writes(history) if write_position(w) is not None and w.completed_ns is not None]
-    completed = sorted(writes, key=lambda w: w.completed_ns or 0)
-    highest: Operation | None = None
+@once
+def order_contradictions(history: History) -> list[tuple[Operation, Operation, str]]:
+    """List pairs of acknowledged writes whose positions contradict real time, or are shared; with the reason."""
+    placed = [
+        (position, write.completed_ns, write)
+        for write in ok_writes(history)
+        if (position := write_position(write)) is not None and write.completed_ns is not None
+    ]
+    completed = sorted(placed, key=lambda entry: entry[1])
+    found = []
+    highest, holder_of_highest = -1 << 63, None
     done = 0
-    for write in writes:
-        while (completed[done].completed_ns or 0) < write.invoked_ns:
-            if highest is None or _position(completed[done]) > _position(highest):
-                highest = completed[done]
+    for position, _, write in placed:
+        while completed[done][1] < write.invoked_ns:
+            if completed[done][0] > highest:
+                highest, _, holder_of_highest = completed[done]
             done += 1
-        if highest is not None and _position(highest) >= _position(write):
-            yield highest, write, "had completed before the other was invoked, but stands at or after it"
+        if holder_of_highest is not None and highest >= position:
+            why = "had completed before the other was invoked, but stands at or after it"
+            found.append((holder_of_highest, write, why))
     holder: dict[int, Operation] = {}
-    for write in writes:
-        other = holder.setdefault(_position(write), write)
+    for position, _, write in placed:
+        other = holder.setdefault(position, write)
         if other is not write and (other.completed_ns or 0) >= write.invoked_ns:
-            yield other, write, "has a position of its own, but both were given the same"
-
-
-def _position(write: Operation) -> int:
-    position = write_position(write)
-    assert position is not None
-    return position
+            found.append((other, write, "has a position of its own, but both were given the same"))
+    return found

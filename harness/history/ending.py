@@ -77,9 +77,7 @@ def _where_and_why(
 def _cutting_note(history: History) -> NoteEvent | None:
     """Return the first note that explains a short run: a stop before the final reads, or a failure."""
     final_ns, _ = history.phases.get(PhaseName.FINAL, (history.end_ns + 1, 0))
-    for event in history.events:
-        if isinstance(event, NoteEvent) and (
-            event.topic == HARNESS_ERROR or (event.topic in _STOPS and event.time_ns < final_ns)
-        ):
+    for event in history.of(NoteEvent):
+        if event.topic == HARNESS_ERROR or (event.topic in _STOPS and event.time_ns < final_ns):
             return event
     return None

@@ -9,7 +9,7 @@ The rules (a breach names the line or event and the rule):
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -31,6 +31,8 @@ from fencepost.harness.history.operation import (
     SampleEvent,
     pair,
 )
+
+E = TypeVar("E")
 
 #: Version of the event records, written in every Parquet file and in `run.json`.
 SCHEMA_VERSION: Final = 2
@@ -122,7 +124,7 @@ class History:
     @cached_property
     def phases(self) -> dict[PhaseName, tuple[int, int]]:
         """The interval [from, to) of every phase that began, in ns."""
-        starts = [(e.phase, e.time_ns) for e in self.events if isinstance(e, PhaseEvent)]
+        starts = [(e.phase, e.time_ns) for e in self.of(PhaseEvent)]
         if not starts:
             return {}
         ends = [start for _, start in starts[1:]] + [self.end_ns + 1]
@@ -132,28 +134,31 @@ class History:
     def faults(self) -> list[FaultSpan]:
         """Every fault that was attempted, in the order of its beginning."""
         grouped: dict[int, list[FaultEvent]] = {}
-        for event in self.events:
-            if isinstance(event, FaultEvent):
-                grouped.setdefault(event.fault_id, []).append(event)
+        for event in self.of(FaultEvent):
+            grouped.setdefault(event.fault_id, []).append(event)
         return [_span(events) for events in grouped.values()]
 
-    def of(self, kind: type[Event]) -> list[Event]:
-        """The events of one type, in order."""
-        return [event for event in self.events if type(event) is kind]
+    def of(self, kind: type[E]) -> list[E]:
+        """The events of one type, in order; the list is the history's own."""
+        return self._by_kind.get(kind, [])
 
     @cached_property
+    def _by_kind(self) -> dict[type, list[Any]]:
+        # Everybody wants the few events that are no operations: looked for once.
+        by_kind: dict[type, list[Any]] = {}
+        for event in self.events:
+            by_kind.setdefault(type(event), []).append(event)
+        return by_kind
+
+    @property
     def samples(self) -> list[SampleEvent]:
-        return [event for event in self.events if isinstance(event, SampleEvent)]
+        return self.of(SampleEvent)
 
     @cached_property
     def healed_ns(self) -> int | None:
         """When all faults were healed: the beginning of the settle phase; None when the run never came so far."""
         settle = self.phases.get(PhaseName.SETTLE)
         return settle[0] if settle else None
-
-    @cached_property
-    def _node_events(self) -> list[NodeEvent]:
-        return [event for event in self.events if isinstance(event, NodeEvent)]
 
     def stopped(self, node: str) -> list[tuple[int, int]]:
         """Return the intervals in ns in which `node` provably did not run (paused or dead); they may be too short."""
@@ -176,7 +181,7 @@ class History:
     def _dead(self, node: str) -> list[tuple[int, int]]:
         out: list[tuple[int, int]] = []
         since: int | None = None
-        for event in self._node_events:
+        for event in self.of(NodeEvent):
             if event.node != node:
                 continue
             if event.change is NodeChange.EXITED:

@@ -180,7 +180,7 @@ def lanes(history: History, nodes: Sequence[str], tables: FactTables) -> Lanes:
     Returns:
         The lanes of the subject that the most answers tell of for certain, with those of the others.
     """
-    beliefs = [e for e in history.events if isinstance(e, BeliefEvent)]
+    beliefs = history.of(BeliefEvent)
     questions = Counter(b.subject for b in beliefs)
     # An answer that names its epoch for sure tells more than any number of those that do not.
     telling = Counter(
@@ -248,8 +248,8 @@ def _deaths(history: History, node: str) -> list[tuple[int, int, int]]:
     """(from, to, incarnation) of every time that the server process was gone."""
     out: list[tuple[int, int, int]] = []
     since: tuple[int, int] | None = None
-    for event in history.events:
-        if isinstance(event, NodeEvent) and event.node == node:
+    for event in history.of(NodeEvent):
+        if event.node == node:
             if event.change is NodeChange.EXITED:
                 since = (event.time_ns, event.incarnation)
             elif event.change is NodeChange.STARTED and since is not None:

@@ -287,7 +287,7 @@ def _lost_compares(number: int) -> str:
 
 def servers(history: History) -> Table:
     """Tabulate starts and deaths of the server processes."""
-    events = [e for e in history.events if isinstance(e, NodeEvent)]
+    events = history.of(NodeEvent)
     rows = []
     for e in events[:ROWS_MAX]:
         ended = "" if e.exit_status is None else f"status {e.exit_status}"
