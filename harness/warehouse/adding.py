@@ -1,5 +1,6 @@
 """Runs and nights brought into a warehouse: added to what is there, or all of them judged again into a new one."""
 
+import heapq
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,9 +13,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.campaigns.night.register import REGISTER, read_register
+from fencepost.harness.warehouse.executors import executor_cores
 from fencepost.harness.warehouse.night_tables import OF_NIGHTS
-from fencepost.harness.warehouse.rebuild import REBUILT, task
-from fencepost.harness.warehouse.sources import Source, night_folders, rows_of_night, run_folders, sources_of
+from fencepost.harness.warehouse.rebuild import DEALT, REBUILT, task
+from fencepost.harness.warehouse.sources import Source, night_folders, rows_of_night, sources_below
 from fencepost.harness.warehouse.store import Add, NightPart, Part, Store, new_generation, new_id, open_or_make
 from fencepost.harness.warehouse.warehouse import REBUILT_NAME, STORED, tuned
 
@@ -22,6 +24,8 @@ from fencepost.harness.warehouse.warehouse import REBUILT_NAME, STORED, tuned
 #: last ones are short and a repeated one costs little.
 _RUNS_PER_TASK_MAX: Final = 16
 _TASKS_PER_CORE: Final = 4
+#: What a run costs beside its history, as if its file were so much larger.
+_RUN_BYTES: Final = 30_000
 #: A night's rows stand in a part of this name instead of a system's.
 _ALL_SYSTEMS: Final = "all"
 
@@ -112,12 +116,10 @@ def _carry_out(
     spark: SparkSession, target: Store, sources: Sequence[Source], name: str, *, again: bool
 ) -> list[dict[str, Any]]:
     """One row for each run, after its parts were written by a task."""
-    tasks = _tasks(len(sources), spark.sparkContext.defaultParallelism)
-    # Runs that lie side by side are alike: each task gets some of every kind, so that tasks take equally long.
-    dealt = [source for first in range(tasks) for source in sources[first::tasks]]
-    work = task(dealt, target.root, target.generation, name, again=again)
-    numbers = spark.range(0, len(dealt), 1, tasks)
-    return [row.asDict(recursive=True) for row in numbers.mapInArrow(work, from_arrow_schema(REBUILT)).collect()]
+    tasks = _tasks(len(sources), executor_cores(spark))
+    dealt = spark.createDataFrame(deal(sources, tasks)).repartitionById(tasks, "task")
+    work = task(target.root, target.generation, name, again=again)
+    return [row.asDict(recursive=True) for row in dealt.mapInArrow(work, from_arrow_schema(REBUILT)).collect()]
 
 
 def _tasks(runs: int, cores: int) -> int:
@@ -125,16 +127,32 @@ def _tasks(runs: int, cores: int) -> int:
     return min(runs, max(-(-runs // _RUNS_PER_TASK_MAX), _TASKS_PER_CORE * cores))
 
 
+def deal(sources: Sequence[Source], tasks: int) -> pa.Table:
+    """Deal the runs to tasks that take equally long (-> DEALT): the largest first, each to the task with least so far.
+
+    So a run that is much larger than the others has a task of its own.
+    """
+    heap = [(0, number) for number in range(tasks)]
+    rows = []
+    for source in sorted(sources, key=lambda source: -source.size):
+        load, least = heap[0]
+        # A run costs something however short it is.
+        heapq.heapreplace(heap, (load + source.size + _RUN_BYTES, least))
+        rows.append({"task": least, **msgspec.structs.asdict(source)})
+    rows.sort(key=lambda row: row["task"])
+    return pa.Table.from_pylist([{"number": number, **row} for number, row in enumerate(rows)], schema=DEALT)
+
+
 def _sources(paths: Sequence[Path], *, may_be_empty: bool) -> list[Source]:
     sources: dict[str, Source] = {}
     for path in paths:
         try:
-            folders = run_folders(path)
+            below = sources_below(path)
         except UsageError:
             if not may_be_empty:
                 raise
             continue
-        for source in sources_of(folders):
+        for source in below:
             sources.setdefault(source.run_id, source)
     return list(sources.values())
 

@@ -190,7 +190,6 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
     }
     if master.startswith("local"):
         # An embedded Spark needs loopback only. A cluster's executors must reach the driver, so there Spark chooses the

@@ -5,6 +5,7 @@ tables, writes them as one part for each table, night and system, and returns on
 operation goes through the driver.
 """
 
+import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from fencepost.harness.base.errors import FencepostError
+from fencepost.harness.base.errors import FencepostError, UsageError
 from fencepost.harness.judging.judge import judge_by, resolved_of
 from fencepost.harness.judging.run_facts import facts_of_run, run_id_of
 from fencepost.harness.plugins import offers, registry
@@ -27,8 +28,18 @@ from fencepost.harness.warehouse.store import Store
 
 #: A task writes what it has collected when it reaches this size, so that its memory does not grow with its runs.
 _PART_BYTES: Final = 64_000_000
+#: So many objects more than were freed, before a task's Python looks for cycles; 700 is usual.
+_GARBAGE: Final = 100_000
 #: A verdict that differs from the stored one: of one guarantee, or of the whole run where `guarantee` is null.
 _CHANGE: Final = pa.struct([("guarantee", TEXT), ("before", TEXT), ("after", TEXT)])
+#: A run to judge, its number among all, and the task that judges it.
+DEALT: Final = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("number", LONG),
+        *((name, LONG if name in ("shard", "size") else TEXT) for name in Source.__struct_fields__),
+    ]
+)
 #: One row for each run; `error` says why it could not be judged, and is null otherwise.
 REBUILT: Final = pa.schema(
     [
@@ -46,13 +57,10 @@ REBUILT: Final = pa.schema(
 Batches = Iterator[Any]
 
 
-def task(
-    sources: Sequence[Source], root: str, generation: str, add: str, *, again: bool
-) -> Callable[[Batches], Batches]:
-    """Return what `mapInArrow` carries out: rows with the number (`id`) of a source become rows of REBUILT.
+def task(root: str, generation: str, add: str, *, again: bool) -> Callable[[Batches], Batches]:
+    """Return what `mapInArrow` carries out: rows of DEALT become rows of REBUILT.
 
     Args:
-        sources: the runs, by their numbers.
         root: the warehouse's place, and `generation` the one that the parts belong to.
         add: the name that the parts begin with.
         again: judge every run again; otherwise tables that a run left in today's form are taken as they are.
@@ -63,13 +71,16 @@ def task(
     def rebuild_all(batches: Batches) -> Batches:
         # An executor's own process: what `--plugin` named must be found there under the same path.
         registry.use_plugins(plugins)
+        # A history is a million objects without cycles: looking through them costs a tenth of the task.
+        gc.freeze()
+        gc.set_threshold(_GARBAGE)
         parts = Parts(Store(root, generation), add)
         for batch in batches:
             rows = []
-            for number in batch.column("id").to_pylist():
-                row, tables = rebuild(sources[number], again=again)
+            for dealt in batch.to_pylist():
+                row, tables = rebuild(msgspec.convert(dealt, Source), again=again)
                 if tables:
-                    parts.add(number, row["night"], row["system"], tables)
+                    parts.add(dealt["number"], row["night"], row["system"], tables)
                 rows.append(row)
             yield from pa.Table.from_pylist(rows, schema=REBUILT).to_batches()
         parts.write()
@@ -179,15 +190,31 @@ def _row(
     }
 
 
-def _stored(folder: Path) -> dict[str | None, str]:
+class _OfGuarantee(msgspec.Struct, frozen=True):
+    name: str
+    validity: str
+
+
+class _StoredVerdict(msgspec.Struct, frozen=True):
+    """What is read of a `verdict.json`: most of it is for pages."""
+
+    validity: str | None = None
+    guarantees: tuple[_OfGuarantee, ...] = ()
+
+
+def _stored(folder: Path) -> dict[str | None, str | None]:
     """The verdicts that were written when the run was last judged, by guarantee; None is the whole run."""
-    document = store.read_json(folder / store.VERDICT)
-    if not document:
+    path = folder / store.VERDICT
+    try:
+        document = msgspec.json.decode(path.read_bytes(), type=_StoredVerdict)
+    except FileNotFoundError:
         return {}
-    return {None: document.get("validity"), **{g["name"]: g["validity"] for g in document.get("guarantees", ())}}
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not JSON of a verdict: {error}", hint="fencepost check FOLDER") from None
+    return {None: document.validity, **{g.name: g.validity for g in document.guarantees}}
 
 
-def _changes(before: dict[str | None, str], after: dict[str | None, str]) -> list[dict[str, str | None]]:
+def _changes(before: dict[str | None, str | None], after: dict[str | None, str]) -> list[dict[str, str | None]]:
     """Return the verdicts that differ now; none if the run had not been judged."""
     names = [*before, *(name for name in after if name not in before)] if before else []
     pairs = [(name, before.get(name), after.get(name)) for name in names]

@@ -1,6 +1,7 @@
 """What there is to add: run folders below a path, and the registers of nights, with what each run belongs to."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from fencepost.harness.results import run_folder as store
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's folder, its id, and where it belongs; `attempt` is the attempt's folder in its shard of the night."""
+    """A run's folder, its id, and where it belongs; `attempt` is the attempt's folder in its shard of the night.
+
+    `size` is that of its history's file, in bytes.
+    """
 
     folder: str
     run_id: str
@@ -26,20 +30,34 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     cell: str | None = None
     attempt: str | None = None
     shard: int | None = None
+    size: int = 0
 
 
-def run_folders(results: Path) -> list[Path]:
-    """List the runs below `results`, or `results` itself; of copies with one `run_id`, the first by path.
+def sources_below(results: Path) -> list[Source]:
+    """List the runs below `results`, or `results` itself, by path; of copies with one `run_id`, the first.
 
     Raises:
         UsageError: there is no run.
     """
-    plans = [results / store.PLAN] if (results / store.PLAN).is_file() else sorted(results.glob(f"**/{store.PLAN}"))
-    histories = (store.HISTORY, store.HISTORY_LINES)
-    runs = [p.parent.resolve() for p in plans if any((p.parent / name).is_file() for name in histories)]
-    if not runs:
+    folders = sorted(folder.resolve() for folder in _run_folders(results))
+    if not folders:
         raise UsageError(f"{results}: no run is kept here", hint="give the folder that `fencepost run` kept runs in")
-    return list({_identity(run): run for run in reversed(runs)}.values())[::-1]
+    sources: dict[str, Source] = {}
+    for source in sources_of(folders):
+        sources.setdefault(source.run_id, source)
+    return list(sources.values())
+
+
+def _run_folders(results: Path) -> Iterator[Path]:
+    """Yield the folders that have a plan and a history. What lies in such a folder is that run's own."""
+    for folder, below, files in os.walk(results):
+        if store.PLAN in files and _histories(files):
+            below.clear()
+            yield Path(folder)
+
+
+def _histories(files: Sequence[str]) -> list[str]:
+    return [name for name in (store.HISTORY, store.HISTORY_LINES) if name in files]
 
 
 def sources_of(folders: Sequence[Path]) -> list[Source]:
@@ -160,9 +178,10 @@ def _source(folder: Path, nights: dict[Path, _Cells]) -> Source:
         run = {}
     day = str(run.get("started_at") or "unknown")[:10]
     run_id = run_id_of(folder, run)
+    size = sum((folder / name).stat().st_size for name in _histories(os.listdir(folder))[:1])
     home = next((above for above in folder.parents if (above / REGISTER).is_file()), None)
     if home is None:
-        return Source(folder=str(folder), run_id=run_id, night=day, day=day)
+        return Source(folder=str(folder), run_id=run_id, night=day, day=day, size=size)
     if home not in nights:
         night = read_night(home)
         nights[home] = _Cells(
@@ -179,11 +198,5 @@ def _source(folder: Path, nights: dict[Path, _Cells]) -> Source:
         cell=cell,
         attempt=attempt,
         shard=cells.shard,
+        size=size,
     )
-
-
-def _identity(folder: Path) -> str:
-    try:
-        return run_id_of(folder, store.read_json(folder / store.RUN))
-    except (FencepostError, OSError):
-        return str(folder)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.artifacts import java
+from fencepost.harness.warehouse.executors import shuffle_partitions
 from fencepost.harness.warehouse.gateway import JVM_FLAGS, NOT_READY, GatewayJvm, jars
 from fencepost.harness.warehouse.pyspark_connection import connect, disconnect, require_none_active
 
@@ -90,6 +91,7 @@ class SparkHandle:
             with self._jvm.killed_at(deadline) as late:
                 self._connected = True
                 self._session = connect(*gateway, master=self._master)
+                self._session.conf.set("spark.sql.shuffle.partitions", str(shuffle_partitions(self._session)))
             if late.is_set():
                 # The JVM was killed just before the call returned, so the session is useless.
                 raise HarnessError(NOT_READY)

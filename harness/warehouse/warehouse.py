@@ -11,6 +11,7 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.verdict.fact_table import RUN_ID, FactTable
 from fencepost.harness.verdict.run_tables import TABLES
 from fencepost.harness.warehouse.across import ACROSS, Tables
+from fencepost.harness.warehouse.executors import shuffle_partitions
 from fencepost.harness.warehouse.findings import examples, sightings
 from fencepost.harness.warehouse.night_tables import OF_NIGHTS, PLACED, schema_of
 from fencepost.harness.warehouse.nightly import night_matrix, night_runs, night_trends
@@ -123,6 +124,5 @@ def tuned(spark: SparkSession, runs: int) -> SparkSession:
     spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if few else "FALLBACK")
     # What fails must say so, not be tried in another way.
     spark.conf.set("spark.sql.execution.arrow.pyspark.fallback.enabled", "false")
-    # By the executors' cores, which may be another machine's.
-    spark.conf.set("spark.sql.shuffle.partitions", "2" if few else str(2 * spark.sparkContext.defaultParallelism))
+    spark.conf.set("spark.sql.shuffle.partitions", "2" if few else str(shuffle_partitions(spark)))
     return spark

@@ -19,9 +19,9 @@ from fencepost.harness.cli.warehouse import command
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table
 from fencepost.harness.run.conclude import judge_stored
-from fencepost.harness.warehouse.adding import _tasks, build
+from fencepost.harness.warehouse.adding import _tasks, build, deal
 from fencepost.harness.warehouse.query import query
-from fencepost.harness.warehouse.sources import run_folders
+from fencepost.harness.warehouse.sources import Source, sources_below
 from fencepost.harness.warehouse.store import MARK
 from fencepost.harness.warehouse.warehouse import Warehouse
 from tests.warehouse.handle import handle_of
@@ -193,7 +193,7 @@ def test_it_takes_the_place_of_a_warehouse_and_of_nothing_else(
 def test_a_copy_of_a_run_counts_once(built: Built, tmp_path: Path) -> None:
     for name in ("one", "two"):
         shutil.copytree(built.folders[0], tmp_path / name)
-    assert run_folders(tmp_path) == [(tmp_path / "one").resolve()]
+    assert [source.folder for source in sources_below(tmp_path)] == [str((tmp_path / "one").resolve())]
 
 
 @pytest.mark.parametrize(
@@ -203,9 +203,22 @@ def test_tasks_are_few_and_fill_every_core(runs: int, cores: int, tasks: int) ->
     assert _tasks(runs, cores) == tasks
 
 
+def test_a_run_that_is_much_larger_than_the_others_has_a_task_of_its_own() -> None:
+    def source(number: int, size: int) -> Source:
+        return Source(folder=f"{number}", run_id=f"{number}", night="n", day="d", size=size)
+
+    dealt = deal([*(source(number, 200_000) for number in range(30)), source(30, 50_000_000)], 4).to_pylist()
+    by_task: dict[int, list[str]] = {}
+    for row in dealt:
+        by_task.setdefault(row["task"], []).append(row["folder"])
+    assert ["30"] in by_task.values()
+    assert sorted(len(own) for own in by_task.values()) == [1, 10, 10, 10]
+    assert sorted(row["number"] for row in dealt) == list(range(31))
+
+
 def test_runs_none_of_which_can_be_judged_make_no_warehouse(built: Built, spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="none of 1 runs could be judged"):
         build(spark, [built.results / "broken"], str(tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UsageError, match="no run is kept here"):
-        run_folders(tmp_path)
+        sources_below(tmp_path)

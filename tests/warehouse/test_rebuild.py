@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -13,7 +14,7 @@ from fencepost.harness.results.fact_files import FACTS, read_table, write_table
 from fencepost.harness.run.conclude import judge_stored
 from fencepost.harness.verdict.fact_table import VERSION_KEY
 from fencepost.harness.verdict.run_tables import TABLES
-from fencepost.harness.warehouse.rebuild import REBUILT, rebuild, task
+from fencepost.harness.warehouse.rebuild import DEALT, REBUILT, rebuild, task
 from fencepost.harness.warehouse.sources import Source, sources_of
 
 FOUND = Path(__file__).parents[1] / "histories" / "found" / "zookeeper-3.9.5-stale-after-sync"
@@ -34,12 +35,12 @@ def source(folder: Path) -> Source:
 
 def judge_all(folders: list[Path], target: Path, *, again: bool = True) -> list[dict[str, Any]]:
     """Carry out one task over `folders` and return its rows."""
-    numbers = pa.RecordBatch.from_pydict({"id": list(range(len(folders)))})
-    work = task([source(folder) for folder in folders], str(target), "g", "add", again=again)
-    (batch,) = list(work(iter([numbers])))
+    rows = [{"task": 0, "number": n, **msgspec.structs.asdict(source(f))} for n, f in enumerate(folders)]
+    work = task(str(target), "g", "add", again=again)
+    (batch,) = list(work(iter(pa.Table.from_pylist(rows, schema=DEALT).to_batches())))
     assert batch.schema.equals(REBUILT)
-    rows: list[dict[str, Any]] = batch.to_pylist()
-    return rows
+    judged: list[dict[str, Any]] = batch.to_pylist()
+    return judged
 
 
 def parts(target: Path, name: str) -> list[Path]:
