@@ -123,7 +123,7 @@ def order_contradictions(history: History) -> list[tuple[Operation, Operation, s
         if (position := write_position(write)) is not None and write.completed_ns is not None
     ]
     completed = sorted(placed, key=lambda entry: entry[1])
-    found = []
+    contradictions = []
     highest, holder_of_highest = -1 << 63, None
     done = 0
     for position, _, write in placed:
@@ -133,10 +133,10 @@ def order_contradictions(history: History) -> list[tuple[Operation, Operation, s
             done += 1
         if holder_of_highest is not None and highest >= position:
             why = "had completed before the other was invoked, but stands at or after it"
-            found.append((holder_of_highest, write, why))
+            contradictions.append((holder_of_highest, write, why))
     holder: dict[int, Operation] = {}
     for position, _, write in placed:
         other = holder.setdefault(position, write)
         if other is not write and (other.completed_ns or 0) >= write.invoked_ns:
-            found.append((other, write, "has a position of its own, but both were given the same"))
-    return found
+            contradictions.append((other, write, "has a position of its own, but both were given the same"))
+    return contradictions

@@ -372,11 +372,11 @@ def _decoded(name: str, column: Any) -> list[Any]:
 
 
 def _others(cls: type, part: Any) -> list[Any]:
-    told = [name for name in _FIELDS[cls] if part.column(name).null_count < len(part)]
-    columns = [_cells(name, part.column(name)) for name in told]
+    filled = [name for name in _FIELDS[cls] if part.column(name).null_count < len(part)]
+    columns = [_cells(name, part.column(name)) for name in filled]
     tag = ("kind", _KIND_OF[cls])
     rows = [
-        dict((tag, *(cell for cell in zip(told, cells, strict=True) if cell[1] is not None)))
+        dict((tag, *(cell for cell in zip(filled, cells, strict=True) if cell[1] is not None)))
         for cells in zip(*columns, strict=True)
     ]
     try:

@@ -23,7 +23,7 @@ def executor_cores(spark: "SparkSession") -> int:
     Spark itself counts the executors that are there when it is asked, which are none when a session has just begun.
     """
     context = spark.sparkContext
-    if context.master.startswith("local"):
+    if str(context.master).startswith("local"):
         return int(context.defaultParallelism)
     deadline = time.monotonic() + _REGISTER_S
     joined, since = 0, time.monotonic()

@@ -131,7 +131,7 @@ def own_lengths(rows: Sequence[Event]) -> set[int]:
     others = [row for row in rows if not isinstance(row, ClockEvent)]
     if not clocks:
         return set()
-    shown = cast(History, SimpleNamespace(events=clocks, end_ns=max(row.time_ns for row in others)))
+    shown = cast(History, SimpleNamespace(of=lambda _: clocks, end_ns=max(row.time_ns for row in others)))
     stopped = [(a.time_ns, b.time_ns) for a, b in zip(others[2::2], others[3::2], strict=False)]
     return {
         OwnTime(shown, clocks[0].node, stopped, kinds).running_ns(a, b)
