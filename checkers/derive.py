@@ -8,6 +8,7 @@ tables there are. Cost: O(n log n) for n events.
 from typing import Any
 
 from fencepost.checkers.facts.fault_tables import cuts_table, faults_table, stops_table
+from fencepost.checkers.facts.in_sync import in_sync_table
 from fencepost.checkers.facts.lags import lags_table
 from fencepost.checkers.facts.operation_columns import OperationColumns
 from fencepost.checkers.facts.reign_tables import claims_table, epochs_table, reigns_table
@@ -33,6 +34,7 @@ from fencepost.harness.verdict.fact_tables import (
     CUTS,
     EPOCHS,
     FAULTS,
+    IN_SYNC,
     LAGS,
     OPERATIONS,
     OVERLAPS,
@@ -76,6 +78,7 @@ def derive(history: History, facts: Facts) -> FactTables:
         STALLS.name: _stalls_table(history, facts),
         CATCH_UPS.name: _catch_ups_table(history),
         LAGS.name: lags_table(history, facts),
+        IN_SYNC.name: in_sync_table(history, facts),
     }
 
 

@@ -282,6 +282,20 @@ LAGS: Final = FactTable(
     ),
 )
 
+IN_SYNC: Final = FactTable(
+    name="in_sync",
+    row="an entry of Kafka's metadata log that changes a partition's leader or its in-sync replicas, as on disk",
+    columns=columns(
+        ("topic", TEXT, "the topic; those of Kafka's own are left out"),
+        ("partition", LONG, "the partition"),
+        ("offset", LONG, "where the entry stands (ZooKeeper mode: the zxid)"),
+        ("epoch", LONG, "the epoch in which it was appended"),
+        ("leader", TEXT, "the node that leads from then on; empty: none"),
+        ("in_sync", TEXT, "the nodes whose replicas are in sync, by spaces"),
+        ("eligible", TEXT, "the nodes that are not in sync and may lead all the same (KIP-966)"),
+    ),
+)
+
 #: Every table that is derived from a history.
 DERIVED: Final = (
     OPERATIONS,
@@ -300,4 +314,5 @@ DERIVED: Final = (
     STALLS,
     CATCH_UPS,
     LAGS,
+    IN_SYNC,
 )

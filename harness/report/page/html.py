@@ -33,6 +33,7 @@ from fencepost.harness.report.tables import tables
 from fencepost.harness.report.tables.catch_ups import catch_ups_table, lags_table
 from fencepost.harness.report.tables.costs import costs
 from fencepost.harness.report.tables.episodes import episodes
+from fencepost.harness.report.tables.in_sync import in_sync_table
 from fencepost.harness.report.tables.partitions import partition_tables
 from fencepost.harness.report.tables.quorum import left_out_table, quorum_table
 from fencepost.harness.report.tables.reigns import attached, reigns
@@ -300,6 +301,7 @@ def _faults(page: Page) -> Markup:
         left_out=left_out_table(page.case),
         catch_ups=catch_ups_table(page.case),
         lags=lags_table(page.case),
+        in_sync=in_sync_table(page.case),
     )
 
 
