@@ -38,6 +38,7 @@ from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.cli.output.night_table import NightTable
 from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.progress import shorten
+from fencepost.harness.plugins.offers import plugin_paths
 
 _MERGE: Final = "merge"
 _NIGHT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -144,6 +145,7 @@ def _wishes(path: Path, results: Path, *, budget: str, jobs: str, shard: str, ni
     again = ["fencepost", "campaign", str(path), "--budget", budget, "--seed", str(drawn)]
     again += ["--jobs", jobs] * (jobs != "auto") + ["--shard", shard] * (total > 1)
     again += ["--night", night] * bool(night)
+    again += [part for plugin in plugin_paths() for part in ("--plugin", plugin)]
     return Wishes(
         budget_s=budget_s,
         seed=drawn,

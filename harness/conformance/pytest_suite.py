@@ -31,13 +31,12 @@ class SystemConformance:
     plugins: ClassVar[tuple[str | Path, ...]] = ()
 
     @pytest.fixture(scope="class")
-    def report(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    @classmethod
+    def report(cls, tmp_path_factory: pytest.TempPathFactory) -> Report:
         """The played suite of the class."""
-        own = request.cls
-        assert own is not None, "the fixture belongs to a class"
         try:
-            registry.use_plugins(own.plugins)
-            checked = suite_plan({"system": own.system, "runtime": own.runtime, **own.plan})
+            registry.use_plugins(cls.plugins)
+            checked = suite_plan({"system": cls.system, "runtime": cls.runtime, **cls.plan})
             return play_suite(checked, tmp_path_factory.mktemp("conformance"))
         except FencepostError as error:
             hint = f"\nhint: {error.hint}" if error.hint else ""

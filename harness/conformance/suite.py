@@ -123,8 +123,8 @@ def _rows_of_child(folder: Path, *, in_namespaces: bool) -> Iterator[Row]:
             text=True,
         )
     error: Mapping[str, Any] | None = None
+    assert child.stdout is not None
     try:
-        assert child.stdout is not None
         for line in child.stdout:
             message = json.loads(line)
             if message["topic"] == "row":
@@ -138,6 +138,7 @@ def _rows_of_child(folder: Path, *, in_namespaces: bool) -> Iterator[Row]:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
+        child.stdout.close()
     if error is not None:
         raise HarnessError(error["message"], hint=error["hint"] or f"the log is {folder / store.RUNNER_LOG}")
     if child.returncode:

@@ -17,14 +17,14 @@ name = "pocket"
 [plan]
 system = "pocket"
 nodes = 1
-time_limit = "6s"
+time_limit = "10s"
 quiet = "1s"
 phases = { watch = "1s" }
 
 [[cell]]
 name = "what must hold"
-workload = "set"
-nemesis = "pause"
+workload = "register"
+nemesis = "kill"
 
 [[cell]]
 name = "a night that misses this has seen nothing"
@@ -32,6 +32,7 @@ workload = "register"
 nemesis = "kill"
 system_options = { sync = "late" }
 canary = true
+anomaly = "stale-read"
 """
 
 
@@ -90,7 +91,7 @@ def test_it_is_run_and_judged_again(installed: Path, tmp_path: Path) -> None:
 @pytest.mark.timeout(280)
 def test_a_campaign_plays_it(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "night.toml").write_text(CAMPAIGN, encoding="utf-8")
-    night = _fencepost(installed, tmp_path, "campaign", "night.toml", "--budget", "90s", timeout_s=240)
+    night = _fencepost(installed, tmp_path, "campaign", "night.toml", "--budget", "120s", "--jobs", "1", timeout_s=250)
     (document,) = (tmp_path / "results").rglob("campaign.json")
     cells = json.loads(document.read_text(encoding="utf-8"))["cells"]
     assert [cell["run_class"] for cell in cells] == ["valid", "invalid"], night.stdout + night.stderr

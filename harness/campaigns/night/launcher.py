@@ -18,6 +18,7 @@ from fencepost.harness.campaigns.night.night import Attempt
 from fencepost.harness.campaigns.night.preparation import build_of
 from fencepost.harness.campaigns.night.run_class import Evidence, evidence_of
 from fencepost.harness.plan import write_plan
+from fencepost.harness.plugins import offers
 from fencepost.harness.results import run_folder as store
 
 #: Of each attempt, beside the run's own folder; not `plan.toml`, by which tools know the folder of a run.
@@ -107,7 +108,9 @@ class ProcessLauncher:
         own = self._folder / attempt.folder
         own.mkdir(parents=True, exist_ok=True)
         plan = with_values(cell.plan, values_of(cell.draws, attempt.seed))
-        write_plan(msgspec.structs.replace(plan, seed=attempt.seed), own / PLAN)
+        # The attempt can be run again alone, so it names the plug-ins of the night; its run keeps those that it uses.
+        plugins = tuple(dict.fromkeys((*plan.plugins, *offers.plugin_paths())))
+        write_plan(msgspec.structs.replace(plan, seed=attempt.seed, plugins=plugins), own / PLAN)
         return ProcessFlight(own / PLAN, own, own / LOG)
 
     def wait(self, flights: Sequence[Flight], timeout_s: float) -> None:
