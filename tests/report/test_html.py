@@ -24,9 +24,9 @@ from fencepost.harness.verdict.fact_tables import CATCH_UPS, IN_SYNC, LAGS
 from fencepost.harness.verdict.figures import LeadershipFigures
 from tests.report import sample
 
-#: Of a log of topic partitions only.
-OPTIONAL = "Topic partitions"
-TITLES = [title for _, title, _ in page._SECTIONS if title != OPTIONAL]
+#: Of a log of topic partitions, and of systems with brokers, only.
+OPTIONAL = {"Topic partitions", "Brokers and in-sync replicas"}
+TITLES = [title for _, title, _ in page._SECTIONS if title not in OPTIONAL]
 
 
 class Outline(HTMLParser):
