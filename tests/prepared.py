@@ -13,6 +13,13 @@ from typing import Final
 from fencepost.harness.base.errors import FencepostError
 
 
+def _consul() -> None:
+    """Compile Consul: about five minutes on two cores."""
+    from fencepost.harness.systems.consul import CONSUL
+
+    CONSUL.releases.resolve(CONSUL.releases.default)
+
+
 def _images() -> None:
     from fencepost.harness.runtime.containers import images
     from fencepost.harness.runtime.containers.engine.engine import connect
@@ -53,6 +60,7 @@ _MADE: Final[Mapping[str, Callable[[], None]]] = {
     "Porcupine": _porcupine,
     "Spark": _spark,
     "NATS": _nats,
+    "Consul": _consul,
 }
 
 

@@ -72,6 +72,7 @@ LATE: Final = {
     "harness/runtime/containers/rules/by_sidecar.py": _DOCKER,
     "harness/runtime/containers/state.py": _DOCKER,
     "harness/runtime/lab/trials.py": Late(0, "each step of the doctor's trial fails, and is reported, by itself"),
+    "harness/systems/consul/releases.py": _FETCH,
     "harness/systems/etcd/system.py": Late(135, "protobuf: naming the systems must not load it"),
     "harness/systems/etcd/versions.py": _FETCH,
     "harness/systems/kafka/server/versions.py": _FETCH,

@@ -58,6 +58,7 @@ class Register(Workload[RegisterOptions]):
             "linearizable": ("linearizable", "freshness"),
             "fresh-after-sync": ("freshness",),
             "fresh-from-leader": ("freshness",),
+            "fresh-from-any-node": ("freshness",),
         }
         ordered = ("session-order",) if any(g.name == "session-order" for g in system.promises()) else ()
         return (*by_guarantee.get(self.guarantee(system, options), ()), *ordered)

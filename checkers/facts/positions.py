@@ -34,7 +34,9 @@ EFFECT_FREE: Final = READS | MEMBERS | LOG_READS | LOOKS | LISTENS | BOUND_LOOKS
 #: What counts as having looked again after healing; an id given out then meets those given before.
 _FINAL: Final = EFFECT_FREE | {"allocate"}
 #: Read guarantees whose contract is "current": every write acknowledged before the read was invoked shows in it.
-CURRENT: Final = frozenset({"linearizable", "fresh-after-sync", "fresh-after-write", "fresh-from-leader"})
+CURRENT: Final = frozenset(
+    {"linearizable", "fresh-after-sync", "fresh-after-write", "fresh-from-leader", "fresh-from-any-node"}
+)
 
 
 @once

@@ -11,7 +11,8 @@ verdicts:
 
 Only requests that reached a superseded leader put it to the test, whether it answered them, refused them or left them
 unanswered: changes test its effects, and reads after a newer acknowledged write test its answers. Where reads have to
-be linearizable, this checker is silent unless an answer is stale: another checker decides linearizability as a whole.
+be linearizable, or a store stamps no write with an epoch (Consul), this checker is silent about reads unless an answer
+is stale: other checkers decide about all reads.
 
 Source: a leader cannot know by itself that it was superseded, so it must ask a majority before it answers a read, or
 hold a lease (Ongaro, "Consensus: Bridging Theory and Practice", 2014, section 6.4). In Zab, followers that have
@@ -27,7 +28,7 @@ import msgspec
 
 from fencepost.checkers.facts.evidence import Rows, rows
 from fencepost.checkers.facts.fault_index import Landmarks
-from fencepost.checkers.facts.positions import CURRENT, view_position, write_position
+from fencepost.checkers.facts.positions import CURRENT, ok_writes, view_position, write_position
 from fencepost.checkers.facts.reigns import Reigns, reigns_of, subjects
 from fencepost.checkers.findings.circumstances import answered_words
 from fencepost.checkers.findings.finding import Finding
@@ -129,7 +130,8 @@ def _act_evidence(acts: Acts) -> dict[str, Rows]:
 
 def _stale_answers(history: History, facts: Facts, acts: Acts) -> list[Verdict]:
     guarantee = facts.read_guarantee
-    if guarantee not in CURRENT or (guarantee == "linearizable" and not acts.stale):
+    unstamped = all(write.epoch is None for write in ok_writes(history))
+    if guarantee not in CURRENT or (not acts.stale and (guarantee == "linearizable" or unstamped)):
         return []
     findings = [_stale_finding(history, stale) for stale in acts.stale]
     return [

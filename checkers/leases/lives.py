@@ -69,7 +69,7 @@ class Lives:
         None if that is not known at `at_ns`: an operation of unknown outcome may have renewed it, or the cluster was
         disturbed, after which a server may count the whole time again.
         """
-        last_ns, length_ns = lease.last_answer_ns, lease.ttl_ns + self.bound.extra_ns
+        last_ns, length_ns = lease.last_answer_ns, self.bound.ttls * lease.ttl_ns + self.bound.extra_ns
         if last_ns is None or at_ns - last_ns <= length_ns:
             return None
         quiet_ns = self._quiet_since(at_ns)

@@ -32,6 +32,7 @@ from fencepost.checkers.watches.listening import (
     judge,
     unplaced,
 )
+from fencepost.checkers.watches.merged import judge_merged
 from fencepost.harness.history import History, Operation, Outcome, PhaseName
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Figures
@@ -44,6 +45,7 @@ BEFORE_DATA: Final = "watch-before-data"
 _WITNESSES_OF_EACH: Final = 2
 _ONE_SHOT: Final = "one-shot"
 _PARTITION: Final = "partition"
+_MERGED: Final = "merged"
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,9 +192,11 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         one_shot=facts.options.get("watches") == _ONE_SHOT,
     )
     listening = stretches(history)
-    blind = [event for stretch in listening for event in unplaced(stretch)]
+    merged = facts.options.get("watches") == _MERGED
+    blind = [] if merged else [event for stretch in listening for event in unplaced(stretch)]
     changes = Changes(history, listening)
-    heard = [] if blind else [judge(stretch, changes, rules) for stretch in listening]
+    judged = (judge_merged(one, changes) if merged else judge(one, changes, rules) for one in listening)
+    heard = [] if blind else list(judged)
     findings = [*changes.findings, *(finding for one in heard for finding in one.findings)]
     case = Case(heard=heard, changes=changes, findings=findings)
     doubts = _doubts(history, case, blind)

@@ -69,6 +69,14 @@ class Changes:
     def acknowledged(self) -> list[Known]:
         return [known for known in self.ordered if known.proof.f in WRITES]
 
+    def may_be_deleted(self, key: str, position: int, by_ns: int) -> bool:
+        """Whether a deletion of unknown outcome may have followed the change of `key` at `position` by this time."""
+        before = self.known[position, key].proof
+        return any(
+            op.f == "delete" and op.invoked_ns <= by_ns and (op.ended_ns is None or op.ended_ns >= before.invoked_ns)
+            for op in self._unknown.get(key, ())
+        )
+
     def _add_write(self, op: Operation) -> None:
         pairs = list(_written(op))
         for key, value in pairs:

@@ -11,6 +11,7 @@
 
 A persistent watch must report every change above its start. A one-shot watch must report, for each key, the first
 change above the answer that set it. A change that no later event and no newer answer passed over is late, not lost.
+Watches that merge changes are judged in `merged`.
 
 Source: etcd's own robustness tests judge the same six words (tests/robustness/validate/watch.go).
 """

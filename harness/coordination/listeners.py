@@ -14,11 +14,14 @@ class WatchMode(StrEnum):
     """The kinds of watches; each system declares which it has.
 
     `PERSISTENT` lasts until it is ended. `ONE_SHOT` ends with the first change of its key, and the next look at the key
-    sets it again; only that look shows the changes in between.
+    sets it again; only that look shows the changes in between. `MERGED` tells the newest change of each key since the
+    last report and leaves earlier ones out; a bookmark after each report says up to where all keys were told. A
+    deletion may come without a position: it is known only to stand at or before the bookmark that follows.
     """
 
     PERSISTENT = "persistent"
     ONE_SHOT = "one-shot"
+    MERGED = "merged"
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):

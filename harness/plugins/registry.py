@@ -26,6 +26,7 @@ from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.tables import OpensTable
 
 _OUR_SYSTEMS: Final = {
+    "consul": "fencepost.harness.systems.consul:CONSUL",
     "etcd": "fencepost.harness.systems.etcd:ETCD",
     "example": "fencepost.harness.systems.example.system:EXAMPLE",
     "kafka-zk": "fencepost.harness.systems.kafka.zookeeper_mode:KAFKA_ZK",

@@ -322,14 +322,14 @@ class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):
 class LeaseBound(msgspec.Struct, frozen=True, kw_only=True):
     """How long a lease may outlive its time to live, by the system's own rules, while the cluster is undisturbed.
 
-    `extra_ns` counts from the end of its time to live; after an election, or anything else that disturbs the cluster,
-    both count again. `clocks` are those of the nodes by which the system may count: a lease is certainly alive while
-    the fastest of them has not counted its time to live, and certainly over when the slowest has counted it and
-    `extra_ns`.
+    It ends after `ttls` times its time to live and `extra_ns`; after an election, or anything else that disturbs the
+    cluster, both count again. `clocks` are those of the nodes by which the system may count: a lease is certainly alive
+    while the fastest of them has not counted its time to live, and certainly over when the slowest has counted all.
     """
 
     extra_ns: int
     source: str
+    ttls: int = 1
     clocks: tuple[Clock, ...] = (Clock.WALL, Clock.MONOTONIC)
 
 

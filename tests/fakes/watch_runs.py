@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from msgspec.structs import replace
+
 from fencepost.checkers import coverage, watches
 from fencepost.harness.base.options import plain
 from fencepost.harness.coordination import WatchMode
@@ -14,10 +16,11 @@ from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.judging.judge import Judgement, conclude
 from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.systems.consul.guarantees import WATCH_GUARANTEES as MERGED_GUARANTEES
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.systems.etcd.guarantees import WATCH_GUARANTEES
 from fencepost.harness.systems.zookeeper.guarantees import GUARANTEES
-from fencepost.harness.verdict import Facts, Guarantee, Thresholds
+from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
 from fencepost.workloads.watch import Watch, WatchOptions
 from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
@@ -25,7 +28,17 @@ from tests.fakes.watch_store import BUGS, FakeWatchSession, FakeWatchStore
 
 _MAIN_S: Final = 4.0
 _OPTIONS: Final = {"rate": 300.0, "wait": "20ms", "keys": 4}
-_PROMISES: Final[dict[str, tuple[Guarantee, ...]]] = {"history": WATCH_GUARANTEES, "session": GUARANTEES}
+_PROMISES: Final[dict[str, tuple[Guarantee, ...]]] = {
+    "history": WATCH_GUARANTEES,
+    "session": GUARANTEES,
+    # All of them decide here, also the one that users only rely on.
+    "merged": tuple(replace(g, standing=Standing.PROMISED) for g in MERGED_GUARANTEES),
+}
+_MODES: Final[dict[str, tuple[WatchMode, ...]]] = {
+    "history": (WatchMode.PERSISTENT,),
+    "session": (WatchMode.PERSISTENT, WatchMode.ONE_SHOT),
+    "merged": (WatchMode.MERGED,),
+}
 
 
 class FakeSystem:
@@ -33,8 +46,7 @@ class FakeSystem:
 
     def __init__(self, flavour: str) -> None:
         self.resumes_watches: Final = flavour == "history"
-        modes = (WatchMode.PERSISTENT,) if self.resumes_watches else (WatchMode.PERSISTENT, WatchMode.ONE_SHOT)
-        self.watch_modes: Final[tuple[WatchMode, ...]] = modes
+        self.watch_modes: Final = _MODES[flavour]
 
 
 def options_of(flavour: str, given: Mapping[str, Any]) -> WatchOptions:

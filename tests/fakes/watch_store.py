@@ -3,7 +3,7 @@
 The store is one log of transactions; each node applies it a little later, and tells its listeners as it does. In the
 flavour "history" watches begin at any position that was not compacted, and are given bookmarks (as etcd's); in the
 flavour "session" they end with their connection, reads are answered among the events, and there are one-shots (as
-ZooKeeper's).
+ZooKeeper's); in the flavour "merged" a report tells the newest change of each key, before a bookmark (as Consul's).
 """
 
 import asyncio
@@ -82,6 +82,9 @@ BUGS: Final[dict[str, tuple[str, str, dict[str, str], set[str]]]] = {
         {"watches": "one-shot"},
         {"watch-unique:duplicate-event"},
     ),
+    "lost-in-merge": ("the newest change of a key is not told", "merged", {}, {"watch-reliable:lost-event"}),
+    "back-in-merge": ("an older state is told again", "merged", {}, {"watch-ordered:reordered-event"}),
+    "other-in-merge": ("a report carries another value", "merged", {}, {"watch-truthful:wrong-value"}),
     "late-one-shot": (
         "a one-shot's event comes after the new data",
         "session",
@@ -203,6 +206,7 @@ class FakeWatchSession:
         self._queue: list[Heard] = []
         self._armed: dict[str, int] = {}
         self._fired: list[str] = []
+        self._seen: dict[str, tuple[int, int]] = {}
 
     @property
     def session_id(self) -> int | None:
@@ -285,6 +289,7 @@ class FakeWatchSession:
             for key in self._keys:
                 self._look(key, arms=True)
             return WatchBegun(now, position=now)
+        self._seen = store.state(self._node.applied)
         if start is None:
             return WatchBegun(now, position=now)
         if start < store.compacted:
@@ -303,12 +308,14 @@ class FakeWatchSession:
         if not self._watching:
             raise Definite("not-watching")
         if not self._lost:
-            if confirm is not None:
+            if confirm is not None and self._mode is not WatchMode.MERGED:
                 self._confirm(confirm)
             fired, self._fired = self._fired, []
             for key in fired:
                 self._look(key, arms=True)
             await asyncio.sleep(wait_s)
+            if self._mode is WatchMode.MERGED:
+                self._merge()
         if self._queue:
             heard, self._queue = tuple(self._queue), []
             return heard
@@ -318,7 +325,7 @@ class FakeWatchSession:
 
     def tell(self, positions: list[int]) -> None:
         """These transactions were applied here, in this order."""
-        if not self._watching:
+        if not self._watching or self._mode is WatchMode.MERGED:
             return
         store = self._store
         if self._mode is WatchMode.ONE_SHOT:
@@ -345,6 +352,23 @@ class FakeWatchSession:
                 self._message(tuple(changes))
                 changes = []
         self._message(tuple(changes))
+
+    def _merge(self) -> None:
+        """Tell what differs from the last report."""
+        store, before = self._store, self._seen
+        self._seen = store.state(self._node.applied)
+        changes = [Change(None, "deleted", key) for key in before.keys() - self._seen.keys()]
+        for key, (number, position) in self._seen.items():
+            if before.get(key) == (number, position) or store.strikes("lost-in-merge"):
+                continue
+            number -= store.strikes("other-in-merge")
+            changes.append(Change(position, "put", key, b"%d" % number))
+            if key in before and store.strikes("back-in-merge"):
+                changes.append(Change(before[key][1], "put", key, b"%d" % before[key][0]))
+        now = self._node.applied + 1
+        if changes:
+            self._queue.append(Changes(self._now_ns(), now, tuple(changes)))
+        self._queue.append(Bookmark(self._now_ns(), now))
 
     def _message(self, changes: tuple[Change, ...]) -> None:
         if not changes:

@@ -23,6 +23,7 @@ KINDS: list[tuple[str, dict[str, str]]] = [
     ("history", {"begin": "any", "again_every": "500ms"}),
     ("session", {}),
     ("session", {"watches": "one-shot"}),
+    ("merged", {}),
 ]
 
 

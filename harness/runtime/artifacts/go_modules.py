@@ -15,11 +15,11 @@ from typing import Final
 
 from fencepost.harness.base.errors import MachineError
 from fencepost.harness.runtime.artifacts import tool
-from fencepost.harness.runtime.artifacts.cache import kept, key_of, say
+from fencepost.harness.runtime.artifacts.cache import cache_folder, kept, key_of, say
 
 _ASK_TIMEOUT_S: Final = 60.0
 _GET_TIMEOUT_S: Final = 900.0
-_BUILD_TIMEOUT_S: Final = 1800.0
+_BUILD_TIMEOUT_S: Final = 3600.0
 
 
 def binary(
@@ -37,13 +37,21 @@ def binary(
     Raises:
         MachineError: there is no `go` or no network, the build fails, or the module has another content than recorded.
     """
-    parts = [module, version, package, ldflags, module_sum or "", platform.system(), platform.machine()]
-    folder = kept(
-        "go",
-        key_of(f"{name}-{version.removeprefix('v')}", parts),
-        lambda target: _build(module, version, package, target / name, ldflags, module_sum),
-    )
+    key = _key(module, version, package, name, ldflags, module_sum)
+    folder = kept("go", key, lambda target: _build(module, version, package, target / name, ldflags, module_sum))
     return folder / name
+
+
+def is_built(
+    module: str, version: str, *, package: str, name: str, ldflags: str = "", module_sum: str | None = None
+) -> bool:
+    """Whether `binary` would find this executable in the cache."""
+    return (cache_folder() / "go" / _key(module, version, package, name, ldflags, module_sum)).is_dir()
+
+
+def _key(module: str, version: str, package: str, name: str, ldflags: str, module_sum: str | None) -> str:
+    parts = [module, version, package, ldflags, module_sum or "", platform.system(), platform.machine()]
+    return key_of(f"{name}-{version.removeprefix('v')}", parts)
 
 
 def _build(module: str, version: str, package: str, target: Path, ldflags: str, module_sum: str | None) -> None:

@@ -1,0 +1,1 @@
+"""Consul's HTTP interface: its messages, and the table from its errors to outcomes."""
