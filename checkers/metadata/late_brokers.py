@@ -101,7 +101,7 @@ def judge_fenced(
         broken=f"{len(findings)} times a broker counted as alive whose answers had been late for longer than"
         f" {duration(fenced_ns)}",
         exposed=exposed,
-        exposure_of="answers of other brokers about a broker that had been late that long",
+        exposure_of="answers of other brokers on whether one that had to be fenced by then was alive",
         untested=lacking,
         rules=(rule(NOT_FENCED, len(exposed), lacking),),
         kept="the others stopped counting as alive each broker whose answers were late that long",
