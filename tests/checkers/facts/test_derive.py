@@ -18,6 +18,10 @@ from fencepost.harness.history import (
     Claim,
     EpochEvent,
     Event,
+    FaultAction,
+    FaultEvent,
+    FaultOutcome,
+    FaultStage,
     History,
     LogEntry,
     NodeLog,
@@ -169,15 +173,20 @@ def claim(node: str, ms: int, epoch: int, *, exact: bool = True) -> tuple[int, t
 
 def test_the_epoch_of_a_topic_partition_is_not_the_controllers() -> None:
     of = {"process": 0, "f": "append", "node": "n1", "key": "p0"}
+    cut = {"fault_id": 0, "fault": "partition", "target": "leader", "nodes": ("n1",), "action": FaultAction.INJECT}
     history = recorded(
         (0, PhaseEvent, {"phase": PhaseName.MAIN}),
         claim("n1", 10, 1),
         claim("n1", 90, 1),
+        (14, FaultEvent, {**cut, "stage": FaultStage.BEGIN, "outcome": FaultOutcome.PENDING}),
+        (15, FaultEvent, {**cut, "stage": FaultStage.END, "outcome": FaultOutcome.INSTALLED}),
         (20, OpEvent, {**of, "type": Outcome.INVOKE, "value": 1}),
         (30, OpEvent, {**of, "type": Outcome.OK, "value": 1, "epoch": 9, "position": 0}),
     )
     assert [(e["subject"], e["epoch"]) for e in rows(history, "epochs") if e["subject"] == "leader"] == [("leader", 1)]
-    assert rows(history, "zombie_episodes") == []
+    assert rows(history, "zombie_episodes") == rows(history, "overlaps") == []
+    (everyone,) = (row for row in rows(history, "recovery") if row["node"] is None)
+    assert (everyone["new_epoch"], everyone["new_leader_after_ns"]) == (None, None)
 
 
 def test_a_log_line_that_is_read_late_makes_no_overlap() -> None:

@@ -470,7 +470,14 @@ def test_a_lost_acknowledgement(final: Any, lost: Any, removed: Any) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "earlier", "lost"),
-    [("strong", None, 1), ("barrier", None, 1), ("plain", None, 0), ("sync", None, 0), ("strong", [5], 0)],
+    [
+        ("strong", None, 1),
+        ("barrier", None, 1),
+        ("plain", None, 0),
+        ("sync", None, 0),
+        ("strong", [5], 0),
+        ("plain", [5], 0),
+    ],
 )
 def test_only_a_strong_read_proves_that_an_acknowledgement_was_false(mode: str, earlier: Any, lost: int) -> None:
     """A read that may lag lacks what it has not come to; what a strong one had shown was not lost by the add."""

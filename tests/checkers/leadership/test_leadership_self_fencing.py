@@ -8,6 +8,7 @@ from fencepost.checkers import leadership
 from fencepost.checkers.leadership.cuts import cuts
 from fencepost.checkers.leadership.self_fencing import GUARANTEE
 from fencepost.harness.history import Claim, Effects, FaultOutcome, Stops
+from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Cause, Standing, Validity, Verdict
 from tests.checkers.build import NODES, Tale, bound, facts, ns, only
 
@@ -197,6 +198,23 @@ def test_whatever_may_have_stopped_or_held_the_server_is_no_running_time(effects
     tale = tale_of([4000, 4600, 5001])
     tale.fault("new-kind", ("n1",), (2000, 2001, 2500, 2501), effects=effects)
     assert judged(tale).validity is validity
+
+
+@pytest.mark.parametrize(
+    ("kind", "validity"),
+    [
+        ("slow", Validity.UNKNOWN),
+        ("failing", Validity.UNKNOWN),
+        ("full", Validity.INVALID),  # refuses writes, and holds no thread
+    ],
+)
+def test_a_disk_fault_that_holds_the_server_s_threads_accuses_no_more_than_a_pause(
+    kind: str, validity: Validity
+) -> None:
+    disk, held, paused = registry.faults()["disk"], tale_of([4000, 4600, 5001]), tale_of([4000, 4600, 5001])
+    held.fault("disk", ("n1",), (2000, 2001, 2500, 2501), effects=disk.effects(disk.spec("one", {"kind": kind})))
+    paused.pause("n1", 2000, 2501)
+    assert (judged(held).validity, judged(paused).validity) == (validity, Validity.UNKNOWN)
 
 
 @pytest.mark.parametrize("kind", ["disk", "lost-write", "power-loss", "damage", "membership", "rolling"])

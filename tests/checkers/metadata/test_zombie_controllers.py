@@ -127,7 +127,7 @@ def test_deeds_on_disk(deed: LogEntry, fenced: int, acted: int, unfenced: int) -
         assert (row["node"], row["epoch"], row["superseded_by"], row["zxid"]) == ("b1", 1, 2, "0x15")
 
 
-def test_a_topic_made_for_a_client_is_never_held() -> None:
+def test_a_topic_that_a_superseded_controller_made_for_a_client_is_never_held() -> None:
     """Made by b1 behind b2's election and acknowledged: nothing fences it, and no other guarantee is held by it."""
     tale = elections(Tale())
     tale.op("create", "t7", 1, at=(1100, 1500), node="b1")
@@ -157,11 +157,14 @@ def test_a_topic_that_two_clients_asked_for_names_no_request() -> None:
     assert row["indexes"] == ()
 
 
-def test_what_was_refused_adds_up() -> None:
+def test_what_was_refused_adds_up_beside_a_change_for_a_client() -> None:
     tale = elections(Tale())
     attempt(tale, 1100, f="LeaderAndIsr", error="stale-controller-epoch", epoch=1, source="b3's log")
-    found = verdict(refused(21, OLD, -103, -2), refused(22, OLD, -103, -2), tale=tale)
-    assert found.exposure == 3
+    verdicts = judged(
+        refused(21, OLD, -103, -2), refused(22, OLD, -103, -2), entry(23, "topic", OLD, name="t7"), tale=tale
+    )
+    found, clients = as_controllers(verdicts), for_clients(verdicts)
+    assert (found.exposure, clients.exposure, clients.validity) == (3, 1, Validity.INVALID)
     assert found.reason == (
         "superseded controllers tried to act 3 times and were refused each time "
         "(2 by controller-epoch, 1 by stale-controller-epoch)"

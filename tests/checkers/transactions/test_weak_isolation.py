@@ -213,6 +213,7 @@ def test_histories_that_once_were_misjudged(lists: bool) -> None:
 #: Lists that their own transaction's appends end, elements that stand twice, and a read of a later append: each once
 #: made the search and its proof disagree, or was taken for kept.
 OF_THEIR_OWN: Final = {
+    "each appender reads only its own": ("ax1 rx1", "ax2 rx2"),
     "both appended first": ("rx ax1 rx1", "rx ax2 rx2"),
     "an element twice": ("ax1 rx1,1 ax2", "ax3 rx1 ax4"),
     "out of order": ("ax1 ax2 rx2,1 ax3", "rx2,1 ax4"),

@@ -237,7 +237,7 @@ NAMED: Final = [
 ]
 
 
-def test_a_key_beside_the_value_is_used() -> None:
+def test_a_key_beside_the_value_is_used_and_a_correct_history_not_accused() -> None:
     found = read("\n".join(NAMED))
     assert [op.key for op in found.history.operations] == ["x", "y", "x"]
     assert [op.value for op in found.history.operations] == [1, 2, None]
