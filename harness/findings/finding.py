@@ -11,6 +11,7 @@ import msgspec
 
 from fencepost.harness.findings.rate import Rate
 from fencepost.harness.findings.state import Night, Standing, State, standing
+from fencepost.harness.verdict.fingerprint import violation_of
 
 _ID_LETTERS: Final = 8
 #: Of several releases the finding has the first of these states.
@@ -38,9 +39,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """One line: "zookeeper 3.9.5: stale-read breaks fresh-after-sync"."""
+        """One line: "zookeeper 3.9.5: stale-read breaks fresh-after-sync (faults: stops)"."""
         seen = [version for version, rate in self.by_version.items() if rate.seen]
-        return f"{self.system} {', '.join(seen)}: {self.anomaly} breaks {self.guarantee}"
+        effects = self.fingerprint.removeprefix(violation_of(self.fingerprint)).removeprefix(":")
+        under = f" (faults: {effects})" if effects else ""
+        return f"{self.system} {', '.join(seen)}: {self.anomaly} breaks {self.guarantee}{under}"
 
     @property
     def release(self) -> str:

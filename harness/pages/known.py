@@ -54,29 +54,33 @@ def status_of(issue: KnownIssue, sightings: Iterable[Row], nights: Sequence[str]
     in_scope = [
         row
         for row in sightings
-        if row["fingerprint"] == issue.fingerprint
+        if issue.is_about(row["fingerprint"])
         and row["night"] in order
         and (not issue.versions or row["version"] in issue.versions)
     ]
-    standings = standings_of(in_scope, order)
+    every = [
+        (name, own)
+        for name in sorted({row["fingerprint"] for row in in_scope})
+        for own in standings_of((row for row in in_scope if row["fingerprint"] == name), order).values()
+    ]
     expired = issue.is_expired(today)
     removable, text = False, "no run here showed it"
-    if standings:
+    shown, state = max(every, key=lambda each: each[1].chance_unseen) if every else ("", None)
+    if state is not None:
         # Every release that showed it must have been silent for long enough.
-        state = max(standings.values(), key=lambda own: own.chance_unseen)
-        removable = all(own.state is State.GONE for own in standings.values())
+        removable = all(own.state is State.GONE for _, own in every)
         text = (
             f"not seen in the last {state.clean_runs} runs that could have shown it"
             if state.clean_runs
             else "seen lately"
         )
-    if removable:
+    if removable and state is not None:
         text = f"may be removed: {text}, more than its rate demands ({state.rate.seen} of {state.rate.runs})"
     if expired:
         text = f"expired on {issue.expires}: renew it or remove it; {text}"
     return IssueStatus(
         issue=issue,
-        finding=id_of(issue.fingerprint) if standings else "",
+        finding=id_of(shown) if shown else "",
         is_expired=expired,
         may_be_removed=removable,
         text=text,

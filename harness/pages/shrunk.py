@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from fencepost.harness.campaigns.replay.shrink_state import DOCUMENT, SMALLER
+from fencepost.harness.verdict.fingerprint import violation_of
 
 
 class ShrunkPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +57,7 @@ def _read(fingerprint: str, folder: Path) -> ShrunkPlan | None:
         plan = tomllib.loads((folder / SMALLER).read_text(encoding="utf-8"))
     except (OSError, msgspec.MsgspecError, ValueError):
         return None
-    if search.fingerprint != fingerprint or search.smaller is None:
+    if violation_of(search.fingerprint) != violation_of(fingerprint) or search.smaller is None:
         return None
     return ShrunkPlan(
         plan=str(folder / SMALLER),

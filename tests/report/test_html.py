@@ -274,7 +274,7 @@ def test_figures_are_said_by_their_name(key: str, value: object, said: str) -> N
 def test_an_invalid_run_says_how_to_see_it_again_and_a_valid_one_offers_no_shrinking() -> None:
     html = page.render(sample.zookeeper_invalid()).html
     section = html[html.index('<section id="reproduce"') : html.index('<section id="facts"')]
-    assert "<code>zookeeper:fresh-after-sync:stale-read:read+change</code>" in section
+    assert "<code>zookeeper:fresh-after-sync:stale-read:read+change:stops</code>" in section
     for command in ("check", "replay", "shrink"):
         assert f"fencepost {command} /results/etcd-register-kill/20261121T030405.678Z" in section
     valid = page.render(sample.etcd_valid()).html

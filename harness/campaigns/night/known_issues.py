@@ -3,11 +3,13 @@
     format = 1
 
     [[issue]]
-    fingerprint = "zookeeper:fresh-after-sync:stale-read:change+read"   # as verdict.json has it
+    fingerprint = "zookeeper:fresh-after-sync:stale-read:read+change"   # as verdict.json has it
     versions = ["3.9.5"]             # releases that it is known in; none: every release
     link = "https://issues.example/ZOOKEEPER-1675"
     owner = "coordination team"
     expires = 2027-01-31             # a date of TOML: from the day after the night is red
+
+Without its last part, the effects of faults, a fingerprint covers the violation under any of them.
 
 A run is `known` when every fingerprint that decides it belongs to an issue in force: a known issue hides no second one.
 An issue whose day has passed covers nothing and turns the night red, whether it shows or not.
@@ -21,6 +23,7 @@ from typing import Final
 import msgspec
 
 from fencepost.harness.base.toml_file import read_toml
+from fencepost.harness.verdict.fingerprint import violation_of
 
 FORMAT: Final = 1
 _PARTS: Final = 4
@@ -45,6 +48,10 @@ class KnownIssue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def guarantee(self) -> str:
         return self.fingerprint.split(":")[1]
 
+    def is_about(self, fingerprint: str) -> bool:
+        """Whether this fingerprint is the issue's; an issue without effects of faults is about all of them."""
+        return self.fingerprint in (fingerprint, violation_of(fingerprint))
+
     def is_expired(self, today: datetime.date) -> bool:
         """Whether its last day has passed."""
         return today > self.expires
@@ -52,7 +59,7 @@ class KnownIssue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def covers(self, fingerprint: str, version: str, today: datetime.date) -> bool:
         """Whether this fingerprint of a run of `version` is this issue, and the issue is in force."""
         return (
-            fingerprint == self.fingerprint
+            self.is_about(fingerprint)
             and (not self.versions or version in self.versions)
             and not self.is_expired(today)
         )
@@ -75,7 +82,7 @@ def read_known_issues(path: Path) -> tuple[KnownIssue, ...]:
             raise source.error(
                 [*where, "fingerprint"],
                 f"{issue.fingerprint!r} is no fingerprint",
-                "copy it from verdict.json: system:guarantee:anomaly:operations",
+                "copy it from verdict.json: system:guarantee:anomaly:operations:effects",
             )
         for key in ("link", "owner"):
             if not getattr(issue, key).strip():

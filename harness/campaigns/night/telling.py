@@ -90,7 +90,7 @@ def seen_in(issue: KnownIssue, night: Night) -> tuple[int, int]:
         if o.cell.plan.system == issue.system and not o.cell.canary and a.run_class and a.run_class.is_judged
     ]
     runs = [a for a in attempts if not issue.versions or a.version in issue.versions]
-    return sum(issue.fingerprint in a.fingerprints for a in runs), len(runs)
+    return sum(any(map(issue.is_about, a.fingerprints)) for a in runs), len(runs)
 
 
 def repeat_command(attempt: Attempt) -> str:

@@ -13,7 +13,7 @@ from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.schedule_rows import Row, injected, read_rows
-from fencepost.harness.verdict.fingerprint import Anomaly, all_fingerprints, anomalies
+from fencepost.harness.verdict.fingerprint import Anomaly, all_fingerprints, anomalies, is_shown
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ def choose(recorded: Recorded, fingerprint: str | None) -> str | None:
         UsageError: the run does not show `fingerprint`; the hint lists what it shows.
     """
     every = all_fingerprints(recorded.shown)
-    if fingerprint is not None and fingerprint not in every:
+    if fingerprint is not None and not is_shown(fingerprint, every):
         there = f"it shows: {', '.join(every)}" if every else "it shows no violation"
         raise UsageError(f"{recorded.folder}: the run does not show {fingerprint!r}", hint=there)
     return fingerprint or next((anomaly.fingerprints[0] for anomaly in recorded.shown if anomaly.decides), None)

@@ -14,6 +14,7 @@ from fencepost.harness.campaigns.replay.tries import Carrier, Resemblance, Try, 
 from fencepost.harness.findings.rate import Rate
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Validity
+from fencepost.harness.verdict.fingerprint import is_shown
 
 DOCUMENT: Final = "replay.json"
 FORMAT: Final = 1
@@ -35,7 +36,7 @@ class Replay(msgspec.Struct, kw_only=True):
 
     @property
     def shows(self) -> int:
-        return sum(self.fingerprint in made.fingerprints for made in self.counted)
+        return sum(is_shown(self.fingerprint, made.fingerprints) for made in self.counted)
 
     def document(self) -> dict[str, Any]:
         """Make the contents of `replay.json`."""
@@ -86,7 +87,7 @@ def _in_words(made: Try, alike: Resemblance, fingerprint: str | None) -> str:
         return f"not counted: {made.why}"
     shown = ""
     if fingerprint:
-        shown = "the same fingerprint; " if fingerprint in made.fingerprints else "not the same fingerprint; "
+        shown = "the same fingerprint; " if is_shown(fingerprint, made.fingerprints) else "not the same fingerprint; "
     return (
         f"{made.validity}; {shown}{alike.injected} of {alike.faults} faults injected, "
         f"{alike.same_targets} on the same targets"

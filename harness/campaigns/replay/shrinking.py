@@ -32,6 +32,7 @@ from fencepost.harness.plan import write_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.schedule_rows import write_rows
+from fencepost.harness.verdict.fingerprint import is_shown
 
 SMALLER_SCHEDULE: Final = "smaller.jsonl"
 #: New runs of the final plan, unless told otherwise.
@@ -259,7 +260,7 @@ class Shrinking:
         return self._plans[key]
 
     def _shows(self, made: Try) -> bool:
-        return self._fingerprint in made.fingerprints
+        return is_shown(self._fingerprint, made.fingerprints)
 
     def _counted(self, *, confirms: bool) -> Iterator[Kept]:
         return (kept for kept in self._kept if kept.confirms is confirms and kept.made.counts)
