@@ -109,7 +109,9 @@ def kraft_zombie() -> ReportCase:
             anomalies={"self-fencing-failed": 1},
             witnesses=(witness,),
             subject="raft",
-            figures=SelfFencingFigures(bound_ns=2500 * MS, limit_running_ns=4750 * MS, cuts=cuts),
+            figures=SelfFencingFigures(
+                bound_ns=2500 * MS, limit_running_ns=4750 * MS, cuts=cuts, running_ns_max_when_claimed=LAST - CUT
+            ),
         ),
         Verdict(
             checker="rejoin",

@@ -18,6 +18,7 @@ from fencepost.harness.report.tables.reigns import attached, reigns
 from fencepost.harness.report.tables.zombies import zombies
 from fencepost.harness.systems.kafka.kraft import KRAFT
 from fencepost.harness.verdict import Validity, Verdict, Vocabulary
+from fencepost.harness.verdict.figures import SelfFencingFigures
 from tests.report import sample
 from tests.report.sample import lanes_of
 from tests.report.sample_kraft import ATTACHMENT, BEGUN, CUT, SPAN, STORY, kraft_zombie
@@ -127,6 +128,26 @@ def test_each_part_of_the_story_on_both_sides(
     zombie: ReportCase, key: str, change: Mapping[str, Any], said: str
 ) -> None:
     assert said in told(changed(zombie, change, key))
+
+
+@pytest.mark.parametrize(
+    ("found_ns", "said"),
+    [
+        (4751 * MS, ", beyond the 2.5 s after which it should have resigned"),
+        (4750 * MS, ", until 4.75 s after it was cut off; it should have resigned after 2.5 s, but a violation counts"),
+        (2500 * MS, ", within the 2.5 s after which it must resign"),
+        (0, "at least 25 s; its QuorumController"),
+    ],
+)
+def test_the_story_accuses_nobody_of_more_than_the_checker_found(zombie: ReportCase, found_ns: int, said: str) -> None:
+    """A disk that may have held the server, or its slow clock: the checker counts neither against it."""
+    verdicts = [
+        msgspec.structs.replace(v, figures=msgspec.structs.replace(v.figures, running_ns_max_when_claimed=found_ns))
+        if isinstance(v.figures, SelfFencingFigures)
+        else v
+        for v in zombie.verdicts
+    ]
+    assert said in told(msgspec.structs.replace(zombie, verdicts=tuple(verdicts)))
 
 
 @pytest.mark.parametrize(

@@ -98,14 +98,21 @@ def _cut(case: ReportCase, span: ClaimedSpan) -> Cut | None:
 
 
 def _bound(case: ReportCase, subject: str, span: ClaimedSpan, cut: Cut | None) -> list[Traced]:
-    """Compare the claim with the bound, which counts the running time since the cut; say nothing without a cut."""
+    """Compare the claim with the bound, which counts the running time since the cut; say nothing without a cut.
+
+    It may have run for less than was not proven stopped: a disk may have held it, its clock be slow. The checker knows
+    by its own clocks the longest time of any claim, and no story tells a longer one.
+    """
     bound = None if case.facts.leadership is None else case.facts.leadership.of(subject)
     if bound is None or bound.bound_ns is None or cut is None:
+        return []
+    longest_ns = _longest(case, subject)
+    if longest_ns == 0:
         return []
     until_ns = min(span.to_ns, cut.to_ns)
     stopped = case.history.stopped(span.node)
     lost = sum(max(0, min(end, until_ns) - max(start, cut.from_ns)) for start, end in stopped)
-    ran_ns = until_ns - cut.from_ns - lost
+    ran_ns = min(until_ns - cut.from_ns - lost, longest_ns)
     last = rows_of(span, "to_ns") if until_ns == span.to_ns else rows_of(cut, "to_ns")
     rows = (*rows_of(cut, "from_ns"), *last, *(rows_of(span, "running_ns")[2:] if lost else ()))
     if until_ns < span.to_ns:
@@ -126,6 +133,12 @@ def _bound(case: ReportCase, subject: str, span: ClaimedSpan, cut: Cut | None) -
             (),
         ),
     ]
+
+
+def _longest(case: ReportCase, subject: str) -> int:
+    """For how long at most a cut-off leader of this subject ran until its last claim; 0: none claimed in a cut."""
+    of_subject = (v for v in case.verdicts if v.subject in (None, subject))
+    return max((f.running_ns_max_when_claimed for f in figures_of(of_subject, SelfFencingFigures)), default=0)
 
 
 def _other(layer: str, other: Lanes, claimed: ClaimedSpan | None, span: ClaimedSpan) -> list[Traced]:
