@@ -23,6 +23,7 @@ ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "example": frozenset({"version", "settings", "membership"}),
     "kafka-zk": frozenset({"membership"}),
     "kraft": frozenset(),
+    "nats": frozenset({"membership"}),
     "zookeeper": frozenset(),
 }
 #: By defect: what the plan says, and the rows that must fail.
