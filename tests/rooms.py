@@ -65,6 +65,7 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
     "harness/systems": ("contract", "java", "http", "consul", "etcd", "zookeeper", "kafka", "nats", "example"),
     "harness/systems/consul": ("wire",),
     "harness/systems/etcd": ("wire",),
+    "harness/systems/nats": ("wire",),
     "harness/systems/zookeeper": ("wire",),
     "harness/systems/kafka": ("wire", "client", "server", "kraft", "zookeeper_mode"),
     "harness/interchange": ("formats", "second_opinion"),

@@ -44,6 +44,12 @@ STORAGE_GUARANTEES: Final = (
         known_issue=_OLD_LEADER,
     ),
     Guarantee(
+        name="fresh-from-any-node",
+        standing=Standing.MEASURED,
+        text="A direct get, which any replica answers, shows every write acknowledged before it was sent.",
+        source='ADR-8, Consistency Guarantees: reads go "directly to any replica, including out of date ones"',
+    ),
+    Guarantee(
         name="session-order",
         standing=Standing.MEASURED,
         text="Direct gets on one connection never go back to an older message.",

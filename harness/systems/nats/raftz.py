@@ -4,7 +4,6 @@ The server answers from its own state and asks nobody, so a server that is cut o
 leader of a group under one lock (monitor.go, Raftz), so the epoch of a leader is exact.
 """
 
-import asyncio
 import json
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ import msgspec
 from fencepost.harness.history import Claim
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.systems.contract.system import Answer
+from fencepost.harness.systems.http import connection as http
 from fencepost.harness.systems.nats.configuration import ACCOUNT, MONITOR_PORT, SYSTEM_ACCOUNT
 from fencepost.harness.systems.nats.stream import MAIN
 
@@ -41,19 +41,9 @@ class NoAnswer(Exception):
 async def get(address: str, port: int, path: str) -> Any:
     """The JSON that the monitoring port answers; raises NoAnswer. The caller bounds the wait by cancelling."""
     try:
-        reader, writer = await asyncio.open_connection(address, port)
-    except OSError as error:
-        raise NoAnswer(str(error)) from None
-    try:
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode())
-        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-        if b"chunked" in head.lower():
-            body = _joined(body)
-        return json.loads(body) if body else None
+        return json.loads((await http.ask(address, port, path)).body or b"null")
     except (OSError, ValueError) as error:
         raise NoAnswer(str(error)) from None
-    finally:
-        writer.transport.abort()
 
 
 async def group(place: Place, subject: str, name: str | None = None) -> Group | None:
@@ -116,16 +106,3 @@ class RaftzQuestion:
 
     async def close(self) -> None:
         pass
-
-
-def _joined(body: bytes) -> bytes:
-    """The content of a chunked body."""
-    parts = []
-    while body:
-        size, _, body = body.partition(b"\r\n")
-        length = int(size or b"0", 16)
-        if not length:
-            break
-        parts.append(body[:length])
-        body = body[length + 2 :]
-    return b"".join(parts)

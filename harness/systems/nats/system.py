@@ -40,7 +40,7 @@ class Nats(BaseSystem[NatsOptions]):
         reads={
             ReadMode.STRONG: "linearizable",
             ReadMode.LEADER: "fresh-from-leader",
-            ReadMode.PLAIN: "session-order",
+            ReadMode.PLAIN: "fresh-from-any-node",
         },
         listeners=LISTENERS,
         subjects=(STREAM_LEADER, META_LEADER),
