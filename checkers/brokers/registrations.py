@@ -165,7 +165,7 @@ def _restarts(history: History, bound: BrokerBound) -> dict[int, int]:
 def read_log(log: NodeLog, restarts: dict[int, int]) -> Read:
     """Go through one log; `restarts` are the registrations by other processes of ours that each id may have."""
     read, left = Read(), dict(restarts)
-    for entry in (*log.snapshot, *log.entries):
+    for entry in _in_order(log):
         match entry.type:
             case "register-broker":
                 _register(read, entry, left)
@@ -176,6 +176,13 @@ def read_log(log: NodeLog, restarts: dict[int, int]) -> Read:
             case "partition" | "partition-change":
                 _partition(read, entry)
     return read
+
+
+def _in_order(log: NodeLog) -> tuple[LogEntry, ...]:
+    """Every record once: a snapshot stands for the entries below its end, which may still be there."""
+    if log.start_offset == 0:
+        return log.entries
+    return (*log.snapshot, *(entry for entry in log.entries if entry.offset >= log.snapshot_end))
 
 
 def _broker_id(entry: LogEntry) -> int:
@@ -191,11 +198,13 @@ def _register(read: Read, entry: LogEntry, left: dict[int, int]) -> None:
         offset=entry.offset,
         fenced=bool(fields.get("fenced", True)),
         stopping=bool(fields.get("in_controlled_shutdown", False)),
-        replaced=before is not None,
+        replaced=before is not None and before.epoch != int(fields.get("broker_epoch", 0)),
     )
     if before is not None:
         read.registered_again += 1
-        if now.epoch <= before.epoch:
+        # A process that had no answer in time registers once more, and keeps its epoch.
+        same = now.incarnation == before.incarnation
+        if now.epoch < before.epoch or (now.epoch == before.epoch and not same):
             read.breaches.append((WENT_BACK, entry, f"epoch {now.epoch} follows epoch {before.epoch}"))
         if now.incarnation != before.incarnation:
             left[number] = left.get(number, 0) - 1

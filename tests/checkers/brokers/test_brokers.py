@@ -1,5 +1,6 @@
 """Brokers without a controller, and brokers that end: what is proven, and what only looks like it."""
 
+import msgspec
 import pytest
 
 from fencepost.checkers import brokers
@@ -95,3 +96,18 @@ def test_a_system_without_brokers_gets_no_verdict() -> None:
 
 def test_without_a_controlled_shutdown_nothing_is_said_of_one() -> None:
     assert of(run_fake_brokers(None, 0), "controlled-shutdown-unnoticed") == []
+
+
+def test_a_snapshot_beside_the_entries_that_it_stands_for_repeats_nothing() -> None:
+    history = run_fake_brokers(None, 1)
+    log = history.logs["n1"]
+    history.logs = {"n1": msgspec.structs.replace(log, snapshot=log.entries[-9:], snapshot_end=len(log.entries))}
+    assert {name for v in brokers.check(history, FACTS) for name in v.anomalies} == set()
+
+
+def test_a_process_that_registers_once_more_keeps_its_epoch() -> None:
+    history = run_fake_brokers(None, 0)
+    log = history.logs["n1"]
+    again = (log.entries[0], *log.entries)
+    history.logs = {"n1": msgspec.structs.replace(log, entries=again)}
+    assert {name for v in brokers.check(history, FACTS) for name in v.anomalies} == set()
