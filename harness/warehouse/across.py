@@ -4,7 +4,6 @@ Every step groups by system and version; a table's rows are as many as there are
 anomalies, however many runs and operations it was made from.
 """
 
-from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from pyspark.sql import Column, DataFrame
@@ -130,17 +129,6 @@ def latency_by_fault(tables: Tables) -> DataFrame:
         .groupBy(*_RELEASE, F.coalesce("fault", F.lit("none")).alias("fault"), "f")
         .agg(F.count("*").alias("operations"), *_quantiles("latency_ns"))
     )
-
-
-#: Every table that spans runs, by name.
-ACROSS: Final[Mapping[str, Callable[[Tables], DataFrame]]] = {
-    "zombie_episodes_by_version": zombie_episodes_by_version,
-    "anomaly_rates": anomaly_rates,
-    "guarantee_outcomes": guarantee_outcomes,
-    "recovery_by_fault": recovery_by_fault,
-    "availability_by_phase": availability_by_phase,
-    "latency_by_fault": latency_by_fault,
-}
 
 
 def _runs(tables: Tables) -> DataFrame:

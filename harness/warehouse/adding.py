@@ -1,6 +1,5 @@
 """Runs and nights brought into a warehouse: added to what is there, or all of them judged again into a new one."""
 
-import heapq
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -128,19 +127,26 @@ def _tasks(runs: int, cores: int) -> int:
 
 
 def deal(sources: Sequence[Source], tasks: int) -> pa.Table:
-    """Deal the runs to tasks that take equally long (-> DEALT): the largest first, each to the task with least so far.
+    """Deal the runs to tasks that take equally long (-> DEALT).
 
-    So a run that is much larger than the others has a task of its own.
+    A run that is larger than a task's share has a task of its own, which comes first. The others are dealt night by
+    night, since a task writes files of its own for each of its nights.
     """
-    heap = [(0, number) for number in range(tasks)]
-    rows = []
-    for source in sorted(sources, key=lambda source: -source.size):
-        load, least = heap[0]
-        # A run costs something however short it is.
-        heapq.heapreplace(heap, (load + source.size + _RUN_BYTES, least))
-        rows.append({"task": least, **msgspec.structs.asdict(source)})
-    rows.sort(key=lambda row: row["task"])
-    return pa.Table.from_pylist([{"number": number, **row} for number, row in enumerate(rows)], schema=DEALT)
+    sizes = {source.run_id: source.size + _RUN_BYTES for source in sources}
+    share = sum(sizes.values()) / tasks
+    alone = [source for source in sources if sizes[source.run_id] > share][: tasks - 1]
+    own = {source.run_id for source in alone}
+    others = sorted((s for s in sources if s.run_id not in own), key=lambda s: (s.night, s.folder))
+    each = sum(sizes[source.run_id] for source in others) / (tasks - len(alone))
+    dealt, before = list(enumerate(alone)), 0
+    for source in others:
+        middle = before + sizes[source.run_id] / 2
+        dealt.append((len(alone) + int(middle / each), source))
+        before += sizes[source.run_id]
+    return pa.Table.from_pylist(
+        [{"task": n, "number": i, **msgspec.structs.asdict(source)} for i, (n, source) in enumerate(dealt)],
+        schema=DEALT,
+    )
 
 
 def _sources(paths: Sequence[Path], *, may_be_empty: bool) -> list[Source]:

@@ -2,19 +2,25 @@
 
 from itertools import islice
 from pathlib import Path
+from typing import Final
 
 from fencepost.harness.report.page.index import ROWS_MAX, index_page
-from fencepost.harness.warehouse.across import ACROSS
 from fencepost.harness.warehouse.warehouse import Warehouse
 
-#: Tables that the page leaves to queries: they have a row for each function and fault.
-_LEFT_OUT = ("latency_by_fault",)
+#: The steps that the page shows. Latencies, a row for each function and fault, are left to queries.
+_SHOWN: Final = (
+    "zombie_episodes_by_version",
+    "anomaly_rates",
+    "guarantee_outcomes",
+    "recovery_by_fault",
+    "availability_by_phase",
+)
 
 
 def write_index(warehouse: Warehouse, path: Path) -> None:
     """Write the page to `path`, whole or not at all; its links are relative to the folder that it stands in."""
     runs = warehouse.table("run").orderBy("started_at", "folder").limit(ROWS_MAX + 1).collect()
-    across = {name: warehouse.table(name).limit(ROWS_MAX).collect() for name in ACROSS if name not in _LEFT_OUT}
+    across = {name: warehouse.table(name).limit(ROWS_MAX).collect() for name in _SHOWN}
     page = index_page(
         [run.asDict() for run in runs],
         list(islice(warehouse.episodes(), ROWS_MAX + 1)),

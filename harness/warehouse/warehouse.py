@@ -1,6 +1,6 @@
 """A warehouse as tables: of facts, of nights, and what spans runs, all by name and in SQL."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -10,28 +10,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.verdict.fact_table import RUN_ID, FactTable
 from fencepost.harness.verdict.run_tables import TABLES
-from fencepost.harness.warehouse.across import ACROSS, Tables
 from fencepost.harness.warehouse.executors import shuffle_partitions
-from fencepost.harness.warehouse.findings import examples, sightings
 from fencepost.harness.warehouse.night_tables import OF_NIGHTS, PLACED, schema_of
-from fencepost.harness.warehouse.nightly import night_matrix, night_runs, night_trends
 from fencepost.harness.warehouse.rebuild import REBUILT
 from fencepost.harness.warehouse.selection import choose, latest_nights
+from fencepost.harness.warehouse.steps import STEPS
 from fencepost.harness.warehouse.store import Add, open_store
 
 #: Every table that parts hold, by name.
 STORED: Final = {**TABLES, PLACED.name: PLACED, **OF_NIGHTS}
 #: One row for each run that an add looked at: its outcome, the verdicts that differ from before, or why it failed.
 REBUILT_NAME: Final = "rebuilt"
-#: Computed from them when it is asked for.
-STEPS: Final[Mapping[str, Callable[[Tables], DataFrame]]] = {
-    **ACROSS,
-    "finding_sightings": sightings,
-    "finding_examples": examples,
-    "night_runs": night_runs,
-    "night_matrix": night_matrix,
-    "night_trends": night_trends,
-}
 NAMES: Final = (*STORED, *STEPS, REBUILT_NAME)
 #: Up to so many runs, plans are interpreted and not adapted: compiling them costs more than their rows.
 _FEW_RUNS: Final = 50
@@ -54,7 +43,7 @@ class Warehouse:
     def table(self, name: str) -> DataFrame:
         """A table by its name, computed when it is asked for; raises UsageError for a name that there is not."""
         if name in STEPS:
-            return STEPS[name](self)
+            return STEPS[name].compute(self)
         if name == REBUILT_NAME:
             return self._read([add.rebuilt for add in self.adds if add.rebuilt], from_arrow_schema(REBUILT))
         if name not in STORED:

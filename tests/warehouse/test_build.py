@@ -216,6 +216,17 @@ def test_a_run_that_is_much_larger_than_the_others_has_a_task_of_its_own() -> No
     assert sorted(row["number"] for row in dealt) == list(range(31))
 
 
+def test_a_task_has_runs_of_few_nights() -> None:
+    sources = [
+        Source(folder=f"{n}", run_id=f"{n}", night=f"2026-11-{1 + n % 14:02}", day="d", size=200_000)
+        for n in range(1000)
+    ]
+    dealt = deal(sources, 63).to_pylist()
+    assert len({(row["task"], row["night"]) for row in dealt}) <= 63 + 14
+    each = [sum(row["task"] == task for row in dealt) for task in range(63)]
+    assert max(each) - min(each) <= 1
+
+
 def test_runs_none_of_which_can_be_judged_make_no_warehouse(built: Built, spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="none of 1 runs could be judged"):
         build(spark, [built.results / "broken"], str(tmp_path / "out"))

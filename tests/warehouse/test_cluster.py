@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from fencepost.checkers import _core as native_core
 from fencepost.harness.warehouse import gateway
-from fencepost.harness.warehouse.across import ACROSS
 from fencepost.harness.warehouse.adding import build
+from fencepost.harness.warehouse.steps import STEPS
 from fencepost.harness.warehouse.warehouse import Warehouse
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -27,13 +29,17 @@ pytestmark = [pytest.mark.spark, pytest.mark.long]
 ROOT = Path(__file__).parents[2]
 FOUND = ROOT / "tests" / "histories" / "found"
 
+_CORES = (os.cpu_count() or 1) + 1
+
 BUILD = """
 import sys
 from pathlib import Path
 from fencepost.harness.warehouse.adding import build
 from fencepost.harness.warehouse.spark_session import SparkHandle
 with SparkHandle(sys.argv[1], scratch=Path(sys.argv[2])) as handle:
-    build(handle.session(timeout_s=200), [Path(folder) for folder in sys.argv[4:]], sys.argv[3])
+    spark = handle.session(timeout_s=200)
+    build(spark, [Path(folder) for folder in sys.argv[4:]], sys.argv[3])
+    print(spark.conf.get("spark.sql.shuffle.partitions"))
 """
 
 
@@ -100,7 +106,8 @@ def test_a_standalone_master_with_two_workers_gives_the_same_warehouse(tmp_path:
         deploy = "org.apache.spark.deploy"
         stack.enter_context(daemon(tmp_path, java_home, "master", f"{deploy}.master.Master", *own, "--port", str(port)))
         for name in ("one", "two"):
-            work = ["--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / name)]
+            # As many as this machine does not have: the driver's processors must not count.
+            work = ["--cores", str(_CORES), "--memory", "1g", "--work-dir", str(tmp_path / name)]
             stack.enter_context(daemon(tmp_path, java_home, name, f"{deploy}.worker.Worker", *own, *work, master))
         for name in ("one", "two"):
             await_line(tmp_path / f"{name}.log", "Successfully registered with master")
@@ -114,7 +121,12 @@ def test_a_standalone_master_with_two_workers_gives_the_same_warehouse(tmp_path:
             check=False,
         )
         assert done.returncode == 0, done.stderr[-6000:]
+        assert int(done.stdout.splitlines()[-1]) == 2 * 2 * _CORES
     build(spark, folders, str(tmp_path / "local"))
     local, cluster = Warehouse(spark, str(tmp_path / "local")), Warehouse(spark, str(out))
-    for name in (*ACROSS, "run", "zombie_episodes", "operations"):
+    for name in (*STEPS, "placed", "run", "zombie_episodes", "operations"):
         assert sorted(map(str, cluster.table(name).collect())) == sorted(map(str, local.table(name).collect())), name
+    # Whoever judged a run says by which core: here the executors' own.
+    assert {row["core"] for row in cluster.table("placed").collect()} == {
+        msgspec.json.encode(native_core.build_info(), order="sorted").decode()
+    }

@@ -145,6 +145,32 @@ def test_the_data_source_gives_the_same_rows_and_opens_only_what_is_asked_for(
     assert whole.where("system = 'etcd' and night = '2026-11-20'").count() == 0
 
 
+def test_the_data_source_opens_only_the_files_of_what_is_asked_for(
+    runs: list[Path], spark: SparkSession, tmp_path: Path
+) -> None:
+    root = str(tmp_path / "warehouse")
+    for run in runs:
+        add(spark, [run], root)
+    register(spark)
+    asked = {
+        "system = 'etcd'": [1],
+        "system in ('zookeeper')": [0, 2],
+        "night = '2026-11-22'": [2],
+        f"run_id = '{0:032x}'": [0],
+        f"run_id in ('{0:032x}', '{1:032x}') and night = '2026-11-21'": [1],
+    }
+    files = {path.parts[-3]: path for path in Path(root).rglob("*.parquet") if path.parts[-4] == "reigns"}
+    whole = {night: path.read_bytes() for night, path in files.items()}
+    for condition, numbers in asked.items():
+        wanted = {f"night=2026-11-2{number}" for number in numbers}
+        for night, path in files.items():
+            # Whoever opens one that was not asked for fails.
+            path.write_bytes(whole[night] if night in wanted else b"torn")
+        frame = spark.read.format("fencepost").option("table", "reigns").load(root).where(condition)
+        assert frame.rdd.getNumPartitions() == len(numbers), condition
+        assert {f"night={row['night']}" for row in frame.select("night").collect()} == wanted, condition
+
+
 def test_the_data_source_finds_the_warehouse_below_results(
     runs: list[Path], spark: SparkSession, tmp_path: Path
 ) -> None:
