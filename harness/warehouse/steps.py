@@ -80,7 +80,7 @@ STEPS: Final[Mapping[str, Step]] = {
         nightly.night_trends,
         "night string, system string, runs bigint, throughput double, dual_s double, unavailable_s double, "
         "exposure double, beyond_s double, check_s double, controls bigint, false_alarms bigint, "
-        "versions array<string>, commits array<string>, machines array<string>, cores array<string>, recovery_s double, "
-        "new_leader_s double",
+        "versions array<string>, commits array<string>, machines array<string>, cores array<string>, "
+        "recovery_s double, new_leader_s double",
     ),
 }
