@@ -62,8 +62,8 @@ def test_operations_that_change_nothing_are_named_and_all_others_are_one_kind() 
 def test_effects_of_faults_on_the_witnesss_nodes_are_part_of_it() -> None:
     events = list(history("write", "read").events)
     of: dict[str, Any] = {"fault_id": 0, "fault": "partition", "target": "one", "nodes": ("n1",), "time_ns": 4}
-    inject = {"action": FaultAction.INJECT, "outcome": FaultOutcome.PENDING}
-    events += [FaultEvent(index=4, stage=FaultStage.BEGIN, effects=Effects(cuts=True, skews=True), **inject, **of)]
+    of |= {"action": FaultAction.INJECT, "outcome": FaultOutcome.PENDING}
+    events += [FaultEvent(index=4, stage=FaultStage.BEGIN, effects=Effects(cuts=True, skews=True), **of)]
     kept = History(events)
 
     def shown(node: str, to_ns: int) -> str:

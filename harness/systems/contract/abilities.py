@@ -7,6 +7,7 @@ missing. `fencepost list abilities` prints the first sentence of each docstring,
 from collections.abc import Mapping
 from typing import Final
 
+from fencepost.harness.systems.contract.brokers import BoundsBrokers
 from fencepost.harness.systems.contract.catching_up import LogsCatchUps
 from fencepost.harness.systems.contract.conditions import QualifiesPromises
 from fencepost.harness.systems.contract.deposing import DeposesController
@@ -15,6 +16,7 @@ from fencepost.harness.systems.contract.fenced_attempts import TellsAttempts
 from fencepost.harness.systems.contract.leadership import BoundsLeadership, LeadsPartitions, LogsReigns, MovesLeadership
 from fencepost.harness.systems.contract.leases import BoundsLeases
 from fencepost.harness.systems.contract.listeners import OffersWatches
+from fencepost.harness.systems.contract.logged_changes import LogsChanges
 from fencepost.harness.systems.contract.membership import ChangesMembers
 from fencepost.harness.systems.contract.reported_version import TellsVersion
 from fencepost.harness.systems.contract.server_clock import TellsTime
@@ -31,12 +33,14 @@ from fencepost.harness.systems.contract.system import System
 #: By the name that `fencepost list` prints.
 ABILITIES: Final[Mapping[str, type]] = {
     "arranges-members": ArrangesMembers,
+    "bounds-brokers": BoundsBrokers,
     "bounds-leadership": BoundsLeadership,
     "bounds-leases": BoundsLeases,
     "changes-members": ChangesMembers,
     "deposes-controller": DeposesController,
     "leads-partitions": LeadsPartitions,
     "logs-catch-ups": LogsCatchUps,
+    "logs-changes": LogsChanges,
     "logs-failures": LogsFailures,
     "logs-reigns": LogsReigns,
     "measures-failover": MeasuresFailover,
