@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.conformance.probes import Probe
 from fencepost.harness.conformance.wire import Wire, wired
 from fencepost.harness.coordination import Definite, Indefinite, NotSent, Session
@@ -14,13 +15,14 @@ from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.runner.readiness import await_healthy, await_ready
 from fencepost.harness.runner.servers import Servers
 from fencepost.harness.runtime.network import CLIENT
-from fencepost.harness.runtime.node import Node, Place
+from fencepost.harness.runtime.node import Node, NodeState, Place
 from fencepost.harness.systems.contract.system import System
 
 OPEN_S: Final = 5.0
 #: A request on a cluster at rest; a busy machine needs most of it.
 CALL_S: Final = 15.0
 HEALTHY_S: Final = 45.0
+_AGAIN_S: Final = 1.0
 
 
 class Ending(StrEnum):
@@ -164,8 +166,24 @@ class Stage:
 
     async def start_again(self, *nodes: Node) -> None:
         """Start killed nodes and wait until all serve; raises HarnessError."""
-        await asyncio.gather(*(node.start() for node in nodes))
-        await asyncio.gather(*(await_ready(self.system, node, self.servers.recorder) for node in nodes))
+        await asyncio.gather(*(self._started_again(node) for node in nodes))
+
+    async def _started_again(self, node: Node) -> None:
+        """Start a server, once more when it ends by itself, as whatever supervises servers would.
+
+        A broker of Kafka does not start while ZooKeeper still has the session of its earlier life.
+        """
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + HEALTHY_S
+        while True:
+            await node.start()
+            try:
+                await await_ready(self.system, node, self.servers.recorder)
+                return
+            except HarnessError:
+                if node.state is not NodeState.DEAD or loop.time() > end_s:
+                    raise
+            await asyncio.sleep(_AGAIN_S)
 
 
 _KEYS: Final = 200
