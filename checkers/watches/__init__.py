@@ -44,7 +44,6 @@ ATOMIC: Final = "watch-atomic"
 BEFORE_DATA: Final = "watch-before-data"
 _WITNESSES_OF_EACH: Final = 2
 _ONE_SHOT: Final = "one-shot"
-_PARTITION: Final = "partition"
 _MERGED: Final = "merged"
 
 
@@ -311,9 +310,9 @@ def _store(stretch: Stretch) -> int:
 
 
 def _is_cut_off(history: History, watch: Operation) -> bool:
-    """Whether a network partition of the listener's node was in force when its watch began."""
+    """Whether a fault that cuts links of the listener's node was in force when its watch began."""
     return any(
-        fault.fault == _PARTITION
+        fault.effects.cuts
         and watch.node in fault.nodes
         and fault.certain_from_ns is not None
         and fault.certain_from_ns <= watch.invoked_ns <= (fault.certain_to_ns or history.end_ns)

