@@ -102,7 +102,8 @@ class NatsClient(StreamLog):
         try:
             state = answer_of(await self._connection.request(_INFO, request))["state"]
         except Definite as refused:
-            if refused.code == errors.NO_STREAM:
+            # A stream that has just taken a write is there, whatever the meta group's leader says.
+            if refused.code == errors.NO_STREAM and (refusal is not None or mode is not ReadMode.STRONG):
                 return Members(())
             raise
         if refusal is not None:

@@ -110,6 +110,11 @@ def test_a_stream_that_is_gone_holds_nothing_and_one_without_a_leader_is_not_rea
                 nobody if subject.startswith("barrier.") else refusal(404, 10059, "stream not found")
             )
             assert (await client.members("s", ReadMode.STRONG)).elements == ()
+            stream.instead = lambda subject: (
+                refusal(404, 10059, "stream not found") if "STREAM.INFO" in subject else None
+            )
+            with pytest.raises(Definite, match=errors.NO_STREAM):
+                await client.members("s", ReadMode.STRONG)
             await client.close()
 
     run(scenario())
