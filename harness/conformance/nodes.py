@@ -28,8 +28,8 @@ async def paused(stage: Stage, usual: int) -> Row:
     async with stage.wired(node.name) as (wire, session):
         await Call(stage.probe.holds(session, key)).end(_WAIT_S)
         before = wire.times(key)
-        await node.pause()
         try:
+            await stage.stop(node)
             call = Call(stage.probe.change(session, key))
             meanwhile = await call.end(_WAIT_S)
             sent = wire.times(key) - before
@@ -59,7 +59,7 @@ async def minority(stage: Stage) -> Row:
         return not_applicable(name, f"a cluster of {len(stage.voters)} has no majority without {target}")
     async with stage.session(stage.place(target)) as session:
         try:
-            await asyncio.gather(*(stage.nodes[voter].pause() for voter in stopped))
+            await asyncio.gather(*(stage.stop(stage.nodes[voter]) for voter in stopped))
             call = Call(stage.probe.change(session, key))
             meanwhile = await call.end(_WAIT_S * 2)
         finally:
@@ -79,7 +79,7 @@ async def killed(stage: Stage) -> list[Row]:
     async with wired(stage.place(node.name), stage.port) as (wire, place), stage.session(place) as session:
         await Call(stage.probe.holds(session, stage.acknowledged[0])).end(_WAIT_S)
         # Stopped first, so that it cannot answer before it is killed.
-        await node.pause()
+        await stage.stop(node)
         call = Call(stage.probe.change(session, key))
         await wire.await_sent(key, _WAIT_S)
         await node.kill()

@@ -164,6 +164,13 @@ class Stage:
         """Wait until all serve again; what is wrong at the deadline, or None."""
         return await await_healthy(self.system, self.servers.runtime.layout, deadline_s=HEALTHY_S)
 
+    async def stop(self, node: Node) -> None:
+        """Pause a server and wait until no thread of it can run: on a busy machine one may still answer meanwhile."""
+        await node.pause()
+        async with asyncio.timeout(CALL_S):
+            while (await node.evidence()).state is not NodeState.PAUSED:
+                await asyncio.sleep(0.002)
+
     async def start_again(self, *nodes: Node) -> None:
         """Start killed nodes and wait until all serve; raises HarnessError."""
         await asyncio.gather(*(self._started_again(node) for node in nodes))

@@ -38,8 +38,9 @@ DEFECTS: Final[Mapping[str, tuple[Mapping[str, object], frozenset[str]]]] = {
 }
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def alone() -> Iterator[None]:
+    """For the module, since the suite of a class is played, with its plug-ins, before any fixture of a function."""
     with plugins_of_this_test_alone():
         yield
 
