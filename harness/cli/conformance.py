@@ -16,7 +16,9 @@ from fencepost.harness.conformance.suite import play_suite, suite_plan
 
 _SYSTEM = (
     Example("fencepost conformance system example", "Every row of the suite, in the lab"),
-    Example("fencepost conformance system etcd --runtime containers", "The same where nodes are containers"),
+    Example(
+        "fencepost conformance system etcd --runtime containers --row killed", "One row, where nodes are containers"
+    ),
     Example("fencepost conformance system pocket --plugin examples/pocket-store", "A system of your own"),
 )
 #: Wide enough for the longest name.
@@ -40,6 +42,13 @@ def command() -> None:
     "-O", "--system-option", multiple=True, metavar="NAME=VALUE", help="An option of the system. May be repeated."
 )
 @click.option(
+    "--row",
+    "rows",
+    multiple=True,
+    metavar="ROW",
+    help="Only this row, and those that every row needs. May be repeated.",
+)
+@click.option(
     "--results", type=PathValue(), default=Path("results"), help="Folder for what it keeps. Default: results."
 )
 def system(
@@ -49,6 +58,7 @@ def system(
     image: str,
     nodes: int | None,
     system_option: tuple[str, ...],
+    rows: tuple[str, ...],
     results: Path,
 ) -> int:
     """Play the conformance suite on a cluster of the system NAME.
@@ -62,7 +72,7 @@ def system(
     given = {key: value for key, value in keys.items() if value}
     options = pairs(system_option, "-O")
     checked = suite_plan({**given, **({"system_options": options} if options else {})})
-    report = play_suite(checked, results, progress=_say)
+    report = play_suite(checked, results, wanted=rows, progress=_say)
     passed = sum(row.outcome is Outcome.PASSED for row in report.rows)
     failed = len(report.failures)
     verdict = f"{failed} of {len(report.rows)} rows failed" if failed else f"{passed} rows passed, none failed"

@@ -1,8 +1,8 @@
-"""The process that plays the suite: `python -m fencepost.harness.conformance.inside FOLDER [--plain]`.
+"""The process that plays the suite: `python -m fencepost.harness.conformance.inside FOLDER [--plain] [ROW...]`.
 
-It starts the servers of the plan in FOLDER, plays every row, stops the servers, and prints one JSON object a line: a
-row, or the error that ended it. The lab is entered before anything heavy is imported, so that the servers die with it;
-`--plain` (containers) stays outside.
+It starts the servers of the plan in FOLDER, plays these rows (or all), stops the servers, and prints one JSON object a
+line: a row, or the error that ended it. The lab is entered before anything heavy is imported, so that the servers die
+with it; `--plain` (containers) stays outside.
 """
 
 import json
@@ -25,7 +25,7 @@ def main() -> int:
     # Only now: what follows is heavy, and threads must not exist while namespaces are entered.
     from fencepost.harness.conformance.playing import play
 
-    return play(sys.argv[1])
+    return play(sys.argv[1], [word for word in sys.argv[2:] if word != "--plain"])
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ import asyncio
 import signal
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,7 @@ from fencepost.harness.base.errors import FencepostError, NodeNotReady, first_fa
 from fencepost.harness.conformance import nodes, requests, servers_say
 from fencepost.harness.conformance.declared import declarations, options
 from fencepost.harness.conformance.probes import probe_of
-from fencepost.harness.conformance.rows import ROWS, Row, failed, not_applicable, passed
+from fencepost.harness.conformance.rows import ROWS, Row, failed, not_applicable, passed, played
 from fencepost.harness.conformance.stage import Stage
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.history import STOPPED_EARLY
@@ -40,11 +40,11 @@ _PREPARE_S: Final = 30.0
 Rows = Row | list[Row]
 
 
-def play(folder: str) -> int:
-    """Play the suite of the plan in `folder`; returns the exit status of the process."""
+def play(folder: str, wanted: Collection[str]) -> int:
+    """Play these rows, or all, on a cluster of the plan in `folder`; returns the exit status of the process."""
     try:
         with asyncio.Runner() as runner:
-            runner.run(_play(Path(folder)))
+            runner.run(_play(Path(folder), played(wanted)))
     except Exception as error:
         if not isinstance(error, FencepostError):
             traceback.print_exc()
@@ -54,7 +54,7 @@ def play(folder: str) -> int:
     return 0
 
 
-async def _play(folder: Path) -> None:
+async def _play(folder: Path, wanted: frozenset[str]) -> None:
     facts = store.read_json(folder / store.RUN)
     checked = check_plan(read_plan(folder / store.PLAN, seed=0))
     checked = checked.placed(replace(checked.placement, links=Links(facts["links"])))
@@ -62,8 +62,10 @@ async def _play(folder: Path) -> None:
     end = EarlyEnd()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, end.ask, STOPPED_EARLY)
-    await _row("declarations", lambda: _now(declarations(checked)))
-    await _row("options", lambda: _now(options(checked, artifacts)))
+    if "declarations" in wanted:
+        await _row("declarations", lambda: _now(declarations(checked)))
+    if "options" in wanted:
+        await _row("options", lambda: _now(options(checked, artifacts)))
     async with AsyncExitStack() as stack:
         servers = await open_servers(folder, checked, artifacts, stack, on_disk_full=lambda: end.ask("disk-full"))
         background = Background(servers.recorder, end)
@@ -91,10 +93,20 @@ async def _play(folder: Path) -> None:
             schedule_sink=lambda row: None,
         )
         stack.push_async_callback(conductor.heal_all)
-        await _on_servers(checked, servers, conductor, end)
+        await _on_servers(checked, servers, conductor, end, wanted)
 
 
-async def _on_servers(checked: CheckedPlan, servers: Servers, conductor: Conductor, end: EarlyEnd) -> None:
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One thing that is done to the servers, and the rows that it decides."""
+
+    play: Callable[[], Awaitable[Rows]]
+    rows: tuple[str, ...]
+
+
+async def _on_servers(
+    checked: CheckedPlan, servers: Servers, conductor: Conductor, end: EarlyEnd, wanted: frozenset[str]
+) -> None:
     probe = probe_of(checked.system)
     if probe is None:
         for name in (row for row in ROWS if row not in _WITHOUT_PROBE):
@@ -102,24 +114,25 @@ async def _on_servers(checked: CheckedPlan, servers: Servers, conductor: Conduct
         return
     stage = Stage(checked, servers, probe)
     on_wire = requests.OnTheWire(stage)
-    steps: tuple[tuple[str, Callable[[], Awaitable[Rows]]], ...] = (
-        ("version", lambda: servers_say.version(stage)),
-        ("settings", lambda: servers_say.settings(stage)),
-        ("requests", lambda: _prepared(stage)),
+    steps = (
+        _Step(lambda: servers_say.version(stage), ("version",)),
+        _Step(lambda: servers_say.settings(stage), ("settings",)),
+        _Step(lambda: _prepared(stage), ("requests",)),
         # Some have no leader before there is something to lead, such as a stream of NATS.
-        ("leader", lambda: servers_say.leader(stage)),
-        ("wrong-input", lambda: requests.wrong_input(stage)),
-        ("one-request", on_wire.rows),
-        ("paused", lambda: nodes.paused(stage, on_wire.usual)),
-        ("minority", lambda: nodes.minority(stage)),
-        ("killed", lambda: nodes.killed(stage)),
-        ("restart", lambda: nodes.restart(stage)),
-        ("membership", lambda: nodes.membership(stage, conductor)),
+        _Step(lambda: servers_say.leader(stage), ("leader",)),
+        _Step(lambda: requests.wrong_input(stage), ("wrong-input",)),
+        _Step(on_wire.rows, requests.ON_THE_WIRE),
+        _Step(lambda: nodes.paused(stage, on_wire.usual), ("paused",)),
+        _Step(lambda: nodes.minority(stage), ("minority",)),
+        _Step(lambda: nodes.killed(stage), ("killed", "refused", "left-process")),
+        _Step(lambda: nodes.restart(stage), ("restart",)),
+        _Step(lambda: nodes.membership(stage, conductor), ("membership",)),
     )
-    for name, step in steps:
+    for step in steps:
         if end.stop.is_set():
             return
-        if not await _row(name, step) and name == "requests":
+        name = step.rows[0]
+        if not wanted.isdisjoint(step.rows) and not await _row(name, step.play) and name == "requests":
             return
 
 

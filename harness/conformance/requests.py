@@ -11,6 +11,9 @@ from fencepost.harness.conformance.wire import Passing, Wire
 #: How long the relay looks for a second try. Libraries that try again do so within a second as a rule.
 _LOOK_S: Final = 3.0
 _SENT_S: Final = 5.0
+_NAMES: Final = ("dropped-request", "dropped-answer", "reset", "closed")
+#: The rows that `OnTheWire` decides.
+ON_THE_WIRE: Final = ("one-request", *_NAMES, "after-the-end")
 
 
 async def requests(stage: Stage) -> Row:
@@ -160,9 +163,6 @@ class OnTheWire:
         if self._usual and wire.times(key) > self._usual:
             return failed(name, f"the request was sent {wire.times(key) // self._usual} times")
         return None
-
-
-_NAMES: Final = ("dropped-request", "dropped-answer", "reset", "closed")
 
 
 def _after_the_end(end: End, wire: Wire, key: str) -> Row:

@@ -1,6 +1,6 @@
 """The rows of the suite: what each one asks of a system, and how it ended."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -50,6 +50,11 @@ ROWS: Final[Mapping[str, str]] = {
     "nothing-left": "no process, namespace, container or mount stays after the end",
 }
 
+#: What no choice of rows leaves out: the others need it.
+_ALWAYS: Final = frozenset({"start", "requests", "nothing-left"})
+#: Whether a request was sent again while the server was paused is told by how often it is sent as a rule.
+_NEEDS: Final = {"paused": "one-request"}
+
 #: What to do about a failure of a row.
 REMEDIES: Final[Mapping[str, str]] = {
     "declarations": "correct profile, promises or releases of the system",
@@ -75,6 +80,13 @@ REMEDIES: Final[Mapping[str, str]] = {
     "membership": "see the ability ChangesMembers",
     "nothing-left": "start the server in the foreground, and write only below the node's folders",
 }
+
+
+def played(wanted: Collection[str]) -> frozenset[str]:
+    """The rows that a choice means: these and what they need, or all where none is named."""
+    if not wanted:
+        return frozenset(ROWS)
+    return _ALWAYS.union(wanted, (_NEEDS[name] for name in wanted if name in _NEEDS))
 
 
 def passed(name: str, text: str) -> Row:

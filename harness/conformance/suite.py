@@ -5,18 +5,18 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from fencepost.harness.base.errors import HarnessError, UsageError
+from fencepost.harness.base.errors import HarnessError, UsageError, unknown_choice
 from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.conformance.documents import JUNIT, ROWS_FILE, junit_of
 from fencepost.harness.conformance.probes import PROBED
-from fencepost.harness.conformance.rows import ROWS, Outcome, Row, failed, not_applicable, passed
+from fencepost.harness.conformance.rows import ROWS, Outcome, Row, failed, not_applicable, passed, played
 from fencepost.harness.faults.nemesis_text import NONE
 from fencepost.harness.plan import write_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan
@@ -64,13 +64,22 @@ def suite_plan(keys: Mapping[str, Any]) -> CheckedPlan:
     return cluster_plan({**given, "nemesis": NONE}, seed=1, workload=workload or "")
 
 
-def play_suite(checked: CheckedPlan, results: Path, *, progress: Callable[[Row], None] = lambda row: None) -> Report:
-    """Play the suite.
+def play_suite(
+    checked: CheckedPlan,
+    results: Path,
+    *,
+    wanted: Collection[str] = (),
+    progress: Callable[[Row], None] = lambda row: None,
+) -> Report:
+    """Play these rows of the suite and those that they need (`rows.played`), or all of it where none is named.
 
     Raises:
         MachineError, UsageError: found before a server started.
         HarnessError: the suite itself failed.
     """
+    for name in wanted:
+        if name not in ROWS:
+            raise unknown_choice("row", name, ROWS)
     ready = made_ready(checked, lambda text: None)
     checked = ready.checked
     plan = checked.plan
@@ -84,7 +93,7 @@ def play_suite(checked: CheckedPlan, results: Path, *, progress: Callable[[Row],
         progress(row)
 
     try:
-        for row in _rows_of_child(folder, in_namespaces=checked.provider.in_namespaces):
+        for row in _rows_of_child(folder, wanted, in_namespaces=checked.provider.in_namespaces):
             take(row)
     finally:
         left = [*checked.provider.sweep(folder), *_processes_that_name(folder)]
@@ -92,7 +101,8 @@ def play_suite(checked: CheckedPlan, results: Path, *, progress: Callable[[Row],
     why = next((row.name for row in by_name.values() if row.outcome is Outcome.FAILED), "")
     for name in ROWS:
         if name not in by_name:
-            take(not_applicable(name, f"not reached: {why} failed" if why else "not reached"))
+            reason = f"not reached: {why} failed" if why else "not reached"
+            take(not_applicable(name, reason if name in played(wanted) else "not asked for"))
     rows = tuple(by_name[name] for name in ROWS)
     version = str(store.read_json(folder / store.RUN)["system_version"])
     report = Report(system=plan.system, version=version, runtime=plan.runtime, rows=rows, folder=folder)
@@ -106,11 +116,11 @@ def _nodes(sizes: tuple[int, ...]) -> int:
     return 3 if 3 in sizes else sizes[0]
 
 
-def _rows_of_child(folder: Path, *, in_namespaces: bool) -> Iterator[Row]:
+def _rows_of_child(folder: Path, wanted: Collection[str], *, in_namespaces: bool) -> Iterator[Row]:
     command = [sys.executable, "-m", "fencepost.harness.conformance.inside", str(folder)]
     with (folder / store.RUNNER_LOG).open("ab") as log:
         child = subprocess.Popen(
-            [*command, *([] if in_namespaces else ["--plain"])],
+            [*command, *([] if in_namespaces else ["--plain"]), *wanted],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,

@@ -131,7 +131,8 @@ def check_plan(plan: Plan) -> CheckedPlan:
         plan = msgspec.structs.replace(plan, nemesis=_nemesis_of(plan, given))
     elif not plan.nemesis.strip():
         raise UsageError(
-            "the plan names no faults", hint=f"give --nemesis with any of: {', '.join([*registry.faults(), ALL, NONE])}"
+            "the plan names no faults",
+            hint=f"give --nemesis, or in a file nemesis =, any of: {', '.join([*registry.faults(), ALL, NONE])}",
         )
     _refuse_broken_faults(plan.nemesis)
     request = parse_nemesis(plan.nemesis, registry.faults(), placement)

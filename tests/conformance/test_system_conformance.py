@@ -26,6 +26,8 @@ ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "nats": frozenset({"membership"}),
     "zookeeper": frozenset(),
 }
+#: Those whose servers take longest; `make test-long` plays them.
+LONG: Final = frozenset({"kafka-zk", "kraft", "zookeeper"})
 #: By defect: what the plan says, and the rows that must fail.
 DEFECTS: Final[Mapping[str, tuple[Mapping[str, object], frozenset[str]]]] = {
     "dials and sends again": ({"system": "retrying"}, frozenset({"reset", "after-the-end", "closed"})),
@@ -45,9 +47,9 @@ def alone() -> Iterator[None]:
         yield
 
 
-def _played(plan: Mapping[str, object], folder: Path) -> Report:
+def _played(plan: Mapping[str, object], folder: Path, *rows: str) -> Report:
     registry.use_plugins([DEFECTIVE, ROOT / "examples" / "pocket-store"])
-    return play_suite(suite_plan(plan), folder)
+    return play_suite(suite_plan(plan), folder, wanted=rows)
 
 
 def _rows(report: Report, outcome: Outcome) -> dict[str, str]:
@@ -59,7 +61,9 @@ def test_every_row_has_a_remedy() -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("system", ABSENT)
+@pytest.mark.parametrize(
+    "system", [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in ABSENT]
+)
 def test_our_systems_pass_it(system: str, tmp_path: Path) -> None:
     report = _played({"system": system}, tmp_path)
     assert not _rows(report, Outcome.FAILED)
@@ -71,7 +75,7 @@ def test_our_systems_pass_it(system: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_defect_fails_the_rows_about_it(defect: str, tmp_path: Path) -> None:
     plan, rows = DEFECTS[defect]
-    report = _played(plan, tmp_path)
+    report = _played(plan, tmp_path, *rows)
     failed = _rows(report, Outcome.FAILED)
     assert rows <= set(failed), failed
     suite = ET.parse(report.folder / JUNIT).getroot()
@@ -82,8 +86,9 @@ def test_a_defect_fails_the_rows_about_it(defect: str, tmp_path: Path) -> None:
 @pytest.mark.cluster
 def test_the_command_says_what_failed_and_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["conformance", "system", "denying", "--plugin", str(DEFECTIVE), "--results", str(tmp_path)]
-    assert main(arguments) == 1
+    assert main([*arguments, "--row", "reset", "--row", "version"]) == 1
     captured = capsys.readouterr()
+    assert "n/a killed           not asked for" in captured.out
     assert "NO  reset" in captured.out
     assert "remedy: an error after the request was sent is Indefinite" in " ".join(captured.out.split())
     assert "n/a version          the system has not the ability tells-version" in captured.out
@@ -96,6 +101,7 @@ def test_bad_input_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["example", "--nodes", "2"], "nodes: 2 is not a choice"),
         (["example", "--runtime", "cloud"], "choose from: containers, lab"),
         (["example", "-O", "defekt=none"], "defect"),
+        (["example", "--row", "kiled"], "did you mean 'killed'"),
     ):
         assert main(["conformance", "system", *arguments, "--results", str(tmp_path)]) == 254
         assert message in capsys.readouterr().err

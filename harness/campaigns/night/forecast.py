@@ -8,6 +8,8 @@ from fencepost.harness.plan import Plan
 
 #: What a run needs beside its main phase as a rule: start, healing, final reads, verdict and report.
 _BESIDE_S: Final = 15.0
+#: The watch after healing ends once nothing is left to watch (`harness.runner.watch`), of most runs within this time.
+_WATCH_S: Final = 4.0
 #: Earlier runs vary so much.
 _MARGIN: Final = 1.15
 #: A run that takes this much longer than all its phases may take is stuck.
@@ -18,7 +20,8 @@ def estimate_s(plan: Plan, past: Past | None) -> float:
     """Seconds that a run of this checked plan will take."""
     if past is not None and past.seconds:
         return past.seconds * _MARGIN
-    return sum(_seconds(plan, phase) for phase in ("warm_up", "time_limit", "watch")) + _BESIDE_S
+    load_s = _seconds(plan, "warm_up") + _seconds(plan, "time_limit")
+    return load_s + min(_seconds(plan, "watch"), _WATCH_S) + _BESIDE_S
 
 
 def deadline_s(plan: Plan) -> float:
