@@ -67,7 +67,7 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
     "harness/systems/etcd": ("wire",),
     "harness/systems/nats": ("wire",),
     "harness/systems/zookeeper": ("wire",),
-    "harness/systems/kafka": ("wire", "client", "server", "kraft", "zookeeper_mode"),
+    "harness/systems/kafka": ("wire", "client", "server", "kraft", "zookeeper_mode", "bridge"),
     "harness/interchange": ("formats", "second_opinion"),
     "harness/report": ("words", "facts", "drawing", "pictures", "tables", "stories", "documents", "page"),
     "harness/campaigns": ("replay", "failover", "times", "night", "gate"),

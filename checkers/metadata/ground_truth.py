@@ -21,7 +21,7 @@ Source: Ongaro & Ousterhout (2014), figure 3 (Log Matching, Leader Completeness)
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import combinations, pairwise
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.metadata.placed_changes import Log, Placed
+from fencepost.checkers.metadata.placed_changes import Log, Placed, electorates
 from fencepost.checkers.metadata.risk import LACKS, Risk
 from fencepost.harness.history import History, LogEntry, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict, in_words
@@ -60,17 +60,17 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     placed = Placed(history, logs, facts)
     agreement = [
         *_epochs_back(logs),
-        *(breach for one, other in combinations(logs.values(), 2) for breach in _differences(one, other)),
+        *(breach for one, other in _pairs(logs) for breach in _differences(one, other)),
         *_overwritten(placed, logs),
         *_out_of_order(placed, logs),
     ]
     below = _common_entries(logs)
-    lost = [*_lost(placed, logs, facts), *_refused(placed)]
+    lost = [*_lost(placed, logs, history, facts), *_refused(placed)]
     counted = _counted(placed, logs)
     risk = Risk(history, facts)
     on_disk = counted["acknowledged_found"]
     at_risk = rows(change for change in on_disk if risk.runs(change))
-    losable = _losable(placed, logs, facts)
+    losable = _losable(placed, logs, history, facts)
     # What stands on disk only is no row of the history: `nodes/<name>/metadata-log.jsonl` holds it.
     agrees = Findings(
         checker=CHECKER,
@@ -147,6 +147,11 @@ def _epochs_back(logs: Mapping[str, Log]) -> Iterator[Finding]:
                 break
 
 
+def _pairs(logs: Mapping[str, Log]) -> Iterator[tuple[Log, Log]]:
+    """Every two copies of one log."""
+    return ((one, other) for one, other in combinations(logs.values(), 2) if one.log.of == other.log.of)
+
+
 def _differences(a: Log, b: Log) -> Iterator[Finding]:
     """Find the first offset at which two logs must be equal and differ."""
     shared = [offset for offset in a.at if offset in b.at]
@@ -174,7 +179,7 @@ def _overwritten(placed: Placed, logs: Mapping[str, Log]) -> Iterator[Finding]:
         for node, offsets in places.items():
             entry = logs[node].at[offsets[0]]
             for other in logs.values():
-                there = other.at.get(entry.offset)
+                there = other.at.get(entry.offset) if other.log.of == logs[node].log.of else None
                 if there is None or there == entry or there.epoch <= entry.epoch or other.node in places:
                     continue
                 yield Finding(
@@ -195,10 +200,10 @@ def _overwritten(placed: Placed, logs: Mapping[str, Log]) -> Iterator[Finding]:
 
 
 def _common_entries(logs: Mapping[str, Log]) -> int:
-    counts: dict[int, int] = {}
+    counts: dict[tuple[str, int], int] = {}
     for log in logs.values():
         for offset in log.at:
-            counts[offset] = counts.get(offset, 0) + 1
+            counts[log.log.of, offset] = counts.get((log.log.of, offset), 0) + 1
     return sum(count > 1 for count in counts.values())
 
 
@@ -265,22 +270,22 @@ def _contradictions(firsts: list[_At]) -> Iterator[tuple[_At, _At]]:
             yield highest, (change, at)
 
 
-def _lost(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> Iterator[Finding]:
+def _lost(placed: Placed, logs: Mapping[str, Log], history: History, facts: Facts) -> Iterator[Finding]:
     """Find acknowledged changes that no majority of voters can hold; a voter without a known log counts as a holder."""
-    known = [logs[node] for node in facts.voters if node in logs]
-    majority = len(facts.voters) // 2 + 1
+    groups = electorates(history, facts)
     for change, places in placed.items:
         if change.type is not Outcome.OK:
             continue
         # A log that begins behind offset 0 may have held it before the snapshot.
         lack = [
-            log.node
-            for log in known
-            if log.node not in places
-            and log.node not in placed.in_snapshot[change.invoke_index]
-            and log.log.start_offset == 0
+            node
+            for node in facts.voters
+            if node in logs
+            and node not in places
+            and node not in placed.in_snapshot[change.invoke_index]
+            and logs[node].log.start_offset == 0
         ]
-        if len(facts.voters) - len(lack) < majority:
+        if not any(_can_hold(voters, lack) for voters in groups.values()):
             yield Finding(
                 anomaly="lost-acknowledged-change",
                 nodes=tuple(lack),
@@ -288,16 +293,22 @@ def _lost(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> Iterator[Fin
                 key=change.key,
                 steps=(
                     f"{_request(change)} was acknowledged.",
-                    f"The logs of {', '.join(lack)} do not hold it: no majority of {len(facts.voters)} voters can.",
+                    f"The logs of {', '.join(lack)} do not hold it: no majority of "
+                    f"{' or of '.join(str(len(voters)) for voters in groups.values())} voters can.",
                 ),
             )
 
 
-def _losable(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> list[Operation]:
+def _losable(placed: Placed, logs: Mapping[str, Log], history: History, facts: Facts) -> list[Operation]:
     """List the acknowledged changes of which the logs that were kept whole could show that no majority holds them."""
-    whole = sum(node in logs and logs[node].log.start_offset == 0 for node in facts.voters)
-    enough = len(facts.voters) - whole <= len(facts.voters) // 2
+    whole = [node for node in facts.voters if node in logs and logs[node].log.start_offset == 0]
+    enough = not any(_can_hold(voters, whole) for voters in electorates(history, facts).values())
     return [o for o, _ in placed.items if o.type is Outcome.OK] if enough else []
+
+
+def _can_hold(voters: Collection[str], lacking: Collection[str]) -> bool:
+    """Whether a majority of these voters can hold a change that is not in the logs of `lacking`."""
+    return sum(node not in lacking for node in voters) > len(voters) // 2
 
 
 def _refused(placed: Placed) -> Iterator[Finding]:

@@ -39,12 +39,21 @@ class Log:
         self.last_epoch: Final = log.entries[-1].epoch if log.entries else -1
 
 
+def electorates(history: History, facts: Facts) -> dict[str, tuple[str, ...]]:
+    """The voters of each replicated log, by its name; a voter whose log was not kept may be one of any of them."""
+    logs = history.logs
+    kinds = dict.fromkeys(log.of for log in logs.values()) or {"": None}
+    if len(kinds) == 1:
+        return dict.fromkeys(kinds, facts.voters)
+    return {kind: tuple(v for v in facts.voters if v not in logs or logs[v].of == kind) for kind in kinds}
+
+
 class Placed:
     """The offsets of each change in each node's log."""
 
     def __init__(self, history: History, logs: Mapping[str, Log], facts: Facts) -> None:
         self._logs: Final = logs
-        self._voters: Final = facts.voters
+        self._electorates: Final = tuple(electorates(history, facts).values())
         by_name: dict[_Name, dict[str, list[int]]] = {}
         snapshots: dict[_Name, set[str]] = {}
         for log in logs.values():
@@ -83,11 +92,12 @@ class Placed:
         return entries
 
     def on_majority(self, entry: LogEntry) -> bool:
-        """Whether a majority of the voters hold this very entry."""
-        holders = [
-            node for node in self._voters if node in self._logs and self._logs[node].at.get(entry.offset) == entry
-        ]
-        return len(holders) > len(self._voters) // 2
+        """Whether a majority of the voters of one log hold this very entry."""
+        return any(
+            sum(node in self._logs and self._logs[node].at.get(entry.offset) == entry for node in voters)
+            > len(voters) // 2
+            for voters in self._electorates
+        )
 
     def committed_offsets(self, places: Mapping[str, list[int]]) -> list[int]:
         """The offsets at which a change is certainly committed, ascending."""

@@ -29,6 +29,7 @@ from fencepost.checkers.facts.reigns import log_delay_ns
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
+from fencepost.checkers.metadata.placed_changes import electorates
 from fencepost.harness.history import AttemptEvent, EpochEvent, History, LogEntry, Operation, OpEvent, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figure_rows import ControllerAttempt, ControllerElection
@@ -80,7 +81,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 
     Cost: O(n log n) for n entries and lines.
     """
-    entries = _committed(history, facts)
+    entries = committed(history, facts)
     reigns = [_reign(e) for e in entries if e.type == "election"]
     if not reigns:
         return []
@@ -95,12 +96,17 @@ def _reign(entry: LogEntry) -> Reign:
     return Reign(at=entry.offset, node=fields["node"], epoch=fields["controller_epoch"], version=fields["version"])
 
 
-def _committed(history: History, facts: Facts) -> list[LogEntry]:
-    """List the transactions that a majority of the voters' disks hold, in ZooKeeper's order.
+def committed(history: History, facts: Facts) -> list[LogEntry]:
+    """List the transactions that a majority of the ZooKeepers' disks hold, in their order; none without an election.
 
     Servers that diverged hold different entries at one zxid: each has holders of its own.
     """
-    voters = facts.voters or tuple(history.logs)
+    groups = electorates(history, facts).values() if facts.voters else (tuple(history.logs),)
+    by_log = [_committed_by(history, voters) for voters in groups]
+    return next((own for own in by_log if any(entry.type == "election" for entry in own)), [])
+
+
+def _committed_by(history: History, voters: Sequence[str]) -> list[LogEntry]:
     copies: dict[int, list[LogEntry]] = {}
     for node in voters:
         for entry in history.logs[node].entries if node in history.logs else ():

@@ -7,7 +7,7 @@ When a fault of another worker holds what this one needs, it waits a while, and 
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,6 +18,7 @@ from fencepost.harness.faults.schedule import Entry, by_worker
 from fencepost.harness.faults.trigger import Seen, Trigger
 from fencepost.harness.history import FaultAction, FaultOutcome, FaultStage
 from fencepost.harness.runtime.node import Node, NodeState, death_of
+from fencepost.harness.systems.contract.migration import MEANINGS, Phase
 
 #: How long a fault aimed at the leader waits for one to be known.
 LEADER_WAIT_S: Final = 2.0
@@ -104,7 +105,7 @@ class Conductor:
         for node in self._runtime.nodes.values():
             if node.state is NodeState.PAUSED:
                 await node.resume()
-            elif node.state is NodeState.DEAD:
+            elif node.state is NodeState.DEAD and node.name not in self._cluster.retired:
                 await node.start()
 
     # -- one worker -----------------------------------------------------------------------------------------------
@@ -275,7 +276,7 @@ class Conductor:
         starts = {name: node.incarnation for name, node in self._runtime.nodes.items()}
         while True:
             now_ns = self._records.now_ns()
-            seen = _look(trigger, before, self._view(), starts, self._runtime.nodes)
+            seen = _look(trigger, before, self._view(), starts, self._runtime.nodes, self._cluster.phases)
             if seen is not None:
                 seen = replace(seen, seen_at_ns=now_ns - self._log.zero_ns, waited_ns=now_ns - due_ns)
                 await self._sleep_until(now_ns + trigger.delay_ns, stop)
@@ -319,9 +320,18 @@ def damages_of(fault: FaultKind, resolved: Resolved) -> tuple[Damage, ...]:
 
 
 def _look(
-    trigger: Trigger, before: View, now: View, starts: Mapping[str, int], nodes: Mapping[str, Node]
+    trigger: Trigger,
+    before: View,
+    now: View,
+    starts: Mapping[str, int],
+    nodes: Mapping[str, Node],
+    phases: Sequence[Phase],
 ) -> Seen | None:
     """Return the event of the trigger if it has happened, else None."""
+    if trigger.what in MEANINGS:
+        if not phases or phases[-1] != trigger.what:
+            return None
+        return Seen(trigger=trigger.text, met=True, waited_ns=0, seen=f"the migration is in its phase {phases[-1]}")
     if trigger.what == "leader":
         if now.leader is None or (now.leader, now.epoch) == (before.leader, before.epoch):
             return None

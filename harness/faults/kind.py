@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -23,6 +24,7 @@ from fencepost.harness.runtime.network import Effect, Link
 from fencepost.harness.runtime.node import Member, NodeSpec, Runtime
 from fencepost.harness.runtime.provider import Need, Placement
 from fencepost.harness.systems.contract.membership import ChangesMembers
+from fencepost.harness.systems.contract.migration import Phase
 from fencepost.harness.systems.contract.options import SystemOptions
 from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.systems.contract.system import System
@@ -226,6 +228,10 @@ class Cluster:
     others: Mapping[str, Artifacts] = field(default_factory=dict)
     #: The artifacts of nodes whose release a fault has changed; written by that fault.
     runs: dict[str, Artifacts] = field(default_factory=dict)
+    #: Nodes that a fault has ended for good: nothing starts them but that fault.
+    retired: set[str] = field(default_factory=set)
+    #: The phases of a migration that have begun, in order; written by the fault that migrates.
+    phases: list[Phase] = field(default_factory=list)
     #: Whether a person is ending the run: then faults wait only until the nodes run.
     hurried: Callable[[], bool] = _no
     clients: Clients | None = None
@@ -272,6 +278,8 @@ class FaultKind(ABC):
     of_leadership: bool = False
     #: What the kind needs from the runtime and not every machine can do.
     needs: frozenset[Need] = frozenset()
+    #: What holds in each phase of a fault that has phases; other faults can wait for them (`when=`).
+    phases: Mapping[str, str] = MappingProxyType({})
     #: Whether only one fault of this kind may be in force at a time, on any nodes.
     alone: bool = False
     #: The time limit in seconds of each injection and each healing.

@@ -11,12 +11,15 @@ from typing import Final, Self
 from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.quantities import Quantity
+from fencepost.harness.systems.contract.migration import MEANINGS
 
 #: The events to wait for.
 TRIGGERS: Final = {
     "leader": "a node leads that did not lead when the fault was due, or it leads in a higher epoch",
     "restart": "a server was restarted after the fault was due; the target `restarted` is that node",
 }
+#: Further ones while a cluster migrates: each phase of a migration, by what holds in it.
+PHASES: Final = {phase.value: meaning for phase, meaning in MEANINGS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,11 @@ class Moment(Quantity):
     @classmethod
     def read(cls, text: str, *, what: str) -> Self:
         event, plus, delay = text.partition("+")
-        if event not in TRIGGERS:
+        if event not in TRIGGERS and event not in PHASES:
             raise UsageError(
                 f"{what}={text!r}: there is no event {event!r}",
-                hint=f"choose from: {', '.join(TRIGGERS)}, with a delay: leader+300ms",
+                hint=f"choose from: {', '.join(TRIGGERS)}, or a phase of a migration ({', '.join(PHASES)}), with a"
+                " delay: leader+300ms",
             )
         return cls(text, event, parse_duration_ns(delay, what=what) if plus else 0)
 

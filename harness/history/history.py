@@ -81,6 +81,7 @@ class NodeLog(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A node's replicated log after the run, from `start_offset` on; `torn`: its last write was incomplete.
 
     Earlier entries may exist as a `snapshot`: the state below `snapshot_end`, the offset behind its last entry.
+    A system with several replicated logs names each by `of`; only logs with one name are copies of each other.
     """
 
     node: str
@@ -89,6 +90,7 @@ class NodeLog(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     snapshot_end: int = 0
     snapshot: tuple[LogEntry, ...] = ()
     torn: bool = False
+    of: str = ""
 
 
 class History:

@@ -236,6 +236,17 @@ class NoteEvent(BaseEvent, frozen=True, tag="note"):
     text: str
 
 
+class MigrationEvent(BaseEvent, frozen=True, tag="migration"):
+    """A phase of a migration holds from now on, until the next one; `text` is what the servers said of it.
+
+    `length_ns` is the time since the last step, so that a phase without steps of its own shows how long it took.
+    """
+
+    phase: str
+    length_ns: int
+    text: str
+
+
 Event = (
     OpEvent
     | FaultEvent
@@ -248,6 +259,7 @@ Event = (
     | ClockEvent
     | PhaseEvent
     | SampleEvent
+    | MigrationEvent
     | NoteEvent
 )
 

@@ -41,7 +41,7 @@ from fencepost.harness.verdict.counting import counts_in_words
 from fencepost.harness.verdict.decision import COVERAGE, decides
 
 #: These judge every run, whatever the workload.
-ALWAYS: Final = ("leadership", "zombie-controllers", "brokers", COVERAGE)
+ALWAYS: Final = ("leadership", "zombie-controllers", "handover", "brokers", COVERAGE)
 CHECKER_LOG: Final = "checkers.log"
 
 

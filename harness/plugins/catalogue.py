@@ -19,6 +19,7 @@ from fencepost.harness.faults.nemesis_text import ALL, NONE
 from fencepost.harness.faults.trigger import TRIGGERS
 from fencepost.harness.history import Effects, Stops
 from fencepost.harness.plugins import offers, registry
+from fencepost.harness.plugins.standings import standings_in_words
 from fencepost.harness.runtime.provider import Links, Placement
 from fencepost.harness.systems.contract import releases
 from fencepost.harness.systems.contract.abilities import ABILITIES, abilities_of, meaning
@@ -27,6 +28,7 @@ from fencepost.harness.systems.contract.membership import with_members
 from fencepost.harness.systems.contract.server_settings import TakesSettings
 from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.contract.system import System
+from fencepost.harness.verdict import Guarantee
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +248,7 @@ def _faults() -> Iterator[Entry]:
             sections=(
                 *_rows(f"Targets (:{fault.default_target} unless given)", targets),
                 *_rows("Events of when=, such as when=leader+300ms", TRIGGERS),
+                *_rows("Phases, events of when= for other faults, such as when=hybrid+1s:within=60s", fault.phases),
                 *_rows("Effects", _effects(fault)),
                 *possible,
                 *_rows("In --nemesis all", {"as": mixture}),
@@ -325,7 +328,7 @@ def effects_in_words(effects: Effects) -> str:
 
 
 def _guarantees() -> Iterator[Entry]:
-    by_name: dict[str, dict[str, Any]] = {}
+    by_name: dict[str, dict[str, Guarantee]] = {}
     for name, tested in registry.systems().items():
         for guarantee in tested.promises():
             by_name.setdefault(guarantee.name, {})[name] = guarantee
@@ -334,16 +337,11 @@ def _guarantees() -> Iterator[Entry]:
         for system, guarantee in of.items():
             rows += [(system, f"{guarantee.standing.value}: {guarantee.text}"), ("", f"Source: {guarantee.source}")]
             rows += [("", f"Known issue: {guarantee.known_issue}")] if guarantee.known_issue else []
-        standings = dict.fromkeys(guarantee.standing.value for guarantee in of.values())
-        about = "; ".join(
-            f"{standing}: {', '.join(system for system, g in of.items() if g.standing.value == standing)}"
-            for standing in standings
-        )
         system = next(iter(of))
         workload = _workloads_of(registry.system(system))[0]
         yield Entry(
             name=name,
-            about=about,
+            about=standings_in_words(of),
             sections=(Section(title="On each system", rows=tuple(rows)),),
             example=_run(system, workload, "partition:leader", f"--require {name}"),
         )

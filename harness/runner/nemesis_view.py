@@ -9,6 +9,7 @@ from fencepost.harness.runner.faults import Workers, changes_members
 from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runner.servers import Servers
 from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.node import NodeState
 
 
 def cluster_of(
@@ -30,16 +31,21 @@ def cluster_of(
         freezer, interpreter: None where the harness has no clients of its own.
     """
     checked = servers.checked
+    retired: set[str] = set()
+
+    def absent(name: str) -> bool:
+        """Whether this node is not part of the cluster: it has not joined yet, or was ended for good."""
+        return name in retired or servers.runtime.nodes[name].state is NodeState.NEW
 
     def view() -> View:
         leader, epoch = observers.leader()
         connected = freezer.connected if freezer else ()
         busy = interpreter.busy if interpreter else ()
         return View(
-            nodes=tuple(servers.runtime.nodes),
+            nodes=tuple(name for name in servers.runtime.nodes if not absent(name)),
             leader=leader,
             epoch=epoch,
-            members=checked.members,
+            members=tuple(member for member in checked.members if not absent(member.name)),
             subject=checked.system.profile.subjects[0],
             bound_ns=servers.bound_ns,
             unready=frozenset(servers.unready),
@@ -60,5 +66,6 @@ def cluster_of(
         folder=servers.folder,
         others=others,
         hurried=hurried,
+        retired=retired,
         clients=freezer,
     )

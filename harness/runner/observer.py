@@ -75,7 +75,8 @@ class Observers:
             for subject in self._system.profile.subjects:
                 question = self._system.question(node.place, subject)
                 if question is not None:
-                    self.answers.expect(subject, node.name)
+                    if node.incarnation >= 0:
+                        self.answers.expect(subject, node.name)
                     work = self._observe(node, subject, question)
                     self._tasks.append(asyncio.create_task(work, name=f"observer of {subject} at {node.name}"))
             self._tasks.append(asyncio.create_task(self._follow_log(node), name=f"log of {node.name}"))
@@ -115,7 +116,7 @@ class Observers:
         outstanding: set[asyncio.Task[None]] = set()
         try:
             async for _ in _beats(POLL_S * len(self._system.profile.subjects)):
-                if len(outstanding) < QUESTIONS_MAX:
+                if node.incarnation >= 0 and len(outstanding) < QUESTIONS_MAX:
                     task = asyncio.create_task(self._ask(node, subject, question))
                     outstanding.add(task)
                     task.add_done_callback(outstanding.discard)

@@ -60,6 +60,7 @@ class Servers:
         Raises:
             NodeNotReady, HarnessError: a server or the cluster did not become ready; with the end of its log.
         """
+        joining = [self.runtime.nodes[member.name] for member in self.checked.members if not member.joins_later]
         for node in self.runtime.nodes.values():
             node.on_start.append(lambda started: self._started(started, background))
         background.spawn(record_exits(self.runtime, self.recorder, self._tell_death))
@@ -68,7 +69,7 @@ class Servers:
         # All start at once, each with a time limit. Then every link must be open before the servers are asked anything.
         try:
             async with asyncio.timeout(_START_DEADLINE_S), asyncio.TaskGroup() as group:
-                for node in self.runtime.nodes.values():
+                for node in joining:
                     group.create_task(node.start())
         except TimeoutError:
             raise HarnessError(
@@ -76,9 +77,7 @@ class Servers:
             ) from None
         try:
             await self.runtime.await_links()
-            await asyncio.gather(
-                *(await_ready(self.system, node, self.recorder) for node in self.runtime.nodes.values())
-            )
+            await asyncio.gather(*(await_ready(self.system, node, self.recorder) for node in joining))
         except HarnessError:
             refuse_dead(self.runtime.nodes.values())
             raise
@@ -107,8 +106,8 @@ class Servers:
         if not isinstance(self.system, TellsVersion):
             return
         reported: dict[str, str] = {}
-        for name in self.client_nodes:
-            node = self.runtime.nodes[name]
+        for node in self._first_clients():
+            name = node.name
             # Others, such as the ZooKeeper below a Kafka, have releases of their own.
             if self.system.version_of(node, self.artifacts) != self.artifacts.version:
                 continue
@@ -141,11 +140,16 @@ class Servers:
                 archive.unlink(missing_ok=True)
                 tell("warning", text=f"the data of {name} could not be kept: {error.strerror}")
 
+    def _first_clients(self) -> list[Node]:
+        """The nodes for clients that were started with the cluster."""
+        nodes = (self.runtime.nodes[name] for name in self.client_nodes)
+        return [node for node in nodes if node.state is not NodeState.NEW]
+
     def _started(self, node: Node, background: Background) -> None:
         self.recorder.record(
             NodeEvent, node=node.name, change=NodeChange.STARTED, incarnation=node.incarnation, pid=node.pid
         )
-        if node.incarnation > 0:
+        if self._serving or node.incarnation > 0:
             self.restarted = node.name
             self.unready.add(node.name)
             background.spawn(self._await_ready_again(node))
@@ -177,6 +181,7 @@ class Servers:
             by_node = [
                 await self.system.applied_settings(node, self.artifacts, settings)
                 for node in self.runtime.nodes.values()
+                if node.state is not NodeState.NEW
             ]
         except (OSError, TimeoutError, ValueError, Definite, Indefinite) as error:
             raise HarnessError(
@@ -195,8 +200,8 @@ class Servers:
         refused: list[str] = []
         try:
             async with asyncio.timeout(_PREPARE_DEADLINE_S):
-                for name in self.client_nodes:
-                    place, options = self.runtime.layout[name], self.checked.system_options
+                for node in self._first_clients():
+                    name, place, options = node.name, node.place, self.checked.system_options
                     client = await self.system.open_client(place, connect_timeout_s=5.0, options=options)
                     try:
                         await prepare_keys(self.system, client, keys)

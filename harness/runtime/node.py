@@ -18,13 +18,15 @@ from fencepost.harness.runtime.network import CLIENT, Network, Streams
 class Member:
     """A node's part in the cluster: its roles ("controller", "broker", ...), and whether it votes.
 
-    The harness dials its listeners `dialled`; other nodes dial every listener except "client".
+    The harness dials its listeners `dialled`; other nodes dial every listener except "client". A node that
+    `joins_later` is not started with the cluster; a fault starts it.
     """
 
     name: str
     roles: tuple[str, ...] = ("member",)
     votes: bool = True
     dialled: tuple[str, ...] = (CLIENT,)
+    joins_later: bool = False
 
 
 def members_alike(count: int) -> tuple[Member, ...]:

@@ -13,7 +13,7 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
@@ -22,19 +22,14 @@ from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, 
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.faults.version_change import changed
 from fencepost.harness.history import Effects, FaultOutcome, Stops
-from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.node import Node, NodeSpec, NodeState
+from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.reported_version import TellsVersion, ask_version
+from fencepost.nemesis.upgrade.restart import Release, Restart, until
 
-#: A server that has not ended this long after SIGTERM is killed. Kafka itself waits longer for a controller.
-_STOP_S: Final = 15.0
 #: Longest wait for all other nodes to serve, before the next restart.
 _OTHERS_S: Final = 10.0
-_ASK_S: Final = 2.0
 #: Longest wait for a known leader, where the order depends on it.
 _LEADER_S: Final = 2.0
-_LOOK_S: Final = 0.05
 _VOTERS: Final = "voters"
 _OTHERS: Final = "others"
 
@@ -58,14 +53,6 @@ class _Turns:
         return details if self.to is None else {**details, "to": self.to, "back": self.back}
 
 
-@dataclass(frozen=True, slots=True)
-class _Release:
-    """What a node runs: how it is started, and from what."""
-
-    spec: NodeSpec
-    artifacts: Artifacts
-
-
 @dataclass(slots=True)
 class _Roll:
     """One rolling restart: which nodes are done, and why it ended early."""
@@ -78,7 +65,7 @@ class _Roll:
     task: "asyncio.Task[None] | None" = None
     done: list[str] = field(default_factory=list)
     #: The release of each node before this fault changed it.
-    before: dict[str, _Release] = field(default_factory=dict)
+    before: dict[str, Release] = field(default_factory=dict)
     failure: str | None = None
 
     async def run(self) -> None:
@@ -101,7 +88,7 @@ class _Roll:
                 return
             self.done.append(name)
             if left:
-                await _until(self.over.is_set, self.turns.pause_ns / 1e9)
+                await until(self.over.is_set, self.turns.pause_ns / 1e9)
 
     async def turn_back(self) -> None:
         """Return each changed node to its release, one by one, until one fails or the run is to end."""
@@ -112,26 +99,26 @@ class _Roll:
         if self.before:
             self.failure = "; ".join(filter(None, [self.failure, f"not rolled back: {', '.join(self.before)}"]))
 
-    def _becomes(self, name: str) -> _Release | None:
+    def _becomes(self, name: str) -> Release | None:
         """Return how this node runs as the other release; None when it keeps its own. Raises Entangled."""
         if self.turns.to is None:
             return None
         now, other = self._runs(name), self.cluster.others[self.turns.to]
         old, new = self.cluster.specs(now.artifacts)[name], self.cluster.specs(other)[name]
-        return _Release(changed(now.spec, old, new, image=other.paths.get("image", "")), other)
+        return Release(changed(now.spec, old, new, image=other.paths.get("image", "")), other)
 
-    def _runs(self, name: str) -> _Release:
-        return _Release(self.cluster.runtime.nodes[name].spec, self.cluster.artifacts_of(name))
+    def _runs(self, name: str) -> Release:
+        return Release(self.cluster.runtime.nodes[name].spec, self.cluster.artifacts_of(name))
 
     async def _next(self, left: list[str]) -> str:
         rule, view = self.turns.order_by, self.cluster.view
         if rule not in ("leader-first", "leader-last"):
             return left[0]
-        await _until(lambda: self.over.is_set() or view().leader is not None, _LEADER_S)
+        await until(lambda: self.over.is_set() or view().leader is not None, _LEADER_S)
         leader, first = view().leader, rule == "leader-first"
         return next((name for name in left if (name == leader) is first), left[0])
 
-    async def _turn(self, name: str, becomes: _Release | None, halted: Callable[[], bool]) -> bool:
+    async def _turn(self, name: str, becomes: Release | None, halted: Callable[[], bool]) -> bool:
         """Restart one node as a part of this fault; return whether that went well. No other node is down meanwhile."""
         trouble = await self._others_down(name, halted)
         if halted():
@@ -140,7 +127,7 @@ class _Roll:
             self.failure = f"{name} was not restarted: {trouble}"
             return False
         assert self.cluster.parts is not None
-        restart = _Restart(self.cluster.runtime.nodes[name], self.cluster, self.turns.how, becomes)
+        restart = Restart(self.cluster.runtime.nodes[name], self.cluster, self.turns.how, becomes)
 
         async def inject(_: int) -> Proof:
             proof = await restart.end()
@@ -166,7 +153,7 @@ class _Roll:
             nodes = self.cluster.runtime.nodes.items()
             return [n for n, node in nodes if n != name and (n in unready or node.state is not NodeState.RUNNING)]
 
-        await _until(lambda: halted() or not down(), _OTHERS_S)
+        await until(lambda: halted() or not down(), _OTHERS_S)
         names = down()
         return f"{', '.join(names)} did not serve" if names else None
 
@@ -186,88 +173,6 @@ class _Roll:
         if self.turns.to is not None:
             parts.append("now " + ", ".join(f"{n} {self.cluster.artifacts_of(n).version}" for n in self.turns.order))
         return "; ".join(parts)
-
-
-class _Restart:
-    """The end of one server and the start of the next one on its node, each with its proof."""
-
-    def __init__(self, node: Node, cluster: Cluster, how: str, becomes: _Release | None) -> None:
-        self._node, self._cluster, self._how, self._becomes = node, cluster, how, becomes
-        self._pid, self._incarnation = node.pid, node.incarnation
-        was = cluster.artifacts_of(node.name).version
-        #: What is recorded. The release that the server reports is added later.
-        self.details: dict[str, str | int | float | bool] = {"how": how, "from_version": was}
-        if becomes is not None:
-            self.details["to_version"] = becomes.artifacts.version
-
-    async def end(self) -> Proof:
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        if self._how == "kill":
-            await self._node.kill()
-            how = "killed"
-        elif await self._node.stop(_STOP_S):
-            how = "ended by SIGTERM"
-        else:
-            how = "killed, since SIGTERM did not end it"
-        seen = await self._node.evidence()
-        if seen.state is not NodeState.DEAD:
-            return Proof(FaultOutcome.INDETERMINATE, f"not gone: {seen.text}")
-        process = "its process" if self._pid is None else f"process {self._pid}"
-        return Proof(FaultOutcome.INSTALLED, f"{process} gone, {how} after {loop.time() - began_s:.1f} s")
-
-    async def begin(self) -> Proof:
-        """Start the node, as its new release if there is one, and wait until it serves and reports its release."""
-        node, cluster = self._node, self._cluster
-        if node.state is not NodeState.DEAD and node.incarnation == self._incarnation:
-            return Proof(FaultOutcome.INDETERMINATE, f"not restarted: its process is still there, {node.state}")
-        if self._becomes is not None:
-            node.respec(self._becomes.spec)
-            cluster.runs[node.name] = self._becomes.artifacts
-        log_from = node.log.stat().st_size if node.log.is_file() else 0
-        # The healing of another fault may have started it meanwhile.
-        if node.state in (NodeState.DEAD, NodeState.NEW):
-            await node.start()
-        started = "restarted" if node.pid is None else f"restarted as process {node.pid}"
-        return await self._serves(started, log_from)
-
-    async def _serves(self, started: str, log_from: int) -> Proof:
-        node, cluster = self._node, self._cluster
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        while not await _is_ready(node, cluster):
-            if node.state is NodeState.DEAD:
-                return Proof(FaultOutcome.INDETERMINATE, f"{started}, and ended: {_last_line(node)}")
-            if cluster.hurried():
-                return Proof(
-                    FaultOutcome.HEALED, f"{started}; not waited for until it serves, since the run is being ended"
-                )
-            if loop.time() - began_s > node.spec.ready_timeout_s:
-                late = f"{started}, but does not serve after {node.spec.ready_timeout_s:g} s"
-                return Proof(FaultOutcome.INDETERMINATE, late)
-            await asyncio.sleep(_LOOK_S)
-        serves = f"{started}, serves after {loop.time() - began_s:.1f} s"
-        if not isinstance(cluster.system, TellsVersion):
-            return Proof(FaultOutcome.HEALED, serves)
-        return await self._says(serves, cluster.system, log_from)
-
-    async def _says(self, serves: str, system: TellsVersion[Any], log_from: int) -> Proof:
-        """Compare the release that the server reports with the one that it was started as."""
-        node, cluster = self._node, self._cluster
-        wanted = system.version_of(node, cluster.artifacts_of(node.name))
-        version, why = await ask_version(system, node, log_from=log_from, hurried=cluster.hurried)
-        if version is not None:
-            self.details["says_version"] = version
-        if version == wanted:
-            return Proof(FaultOutcome.HEALED, f"{serves}, says that it is {version}")
-        # A person's own build may report anything; it is part of the proof only when the release was changed.
-        outcome = FaultOutcome.INDETERMINATE if node.name in cluster.runs else FaultOutcome.HEALED
-        doubt = (
-            f"does not say which release it is ({why})"
-            if version is None
-            else f"says that it is {version}, not {wanted}"
-        )
-        return Proof(outcome, f"{serves}, {doubt}")
 
 
 class RollingOptions(FaultOptions, frozen=True, kw_only=True):
@@ -375,25 +280,3 @@ async def _all_run(names: tuple[str, ...], cluster: Cluster, text: str) -> Proof
     if down:
         return Proof(FaultOutcome.INDETERMINATE, f"{text}; not running: {', '.join(down)}")
     return Proof(FaultOutcome.HEALED, f"{text}; all run")
-
-
-async def _is_ready(node: Node, cluster: Cluster) -> bool:
-    """Ask once, briefly, whether the node is ready; an exception means no."""
-    try:
-        async with asyncio.timeout(_ASK_S):
-            return await cluster.system.ready(node)
-    except Exception:
-        return False
-
-
-async def _until(condition: Callable[[], bool], deadline_s: float) -> None:
-    """Wait until the condition holds or the time is over."""
-    loop = asyncio.get_running_loop()
-    end_s = loop.time() + deadline_s
-    while not condition() and loop.time() < end_s:
-        await asyncio.sleep(min(_LOOK_S, max(end_s - loop.time(), 0.0)))
-
-
-def _last_line(node: Node) -> str:
-    lines = node.log_tail(1).splitlines()
-    return lines[-1][:200] if lines else "its log is empty"

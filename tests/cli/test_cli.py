@@ -24,7 +24,7 @@ ETCD = (*UNNAMED, "--nemesis", "none")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("run",), ["--system is missing", "etcd, example, kafka-zk, kraft, nats, zookeeper"]),
+        (("run",), ["--system is missing", "etcd, example, kafka-bridge, kafka-zk, kraft, nats, zookeeper"]),
         (("run", "--system", "etcd"), ["--workload is missing", "register, set"]),
         (("run", "--system", "oracle", "--workload", "set"), ["unknown system 'oracle'", "kraft, nats, "]),
         (("run", "--system", "etcd", "--workload", "bank"), ["unknown workload 'bank'", "register, set"]),

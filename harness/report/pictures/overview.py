@@ -8,7 +8,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from fencepost.harness.history import History
+from fencepost.harness.history import History, MigrationEvent
 from fencepost.harness.report.facts.lanes import Lanes, LaneState, Row, Stretch
 from fencepost.harness.report.pictures.svg import (
     EPOCH_CLASSES,
@@ -42,10 +42,11 @@ def overview(history: History, lanes: Lanes, word: str) -> Markup:
     shown = list(lanes.rows())
     faults = history.faults
     _, rows = fault_bands(faults, axis, top, top, history.end_ns)
-    lanes_top = top + rows * FAULT_ROW + 8
+    migrating = migration_bands(history, axis, top + rows * FAULT_ROW)
+    lanes_top = top + rows * FAULT_ROW + (FAULT_ROW if migrating else 0) + 8
     bottom = lanes_top + LANE * len(shown) + 4
     bands, _ = fault_bands(faults, axis, top, bottom, history.end_ns)
-    parts = [axis.drawn(top, bottom), _phases(history, axis, bottom), bands]
+    parts = [axis.drawn(top, bottom), _phases(history, axis, bottom), bands, *migrating]
     if rows:
         parts.append(label(LEFT - 8, top + 12, "faults", "lane-name", "end"))
     for number, row in enumerate(shown):
@@ -177,6 +178,22 @@ def _phases(history: History, axis: Axis, bottom: float) -> Markup:
         if len(phase) * 6.4 + 4 <= x1 - x0:
             out.append(label(x0 + 3, 11, phase, "phase"))
     return joined(out)
+
+
+def migration_bands(history: History, axis: Axis, y: float) -> list[Markup]:
+    """Draw each phase of a migration from its beginning to that of the next one; nothing without a migration."""
+    events = history.of(MigrationEvent)
+    if not events:
+        return []
+    ends = [event.time_ns for event in events[1:]] + [history.end_ns]
+    out = [label(LEFT - 8, y + 12, "migration", "lane-name", "end")]
+    for number, (event, end_ns) in enumerate(zip(events, ends, strict=True)):
+        x0, x1 = axis.x(event.time_ns), axis.x(end_ns)
+        about = title(f"{event.phase} from {clock(event.time_ns)} to {clock(end_ns)}: {event.text}")
+        out.append(box(x0, x1, y + 1, FAULT_ROW - 3, f"migration m{number % 2}", about, least=2))
+        if len(event.phase) * _LETTER + 4 <= x1 - x0:
+            out.append(label(x0 + 3, y + 12, event.phase, "phase"))
+    return out
 
 
 def _in_words(lanes: Lanes, word: str) -> str:

@@ -16,6 +16,7 @@ from fencepost.harness.history import (
     FaultEvent,
     FaultOutcome,
     LogEvent,
+    MigrationEvent,
     NodeEvent,
     NoteEvent,
     Operation,
@@ -153,6 +154,8 @@ def event(item: Event) -> str:
             return f"{item.source}: {item.node} tried {what}{under}, refused: {item.error}"
         case PhaseEvent():
             return f"phase {item.phase} begins"
+        case MigrationEvent():
+            return f"the migration is in its phase {item.phase}: {item.text}"
         case NoteEvent():
             return f"{item.topic}: {item.text}"
         case SampleEvent():

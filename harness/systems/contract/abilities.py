@@ -18,6 +18,7 @@ from fencepost.harness.systems.contract.leases import BoundsLeases
 from fencepost.harness.systems.contract.listeners import OffersWatches
 from fencepost.harness.systems.contract.logged_changes import LogsChanges
 from fencepost.harness.systems.contract.membership import ChangesMembers
+from fencepost.harness.systems.contract.migration import MigratesMetadata
 from fencepost.harness.systems.contract.reported_version import TellsVersion
 from fencepost.harness.systems.contract.server_clock import TellsTime
 from fencepost.harness.systems.contract.server_settings import SamplesSettings, TakesSettings
@@ -44,6 +45,7 @@ ABILITIES: Final[Mapping[str, type]] = {
     "logs-failures": LogsFailures,
     "logs-reigns": LogsReigns,
     "measures-failover": MeasuresFailover,
+    "migrates-metadata": MigratesMetadata,
     "moves-leadership": MovesLeadership,
     "offers-watches": OffersWatches,
     "prepares-keys": PreparesKeys,

@@ -21,7 +21,7 @@ from tests.checkers import test_coverage
 from tests.checkers.build import Tale, facts
 from tests.checkers.elections import test_elections
 from tests.checkers.leadership import test_freshness
-from tests.checkers.metadata import test_ground_truth, test_zombie_controllers
+from tests.checkers.metadata import test_ground_truth, test_handover, test_zombie_controllers
 from tests.checkers.watches import test_watches
 from tests.fakes import kept_brokers, lease_store, metadata_store, partition_store
 from tests.histories.language import FOLDER, cases, parse
@@ -169,6 +169,11 @@ def ground_truth() -> Iterator[Example]:
         yield history, test_ground_truth.FACTS
 
 
+def handover() -> Iterator[Example]:
+    for words in ("c1:refused", "c1:set/migration c1:create/x", "b1:elected=5"):
+        yield test_handover.told(f"{test_handover.WAY} {words}"), test_handover.FACTS
+
+
 def zombie_controllers() -> Iterator[Example]:
     here = test_zombie_controllers
     tale = here.elections(Tale())
@@ -228,6 +233,7 @@ EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
     "election": election,
     "freshness": freshness,
     "ground-truth": ground_truth,
+    "handover": handover,
     "lease": leases,
     "leadership": kafka("zombie-controller", "zombie-brokers"),
     "linearizable": register,
@@ -275,7 +281,7 @@ def test_every_figure_can_be_done_again_from_its_rows(name: str) -> None:
 
 
 #: Of these no number is claimed by rows of the history.
-ON_DISK: Final = {"zombie-controllers"}
+ON_DISK: Final = {"handover", "zombie-controllers"}
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in ON_DISK])
@@ -319,6 +325,7 @@ WITH_RULES: Final = (
     "coverage",
     "freshness",
     "ground-truth",
+    "handover",
     "log",
     "metadata",
     "partition-states",

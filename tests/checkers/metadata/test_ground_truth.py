@@ -278,3 +278,36 @@ def test_a_correct_quorum_passes_and_a_forgetful_one_does_not(seed: int) -> None
     verdicts = ground_truth.check(history, FACTS)
     assert only(verdicts, "metadata-durable").anomalies == {"lost-acknowledged-change": 1}
     assert only(verdicts, "metadata-log-agrees").anomalies["logs-differ"] >= 1
+
+
+# -- a cluster that moves from one log to another -----------------------------------------------------------------
+
+#: Three voters of each log; the first change stands in the old log, the second one in the new.
+MOVED = {"n1": "1:- 1:k=1", "n2": "1:- 1:k=1", "n3": "1:-", "c1": "9:- 9:t5", "c2": "9:- 9:t5", "c3": "9:-"}
+
+
+def moved(**kept: Words) -> list[Verdict]:
+    history = two_changes().history()
+    history.logs = {
+        node: log(node, words, of="old" if node in NODES else "new") for node, words in {**MOVED, **kept}.items()
+    }
+    voters = (*NODES, "c1", "c2", "c3")
+    return ground_truth.check(history, facts(nodes=(*voters, "b1"), electorate=voters))
+
+
+def test_each_change_stands_on_a_majority_of_one_of_two_logs() -> None:
+    assert {v.guarantee: v.validity for v in moved()} == {
+        "metadata-log-agrees": Validity.VALID,
+        "metadata-durable": Validity.VALID,
+    }
+
+
+def test_a_change_that_no_majority_of_either_log_holds_is_lost() -> None:
+    verdict = only(moved(n2="1:-"), "metadata-durable")
+    assert verdict.anomalies == {"lost-acknowledged-change": 1}
+    assert "no majority of 3 or of 3 voters" in verdict.witnesses[0].steps[-1]
+
+
+def test_copies_of_one_log_are_compared_and_different_logs_are_not() -> None:
+    assert only(moved(c2="9:- 9:t6"), "metadata-log-agrees").anomalies["logs-differ"] >= 1
+    assert only(moved(c1="1:- 1:t5", c2="1:- 1:t5", c3="1:-"), "metadata-log-agrees").validity is Validity.VALID

@@ -72,7 +72,7 @@ class KafkaNode:
         else:
             self.role = Role.CONTROLLER if _VOTE in offered else Role.BROKER
         #: What an error of a request that changes metadata proves.
-        self.change: Final = {
+        self.change = {
             Role.CONTROLLER: Kind.CHANGE,
             Role.BROKER: Kind.FORWARDED,
             Role.ZOOKEEPER_BROKER: Kind.ZOOKEEPER,

@@ -30,7 +30,7 @@ class KraftReleases(BaseReleases):
         if not versions.are_fetched(version):
             return False
         jars = versions.jars(version)
-        return existing_archive(_archive_name(version), server.archive_key(jars)) is not None
+        return existing_archive(archive_name(version), server.archive_key(jars)) is not None
 
     def resolve(self, version: str) -> Artifacts:
         """Get a release or a folder of jars; makes the start-up archive when there is none yet."""
@@ -38,7 +38,7 @@ class KraftReleases(BaseReleases):
             versions.refuse_old_java(find_java(), versions.java_needed(version), version)
         release, jars = server.found_jars(version, refuse=refuse)
         versions.refuse_old_java(find_java(), versions.java_level(jars), release)
-        made = archive(_archive_name(release), server.archive_key(jars), lambda flags: train(release, jars, flags))
+        made = archive(archive_name(release), server.archive_key(jars), lambda flags: train(release, jars, flags))
         return server.artifacts(release, jars, {"archive": made})
 
     @property
@@ -57,6 +57,6 @@ def refuse(version: str) -> None:
         )
 
 
-def _archive_name(version: str) -> str:
+def archive_name(version: str) -> str:
     # A name of their own: the archives of many releases must not displace the default's.
     return NAME if version == DEFAULT_VERSION else f"other-{NAME}"

@@ -78,10 +78,10 @@ class Voter:
     port: int
 
 
-def meta_properties(number: int, directory: bytes = b"") -> str:
+def meta_properties(number: int, directory: bytes = b"", *, cluster_id: str = CLUSTER_ID) -> str:
     """The file of a KRaft node. Where no directory id is given, a release that has such ids adds one itself."""
     given = f"directory.id={base64.urlsafe_b64encode(directory).decode().rstrip('=')}\n" if directory else ""
-    return f"version=1\ncluster.id={CLUSTER_ID}\nnode.id={number}\n{given}"
+    return f"version=1\ncluster.id={cluster_id}\nnode.id={number}\n{given}"
 
 
 def directory_of(meta: str) -> bytes:
@@ -90,9 +90,9 @@ def directory_of(meta: str) -> bytes:
     return base64.urlsafe_b64decode(text + "==")
 
 
-def data_files(number: int, version: str, *, votes: bool) -> dict[str, str | bytes]:
+def data_files(number: int, version: str, *, votes: bool, cluster_id: str = CLUSTER_ID) -> dict[str, str | bytes]:
     """The files of a formatted directory of this release, by relative path; `votes` says that it is a controller's."""
-    files: dict[str, str | bytes] = {"meta.properties": meta_properties(number)}
+    files: dict[str, str | bytes] = {"meta.properties": meta_properties(number, cluster_id=cluster_id)}
     minor = numbers(version)[:2]
     if votes and minor in _LEVELS:
         name = _IN_THE_LOG if minor >= _FIRST_IN_THE_LOG else "bootstrap.checkpoint"

@@ -5,6 +5,7 @@ the place's number. Brokers listen for the harness ("client") and for one anothe
 ZooKeeper at "zookeeper".
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -45,6 +46,7 @@ RESERVED: Final = server_settings.reserved(
 KEEPERS_RESERVED: Final = keeper_settings.reserved(
     {"tickTime": "tick", "minSessionTimeout": "zk_session", "maxSessionTimeout": "zk_session"}
 )
+_KEEPER_JAR: Final = re.compile(r"zookeeper-(\d+\.\d+\.\d+)\.jar")
 _AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
 _PROTOCOLS: Final = "CLIENT:PLAINTEXT,BROKER:PLAINTEXT"
 
@@ -60,10 +62,17 @@ def name_of(number: int) -> str:
     return f"z{number}" if number <= KEEPERS else f"b{number - KEEPERS}"
 
 
+def keeper_version(artifacts: Artifacts) -> str:
+    """The release of the ZooKeeper among Kafka's jars; "unknown" where they do not say."""
+    matches = (_KEEPER_JAR.fullmatch(jar.name) for jar in server.jars_of(artifacts))
+    return next((match.group(1) for match in matches if match), "unknown")
+
+
 def spec(place: Place, layout: Layout, artifacts: Artifacts, options: KafkaZkOptions, given: Settings) -> NodeSpec:
     """One node of the cluster `layout` as data; `given` are a person's own settings of brokers and ZooKeepers."""
     if KEEPER in place.roles:
-        return _keeper(place, layout, artifacts, options, given)
+        keepers_own = ZooKeeperOptions(tick=options.tick, session_timeout=options.zk_session)
+        return keeper(place, layout, artifacts, keepers_own, given, data_limit_mib=options.data_limit_mib)
     own = _broker_properties(place, layout, options)
     return NodeSpec(
         name=place.name,
@@ -79,13 +88,21 @@ def spec(place: Place, layout: Layout, artifacts: Artifacts, options: KafkaZkOpt
     )
 
 
-def _keeper(place: Place, layout: Layout, artifacts: Artifacts, options: KafkaZkOptions, given: Settings) -> NodeSpec:
+def keeper(
+    place: Place,
+    layout: Layout,
+    artifacts: Artifacts,
+    options: ZooKeeperOptions,
+    given: Settings,
+    *,
+    data_limit_mib: int,
+) -> NodeSpec:
+    """A ZooKeeper from Kafka's own jars as data; `options` are its ticks and its longest session."""
     servers = {
         p.number: ":".join(map(str, (*p.peer(zookeeper.PEER_PORT), p.peer(zookeeper.ELECTION_PORT)[1])))
         for p in layout.values()
         if KEEPER in p.roles
     }
-    own = ZooKeeperOptions(tick=options.tick, session_timeout=options.zk_session)
     # Brokers and the harness come in by the one port that a server has for clients.
     port = place.peer(zookeeper.CLIENT_PORT)[1]
     configuration = zookeeper.zoo_cfg(
@@ -93,7 +110,7 @@ def _keeper(place: Place, layout: Layout, artifacts: Artifacts, options: KafkaZk
         client_port=port,
         data=place.data,
         servers=servers,
-        options=own,
+        options=options,
         settings=given,
     )
     return NodeSpec(
@@ -113,7 +130,7 @@ def _keeper(place: Place, layout: Layout, artifacts: Artifacts, options: KafkaZk
         roles=place.roles,
         files={_KEEPER_CONFIGURATION: configuration, **images.log_files(artifacts)},
         data_files={"myid": f"{place.number}\n"},
-        data_limit_bytes=options.data_limit_mib << 20,
+        data_limit_bytes=data_limit_mib << 20,
         ready_timeout_s=READY_TIMEOUT_S,
     )
 

@@ -31,9 +31,10 @@ _SESSION_MS: Final = 5000
 
 
 class _Controller(msgspec.Struct):
-    """What stands in /controller; the other fields do not matter."""
+    """What stands in /controller; a claim by KRaft has an epoch of its quorum. The other fields do not matter."""
 
     brokerid: int
+    kraft_epoch: int = msgspec.field(default=-1, name="kraftControllerEpoch")
 
 
 class DatedQuestion:
@@ -81,8 +82,8 @@ def dated_view(answer: Answer, before: Role, after: Role) -> Answer:
 class ZnodeQuestion:
     """The `Question` to one ZooKeeper server. The session is kept, and replaced when it is lost."""
 
-    def __init__(self, address: str, port: int) -> None:
-        self._address, self._port = address, port
+    def __init__(self, address: str, port: int, *, name_of: Callable[[int], str] = name_of) -> None:
+        self._address, self._port, self._name_of = address, port, name_of
         self._session: ZooKeeperSession | None = None
         self._opening = asyncio.Lock()
 
@@ -100,14 +101,17 @@ class ZnodeQuestion:
         epoch = int(data)
         if held is None or made is None:
             return Answer(claims=Claim.NO, source=SOURCE, epoch=epoch, epoch_exact=False, detail="nobody")
+        holder = msgspec.json.decode(held, type=_Controller)
         return Answer(
             claims=Claim.NO,
             source=SOURCE,
             epoch=epoch,
             epoch_exact=made.czxid == raised.mzxid,
-            leader=name_of(msgspec.json.decode(held, type=_Controller).brokerid),
+            leader=self._name_of(holder.brokerid),
             position=made.czxid,
-            detail=f"session {made.ephemeral_owner:#x}",
+            detail=f"session {made.ephemeral_owner:#x}"
+            if holder.kraft_epoch < 0
+            else f"claimed by KRaft in epoch {holder.kraft_epoch}",
         )
 
     async def close(self) -> None:

@@ -1,6 +1,5 @@
 """Kafka with its metadata in ZooKeeper, as it was before 4.0, as a system under test."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -57,7 +56,6 @@ VIEW: Final = "view"
 LOG: Final = "server.log"
 
 _PROTOCOL_VERSION: Final = "inter.broker.protocol.version"
-_KEEPER_JAR: Final = re.compile(r"zookeeper-(\d+\.\d+\.\d+)\.jar")
 
 
 class KafkaZk(BaseSystem[KafkaZkOptions]):
@@ -152,10 +150,7 @@ class KafkaZk(BaseSystem[KafkaZkOptions]):
 
     def version_of(self, node: Node, artifacts: Artifacts) -> str:
         """The release that a node reports; a ZooKeeper reports that of the ZooKeeper among Kafka's jars."""
-        if BROKER in node.place.roles:
-            return artifacts.version
-        matches = (_KEEPER_JAR.fullmatch(jar.name) for jar in server.jars_of(artifacts))
-        return next((match.group(1) for match in matches if match), "unknown")
+        return artifacts.version if BROKER in node.place.roles else configuration.keeper_version(artifacts)
 
     def refuse_change(
         self, start: str, to: str, *, back: bool, options: KafkaZkOptions, settings: Settings

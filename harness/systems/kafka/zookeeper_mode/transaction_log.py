@@ -44,9 +44,10 @@ _DELETION: Final = re.compile(r"/admin/delete_topics/([^/]+)")
 
 
 class _Controller(msgspec.Struct):
-    """What stands in /controller; the other fields do not matter."""
+    """What stands in /controller; a claim by KRaft has an epoch of its quorum. The other fields do not matter."""
 
     brokerid: int
+    kraft_epoch: int = msgspec.field(default=-1, name="kraftControllerEpoch")
 
 
 class _State(msgspec.Struct):
@@ -126,13 +127,15 @@ def _effect(effects: Sequence[Change]) -> tuple[str, dict[str, Any]]:
     by_path = {change.path: change for change in effects}
     made, raised = by_path.get(CONTROLLER), by_path.get(CONTROLLER_EPOCH)
     if made is not None and made.op in CREATES and raised is not None and raised.op == Op.SET_DATA:
-        broker = msgspec.json.decode(made.data or b"", type=_Controller).brokerid
+        holder = msgspec.json.decode(made.data or b"", type=_Controller)
+        broker = holder.brokerid
         epoch = int(raised.data or b"")
         return "election", {
             "node": name_of(broker),
             "broker": broker,
             "controller_epoch": epoch,
             "version": raised.version,
+            **({"kraft_epoch": holder.kraft_epoch} if holder.kraft_epoch >= 0 else {}),
         }
     for change in effects:
         match = _BROKER.fullmatch(change.path)

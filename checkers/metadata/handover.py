@@ -1,0 +1,163 @@
+"""How the role of the controller went from brokers to KRaft controllers, by the ZooKeepers' disks.
+
+Every election of a broker and every claim of a KRaft controller is one transaction, which makes /controller and raises
+/controller_epoch. ZooKeeper orders all transactions, and each names its session, so no clock takes part. Judged if the
+logs hold a claim:
+
+"claims-in-order"
+  epoch-skipped      an election or claim raised /controller_epoch by another number than one
+  kraft-epoch-fell   a claim names an earlier epoch of KRaft's quorum than the claim before
+
+"zookeeper-is-left"
+  migration-state-overwritten   after a claim, an earlier controller wrote /migration: the new one then finds a version
+                                that it does not expect, and may stop writing to ZooKeeper (KAFKA-16171, KAFKA-16667)
+  write-after-claim             after a claim, an earlier controller wrote something else
+
+A broker's registration and the beginning and end of a session are no writes of a controller.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.rules import rule
+from fencepost.checkers.metadata.zombie_controllers import committed
+from fencepost.harness.history import History, LogEntry
+from fencepost.harness.verdict import Facts, Verdict
+
+CHECKER: Final = "handover"
+IN_ORDER: Final = "claims-in-order"
+LEFT: Final = "zookeeper-is-left"
+GUARANTEES: Final = (IN_ORDER, LEFT)
+SKIPPED: Final = "epoch-skipped"
+FELL: Final = "kraft-epoch-fell"
+OVERWRITTEN: Final = "migration-state-overwritten"
+WRITE: Final = "write-after-claim"
+_MIGRATION: Final = "/migration"
+_NO_WRITES: Final = frozenset({"registration", "session", "session-closed", "election"})
+
+
+class _Deed(msgspec.Struct, frozen=True):
+    """What an earlier controller asked for after a claim; `own` is its last election or claim."""
+
+    entry: LogEntry
+    node: str
+    own: LogEntry
+    claim: LogEntry
+
+    @property
+    def refused(self) -> bool:
+        return self.entry.type == "refused"
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """Judge the order of the claims, and what earlier controllers wrote after them.
+
+    Returns:
+        Two verdicts; none if no ZooKeeper's log holds a claim of a KRaft controller.
+
+    Source: KIP-866; Zab orders all transactions (Junqueira, Reed, Serafini, 2011).
+
+    Cost: O(n log n) for n transactions.
+    """
+    entries = committed(history, facts)
+    reigns = [entry for entry in entries if entry.type == "election"]
+    claims = [entry for entry in reigns if "kraft_epoch" in entry.fields]
+    if not claims:
+        return []
+    deeds = _deeds(entries)
+    return [_in_order(history, facts, reigns, claims), _left(history, facts, claims, deeds)]
+
+
+def _in_order(history: History, facts: Facts, reigns: Sequence[LogEntry], claims: Sequence[LogEntry]) -> Verdict:
+    skipped = [
+        _finding(history, SKIPPED, (_shown(before), _shown(after)), (after.fields["node"],))
+        for before, after in pairwise(reigns)
+        if after.fields["controller_epoch"] != before.fields["controller_epoch"] + 1
+    ]
+    fell = [
+        _finding(history, FELL, (_shown(before), _shown(after)), (after.fields["node"],))
+        for before, after in pairwise(claims)
+        if after.fields["kraft_epoch"] < before.fields["kraft_epoch"]
+    ]
+    return Findings(
+        checker=CHECKER,
+        guarantee=IN_ORDER,
+        findings=[*skipped, *fell],
+        broken=f"{len(skipped) + len(fell)} elections or claims are out of order",
+        exposure=len(reigns) - 1,
+        exposure_of="elections and claims after the first one",
+        untested="no election or claim came after another one",
+        rules=(
+            rule(SKIPPED, len(reigns) - 1, "no election or claim came after another one"),
+            rule(FELL, len(claims) - 1, "no claim came after another one"),
+        ),
+        kept=f"{len(reigns)} elections and claims in order, {len(claims)} of them by KRaft controllers",
+        figures={"elections": len(reigns) - len(claims), "claims": len(claims)},
+    ).verdict(facts)
+
+
+def _left(history: History, facts: Facts, claims: Sequence[LogEntry], deeds: Sequence[_Deed]) -> Verdict:
+    written = [deed for deed in deeds if not deed.refused]
+    state = [deed for deed in written if deed.entry.fields.get("path") == _MIGRATION]
+    return Findings(
+        checker=CHECKER,
+        guarantee=LEFT,
+        findings=[_deed_finding(history, deed, OVERWRITTEN if deed in state else WRITE) for deed in written],
+        broken=f"{len(written)} transactions of earlier controllers came after a claim, {len(state)} of them set"
+        f" {_MIGRATION}",
+        exposure=len(deeds),
+        exposure_of="transactions that earlier controllers asked for after a claim",
+        untested=f"{len(claims)} claims, and no earlier controller asked ZooKeeper for anything after one",
+        rules=tuple(
+            rule(name, len(deeds), "no earlier controller asked ZooKeeper for anything after a claim")
+            for name in (OVERWRITTEN, WRITE)
+        ),
+        kept=f"earlier controllers asked for {len(deeds)} transactions after a claim, and all were refused",
+        figures={"refused": len(deeds) - len(written), "written": len(written), "migration_state": len(state)},
+    ).verdict(facts)
+
+
+def _deeds(entries: Sequence[LogEntry]) -> list[_Deed]:
+    owners = {e.fields["session"]: e.fields["node"] for e in entries if e.type in ("registration", "election")}
+    led: dict[str, LogEntry] = {}
+    current: LogEntry | None = None
+    deeds = []
+    for entry in entries:
+        if entry.type == "election":
+            current = led[entry.fields["node"]] = entry
+            continue
+        own = led.get(owners.get(entry.fields.get("session", ""), ""))
+        if own is None or current is None or own is current or entry.type in _NO_WRITES:
+            continue
+        if "kraft_epoch" in current.fields:
+            deeds.append(_Deed(entry, own.fields["node"], own, current))
+    return deeds
+
+
+def _deed_finding(history: History, deed: _Deed, anomaly: str) -> Finding:
+    fields = deed.entry.fields
+    what = f"{deed.entry.type} {fields.get('path', fields.get('changes', ''))}".strip()
+    guard = "it checked /controller_epoch" if "checked_version" in fields else "it checks no controller epoch"
+    steps = (
+        _shown(deed.own),
+        _shown(deed.claim),
+        f"Transaction {deed.entry.offset:#x} came after it, in the session of {deed.node}: {what}; {guard}.",
+    )
+    return _finding(history, anomaly, steps, (deed.node, deed.claim.fields["node"]))
+
+
+def _finding(history: History, anomaly: str, steps: tuple[str, ...], nodes: tuple[str, ...]) -> Finding:
+    return Finding(anomaly=anomaly, steps=steps, nodes=nodes, from_ns=history.end_ns, to_ns=history.end_ns)
+
+
+def _shown(entry: LogEntry) -> str:
+    fields = entry.fields
+    kraft = f", in epoch {fields['kraft_epoch']} of KRaft's quorum" if "kraft_epoch" in fields else ""
+    how = "claimed /controller" if kraft else "was elected"
+    epoch = fields["controller_epoch"]
+    return f"Transaction {entry.offset:#x}: {fields['node']} {how}, controller epoch {epoch}{kraft}."

@@ -1,0 +1,103 @@
+"""What Kafka promises while it migrates from ZooKeeper to KRaft.
+
+KIP-866 promises a migration without downtime and without loss: "no loss of metadata, no split brain". A cluster keeps
+what both modes promise. What only one mode promises is measured.
+"""
+
+from typing import Final
+
+from fencepost.harness.systems.contract.server_settings import Settings
+from fencepost.harness.systems.kafka.zookeeper_mode.guarantees import GUARANTEES as IN_ZOOKEEPER_MODE
+from fencepost.harness.systems.kafka.zookeeper_mode.guarantees import unpromised as unpromised_in_zookeeper_mode
+from fencepost.harness.verdict import Guarantee, LeadershipBound, Standing
+
+_OWN: Final = (
+    Guarantee(
+        name="metadata-durable",
+        standing=Standing.PROMISED,
+        text="An acknowledged change of metadata is never lost, whichever of the two stores it was made in, and no"
+        " other acknowledged change contradicts it.",
+        source="KIP-866: all metadata is copied in one transaction before KRaft accepts a change; both stores"
+        " acknowledge a change once a majority has logged it",
+    ),
+    Guarantee(
+        name="metadata-converges",
+        standing=Standing.PROMISED,
+        text="After the faults are healed, every broker reaches the same metadata, in whichever mode it is.",
+        source="KIP-866: the KRaft controller sends brokers in ZooKeeper mode all metadata; others replicate the log",
+    ),
+    Guarantee(
+        name="metadata-log-agrees",
+        standing=Standing.PROMISED,
+        text="The servers of one store hold the same entry at each position of its log, in the order of the"
+        " acknowledgements, and every acknowledged change is on a majority of one store's disks.",
+        source="ZooKeeper Internals: total order; KIP-595: log matching",
+    ),
+    Guarantee(
+        name="superseded-leader-does-not-act",
+        standing=Standing.PROMISED,
+        text="Once a later controller epoch has begun, no change takes effect in an earlier epoch, and no change that"
+        " the earlier controller acknowledges is lost.",
+        source="KIP-866: a claim raises /controller_epoch, whose version is checked by every write of a controller",
+    ),
+    Guarantee(
+        name="epochs-never-go-back",
+        standing=Standing.PROMISED,
+        text="The controller epoch only grows, across brokers and KRaft controllers; so does the epoch of the quorum.",
+        source="KafkaZkClient.tryRegisterKRaftControllerAsActiveController: a claim raises /controller_epoch if its"
+        " version is unchanged; KIP-595",
+    ),
+    Guarantee(
+        name="one-leader-per-epoch",
+        standing=Standing.PROMISED,
+        text="At most one node is the controller in a controller epoch, whether broker or KRaft controller.",
+        source="KIP-866: a claim replaces /controller and raises /controller_epoch in one transaction",
+    ),
+    Guarantee(
+        name="leader-self-fencing",
+        standing=Standing.MEASURED,
+        text="A controller that is cut off stops claiming to be the controller.",
+        source="nobody promises it: only ZooKeeper tells a broker that its session has ended",
+        known_issue="a controller that is cut off claims to lead until it is reached again",
+    ),
+    Guarantee(
+        name="broker-fenced-in-time",
+        standing=Standing.MEASURED,
+        text="A broker that is not heard of is removed within 1.5 of its sessions and a second.",
+        source="nobody promises how soon; a broker has a session with ZooKeeper or with the quorum, by its mode",
+    ),
+)
+_OF_THE_MIGRATION: Final = (
+    Guarantee(
+        name="claims-in-order",
+        standing=Standing.PROMISED,
+        text="Each election of a broker and each claim of a KRaft controller raises /controller_epoch by one, and the"
+        " epoch of KRaft's quorum in /controller never falls.",
+        source="KafkaZkClient.tryRegisterKRaftControllerAsActiveController: a claim of an earlier epoch is refused",
+    ),
+    Guarantee(
+        name="zookeeper-is-left",
+        standing=Standing.MEASURED,
+        text="Once a KRaft controller has claimed /controller, no earlier controller writes to ZooKeeper.",
+        source="nobody promises it: /migration and notifications are written without a check of /controller_epoch",
+        known_issue="KAFKA-16171, KAFKA-16667: a controller that was paused overwrites /migration",
+    ),
+)
+_BY_NAME: Final = {guarantee.name: guarantee for guarantee in _OWN}
+GUARANTEES: Final = (
+    *(_BY_NAME.get(guarantee.name, guarantee) for guarantee in IN_ZOOKEEPER_MODE),
+    *_OF_THE_MIGRATION,
+)
+
+LEADERSHIP: Final = LeadershipBound(
+    bound_ns=None,
+    source="nothing bounds it in ZooKeeper mode: a controller learns that its session ended when it reaches ZooKeeper",
+    standing=Standing.MEASURED,
+    one_leader_per_epoch=True,
+    watch_ns=15_000_000_000,
+)
+
+
+def unpromised(settings: Settings) -> dict[str, str]:
+    """The guarantees that these settings of servers do not give, with the reason."""
+    return unpromised_in_zookeeper_mode(settings)

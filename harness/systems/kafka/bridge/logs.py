@@ -1,0 +1,55 @@
+"""The two replicated logs of a migrating Kafka: ZooKeeper's transactions and KRaft's metadata log.
+
+What a KRaft controller writes to ZooKeeper repeats its own log; such a transaction also sets /migration, so it is a
+"multi" and no change of its own. What it copies from ZooKeeper stands in one metadata transaction; each entry of it is
+named "copied-..." and is no change of its own either.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from fencepost.harness.history import LogEntry, NodeLog
+from fencepost.harness.systems.kafka.bridge.configuration import name_of
+from fencepost.harness.systems.kafka.kraft import metadata_log
+from fencepost.harness.systems.kafka.zookeeper_mode import transaction_log
+
+ZOOKEEPER: Final = "zookeeper"
+KRAFT: Final = "kraft"
+#: What the metadata transaction of a copy is called.
+_COPY: Final = "migration"
+
+
+def read_archive(archive: Path, node: str) -> NodeLog | None:
+    """The log in a node's kept data (tar.gz), of whichever store; None without one. Raises ValueError or OSError."""
+    of_zookeeper = transaction_log.read_archive(archive, node)
+    if of_zookeeper is not None:
+        entries = tuple(map(_renamed, of_zookeeper.entries))
+        return msgspec.structs.replace(of_zookeeper, entries=entries, of=ZOOKEEPER)
+    own = metadata_log.read_archive(archive, node)
+    if own is None:
+        return None
+    return msgspec.structs.replace(own, entries=tuple(without_copies(own.entries)), of=KRAFT)
+
+
+def without_copies(entries: Iterable[LogEntry]) -> Iterator[LogEntry]:
+    """The entries in order; those of a copy have another type."""
+    copying = False
+    for entry in entries:
+        if entry.type == "begin-transaction":
+            copying = _COPY in str(entry.fields.get("name", "")).lower()
+        elif entry.type in ("end-transaction", "abort-transaction"):
+            copying = False
+        elif copying:
+            entry = msgspec.structs.replace(entry, type=f"copied-{entry.type}")
+        yield entry
+
+
+def _renamed(entry: LogEntry) -> LogEntry:
+    """The entry with the node's name in this cluster, which has other numbers than one of ZooKeeper mode alone."""
+    broker = entry.fields.get("broker")
+    if broker is None:
+        return entry
+    return msgspec.structs.replace(entry, fields={**entry.fields, "node": name_of(broker)})
