@@ -100,6 +100,6 @@ LOOSE: Final[dict[str, tuple[str, ...]]] = {
     "harness/report": (),
     "harness/campaigns": (),
     "harness/interchange": (),
-    "checkers": ("confirm.py", "coverage.py", "derive.py"),
+    "checkers": ("confirm.py", "coverage.py"),
     "nemesis": (),
 }

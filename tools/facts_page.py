@@ -17,8 +17,9 @@ _HEAD: Final = """\
 table.*
 
 A run's folder holds one Parquet file for each table in `facts/`. They are derived from the history by one function
-(`checkers/derive.py`); `fencepost check RUN` derives them again, and the [warehouse](../how-to/many-runs-on-spark.md)
-does so for any number of runs. Pages show them, and Spark computes from them what spans runs.
+(`checkers/facts/derive.py`); `fencepost check RUN` derives them again, and the
+[warehouse](../how-to/many-runs-on-spark.md) does so for any number of runs. Pages show them, and Spark computes from
+them what spans runs.
 
 - Each row has `run_id`: 32 hexadecimal digits, drawn when the run starts and kept in `run.json`.
 - Times are in nanoseconds since the run's zero; `_ns` also ends every length of time.

@@ -30,9 +30,7 @@ class RegisterOptions(Options, frozen=True, kw_only=True):
     active_per_node: Annotated[
         int, about("workers per node that read, write and compare-and-set", least=1, most=1000)
     ] = 2
-    active_timeout: Annotated[Duration, about("an active worker gives an operation up after this long", above=0)] = (
-        seconds(1.5)
-    )
+    active_timeout: Annotated[Duration, about("time-out of an operation of an active worker", above=0)] = seconds(1.5)
     seldom_per_node: Annotated[int, about("workers per node that only read, and seldom", least=0, most=1000)] = 6
     seldom_every: Annotated[Duration, about("mean time between two reads of a seldom reader", above=0)] = seconds(2.5)
     probes_per_node: Annotated[

@@ -18,15 +18,15 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.brokers.silence import Silence, Silences
+from fencepost.checkers.facts.cuts import possibly_stopped
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.own_time import OwnTime
-from fencepost.checkers.facts.stalls import Stall, harness_stalls, machine_stalls, overlapping, watched_until
+from fencepost.checkers.facts.stalls import Stall, overlapping, stalls_of, watched_until
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration, seconds
-from fencepost.checkers.leadership.cuts import possibly_stopped
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import BrokerBound, Cause, Facts, Verdict
 
@@ -105,7 +105,7 @@ def _due(
 ) -> tuple[list[Due], list[Due]]:
     """The brokers that had to be fenced, and those that were fenced before they had to be."""
     threshold_ns = facts.thresholds.stall_ns_max
-    stalls = [*harness_stalls(history, threshold_ns), *machine_stalls(history, threshold_ns)]
+    stalls = stalls_of(history, threshold_ns)
     due, quick = [], []
     for silence in silences.all():
         leader = silence.reign.node

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from fencepost.checkers.facts.cuts import cuts, possibly_stopped, severed
 from fencepost.checkers.facts.reigns import Intervals, Reign, Reigns, merged
-from fencepost.checkers.leadership.cuts import cuts
 from fencepost.harness.history import History
 from fencepost.harness.verdict import BrokerBound, Facts
 
@@ -48,32 +48,17 @@ class Silences:
         from_leaders: Intervals = []
         for reign in self._reigns:
             if reign.node != broker:
-                from_leaders += _within(self._severed(broker, reign.node), *_term(reign))
+                from_leaders += _within(severed(self._history, broker, reign.node), *_term(reign))
         return merged([*self._cut.get(broker, []), *from_leaders])
 
     def _out_of_reach(self, broker: str, reign: Reign) -> Intervals:
         if self._bound.held_by_leader:
-            return self._severed(broker, reign.node)
+            return severed(self._history, broker, reign.node)
         return self._cut.get(broker, [])
-
-    def _severed(self, one: str, other: str) -> Intervals:
-        both = {f"{one}>{other}", f"{other}>{one}"}
-        return merged(
-            [
-                (fault.certain_from_ns, self._history.end_ns if fault.certain_to_ns is None else fault.certain_to_ns)
-                for fault in self._history.faults
-                if fault.certain_from_ns is not None and both <= set(fault.severed)
-            ]
-        )
 
     def _hindered(self, reign: Reign, from_ns: int, to_ns: int) -> bool:
         """Whether the leader may not have run all the time, or was cut off from a majority."""
-        tried = [
-            (fault.began_ns, self._history.end_ns if fault.ended_ns is None else fault.ended_ns)
-            for fault in self._history.faults
-            if fault.effects.may_stop and reign.node in fault.nodes
-        ]
-        times = [*tried, *self._history.stopped(reign.node), *self._cut.get(reign.node, [])]
+        times = [*possibly_stopped(self._history, reign.node), *self._cut.get(reign.node, [])]
         return any(start < to_ns and from_ns < end for start, end in times)
 
 

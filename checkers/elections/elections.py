@@ -33,11 +33,11 @@ from fencepost.checkers.elections.beliefs import (
 )
 from fencepost.checkers.elections.terms import Belief, Terms, beliefs
 from fencepost.checkers.facts.evidence import Rows, rows
+from fencepost.checkers.facts.final_reads import weak_reads
 from fencepost.checkers.findings.finding import Finding, one_of_each_first
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import seconds
-from fencepost.checkers.storage.sets import weak_reads
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Cause, Facts, Verdict
 

@@ -17,11 +17,12 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.final_reads import weak_reads
 from fencepost.checkers.findings.finding import Finding, one_of_each_first
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import seconds
-from fencepost.checkers.storage.sets import SetHistory, counted_in, weak_reads
+from fencepost.checkers.storage.sets import SetHistory, counted_in
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Rule, Verdict

@@ -1,5 +1,6 @@
 """Paired operations as columns, so that counts and measures over many operations need no loop over rows."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Final
@@ -27,7 +28,7 @@ class OperationColumns:
     def __init__(self, history: History) -> None:
         self.history: Final = history
         self.operations: Final[list[Operation]] = history.operations
-        self.invoked_ns: Final = _longs([o.invoked_ns for o in self.operations])
+        self.invoked_ns: Final = longs([o.invoked_ns for o in self.operations])
         self.ended_ns: Final = _times([o.ended_ns for o in self.operations])
         self.completed_ns: Final = _times([o.completed_ns for o in self.operations])
         types = [o.type for o in self.operations]
@@ -60,7 +61,7 @@ class OperationColumns:
     def _phases(self) -> Any:
         """Return the phase of each invocation; phases follow each other without gaps."""
         phases = self.history.phases
-        starts = _longs([start for start, _ in phases.values()])
+        starts = longs([start for start, _ in phases.values()])
         number = np.searchsorted(starts, self.invoked_ns, side="right") - 1
         names = pa.array([phase.value for phase in phases], pa.string())
         return names.take(pa.array(number, mask=number < 0))
@@ -79,7 +80,7 @@ class OperationColumns:
 _PLAIN: Final = tuple(c.name for c in OPERATIONS.columns if c.name in Operation.__struct_fields__ and c.name != "type")
 
 
-def _longs(numbers: list[int]) -> Longs:
+def longs(numbers: Sequence[int]) -> Longs:
     return np.fromiter(numbers, np.int64, len(numbers))
 
 

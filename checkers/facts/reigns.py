@@ -32,7 +32,17 @@ import msgspec
 from fencepost.checkers.facts.once import once
 from fencepost.checkers.facts.positions import PARTITION_STAMPED
 from fencepost.checkers.facts.resignations import NO_RESIGNATIONS, Resignations, resignations_of
-from fencepost.harness.history import BeliefEvent, Claim, EpochEvent, History, LogEvent, NodeChange, NodeEvent, Outcome
+from fencepost.harness.history import (
+    BeliefEvent,
+    Claim,
+    EpochEvent,
+    History,
+    LogEvent,
+    NodeChange,
+    NodeEvent,
+    Operation,
+    Outcome,
+)
 
 #: How long after it was written a log line may be read, besides the harness's own lateness.
 _LOG_DELAY_NS: Final = 1_000_000_000
@@ -208,6 +218,14 @@ def reigns_of(history: History, subject: str) -> Reigns:
         stamps_exact=stamped and exactness == {True},
         impossible=tuple(impossible),
     )
+
+
+def leader_of(reigns: Reigns, operation: Operation) -> Reign | None:
+    """The reign that `operation`'s node held, or had held last, when it answered; None when it never led before."""
+    at_ns = operation.completed_ns if operation.completed_ns is not None else operation.invoked_ns
+    # In the order of questions `lo_ns` never decreases.
+    held = [r for r in reigns.reigns if r.node == operation.node and r.samples[0].lo_ns <= at_ns]
+    return max(held, key=lambda r: r.epoch, default=None)
 
 
 @once

@@ -25,6 +25,11 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
     what: str
 
 
+def stalls_of(history: History, threshold_ns: int) -> list[Stall]:
+    """Return the stalls of the harness's timer, then those of the machine, that are longer than `threshold_ns`."""
+    return [*harness_stalls(history, threshold_ns), *machine_stalls(history, threshold_ns)]
+
+
 def harness_stalls(history: History, threshold_ns: int) -> list[Stall]:
     """Return the times before samples whose worst timer was later than `threshold_ns`."""
     stalls: list[Stall] = []

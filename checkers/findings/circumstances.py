@@ -1,19 +1,11 @@
 """What was going on around a node at a moment, in words for a witness: paused, just woken, cut off, superseded."""
 
-from fencepost.checkers.facts.reigns import Reign, Reigns
+from fencepost.checkers.facts.reigns import Reign
 from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import History, Operation
 
 #: Longer after it woke, a node's answers are no longer told by its waking.
 _JUST_WOKEN_NS = 10_000_000_000
-
-
-def leader_of(reigns: Reigns, operation: Operation) -> Reign | None:
-    """The reign that `operation`'s node held, or had held last, when it answered; None when it never led before."""
-    at_ns = operation.completed_ns if operation.completed_ns is not None else operation.invoked_ns
-    # In the order of questions `lo_ns` never decreases.
-    held = [r for r in reigns.reigns if r.node == operation.node and r.samples[0].lo_ns <= at_ns]
-    return max(held, key=lambda r: r.epoch, default=None)
 
 
 def answered_words(history: History, operation: Operation, reign: Reign | None) -> str:

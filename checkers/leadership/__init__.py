@@ -26,18 +26,18 @@ from typing import Any, Final
 
 import msgspec
 
+from fencepost.checkers.facts.acts import ACKNOWLEDGED, LOST, STAMPED, Acts, Lost, Stale, Stamped, find_acts
+from fencepost.checkers.facts.claims import claim_evidence, claim_figures
 from fencepost.checkers.facts.evidence import Rows, rows
 from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.positions import CURRENT, ok_writes, view_position, write_position
 from fencepost.checkers.facts.reigns import Reigns, reigns_of, subjects
+from fencepost.checkers.facts.requests import NOT_SERVING, REFUSALS, Request, code_of
 from fencepost.checkers.findings.circumstances import answered_words
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Findings
 from fencepost.checkers.findings.words import duration, shown
 from fencepost.checkers.leadership import one_leader, self_fencing
-from fencepost.checkers.leadership.acted import ACKNOWLEDGED, LOST, STAMPED, Acts, Lost, Stale, Stamped, find_acts
-from fencepost.checkers.leadership.claims import claim_evidence, claim_figures
-from fencepost.checkers.leadership.requests import NOT_SERVING, REFUSALS, Request, code_of
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Rule, Validity, Verdict, in_words
 from fencepost.harness.verdict.figures import ClaimFigures, LeadershipFigures

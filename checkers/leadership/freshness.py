@@ -1,7 +1,7 @@
 """Fresh reads: an answer must contain every write of its key that was acknowledged before the read was invoked.
 
 The store's own positions (revision, zxid) decide this without a search: an answer cannot contain a write that stands
-behind the answer's position (`checkers.storage.numbering`). If such a write was acknowledged before the read was
+behind the answer's position (`checkers.facts.numbering`). If such a write was acknowledged before the read was
 invoked, no order explains the answer. Other checkers look for answers that are too new, and for values that nobody
 wrote.
 
@@ -16,73 +16,28 @@ The verdict is about the guarantee of the run's reads: "linearizable" where the 
 Source: Ongaro (2014), section 6.4: what a leader must do so that a read-only query is not answered from stale state.
 """
 
-from bisect import bisect_left
 from collections import Counter
 from typing import Any, Final
 
 import msgspec
 
+from fencepost.checkers.facts.acts import find_acts
 from fencepost.checkers.facts.evidence import Rows, row, rows
-from fencepost.checkers.facts.once import once
-from fencepost.checkers.facts.positions import CURRENT, by_key, ok_reads, ok_writes, view_position, write_position
-from fencepost.checkers.facts.reigns import Reign, Reigns, reigns_of, subjects
-from fencepost.checkers.findings.circumstances import answered_words, leader_of
+from fencepost.checkers.facts.numbering import Views
+from fencepost.checkers.facts.positions import CURRENT, ok_writes, write_position
+from fencepost.checkers.facts.reigns import reigns_of, subjects
+from fencepost.checkers.facts.stale_reads import Judged, StaleRead, find_stale, superseded_reign
+from fencepost.checkers.findings.circumstances import answered_words
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import describe, duration, shown
-from fencepost.checkers.leadership.acted import find_acts
-from fencepost.checkers.storage.numbering import RENUMBERED, Views, epoch_words, renumbered, views_of
+from fencepost.checkers.storage.renumbering import RENUMBERED, epoch_words, renumbered
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Verdict
 
 CHECKER: Final = "freshness"
 ONE_NUMBERING: Final = "write-positions-agree"
-
-
-class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
-    """A stale answer: `read` lacks `missing` acknowledged writes, the newest of them `write`.
-
-    `first` is the missing write that was acknowledged first, at `since_ns`. `view` is the position up to which the read
-    may contain writes (`checkers.storage.numbering`). `maker` made the value that was read; it is given where only time
-    shows that the value is old. `reign` is given if the node was a superseded leader that may not have stepped down.
-    """
-
-    read: Operation
-    write: Operation
-    view: int
-    missing: int
-    first: Operation
-    since_ns: int
-    maker: Operation | None = None
-    reign: Reign | None = None
-
-    @property
-    def late_ns(self) -> int:
-        """How long before the read's invocation the first missing write had been acknowledged, in nanoseconds."""
-        return self.read.invoked_ns - self.since_ns
-
-
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """The answered reads that have a position: all, those that could be stale, and those that are, by invocation.
-
-    For a read of `unplaced` it is not known which writes the answer may contain.
-    """
-
-    views: Views
-    reads: list[Operation]
-    unplaced: list[Operation]
-    exposed: list[Operation]
-    stale: list[StaleRead]
-
-
-class _Acknowledged(msgspec.Struct, kw_only=True):
-    """One key's acknowledged writes by completion, the running maximum of their ranks, and whose it is."""
-
-    times: list[int]
-    writes: list[Operation]
-    newest: list[Operation]
-    highest: list[int]
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -150,67 +105,6 @@ def _numbering(history: History, facts: Facts, views: Views) -> Verdict:
         rules=(rule(RENUMBERED, placed, "no read names the position of a write whose acknowledgement named it"),),
         kept=f"{placed} reads show a write where it was acknowledged",
     ).verdict(facts)
-
-
-@once
-def find_stale(history: History) -> Judged:
-    """Compare every answered read that has a position with the writes that were acknowledged before it was invoked."""
-    views = views_of(history)
-    tables = {key: _table(writes, views) for key, writes in by_key(ok_writes(history)).items()}
-    judged = Judged(views=views, reads=[], unplaced=[], exposed=[], stale=[])
-    for read in ok_reads(history):
-        if view_position(read) is None:
-            continue
-        judged.reads.append(read)
-        view = views.view(read)
-        if view is None:
-            judged.unplaced.append(read)
-            continue
-        table = tables.get(read.key)
-        before = bisect_left(table.times, read.invoked_ns) if table else 0
-        if table is None or not before:
-            continue
-        if table.newest[before - 1].node != read.node:
-            judged.exposed.append(read)
-        if view < table.highest[before - 1]:
-            judged.stale.append(_stale(table, read, before, view, views))
-    return judged
-
-
-def _table(writes: list[Operation], views: Views) -> _Acknowledged:
-    table = _Acknowledged(times=[], writes=[], newest=[], highest=[])
-    for write in sorted(writes, key=lambda w: w.completed_ns or 0):
-        rank = views.rank(write)
-        if rank is None or write.completed_ns is None:
-            continue
-        behind = bool(table.highest) and table.highest[-1] > rank
-        table.times.append(write.completed_ns)
-        table.writes.append(write)
-        table.newest.append(table.newest[-1] if behind else write)
-        table.highest.append(table.highest[-1] if behind else rank)
-    return table
-
-
-def _stale(table: _Acknowledged, read: Operation, before: int, view: int, views: Views) -> StaleRead:
-    first = bisect_left(table.highest, view + 1)
-    return StaleRead(
-        read=read,
-        write=table.newest[before - 1],
-        view=view,
-        missing=sum((views.rank(w) or 0) > view for w in table.writes[first:before]),
-        first=table.writes[first],
-        since_ns=table.times[first],
-        maker=views.last_maker(read) if views.by_time else None,
-    )
-
-
-def superseded_reign(reigns: Reigns, read: Operation) -> Reign | None:
-    """Return the reign of the superseded leader that answered `read`; None if it was no superseded leader."""
-    reign = leader_of(reigns, read)
-    if reign is None or reign.superseded is None or read.completed_ns is None:
-        return None
-    led_on = reign.over_ns is None or read.invoked_ns <= reign.over_ns
-    return reign if led_on and reign.superseded.at_ns <= read.completed_ns else None
 
 
 def _figures(stale: list[StaleRead]) -> dict[str, Any]:

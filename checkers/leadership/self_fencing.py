@@ -26,19 +26,19 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.cuts import cuts, possibly_stopped
 from fencepost.checkers.facts.evidence import Rows
 from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.own_time import OwnTime
 from fencepost.checkers.facts.reigns import Reign, Reigns, Sample
-from fencepost.checkers.facts.stalls import Stall, harness_stalls, machine_stalls, overlapping, watched_until
+from fencepost.checkers.facts.stalls import Stall, overlapping, stalls_of, watched_until
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
-from fencepost.checkers.leadership.cuts import cuts, possibly_stopped
 from fencepost.harness.history import Claim, History
 from fencepost.harness.verdict import Cause, Facts, LeadershipBound, Standing, Verdict
-from fencepost.harness.verdict.figure_rows import Cut
+from fencepost.harness.verdict.figure_rows import Cut, CutClaim
 from fencepost.harness.verdict.figures import SelfFencingFigures
 
 GUARANTEE: Final = "leader-self-fencing"
@@ -64,11 +64,17 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Late(msgspec.Struct, frozen=True, kw_only=True):
-    """The node of `cut` still led at `at_ns`, when it had run for `ran_ns` in it; `rows` claim it, or end it."""
+    """The node of `cut` still led at `at_ns`, when it had run for `ran_ns` in it; `rows` claim it, or end it.
 
+    `epoch` is None where it is not certain; `named` are the rows that name it.
+    """
+
+    incarnation: int
+    epoch: int | None
     ran_ns: int
     at_ns: int
     rows: Rows
+    named: Rows
     cut: Cut
 
 
@@ -101,10 +107,7 @@ def judge(history: History, facts: Facts, reigns: Reigns, subject: str) -> list[
     limit_ns = None if bound is None else bound.limit_ns
     if bound is None or limit_ns is None:
         return []
-    stalls = [
-        *harness_stalls(history, facts.thresholds.stall_ns_max),
-        *machine_stalls(history, facts.thresholds.stall_ns_max),
-    ]
+    stalls = stalls_of(history, facts.thresholds.stall_ns_max)
     marks = Landmarks(history)
     failures: list[Claimed] = []
     beyond: list[Sample] = []
@@ -124,7 +127,7 @@ def judge(history: History, facts: Facts, reigns: Reigns, subject: str) -> list[
             if reign.node == cut.node and reign.until_ns >= cut.from_ns:
                 claimed = _first_failure(history, reign, inside, cut, limit_ns, time, stalls)
                 failures += [claimed] if claimed else []
-                claims += _resigned(reign, cut, time)
+                claims += _resigned(reign, cut, time, marks)
         watched = _watched(reigns, own[:first], inside, cut, limit_ns, time, marks)
         beyond += watched.beyond
         chances += watched.chances
@@ -139,6 +142,7 @@ def judge(history: History, facts: Facts, reigns: Reigns, subject: str) -> list[
         limit_running_ns=limit_ns,
         cuts_from_every_majority=len(all_cuts),
         cuts=tuple(msgspec.structs.replace(cut, events=_cut_rows(cut, marks)) for cut in all_cuts[:_CUTS_SHOWN]),
+        claims_in_cuts=_last_claims(claims, times, marks),
         samples_beyond_bound=len(beyond),
         observed_beyond_bound_ns=beyond_ns,
         running_ns_max_when_claimed=max((claim.ran_ns for claim in claims), default=0),
@@ -163,6 +167,32 @@ def _cut_rows(cut: Cut, marks: Landmarks) -> dict[str, Rows]:
     return {"from_ns": marks.at(cut.from_ns), "to_ns": marks.at(cut.to_ns)}
 
 
+def _last_claims(claims: list[Late], times: dict[str, OwnTime], marks: Landmarks) -> tuple[CutClaim, ...]:
+    """Return the last claim of each reign in each cut, in the order of the cuts."""
+    last: dict[tuple[str, int, int, int], Late] = {}
+    for claim in claims:
+        if claim.epoch is not None:
+            which = claim.cut.node, claim.cut.from_ns, claim.incarnation, claim.epoch
+            last[which] = max(last.get(which, claim), claim, key=lambda c: c.at_ns)
+    return tuple(
+        CutClaim(
+            node=node,
+            incarnation=incarnation,
+            epoch=epoch,
+            cut_from_ns=from_ns,
+            to_ns=claim.at_ns,
+            ran_ns=claim.ran_ns,
+            events={
+                "epoch": claim.named,
+                "cut_from_ns": marks.at(from_ns),
+                "to_ns": claim.rows,
+                "ran_ns": _ran_rows(claim, times[node], marks),
+            },
+        )
+        for (node, from_ns, incarnation, epoch), claim in list(last.items())[:_CUTS_SHOWN]
+    )
+
+
 def _ran_rows(last: Late, time: OwnTime, marks: Landmarks) -> Rows:
     """From the cut to the last claim, less the stops between them, by the node's own clocks."""
     from_ns = last.cut.from_ns
@@ -170,13 +200,23 @@ def _ran_rows(last: Late, time: OwnTime, marks: Landmarks) -> Rows:
     return (*marks.at(from_ns), *last.rows, *stops, *time.rows(from_ns, last.at_ns))
 
 
-def _resigned(reign: Reign, cut: Cut, time: OwnTime) -> list[Late]:
+def _resigned(reign: Reign, cut: Cut, time: OwnTime, marks: Landmarks) -> list[Late]:
     """Until when its own log says that it led, if it resigned inside the cut."""
     line = reign.resigned
     if line is None or not cut.from_ns < line.asked_ns <= line.time_ns <= cut.to_ns:
         return []
     ran_ns = time.running_ns(cut.from_ns, line.asked_ns)
-    return [Late(ran_ns=ran_ns, at_ns=line.asked_ns, rows=(line.index,), cut=cut)]
+    return [
+        Late(
+            incarnation=reign.incarnation,
+            epoch=reign.epoch,
+            ran_ns=ran_ns,
+            at_ns=line.asked_ns,
+            rows=(line.index,),
+            named=marks.named(reign.samples[-1]),
+            cut=cut,
+        )
+    ]
 
 
 def _doubtful(claimed: Claimed) -> bool:
@@ -244,7 +284,15 @@ def _watched(
         beyond=tuple(s for s in answers if s.index in late),
         chances=tuple(s for s in enough if s.index in late and s.lo_ns - after[0].hi_ns >= SPAN_NS_MIN),
         claims=tuple(
-            Late(ran_ns=ran_ns, at_ns=s.lo_ns, rows=marks.since(s), cut=cut)
+            Late(
+                incarnation=s.incarnation,
+                epoch=s.epoch,
+                ran_ns=ran_ns,
+                at_ns=s.lo_ns,
+                rows=marks.since(s),
+                named=marks.named(s),
+                cut=cut,
+            )
             for ran_ns, s in ran
             if s.claims is Claim.YES
         ),

@@ -10,13 +10,13 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.partitions import PartitionView, partitions
 from fencepost.checkers.findings.finding import Finding, few_of_each
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.log import findings as find
 from fencepost.checkers.log.risk import LACKS, Risk
 from fencepost.checkers.log.standing import COMMITTED, DUPLICATES, DURABLE, EPOCHS, ORDER, STABLE, judged_as
-from fencepost.checkers.log.view import PartitionView, partitions
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Figures

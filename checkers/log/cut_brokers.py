@@ -1,10 +1,10 @@
 """What brokers did that led a partition when they were cut off from every majority of voters."""
 
+from fencepost.checkers.facts.cuts import cuts
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.fault_index import Landmarks
+from fencepost.checkers.facts.partitions import PartitionView
 from fencepost.checkers.facts.reigns import Reign, Reigns
-from fencepost.checkers.leadership.cuts import cuts
-from fencepost.checkers.log.view import PartitionView
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.figure_rows import Cut, CutBroker

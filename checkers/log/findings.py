@@ -20,9 +20,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from fencepost.checkers.facts.partitions import PartitionView, Row
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.words import by, seconds
-from fencepost.checkers.log.view import PartitionView, Row
 from fencepost.harness.history import Operation, Outcome
 
 

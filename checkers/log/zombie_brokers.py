@@ -1,37 +1,34 @@
 """Zombie brokers: superseded leaders of topic partitions that went on, and what became of their answers.
 
 The subject is the topic partition ("p0"), and its epochs are leader epochs. Polls show who led and when
-(`checkers.log.reigns`); `checkers.facts.reigns` defines reigns, claims and supersession. Requests are sorted into:
+(`checkers.facts.partition_reigns`); `checkers.facts.reigns` defines reigns, claims and supersession, and
+`checkers.facts.partition_deeds` sorts the requests.
 
-  acknowledged   an append that a superseded leader acknowledged, and whether it survived in the final content
-  fenced         an append that it refused
-  read           a poll that it answered; stale if it lacks a record acknowledged under a newer leader; and whether the
-                 records in it vanished
-
-A superseded leader *acted* if what it acknowledged, or showed as committed, is gone. Its reads may be stale on every
-Kafka: that is a figure. Brokers that were cut off from every majority of voters have figures on how long they went on.
+A superseded leader breaks the guarantee if what it acknowledged, or showed as committed, is gone. Its reads may be
+stale on every Kafka: that is a figure. Brokers that were cut off from every majority of voters have figures on how long
+they went on.
 """
 
-from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from fencepost.checkers.facts.claims import claim_evidence, claim_figures, claimed_spans
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.fault_index import Landmarks
+from fencepost.checkers.facts.partition_deeds import LOST_APPEND, VANISHED, Act, Deeds, deeds_of_partitions
+from fencepost.checkers.facts.partition_reigns import reigns_of_partitions
+from fencepost.checkers.facts.partitions import PartitionView, partitions
 from fencepost.checkers.facts.reigns import Reign, Reigns
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration, seconds
-from fencepost.checkers.leadership.claims import claim_evidence, claim_figures, claimed_spans
 from fencepost.checkers.log.cut_brokers import cut_brokers
-from fencepost.checkers.log.reigns import NodeFacts, reigns_of_partition
 from fencepost.checkers.log.standing import ZOMBIE, judged_as
-from fencepost.checkers.log.view import PartitionView, partitions
-from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Verdict, in_words
 from fencepost.harness.verdict.figure_rows import BrokerDeeds, ClaimedSpan, PartitionReign
 from fencepost.harness.verdict.figures import ClaimFigures, ZombieBrokerFigures
@@ -44,33 +41,6 @@ _SHOWN_MAX: Final = 30
 _PARTITIONS_MAX: Final = 40
 
 
-class Stale(msgspec.Struct, frozen=True, kw_only=True):
-    """`read` lacks `missed`, which had been acknowledged under a newer leader `age_ns` before it was sent."""
-
-    read: Operation
-    missed: Operation
-    age_ns: int
-
-
-class Deeds(msgspec.Struct, kw_only=True):
-    """The requests that one superseded leader of a partition got, and what it did with them."""
-
-    key: str
-    reign: Reign
-    requests: list[Operation] = []
-    acknowledged: list[Operation] = []
-    survived: list[Operation] = []
-    fenced: list[Operation] = []
-    unknown: list[Operation] = []
-    reads: list[Operation] = []
-    stale: list[Stale] = []
-    findings: list[Finding] = []
-
-    def shown_by(self, anomaly: str) -> list[Operation]:
-        """List the operations that the findings of this name are about."""
-        return [finding.operations[0] for finding in self.findings if finding.anomaly == anomaly]
-
-
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Judge the superseded leaders of all partitions.
 
@@ -79,12 +49,11 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 
     Cost: O(n log n) for n operations.
     """
-    node_facts = NodeFacts(history)
     marks = Landmarks(history)
     views = partitions(history)
-    reigns = {view.key: reigns_of_partition(view, node_facts) for view in views}
-    deeds = [one for view in views for one in find_deeds(history, view, reigns[view.key])]
-    findings = [finding for one in deeds for finding in one.findings]
+    reigns = reigns_of_partitions(history)
+    deeds = deeds_of_partitions(history)
+    findings = [_finding(one, act) for one in deeds for act in one.acts]
     requests = [operation for one in deeds for operation in one.requests]
     return [
         Findings(
@@ -97,12 +66,12 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             kept=f"of {len(requests)} {EXPOSURE_OF} none had an effect that was lost",
             rules=(
                 rule(
-                    "lost-acknowledgement",
+                    LOST_APPEND,
                     sum(len(one.acknowledged) + len(one.fenced) + len(one.unknown) for one in deeds),
                     "no append was sent to a superseded partition leader",
                 ),
                 rule(
-                    "vanished-read",
+                    VANISHED,
                     sum(len(one.reads) for one in deeds),
                     "no superseded partition leader answered a poll",
                 ),
@@ -114,79 +83,13 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ]
 
 
-# --- what they did -----------------------------------------------------------------------------------------------
-
-
-def find_deeds(history: History, view: PartitionView, reigns: Reigns) -> list[Deeds]:
-    of_node: dict[str, list[Operation]] = {}
-    for operation in sorted((*view.appends, *view.attempts), key=lambda o: o.invoked_ns):
-        of_node.setdefault(operation.node, []).append(operation)
-    newer = _NewerAppends(view)
-    of_reigns = []
-    for reign in reigns.reigns:
-        begin, own = reign.superseded, of_node.get(reign.node, [])
-        if begin is None:
-            continue
-        deeds = Deeds(key=view.key, reign=reign)
-        end_ns = reign.over_ns if reign.over_ns is not None else history.end_ns
-        first = bisect_right(own, begin.at_ns, key=lambda o: o.invoked_ns)
-        last = bisect_right(own, max(end_ns, reign.last_ns), key=lambda o: o.invoked_ns)
-        for operation in own[first:last]:
-            _judge(deeds, view, operation, newer)
-        of_reigns.append(deeds)
-    return of_reigns
-
-
-def _judge(deeds: Deeds, view: PartitionView, op: Operation, newer: "_NewerAppends") -> None:
-    reign = deeds.reign
-    in_reign = op.invoked_ns <= reign.last_ns
-    epoch = view.epoch_of(op) if op.f == "append" else op.epoch
-    done_ns = op.completed_ns
-    served = op.type is Outcome.OK and done_ns is not None
-    # A stamp says it exactly; without one, a later claim of the same epoch does.
-    served = served and (epoch == reign.epoch or (epoch is None and done_ns is not None and done_ns < reign.last_ns))
-    if not (in_reign or served) or (op.type is Outcome.OK and not served):
-        return
-    deeds.requests.append(op)
-    if op.f == "append":
-        _judge_append(deeds, view, op, served=served)
-    elif served:
-        _judge_read(deeds, view, op, newer)
-
-
-def _judge_append(deeds: Deeds, view: PartitionView, append: Operation, *, served: bool) -> None:
-    if append.type is Outcome.INFO:
-        deeds.unknown.append(append)
-    elif not served:
-        deeds.fenced.append(append)
-    else:
-        deeds.acknowledged.append(append)
-        if append.value in view.final_values:
-            deeds.survived.append(append)
-        elif view.scans and (view.complete or (append.position or 0) < view.covered_to):
-            deeds.findings.append(_acted(view, deeds.reign, append, "lost-acknowledgement"))
-
-
-def _judge_read(deeds: Deeds, view: PartitionView, read: Operation, newer: "_NewerAppends") -> None:
-    deeds.reads.append(read)
-    missed = newer.missed(deeds.reign.epoch, read)
-    if missed is not None:
-        deeds.stale.append(Stale(read=read, missed=missed, age_ns=read.invoked_ns - (missed.completed_ns or 0)))
-    gone = [
-        own
-        for own in view.rows[read.invoke_index]
-        if own.offset < view.covered_to and own.value not in view.final_values
-    ]
-    if gone:
-        deeds.findings.append(_acted(view, deeds.reign, read, "vanished-read", gone=gone[0].value))
-
-
-def _acted(view: PartitionView, reign: Reign, op: Operation, anomaly: str, *, gone: int | None = None) -> Finding:
-    begin = reign.superseded
+def _finding(deeds: Deeds, act: Act) -> Finding:
+    view, reign, begin = deeds.view, deeds.reign, deeds.reign.superseded
+    op, value = act.operation, act.value
     assert begin is not None
     scan = view.scan_over(op.position or 0)
-    value = op.value if gone is None else gone
-    what = f"acknowledged {value} at offset {op.position}" if gone is None else f"showed {value} to a reader"
+    acknowledged = act.anomaly == LOST_APPEND
+    what = f"acknowledged {value} at offset {op.position}" if acknowledged else f"showed {value} to a reader"
     done_ns = op.completed_ns if op.completed_ns is not None else op.invoked_ns
     steps = (
         f"Epoch {begin.epoch} of {view.key} had begun at {seconds(begin.at_ns)}: {begin.how}.",
@@ -194,45 +97,10 @@ def _acted(view: PartitionView, reign: Reign, op: Operation, anomaly: str, *, go
         f"{duration(op.invoked_ns - begin.at_ns)} and answered {duration(done_ns - begin.at_ns)} after that.",
         f"The final content of {view.key} lacks {value}.",
     )
-    return Finding(about=0, anomaly=anomaly, operations=(op,) if scan is None else (op, scan), steps=steps)
+    return Finding(about=0, anomaly=act.anomaly, operations=(op,) if scan is None else (op, scan), steps=steps)
 
 
-class _NewerAppends:
-    """The acknowledged appends above an epoch, by offset, with the earliest completion from each offset on."""
-
-    def __init__(self, view: PartitionView) -> None:
-        self._view = view
-        self._tables: dict[int, tuple[list[int], list[Operation]]] = {}
-
-    def missed(self, epoch: int, read: Operation) -> Operation | None:
-        """Return the first record behind `read`'s high watermark that was acknowledged before `read` was sent."""
-        if read.position is None:
-            return None
-        if epoch not in self._tables:
-            self._tables[epoch] = self._table(epoch)
-        offsets, earliest = self._tables[epoch]
-        at = bisect_left(offsets, read.position)
-        if at == len(offsets) or (earliest[at].completed_ns or 0) >= read.invoked_ns:
-            return None
-        return earliest[at]
-
-    def _table(self, epoch: int) -> tuple[list[int], list[Operation]]:
-        newer = sorted((a for a in self._view.acknowledged if self._above(a, epoch)), key=lambda a: a.position or 0)
-        earliest: list[Operation] = []
-        for append in reversed(newer):
-            best = earliest[-1] if earliest else append
-            earliest.append(min(append, best, key=lambda a: a.completed_ns or 0))
-        return [append.position or 0 for append in newer], earliest[::-1]
-
-    def _above(self, append: Operation, epoch: int) -> bool:
-        own = self._view.epoch_of(append)
-        return own is not None and own > epoch
-
-
-# --- figures -----------------------------------------------------------------------------------------------------
-
-
-def _counted(deeds: list[Deeds]) -> dict[str, list[Operation]]:
+def _counted(deeds: Sequence[Deeds]) -> dict[str, list[Operation]]:
     """Map the names of figures to what they count over all partitions."""
 
     def every(chosen: Callable[[Deeds], Iterable[Operation]]) -> list[Operation]:
@@ -241,12 +109,12 @@ def _counted(deeds: list[Deeds]) -> dict[str, list[Operation]]:
     return {
         "appends_acknowledged": every(lambda d: d.acknowledged),
         "appends_survived": every(lambda d: d.survived),
-        "appends_lost": every(lambda d: d.shown_by("lost-acknowledgement")),
+        "appends_lost": every(lambda d: d.acted(LOST_APPEND)),
         "appends_fenced": every(lambda d: d.fenced),
         "appends_unknown": every(lambda d: d.unknown),
         "reads_answered": every(lambda d: d.reads),
         "reads_stale": every(lambda d: (s.read for s in d.stale)),
-        "reads_vanished": every(lambda d: d.shown_by("vanished-read")),
+        "reads_vanished": every(lambda d: d.acted(VANISHED)),
     }
 
 
@@ -255,7 +123,7 @@ def _figures(
     facts: Facts,
     views: list[PartitionView],
     reigns: dict[str, Reigns],
-    deeds: list[Deeds],
+    deeds: Sequence[Deeds],
     marks: Landmarks,
 ) -> ZombieBrokerFigures:
     claims = {key: claim_figures(own, marks) for key, own in reigns.items()}
@@ -280,7 +148,7 @@ def _longest_claims(claims: dict[str, ClaimFigures]) -> tuple[ClaimedSpan, ...]:
     return tuple(sorted(spans, key=lambda span: -span.length_ns)[:_SHOWN_MAX])
 
 
-def _evidence(reigns: dict[str, Reigns], deeds: list[Deeds], marks: Landmarks) -> dict[str, Rows]:
+def _evidence(reigns: dict[str, Reigns], deeds: Sequence[Deeds], marks: Landmarks) -> dict[str, Rows]:
     claims = [claim_evidence(own, marks) for own in reigns.values()]
     longest = max(
         reigns.values(), key=lambda own: max((s.length_ns for s in claimed_spans(own)), default=0), default=None
@@ -304,15 +172,15 @@ def _deed(deeds: Deeds, marks: Landmarks) -> BrokerDeeds:
     counted = {
         "acknowledged": deeds.acknowledged,
         "survived": deeds.survived,
-        "lost": deeds.shown_by("lost-acknowledgement"),
+        "lost": deeds.acted(LOST_APPEND),
         "fenced": deeds.fenced,
         "unknown": deeds.unknown,
         "reads": deeds.reads,
         "stale_reads": [s.read for s in deeds.stale],
-        "vanished_reads": deeds.shown_by("vanished-read"),
+        "vanished_reads": deeds.acted(VANISHED),
     }
     return BrokerDeeds(
-        partition=deeds.key,
+        partition=deeds.view.key,
         node=reign.node,
         incarnation=reign.incarnation,
         epoch=reign.epoch,

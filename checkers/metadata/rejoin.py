@@ -12,15 +12,15 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.cuts import cuts
 from fencepost.checkers.facts.evidence import Rows, row
 from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, Sample, reigns_of
-from fencepost.checkers.facts.stalls import harness_stalls, machine_stalls, overlapping
+from fencepost.checkers.facts.stalls import overlapping, stalls_of
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
-from fencepost.checkers.leadership.cuts import cuts
 from fencepost.checkers.metadata.attachment import (
     AT_ONCE_NS,
     attached_words,
@@ -102,10 +102,7 @@ def _cost(
     deposed = _next_begin(reigns, healthy.epoch, to_ns) if healthy is not None else None
     if deposed is not None and deposed.at_ns > min(to_ns + REJOIN_NS, max(next_ns, to_ns)):
         deposed = None
-    stalls = [
-        *harness_stalls(history, facts.thresholds.stall_ns_max),
-        *machine_stalls(history, facts.thresholds.stall_ns_max),
-    ]
+    stalls = stalls_of(history, facts.thresholds.stall_ns_max)
     resumed = _resumed(history, from_ns)
     leaderless = replaced if leader_away else None
     cost = FaultCost(

@@ -20,8 +20,8 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import Rows, row
-from fencepost.checkers.facts.reigns import Reigns, reigns_of
-from fencepost.checkers.findings.circumstances import answered_words, leader_of
+from fencepost.checkers.facts.reigns import Reigns, leader_of, reigns_of
+from fencepost.checkers.findings.circumstances import answered_words
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule

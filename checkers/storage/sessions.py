@@ -13,7 +13,7 @@ and each value read the position of the write that made it, so all of it is chec
   cas-on-wrong-value    a compare-and-set follows directly on a value that it did not compare with
   renumbered-write      a write was acknowledged at one position and read at another
 
-Where servers number writes differently (`checkers.storage.numbering`), positions of two of them say nothing about each
+Where servers number writes differently (`checkers.facts.numbering`), positions of two of them say nothing about each
 other. Then nothing is concluded from comparing them: a session is judged by the replies of one server, and a value is
 from nowhere only where nobody had asked for it yet.
 
@@ -30,12 +30,13 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.numbering import Views, order_contradictions, views_of
 from fencepost.checkers.facts.positions import READS, WRITES, by_key, ok_reads, ok_writes, write_position, written
 from fencepost.checkers.findings.finding import Finding, few_of_each
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import shown
-from fencepost.checkers.storage.numbering import RENUMBERED, Views, order_contradictions, renumbered, views_of
+from fencepost.checkers.storage.renumbering import RENUMBERED, renumbered
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Facts, Rule, Verdict
 
@@ -71,7 +72,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposure_of="answered reads of a key after another process's acknowledged write to it",
             untested="no session read a key after another process's acknowledged write to it",
             rules=_rules(history, judged, views),
-            kept=f"{len(judged)} replies stand in the order of their sessions",
+            kept=f"{len(judged)} replies respect the order of their sessions",
             shown=few_of_each(findings, _WITNESSES_OF_EACH),
             counted={"replies_judged": rows(judged), "sessions": rows(_first_replies(judged))},
         ).verdict(facts)

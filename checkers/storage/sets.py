@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.final_reads import weak_reads
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
@@ -66,14 +67,6 @@ def _doubt(weak: str, sets: Sequence["SetHistory"], healed_ns: int | None) -> Do
         return None
     why = "the run never healed" if healed_ns is None else "none was answered"
     return Doubt(Cause.UNDECIDED, f"no strong read after healing: {why}")
-
-
-def weak_reads(facts: Facts) -> str:
-    """Why the run's reads of the set prove nothing when they lack an element; empty when they are strong."""
-    mode = facts.options.get("members", "strong")
-    return (
-        "" if mode in ("strong", "barrier") else f"the set was read in mode {mode!r}, which may lag: nothing is proven"
-    )
 
 
 def _rules(

@@ -79,7 +79,7 @@ def say_shrunk(shrunk: Shrunk) -> None:
     for line in dropped(shrunk.whole, shrunk.best):
         click.echo(f"  {line}")
     if shrunk.stopped:
-        click.echo("stopped: the same command goes on from here")
+        click.echo("stopped: run the same command again to continue from here")
     elif shrunk.complete and not shrunk.baseline[0]:
         click.echo("it did not show again, so there is nothing to search by: fencepost replay tells how seldom it is")
     elif not shrunk.smaller and shrunk.complete:
@@ -103,7 +103,7 @@ def _enough_min(shrunk: Shrunk) -> int:
 
 def _say_smaller(shrunk: Shrunk) -> None:
     before, after = len(shrunk.whole.rows), len(shrunk.best.rows)
-    more = "" if shrunk.complete else "; the search is not over, the same command goes on"
+    more = "" if shrunk.complete else "; the search is not over: run the same command again to continue"
     click.echo(f"smaller: {after} of {before} faults, {shrunk.best.plan.time_limit}{more}")
     if shrunk.confirmation is None:
         click.echo("not confirmed yet by runs of its own")

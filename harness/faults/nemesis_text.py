@@ -66,7 +66,7 @@ def parse_nemesis(
     """Parse `kill,pause+partition:leader` into the choices of two workers.
 
     Args:
-        text: "none" means no faults. An empty text or part is refused.
+        text: "none" alone means no faults. An empty text or part is refused.
         can: says why this machine cannot do a kind; a mixture then leaves that kind out. None: it can.
 
     Raises:
@@ -75,6 +75,11 @@ def parse_nemesis(
     left_out: dict[str, str] = {}
     workers: list[tuple[Choice, ...]] = []
     named: set[str] = set()
+    parts = [word.strip() for worker in _WORKERS.split(text) for word in worker.split(",")]
+    if NONE in parts and len(parts) > 1:
+        raise UsageError(
+            f"nemesis {text!r}: {NONE!r} stands beside faults", hint=f"write {NONE} alone, or leave it out"
+        )
     for worker in _WORKERS.split(text):
         choices: list[Choice] = []
         for part in (word.strip() for word in worker.split(",")):

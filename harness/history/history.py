@@ -170,7 +170,7 @@ class History:
             if f.effects.stops is Stops.CERTAIN and node in f.nodes and f.certain_from_ns is not None
         ]
         closed = [(start, self.end_ns if end is None else end) for start, end in spans]
-        closed += self._dead(node)
+        closed += [(start, end) for start, end, _ in self.dead(node)]
         return sorted(closed)
 
     def paused(self, fault: FaultSpan, node: str) -> bool:
@@ -178,21 +178,22 @@ class History:
         if fault.effects.stops is not Stops.CERTAIN or node not in fault.nodes:
             return False
         ended_ns = self.end_ns if fault.ended_ns is None else fault.ended_ns
-        return not any(start <= ended_ns and end >= fault.began_ns for start, end in self._dead(node))
+        return not any(start <= ended_ns and end >= fault.began_ns for start, end, _ in self.dead(node))
 
-    def _dead(self, node: str) -> list[tuple[int, int]]:
-        out: list[tuple[int, int]] = []
-        since: int | None = None
+    def dead(self, node: str) -> list[tuple[int, int, int]]:
+        """Return (from, to, incarnation) of every time that the server's process was gone; times in ns."""
+        out: list[tuple[int, int, int]] = []
+        since: tuple[int, int] | None = None
         for event in self.of(NodeEvent):
             if event.node != node:
                 continue
             if event.change is NodeChange.EXITED:
-                since = event.time_ns
+                since = (event.time_ns, event.incarnation)
             elif event.change is NodeChange.STARTED and since is not None:
-                out.append((since, event.time_ns))
+                out.append((since[0], event.time_ns, since[1]))
                 since = None
         if since is not None:
-            out.append((since, self.end_ns))
+            out.append((since[0], self.end_ns, since[1]))
         return out
 
 

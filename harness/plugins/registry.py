@@ -116,7 +116,7 @@ FILE_CHECKERS: Final = {
 }
 
 #: Lays the facts of a history out as tables.
-DERIVE: Final = "fencepost.checkers.derive:derive"
+DERIVE: Final = "fencepost.checkers.facts.derive:derive"
 
 #: Tables that are too large to be events, by what they hold, as this machine judges and shows them.
 TABLES: Final = {

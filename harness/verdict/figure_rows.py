@@ -228,6 +228,21 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
     events: dict[str, Rows] = {}
 
 
+class CutClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """`node`, cut off since `cut_from_ns`, still claimed `epoch` at `to_ns`, its last such moment in that cut.
+
+    By its own clocks, and while it certainly ran, `ran_ns` had passed since the cut began.
+    """
+
+    node: str
+    incarnation: int
+    epoch: int
+    cut_from_ns: int
+    to_ns: int
+    ran_ns: int
+    events: dict[str, Rows] = {}
+
+
 FigureRow = (
     FaultCost
     | Attachment
@@ -240,4 +255,5 @@ FigureRow = (
     | PartitionReign
     | ClaimedSpan
     | Cut
+    | CutClaim
 )

@@ -19,6 +19,7 @@ from fencepost.harness.verdict.figure_rows import (
     ControllerElection,
     Cut,
     CutBroker,
+    CutClaim,
     Denied,
     DeposedAnswers,
     FaultCost,
@@ -99,6 +100,7 @@ class SelfFencingFigures(Figures, frozen=True, kw_only=True):
     limit_running_ns: int
     cuts_from_every_majority: int = 0
     cuts: tuple[Cut, ...] = ()
+    claims_in_cuts: tuple[CutClaim, ...] = ()
     samples_beyond_bound: int = 0
     observed_beyond_bound_ns: int = 0
     running_ns_max_when_claimed: int = 0

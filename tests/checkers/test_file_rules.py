@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
 
 from fencepost.checkers.transactions.anomalies import check_list_append, check_register
-from fencepost.checkers.transactions.exhaustion import SCHEDULES, SERIAL
+from fencepost.checkers.transactions.exhaustion import SCHEDULES, SERIAL, Exhaustion, is_exhausted, tried
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Cause, Facts, Rule, Validity, Verdict
 from fencepost.harness.verdict.consistency_models import NAMES
@@ -38,21 +38,44 @@ from tests.interchange.formats.test_objects import judged as judged_file
 #: A checker, its rules and what it found that counts.
 Judged = tuple[str, tuple[Rule, ...], set[str]]
 
-#: What nothing is planted for: the name of what is left over, where small histories always show one that has a better
-#: one; and of transactions what another rule finds first in every history that was tried.
-UNPLANTED: Final = {
-    (checker, "non-linearizable")
+#: Transactions on registers in which writes overwrite each other in a circle, and a process or time closes it.
+CIRCLES_OF_WRITES: Final = (
+    ("wx1 ry2 wy1", "rx1 wx2 wy2"),
+    ("wx1 #1 @2-3", "rx1 wx2 #1 @0-1"),
+    ("wx1 @2-3", "rx1 wx2 @0-1"),
+    ("wx1", "wx2", "rx1 #1 @0-1", "rx2 #1 @2-3", "rx2 #2 @0-1", "rx1 #2 @2-3"),
+)
+
+
+class LastResort(NamedTuple):
+    """A rule that fires only where no other rule of its checker has: it stands for "no order explains this".
+
+    Another rule names what is wrong with every history that was tried, so that a plant shows two things: the rule finds
+    it when it is asked alone, and the checker finds it, too, by that other rule.
+    """
+
+    checker: str
+    rule: str
+
+
+#: Orders of transactions that are all tried, by model, where edges left it open. Of lists every read shows the order of
+#: what was appended, so edges leave nothing open; of registers the order that a process or time gives is an edge.
+ORDERS: Final = tuple(
+    (LastResort("list-append" if lists else "rw-register", name), model)
+    for lists in (True, False)
+    for model, name in (SERIAL | SCHEDULES).items()
+    if lists or name in ("no-schedule-realtime", "no-serial-order-process", "no-serial-order-realtime")
+)
+#: What is left over of an object's history that no order explains; a small history always has a better name.
+LEFT_OVER: Final = tuple(
+    LastResort(checker, "non-linearizable")
     for checker in registry.FILE_CHECKERS
     if checker not in ("kafka-log", "list-append", "rw-register", "user-model")
-} | {
-    *(("list-append", name) for name in (*SERIAL.values(), *SCHEDULES.values())),
-    ("list-append", "observed-transaction-vanishes-process"),
-    *(("rw-register", name) for name in ("G0", "G0-process", "G0-realtime", "cyclic-versions-process")),
-    *(
-        ("rw-register", name)
-        for name in ("no-schedule-realtime", "no-serial-order-process", "no-serial-order-realtime")
-    ),
-}
+)
+#: In lists, whoever read a version that lacks an append read a list that the append comes after: that order alone makes
+#: the circle, without the process.
+WITHOUT_PROCESS: Final = LastResort("list-append", "observed-transaction-vanishes-process")
+LAST_RESORTS: Final = {*(last for last, _ in ORDERS), *LEFT_OVER, WITHOUT_PROCESS}
 #: Checkers of one code: what is planted for one is planted for the others.
 OF_ONE_CODE: Final = ("etcd-kv", "zookeeper-kv")
 
@@ -97,6 +120,7 @@ def _transactions(*, lists: bool) -> Iterator[Judged]:
     named += [told(*lines) for lines in (OF_THEIR_OWN if lists else UNDECIDED_BY_EDGES).values()]
     named += [told(*lines) for lines in (VANISHED if lists else [lines for lines, *_ in WEAK_CASES.values()])]
     named += [small(random.Random(seed), lists=lists) for seed in SEEDS[lists]]
+    named += [] if lists else [told(*lines) for lines in CIRCLES_OF_WRITES]
     for history, model in product(named, NAMES):
         verdict = check(columns(history), model=model)
         names = {rule.name: rule.chances for rule in verdict.rules}
@@ -138,7 +162,39 @@ def test_every_rule_finds_what_is_planted_for_it(checkers: tuple[str, ...]) -> N
             found[one] |= anomalies
     assert set(checkers) <= set(rules)
     missing = {(checker, name) for checker in checkers for name in rules[checker] - found[checker]}
-    assert missing == {(checker, name) for checker, name in UNPLANTED if checker in checkers}
+    assert missing == {(last.checker, last.rule) for last in LAST_RESORTS if last.checker in checkers}
+
+
+#: No order explains it: two transactions that updated one version, then one that read what stood before both.
+NO_ORDER: Final = {
+    True: ("rx ax1 @0-1 #1", "rx ax2 @2-3 #1", "rx @4-5 #1", "rx1,2 @6-7 #2"),
+    False: ("rx_ wx1 @0-1 #1", "rx_ wx2 @2-3 #1", "rx_ @4-5 #1", "rx1 @6-7 #2"),
+}
+
+
+@pytest.mark.parametrize(("last", "model"), ORDERS, ids=lambda part: part if isinstance(part, str) else part.checker)
+def test_a_last_resort_finds_its_plant_alone_and_another_rule_finds_it_first(last: LastResort, model: str) -> None:
+    lists = last.checker == "list-append"
+    history = columns(told(*NO_ORDER[lists]))
+    alone = tried(history, model, lists=lists)
+    assert isinstance(alone, Exhaustion) and alone.name == last.rule
+    assert is_exhausted(history, alone, lists=lists)
+    verdict = (check_list_append if lists else check_register)(history, model=model)
+    assert verdict.validity is Validity.INVALID and last.rule not in verdict.anomalies
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_wherever_no_order_exists_a_rule_has_said_so(lists: bool) -> None:
+    """All orders of small random histories are tried: the checker is never left without a name for what is wrong."""
+    exhausted = 0
+    for seed in range(300):
+        history = columns(small(random.Random(f"last resorts {seed}"), lists=lists))
+        for model in (SERIAL | SCHEDULES) if seed % 10 == 0 else ("serializable", "snapshot-isolation"):
+            if isinstance(tried(history, model, lists=lists), Exhaustion):
+                exhausted += 1
+                verdict = (check_list_append if lists else check_register)(history, model=model)
+                assert verdict.validity is Validity.INVALID, (seed, model)
+    assert exhausted > 30
 
 
 @pytest.mark.parametrize("checker", registry.FILE_CHECKERS)

@@ -52,6 +52,7 @@ ETCD = (*UNNAMED, "--nemesis", "none")
         ((*ETCD, "--nemesis", "+"), ["unknown fault '+'", "none, partition"]),
         ((*ETCD, "--nemesis", "+kill"), ["nemesis '+kill': a part of it names no fault", "none, partition"]),
         ((*ETCD, "--nemesis", "kill,,pause"), ["nemesis 'kill,,pause': a part of it names no fault"]),
+        ((*ETCD, "--nemesis", "none,kill"), ["nemesis 'none,kill': 'none' stands beside faults"]),
         ((*ETCD, "--nemesis", "kill,"), ["nemesis 'kill,': a part of it names no fault"]),
         *(
             ((*ETCD, flag, ""), [f"{flag} is empty", "leave it out"])

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.derive import derive
+from fencepost.checkers.facts.derive import derive
 from fencepost.harness.history import (
     BeliefEvent,
     Claim,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fencepost.checkers import leadership, log, metadata
-from fencepost.checkers.derive import derive
+from fencepost.checkers.facts.derive import derive
 from fencepost.checkers.log import zombie_brokers
 from fencepost.checkers.metadata import rejoin, topic_names
 from fencepost.harness.history import Claim, History, Outcome, PhaseName

@@ -8,7 +8,7 @@ from fencepost.harness.history import Claim, EpochEvent, NodeChange, NodeEvent, 
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.systems.kafka.kraft import KRAFT
 from fencepost.harness.verdict import Facts, LeadershipBound, Standing, Validity, Verdict, Witness
-from fencepost.harness.verdict.figure_rows import Attachment, ClaimedSpan, Cut
+from fencepost.harness.verdict.figure_rows import Attachment, ClaimedSpan, Cut, CutClaim
 from fencepost.harness.verdict.figures import LeadershipFigures, RejoinFigures, SelfFencingFigures
 from tests.report.sample import case
 from tests.report.tape import MS, S, Tape
@@ -93,6 +93,15 @@ def kraft_zombie() -> ReportCase:
     )
     rows: dict[str, tuple[int, ...]] = {"from_ns": (5,), "to_ns": (6,)}
     cuts = (Cut(node="n2", from_ns=CUT, to_ns=HEALED, fault_ids=(0,), events=rows),)
+    claim = CutClaim(
+        node="n2",
+        incarnation=SPAN["incarnation"],
+        epoch=SPAN["epoch"],
+        cut_from_ns=CUT,
+        to_ns=LAST,
+        ran_ns=LAST - CUT,
+        events={"epoch": (9,), "cut_from_ns": (5,), "to_ns": (9,), "ran_ns": (5, 9)},
+    )
     verdicts = (
         Verdict(checker="leadership", guarantee="no-act", validity=Validity.UNKNOWN, subject="controller"),
         Verdict(
@@ -110,7 +119,11 @@ def kraft_zombie() -> ReportCase:
             witnesses=(witness,),
             subject="raft",
             figures=SelfFencingFigures(
-                bound_ns=2500 * MS, limit_running_ns=4750 * MS, cuts=cuts, running_ns_max_when_claimed=LAST - CUT
+                bound_ns=2500 * MS,
+                limit_running_ns=4750 * MS,
+                cuts=cuts,
+                claims_in_cuts=(claim,),
+                running_ns_max_when_claimed=LAST - CUT,
             ),
         ),
         Verdict(

@@ -10,7 +10,7 @@ from pathlib import Path
 from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.run.child import Child
 child = Child(Path("."), in_namespaces=True, progress=lambda _: None, stop=StopRequest())
-heavy = {"jinja2", "fencepost.checkers.derive"}
+heavy = {"jinja2", "fencepost.checkers.facts.derive"}
 child._hear(json.dumps({"topic": "phase", "phase": "main"}))
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 child._hear(json.dumps({"topic": "phase", "phase": "heal"}))

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.harness.history import BeliefEvent, Claim, History, NodeChange, NodeEvent
+from fencepost.harness.history import BeliefEvent, Claim, History
 from fencepost.harness.verdict.fact_table import FactTables
 from fencepost.harness.verdict.fact_tables import CLAIMS, EPOCHS
 
@@ -196,10 +196,10 @@ def lanes(history: History, nodes: Sequence[str], tables: FactTables) -> Lanes:
             own = [b for b in beliefs if b.node == node and b.subject == subject]
             answers = [answer for belief in own if (answer := facts.answer(belief)) is not None]
             lane = _lane(answers, of_subject, several=len(subjects) > 1)
-            of_subject.by_node[node] = _with_deaths(lane, _deaths(history, node), node) if own else []
+            of_subject.by_node[node] = _with_deaths(lane, history.dead(node), node) if own else []
         made.append(of_subject)
     for node in set(everyone) - {b.node for b in beliefs}:
-        made[0].by_node[node] = _with_deaths([], _deaths(history, node), node)
+        made[0].by_node[node] = _with_deaths([], history.dead(node), node)
     return msgspec.structs.replace(made[0], others=tuple(made[1:]))
 
 
@@ -242,22 +242,6 @@ def _mark_superseded(stretch: Stretch, index: int, lo_ns: int, since_ns: int | N
     stretch.late.append(index)
     first = stretch.superseded[0] if stretch.superseded else max(since_ns, stretch.from_ns)
     stretch.superseded = (first, max(lo_ns, first))
-
-
-def _deaths(history: History, node: str) -> list[tuple[int, int, int]]:
-    """(from, to, incarnation) of every time that the server process was gone."""
-    out: list[tuple[int, int, int]] = []
-    since: tuple[int, int] | None = None
-    for event in history.of(NodeEvent):
-        if event.node == node:
-            if event.change is NodeChange.EXITED:
-                since = (event.time_ns, event.incarnation)
-            elif event.change is NodeChange.STARTED and since is not None:
-                out.append((since[0], event.time_ns, since[1]))
-                since = None
-    if since is not None:
-        out.append((since[0], history.end_ns, since[1]))
-    return out
 
 
 def _with_deaths(lane: list[Stretch], deaths: list[tuple[int, int, int]], node: str) -> list[Stretch]:

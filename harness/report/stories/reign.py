@@ -1,6 +1,7 @@
 """The story of a deposed leader: who led, who led next, how long it went on claiming, who stayed with it.
 
-The figures are `claimed` and `cuts` of the leadership checker, and `attachments` of the rejoin checker.
+The figures are `claimed`, `cuts` and `claims_in_cuts` of the leadership checker, and `attachments` and `deposed` of the
+rejoin checker.
 """
 
 from typing import Final
@@ -10,7 +11,7 @@ from fencepost.harness.report.facts.figures import Story, some
 from fencepost.harness.report.facts.lanes import Lanes, LaneState
 from fencepost.harness.report.words.evidence import Traced, rows_of
 from fencepost.harness.report.words.wording import clock, count, length
-from fencepost.harness.verdict.figure_rows import Attachment, ClaimedSpan, Cut
+from fencepost.harness.verdict.figure_rows import Attachment, ClaimedSpan, Cut, CutClaim
 from fencepost.harness.verdict.figures import ClaimFigures, RejoinFigures, SelfFencingFigures
 from fencepost.harness.verdict.reading import figures_of
 
@@ -98,35 +99,23 @@ def _cut(case: ReportCase, span: ClaimedSpan) -> Cut | None:
 
 
 def _bound(case: ReportCase, subject: str, span: ClaimedSpan, cut: Cut | None) -> list[Traced]:
-    """Compare the claim with the bound, which counts the running time since the cut; say nothing without a cut.
-
-    It may have run for less than was not proven stopped: a disk may have held it, its clock be slow. The checker knows
-    by its own clocks the longest time of any claim, and no story tells a longer one.
-    """
+    """Compare the claim with the bound, which counts running time since the cut; say nothing without a claim in it."""
     bound = None if case.facts.leadership is None else case.facts.leadership.of(subject)
-    if bound is None or bound.bound_ns is None or cut is None:
+    claim = None if cut is None else _claim_in(case, subject, span, cut)
+    if bound is None or bound.bound_ns is None or cut is None or claim is None:
         return []
-    longest_ns = _longest(case, subject)
-    if longest_ns == 0:
-        return []
-    until_ns = min(span.to_ns, cut.to_ns)
-    stopped = case.history.stopped(span.node)
-    lost = sum(max(0, min(end, until_ns) - max(start, cut.from_ns)) for start, end in stopped)
-    ran_ns = min(until_ns - cut.from_ns - lost, longest_ns)
-    last = rows_of(span, "to_ns") if until_ns == span.to_ns else rows_of(cut, "to_ns")
-    rows = (*rows_of(cut, "from_ns"), *last, *(rows_of(span, "running_ns")[2:] if lost else ()))
-    if until_ns < span.to_ns:
-        late = f", and until {length(span.to_ns - until_ns)} after the cut was healed"
+    rows = rows_of(claim, "ran_ns")
+    after = []
+    if cut.to_ns < span.to_ns:
+        late = f", and until {length(span.to_ns - cut.to_ns)} after the cut was healed"
         after = [Traced(late, (*rows_of(cut, "to_ns"), *rows_of(span, "to_ns")))]
-    else:
-        after = []
-    if ran_ns <= bound.bound_ns:
+    if claim.ran_ns <= bound.bound_ns:
         return [Traced(f", within the {length(bound.bound_ns)} after which it must resign", rows), *after]
     judged_ns = bound.limit_ns or 0
-    if ran_ns > judged_ns:
+    if claim.ran_ns > judged_ns:
         return [Traced(f", beyond the {length(bound.bound_ns)} after which it should have resigned", rows), *after]
     return [
-        Traced(f", until {length(ran_ns)} after it was cut off", rows),
+        Traced(f", until {length(claim.ran_ns)} after it was cut off", rows),
         Traced(
             f"it should have resigned after {length(bound.bound_ns)}, but a violation counts only from "
             f"{length(judged_ns)} on",
@@ -135,10 +124,12 @@ def _bound(case: ReportCase, subject: str, span: ClaimedSpan, cut: Cut | None) -
     ]
 
 
-def _longest(case: ReportCase, subject: str) -> int:
-    """For how long at most a cut-off leader of this subject ran until its last claim; 0: none claimed in a cut."""
+def _claim_in(case: ReportCase, subject: str, span: ClaimedSpan, cut: Cut) -> CutClaim | None:
+    """Return the last claim of this reign in the cut; None if it claimed nothing then."""
     of_subject = (v for v in case.verdicts if v.subject in (None, subject))
-    return max((f.running_ns_max_when_claimed for f in figures_of(of_subject, SelfFencingFigures)), default=0)
+    claims = (claim for f in figures_of(of_subject, SelfFencingFigures) for claim in f.claims_in_cuts)
+    which = span.node, span.incarnation, span.epoch, cut.from_ns
+    return next((c for c in claims if (c.node, c.incarnation, c.epoch, c.cut_from_ns) == which), None)
 
 
 def _other(layer: str, other: Lanes, claimed: ClaimedSpan | None, span: ClaimedSpan) -> list[Traced]:

@@ -25,6 +25,7 @@ from fencepost.harness.verdict.anomaly_words import anomaly_count
 from fencepost.harness.verdict.by_guarantee import by_guarantee
 from fencepost.harness.verdict.counting import counts, share
 from fencepost.harness.verdict.decision import must_be_known
+from fencepost.harness.verdict.fact_tables import STALLS
 
 #: The most characters of a note; the history holds the whole note.
 _NOTE_MAX: Final = 300
@@ -306,11 +307,10 @@ def health(case: ReportCase) -> dict[str, Any]:
     """Show how late the harness itself was: verdicts that depend on time are only as good as these figures."""
     samples = case.history.samples
     lags = sorted((s.loop_lag_ns_max, s.index) for s in samples)
-    stalled = [s for s in samples if s.loop_lag_ns_max > case.facts.thresholds.stall_ns_max]
+    stalls = case.rows(STALLS.name)
     waited = [s for s in samples if s.cpu_stall_ns is not None]
     rows = tuple(
-        (Traced(clock(s.time_ns), (s.index,)), length(s.loop_lag_ns_max), length(s.cpu_stall_ns))
-        for s in stalled[:ROWS_MAX]
+        (row["what"], clock(row["from_ns"]), clock(row["to_ns"]), length(row["length_ns"])) for row in stalls[:ROWS_MAX]
     )
 
     def quantile(place: int) -> str:
@@ -326,10 +326,10 @@ def health(case: ReportCase) -> dict[str, Any]:
         else "not measured",
         "threshold": length(case.facts.thresholds.stall_ns_max),
         "stalls": Table(
-            caption="Stalls of the harness",
-            columns=("at", "loop lag", "waited for a processor"),
+            caption="Stalls of the harness and of its machine",
+            columns=("what stalled", "from", "to", "late, or waited, for"),
             rows=rows,
-            note=cut_note(len(stalled)),
+            note=cut_note(len(stalls)),
         ),
-        "stall_count": len(stalled),
+        "stall_count": len(stalls),
     }

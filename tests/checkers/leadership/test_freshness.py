@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.checkers.facts.stale_reads import find_stale
 from fencepost.checkers.leadership import freshness
 from fencepost.harness.history import Outcome
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Validity, Verdict
@@ -307,5 +308,5 @@ def test_the_fast_way_finds_what_the_definition_says(seed: int, consistent: bool
     if not consistent:
         shared_position(tale)
     history = tale.history()
-    stale = freshness.find_stale(history).stale
+    stale = find_stale(history).stale
     assert len(stale) == (stale_by_position if consistent else stale_by_time)(history.operations)

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from fencepost.checkers import leadership
+from fencepost.checkers.facts.acts import find_acts
+from fencepost.checkers.facts.claims import claimed_spans, overlap_ns, possible_claims
 from fencepost.checkers.facts.reigns import reigns_of
-from fencepost.checkers.leadership.acted import find_acts
-from fencepost.checkers.leadership.claims import claimed_spans, overlap_ns, possible_claims
 from fencepost.harness.history import Claim, FaultOutcome, NodeChange, Outcome, PhaseName
 from fencepost.harness.verdict import Validity
 from fencepost.harness.verdict.figure_rows import ClaimedSpan

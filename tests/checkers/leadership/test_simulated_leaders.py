@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.checkers import leadership
+from fencepost.checkers.facts.claims import claimed_spans
 from fencepost.checkers.facts.reigns import reigns_of
 from fencepost.checkers.leadership import freshness
-from fencepost.checkers.leadership.claims import claimed_spans
 from fencepost.checkers.storage import sessions
 from fencepost.harness.history import BeliefEvent, Claim, History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Validity

@@ -10,8 +10,9 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import row
+from fencepost.checkers.facts.once import once
+from fencepost.checkers.facts.partitions import PartitionView, partitions
 from fencepost.checkers.facts.reigns import Begin, Intervals, Reigns, Sample, ends_of, merged, window
-from fencepost.checkers.log.view import PartitionView
 from fencepost.harness.history import BeliefEvent, Claim, History, NodeChange, NodeEvent, Outcome
 
 #: What a node says when it is asked for a partition that it does not lead.
@@ -45,6 +46,13 @@ class NodeFacts:
         starts = self._starts.get(node, [])
         at = bisect_right(starts, at_ns, key=lambda start: start[0])
         return starts[at - 1][1] if at else 0
+
+
+@once
+def reigns_of_partitions(history: History) -> dict[str, Reigns]:
+    """Return who led each partition and when, by the partition's key."""
+    nodes = NodeFacts(history)
+    return {view.key: reigns_of_partition(view, nodes) for view in partitions(history)}
 
 
 def reigns_of_partition(view: PartitionView, nodes: NodeFacts) -> Reigns:

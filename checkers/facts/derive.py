@@ -1,30 +1,30 @@
 """Facts, derived once: from a history to the tables that pages show and that Spark computes over many runs with.
 
-A pure function of the history and of what is known of the run. Every definition lies with its subject (reigns in
-`checkers.facts.reigns`, acts in `checkers.leadership`, topic partitions in `checkers.log`); this module only says which
-tables there are. Cost: O(n log n) for n events.
+A pure function of the history and of what is known of the run. Every definition lies with its subject, in a module
+of this folder; this module only says which tables there are. Checkers read the same definitions.
+
+Cost: O(n log n) for n events.
 """
 
 from typing import Any
 
-from fencepost.checkers.facts.fault_tables import cuts_table, faults_table, stops_table
-from fencepost.checkers.facts.in_sync import in_sync_table
-from fencepost.checkers.facts.lags import lags_table
-from fencepost.checkers.facts.operation_columns import OperationColumns
-from fencepost.checkers.facts.reign_tables import claims_table, epochs_table, reigns_table
-from fencepost.checkers.facts.reigns import Reigns, reigns_of, subjects
-from fencepost.checkers.facts.service import clients_of, phases_table, recovery_table, service_table
-from fencepost.checkers.facts.stalls import harness_stalls, machine_stalls
-from fencepost.checkers.leadership.episodes import (
+from fencepost.checkers.facts.episodes import (
     Episode,
     episodes_of,
     episodes_table,
     overlaps_table,
     stale_answers_table,
 )
-from fencepost.checkers.log.reigns import NodeFacts, reigns_of_partition
-from fencepost.checkers.log.view import PartitionView, partitions
-from fencepost.checkers.log.zombie_brokers import Deeds, find_deeds
+from fencepost.checkers.facts.fault_tables import cuts_table, faults_table, stops_table
+from fencepost.checkers.facts.in_sync import in_sync_table
+from fencepost.checkers.facts.lags import lags_table
+from fencepost.checkers.facts.operation_columns import OperationColumns
+from fencepost.checkers.facts.partition_deeds import Deeds, deeds_of_partitions
+from fencepost.checkers.facts.partition_reigns import reigns_of_partitions
+from fencepost.checkers.facts.reign_tables import claims_table, epochs_table, reigns_table
+from fencepost.checkers.facts.reigns import Reigns, reigns_of, subjects
+from fencepost.checkers.facts.service import clients_of, phases_table, recovery_table, service_table
+from fencepost.checkers.facts.stalls import stalls_of
 from fencepost.harness.history import CatchUpEvent, History, Outcome, PhaseName
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.fact_table import FactTables
@@ -51,13 +51,11 @@ from fencepost.harness.verdict.fact_tables import (
 
 def derive(history: History, facts: Facts) -> FactTables:
     """Every table of `harness.verdict.fact_tables.DERIVED`, by name."""
-    views = partitions(history)
-    nodes = NodeFacts(history)
-    of_partitions = {view.key: reigns_of_partition(view, nodes) for view in views}
+    of_partitions = reigns_of_partitions(history)
     of_cluster = {name: reigns_of(history, name) for name in subjects(history) if name not in of_partitions}
     reigns = of_cluster | of_partitions
     episodes = [e for name, own in of_cluster.items() for e in episodes_of(history, facts, name, own)]
-    episodes += [e for view in views for e in _of_partition(history, view, of_partitions[view.key])]
+    episodes += [_episode(deeds) for deeds in deeds_of_partitions(history) if deeds.requests or deeds.reign.claimed]
     first = _first(facts, of_cluster)
     operations = OperationColumns(history)
     clients = clients_of(operations)
@@ -88,14 +86,10 @@ def _first(facts: Facts, reigns: dict[str, Reigns]) -> Reigns:
     return reigns[names[0] if names else next(iter(reigns))]
 
 
-def _of_partition(history: History, view: PartitionView, reigns: Reigns) -> list[Episode]:
-    """The episodes of a topic partition's superseded leaders, by what `checkers.log.zombie_brokers` says of them."""
-    return [_episode(deeds) for deeds in find_deeds(history, view, reigns) if deeds.requests or deeds.reign.claimed]
-
-
 def _episode(deeds: Deeds) -> Episode:
+    """The episode of a topic partition's superseded leader."""
     return Episode(
-        subject=deeds.key,
+        subject=deeds.view.key,
         reign=deeds.reign,
         requests=deeds.requests,
         # Whoever was refused, answered or left waiting by a broker had reached it, or nobody knows.
@@ -103,14 +97,13 @@ def _episode(deeds: Deeds) -> Episode:
         served=[*deeds.acknowledged, *deeds.reads],
         fenced=deeds.fenced,
         unknown=deeds.unknown,
-        acts=[(finding.anomaly, finding.operations[0]) for finding in deeds.findings],
+        acts=[(act.anomaly, act.operation) for act in deeds.acts],
     )
 
 
 def _stalls_table(history: History, facts: Facts) -> Any:
     """When the harness or its machine stalled (-> STALLS)."""
-    most_ns = facts.thresholds.stall_ns_max
-    stalls = [*harness_stalls(history, most_ns), *machine_stalls(history, most_ns)]
+    stalls = stalls_of(history, facts.thresholds.stall_ns_max)
     return STALLS.of_rows(
         [{"what": s.what, "from_ns": s.from_ns, "to_ns": s.to_ns, "length_ns": s.length_ns} for s in stalls]
     )

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.once import once
 from fencepost.checkers.facts.positions import LOG_READS
 from fencepost.harness.history import History, Operation, Outcome
 
@@ -132,6 +133,7 @@ def rows_of(read: Operation) -> list[Row]:
     return rows
 
 
+@once
 def partitions(history: History) -> list[PartitionView]:
     """List every partition that was appended to or read, by number."""
     own: dict[str, list[Operation]] = {}

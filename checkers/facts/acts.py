@@ -1,7 +1,7 @@
 """What superseded leaders did with requests: refused them, left them unanswered, served them, or acted.
 
-`leadership.requests` defines which requests count. An ok answer alone proves little, since a follower passes requests
-on to the leader. A superseded leader *acted* in four cases:
+`checkers.facts.requests` defines which requests count. An ok answer alone proves little, since a follower passes
+requests on to the leader. A superseded leader *acted* in four cases:
   - "stale answer": it answered a read that had to be current, and the answer lacks a write, stamped with a higher
     epoch, that was acknowledged before the read was invoked;
   - "lost acknowledgement": it acknowledged an add that no strong read ever showed, that the last strong read after
@@ -20,30 +20,34 @@ Source: Ongaro (2014), section 6.4, for reads; Junqueira, Reed, Serafini (2011) 
 docs/explanation/design.md for the definitions.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
+import numpy as np
 
+from fencepost.checkers.facts.acknowledged import (
+    UNKNOWN,
+    Acknowledged,
+    acknowledged_writes,
+    first_of_highest,
+    last_of_highest,
+)
+from fencepost.checkers.facts.final_reads import REMOVES, FinalReads, weak_reads
+from fencepost.checkers.facts.numbering import views_of
 from fencepost.checkers.facts.once import once
+from fencepost.checkers.facts.operation_columns import Longs, longs
 from fencepost.checkers.facts.positions import (
     CURRENT,
     EFFECT_FREE,
     READS,
     WRITES,
-    by_key,
     ok_reads,
-    ok_writes,
     write_position,
     written,
 )
 from fencepost.checkers.facts.reigns import Reign, Reigns
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.leadership.requests import REFUSALS, TIME_OUTS, Request, code_of, requests
-from fencepost.checkers.storage.final_reads import REMOVES, FinalReads
-from fencepost.checkers.storage.numbering import views_of
-from fencepost.checkers.storage.sets import weak_reads
+from fencepost.checkers.facts.requests import REFUSALS, TIME_OUTS, Request, code_of, requests
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Rule
 
@@ -138,9 +142,9 @@ class _Judge:
         self._requests: Final = requests(history, facts, reigns)
         self._finals: Final = FinalReads(history, facts)
         self._views: Final = views_of(history)
-        positioned = _positioned(history)
-        self._newer: Final = NewerWrites(by_key(positioned), self._views.rank)
-        self._newer_of_any: Final = NewerWrites({None: positioned}, write_position)
+        acknowledged = acknowledged_writes(history)
+        self._newer: Final = NewerWrites(acknowledged, self._views.ranks(acknowledged))
+        self._newer_of_any: Final = NewerWrites(acknowledged, acknowledged.position)
         self._current: Final = facts.read_guarantee in CURRENT
         self._weak: Final = weak_reads(facts)
         self._refuses: Final = facts.leadership is not None and facts.leadership.superseded_acknowledges_nothing
@@ -184,7 +188,7 @@ class _Judge:
         # Where servers number one write differently, positions do not tell who came first. That a position contradicts
         # time is no reason to leave it out: it is what this rule looks for.
         newest = None if self._views.renumbered else self._newer_of_any
-        earlier = None if newest is None else newest.newest(None, request.reign.epoch, change.invoked_ns)
+        earlier = None if newest is None else newest.newest_of_all(request.reign.epoch, change.invoked_ns)
         looked_for = change.f in _UNIQUE and self._finals.tells_of(change)
         acts.chances[LOST] += [change] * (looked_for and provable)
         acts.chances[STAMPED] += [change] * (change.f in WRITES and earlier is not None)
@@ -227,7 +231,9 @@ class _Judge:
             ACKNOWLEDGED: none or self._lacks_promise(),
         }
         counts = {name: len(own) for name, own in self._acts.chances.items()}
-        return tuple(rule(name, chances, lacks[name]) for name, chances in counts.items())
+        return tuple(
+            Rule(name=name, chances=chances, lacks="" if chances else lacks[name]) for name, chances in counts.items()
+        )
 
     def _lacks_unique(self, reached: Sequence[Operation]) -> str:
         adds = [o for o in reached if o.f in _UNIQUE]
@@ -267,39 +273,40 @@ def _stands_before(change: Operation, earlier: Operation, reign: Reign) -> bool:
     return change.f in WRITES and stamped_old and position is not None and before is not None and position <= before
 
 
-def _positioned(history: History) -> list[Operation]:
-    return [o for o in ok_writes(history) if o.epoch is not None and write_position(o) is not None]
-
-
 class NewerWrites:
-    """The acknowledged writes of each key, ready to be asked for the newest one above an epoch and before a time."""
+    """Acknowledged writes, ready to be asked for the newest one above an epoch and before a time.
 
-    def __init__(self, grouped: dict[str | None, list[Operation]], rank: Callable[[Operation], int | None]) -> None:
-        self._rank: Final = rank
-        self._writes: Final = {key: sorted(own, key=lambda o: o.completed_ns or 0) for key, own in grouped.items()}
-        self._tables: dict[tuple[str | None, int], tuple[list[int], list[Operation]]] = {}
+    Only writes count that are stamped with an epoch and name their position.
+    """
+
+    def __init__(self, acknowledged: Acknowledged, ranks: Longs) -> None:
+        self._acknowledged, self._ranks = acknowledged, ranks
+        self._known: Final = (acknowledged.epoch != UNKNOWN) & (acknowledged.position != UNKNOWN)
+        self._tables: dict[tuple[int, *tuple[str | None, ...]], tuple[Longs, Longs]] = {}
 
     def newest(self, key: str | None, epoch: int, before_ns: int) -> Operation | None:
         """Return the write of `key` that ranks last among those stamped above `epoch` and completed before a time.
 
-        `before_ns` is in nanoseconds since the run began. A write without a known rank ranks lowest. None: no write.
+        `before_ns` is in nanoseconds since the run began. None: there is no such write.
         """
-        if (key, epoch) not in self._tables:
-            self._tables[key, epoch] = self._table(key, epoch)
-        times, best = self._tables[key, epoch]
-        i = bisect_left(times, before_ns)
-        return best[i - 1] if i else None
+        none: Longs = longs(())
+        return self._newest((epoch, key), self._acknowledged.of_key.get(key, none), before_ns)
 
-    def _table(self, key: str | None, epoch: int) -> tuple[list[int], list[Operation]]:
-        times: list[int] = []
-        best: list[Operation] = []
-        for write in self._writes.get(key, []):
-            if write.epoch is None or write.epoch <= epoch or write.completed_ns is None:
-                continue
-            times.append(write.completed_ns)
-            behind = best and (self._rank(best[-1]) or 0) > (self._rank(write) or 0)
-            best.append(best[-1] if behind else write)
-        return times, best
+    def newest_of_all(self, epoch: int, before_ns: int) -> Operation | None:
+        """Return the same over all keys."""
+        return self._newest((epoch,), self._acknowledged.by_completion, before_ns)
+
+    def _newest(self, which: tuple[int, *tuple[str | None, ...]], rows: Longs, before_ns: int) -> Operation | None:
+        if which not in self._tables:
+            self._tables[which] = self._table(rows, which[0])
+        times, best = self._tables[which]
+        done = int(np.searchsorted(times, before_ns))
+        return self._acknowledged.writes[best[done - 1]] if done else None
+
+    def _table(self, rows: Longs, epoch: int) -> tuple[Longs, Longs]:
+        """Return when each write above `epoch` completed, and the row of the best one up to it."""
+        above = rows[self._known[rows] & (self._acknowledged.epoch[rows] > epoch)]
+        return self._acknowledged.completed_ns[above], above[last_of_highest(self._ranks[above])]
 
 
 def stamped_effects(history: History) -> list[Stamped]:
@@ -307,21 +314,22 @@ def stamped_effects(history: History) -> list[Stamped]:
 
     The stamps must be exact: a stamp that is only a lower bound proves nothing about the entry itself.
     """
-    placed = [(write_position(o), o.epoch, o) for o in ok_writes(history)]
-    ordered = sorted(((p, e, o) for p, e, o in placed if p is not None and e is not None), key=lambda t: t[:2])
+    acknowledged = acknowledged_writes(history)
+    rows = np.flatnonzero((acknowledged.epoch != UNKNOWN) & (acknowledged.position != UNKNOWN))
+    rows = rows[np.lexsort((acknowledged.epoch[rows], acknowledged.position[rows]))]
+    epochs = acknowledged.epoch[rows]
+    highest = first_of_highest(epochs)
+    behind = np.flatnonzero(epochs < epochs[highest]).tolist()
     seen: dict[int, Operation] = {}
-    for read in ok_reads(history):
+    for read in ok_reads(history) if behind else ():
         if read.value_position is not None and read.epoch is not None:
             known = seen.get(read.value_position)
             if known is None or (known.epoch or 0) < read.epoch:
                 seen[read.value_position] = read
     effects: list[Stamped] = []
-    highest: tuple[int, Operation] | None = None
-    for position, epoch, write in ordered:
-        if highest is not None and epoch < highest[0]:
-            reader = seen.get(position)
-            if reader is not None and reader.epoch is not None and reader.epoch > epoch:
-                effects.append(Stamped(write=write, earlier=highest[1], seen_by=reader))
-        elif highest is None or epoch > highest[0]:
-            highest = (epoch, write)
+    for place in behind:
+        write = acknowledged.writes[rows[place]]
+        reader = seen.get(write_position(write) or 0)
+        if reader is not None and (reader.epoch or 0) > (write.epoch or 0):
+            effects.append(Stamped(write=write, earlier=acknowledged.writes[rows[highest[place]]], seen_by=reader))
     return effects

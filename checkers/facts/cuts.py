@@ -58,6 +58,24 @@ def _severed(node: str, voters: Sequence[str], links: set[str]) -> bool:
     return out < majority and back < majority
 
 
+def severed(history: History, one: str, other: str) -> Intervals:
+    """Return when nothing certainly passed between two nodes, in either direction."""
+    ways = (_closed(history, f"{one}>{other}"), _closed(history, f"{other}>{one}"))
+    shared = [(max(a, c), min(b, d)) for a, b in ways[0] for c, d in ways[1]]
+    return [(start, end) for start, end in shared if start < end]
+
+
+def _closed(history: History, link: str) -> Intervals:
+    """Return when a link was certainly cut."""
+    return merged(
+        [
+            (f.certain_from_ns, history.end_ns if f.certain_to_ns is None else f.certain_to_ns)
+            for f in history.faults
+            if f.certain_from_ns is not None and link in f.severed
+        ]
+    )
+
+
 def possibly_stopped(history: History, node: str) -> Intervals:
     """Return when `node` may not have run: from before a fault stopped it until after the fault was undone."""
     tried = [

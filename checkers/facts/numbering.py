@@ -12,19 +12,17 @@ was acknowledged at, where two writes were acknowledged at one position, or wher
 invoked only after it had ended.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
+
+from fencepost.checkers.facts.acknowledged import UNKNOWN, Acknowledged, acknowledged_writes, first_of_highest
 from fencepost.checkers.facts.once import once
-from fencepost.checkers.facts.positions import WRITES, ok_reads, ok_writes, view_position, write_position, written
-from fencepost.checkers.findings.circumstances import answered_words
-from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.words import shown
+from fencepost.checkers.facts.operation_columns import Longs
+from fencepost.checkers.facts.positions import WRITES, ok_reads, view_position, write_position, written
 from fencepost.harness.history import History, Operation, Outcome
 
-RENUMBERED: Final = "renumbered-write"
-
-_Value = tuple[str | None, str]
+_Value = tuple[str | None, object]
 
 
 @once
@@ -38,24 +36,30 @@ class Views:
 
     def __init__(self, history: History) -> None:
         self._makers: Final = _makers(history)
-        self._placed: Final = {
-            value: makers[0]
-            for value, makers in self._makers.items()
-            if len(makers) == 1 and makers[0].type is Outcome.OK and write_position(makers[0]) is not None
-        }
+        #: The write that alone can have made the value of an answered read, by the read's invocation.
+        self._placed: Final[dict[int, Operation]] = {}
         #: Reads that show a write at another position than its acknowledgement, each with that write.
         self.renumbered: Final[list[tuple[Operation, Operation]]] = []
         #: All reads that tell the position of such a write.
         self.placed_reads: Final[list[Operation]] = []
         for read in ok_reads(history):
-            write = self._placed.get(_value(read.key, read.result))
-            if write is None or read.value_position is None:
+            makers = self._makers.get(_value(read.key, read.result), ())
+            if len(makers) != 1 or makers[0].type is not Outcome.OK:
                 continue
-            self.placed_reads.append(read)
-            if read.value_position != write_position(write):
-                self.renumbered.append((read, write))
+            position = write_position(makers[0])
+            if position is None:
+                continue
+            self._placed[read.invoke_index] = makers[0]
+            if read.value_position is not None:
+                self.placed_reads.append(read)
+                if read.value_position != position:
+                    self.renumbered.append((read, makers[0]))
         #: Whether positions of different servers cannot be compared.
         self.by_time: Final = bool(self.renumbered) or bool(order_contradictions(history))
+
+    def ranks(self, acknowledged: Acknowledged) -> Longs:
+        """Return `rank` of each row; `UNKNOWN` where it is not known."""
+        return acknowledged.invoked_ns if self.by_time else acknowledged.position
 
     def rank(self, write: Operation) -> int | None:
         """Return where an acknowledged write stands; None: unknown."""
@@ -67,7 +71,7 @@ class Views:
             maker = self.last_maker(read)
             return None if maker is None else maker.completed_ns
         view = view_position(read)
-        write = self._placed.get(_value(read.key, read.result))
+        write = self._placed.get(read.invoke_index)
         return view if view is None or write is None else max(view, write_position(write) or 0)
 
     def last_maker(self, read: Operation) -> Operation | None:
@@ -78,29 +82,9 @@ class Views:
         return max(makers, key=lambda o: o.completed_ns or 0)
 
 
-def renumbered(history: History, views: Views) -> Iterator[Finding]:
-    """Each read that shows a write at another position than it was acknowledged at."""
-    for read, write in views.renumbered:
-        yield Finding(
-            anomaly=RENUMBERED,
-            operations=(write, read),
-            steps=(
-                f"{write.f} of {write.value!r} to {write.key} was acknowledged by {write.node}{epoch_words(write)}, at "
-                f"position {shown(write_position(write))}; nobody else wrote that.",
-                f"{answered_words(history, read, None)}: {read.result!r}, written at position "
-                f"{shown(read.value_position)}{epoch_words(read)}.",
-                "A write has one position: the two servers do not hold the same store.",
-            ),
-            nodes=tuple(dict.fromkeys((read.node, write.node))),
-        )
-
-
-def epoch_words(operation: Operation) -> str:
-    return "" if operation.epoch is None else f" in epoch {operation.epoch}"
-
-
 def _value(key: str | None, value: object) -> _Value:
-    return key, repr(value)
+    """Return the same only for values that are written alike: 1, True and "1" are three."""
+    return key, value if type(value) is int or type(value) is str else (repr(value),)
 
 
 def _makers(history: History) -> dict[_Value, list[Operation]]:
@@ -117,26 +101,25 @@ def _makers(history: History) -> dict[_Value, list[Operation]]:
 @once
 def order_contradictions(history: History) -> list[tuple[Operation, Operation, str]]:
     """List pairs of acknowledged writes whose positions contradict real time, or are shared; with the reason."""
-    placed = [
-        (position, write.completed_ns, write)
-        for write in ok_writes(history)
-        if (position := write_position(write)) is not None and write.completed_ns is not None
+    acknowledged = acknowledged_writes(history)
+    placed = acknowledged.position != UNKNOWN
+    writes = [w for w, named in zip(acknowledged.writes, placed.tolist(), strict=True) if named]
+    position, completed_ns = acknowledged.position[placed], acknowledged.completed_ns[placed]
+    invoked_ns = acknowledged.invoked_ns[placed]
+    ended = np.argsort(completed_ns, kind="stable")
+    holders = ended[first_of_highest(position[ended])]
+    # How many had completed before each of them was invoked, and which of these stands highest.
+    done = np.searchsorted(completed_ns[ended], invoked_ns)
+    holder = holders[np.maximum(done - 1, 0)]
+    too_early = (done > 0) & (position[holder] >= position)
+    _, firsts, which = np.unique(position, return_index=True, return_inverse=True)
+    first = firsts[which]
+    shared = (first != np.arange(len(writes))) & (completed_ns[first] >= invoked_ns)
+    return [
+        *((writes[holder[n]], writes[n], _TOO_EARLY) for n in np.flatnonzero(too_early).tolist()),
+        *((writes[first[n]], writes[n], _SHARED) for n in np.flatnonzero(shared).tolist()),
     ]
-    completed = sorted(placed, key=lambda entry: entry[1])
-    contradictions = []
-    highest, holder_of_highest = -1 << 63, None
-    done = 0
-    for position, _, write in placed:
-        while completed[done][1] < write.invoked_ns:
-            if completed[done][0] > highest:
-                highest, _, holder_of_highest = completed[done]
-            done += 1
-        if holder_of_highest is not None and highest >= position:
-            why = "had completed before the other was invoked, but stands at or after it"
-            contradictions.append((holder_of_highest, write, why))
-    holder: dict[int, Operation] = {}
-    for position, _, write in placed:
-        other = holder.setdefault(position, write)
-        if other is not write and (other.completed_ns or 0) >= write.invoked_ns:
-            contradictions.append((other, write, "has a position of its own, but both were given the same"))
-    return contradictions
+
+
+_TOO_EARLY: Final = "had completed before the other was invoked, but stands at or after it"
+_SHARED: Final = "has a position of its own, but both were given the same"

@@ -22,10 +22,10 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.cuts import cuts, possibly_stopped
 from fencepost.checkers.facts.once import once
 from fencepost.checkers.facts.positions import PARTITION_STAMPED, WRITES
 from fencepost.checkers.facts.reigns import Begin, Intervals, Reign, Reigns, ends_of, merged, within
-from fencepost.checkers.leadership.cuts import cuts, possibly_stopped
 from fencepost.harness.history import Claim, FaultOutcome, History, Operation, Outcome
 from fencepost.harness.verdict import Facts
 

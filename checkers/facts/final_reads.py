@@ -5,10 +5,10 @@ current. An element that such a read had shown before was in the store: what los
 whoever acknowledged it.
 """
 
+from functools import cached_property
 from typing import Final
 
 from fencepost.checkers.facts.positions import MEMBERS, READS, by_key, final_reads, written
-from fencepost.checkers.storage.sets import weak_reads
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts
 
@@ -16,6 +16,14 @@ REMOVES: Final = frozenset({"remove", "delete"})
 #: Reads that a system promises to be current; "fresh-after-sync" and "fresh-from-leader" are relied upon, and
 #: disclaimed by their makers.
 _CURRENT: Final = frozenset({"linearizable", "fresh-after-write"})
+
+
+def weak_reads(facts: Facts) -> str:
+    """Why the run's reads of the set prove nothing when they lack an element; empty when they are strong."""
+    mode = facts.options.get("members", "strong")
+    return (
+        "" if mode in ("strong", "barrier") else f"the set was read in mode {mode!r}, which may lag: nothing is proven"
+    )
 
 
 class FinalReads:
@@ -30,9 +38,13 @@ class FinalReads:
         current = [o for o in final_reads(history) if o.f not in lagging]
         self.last: Final = {key: reads[-1] for key, reads in by_key(current).items()}
         self._removed: Final = {o.key for o in history.operations if o.f in REMOVES}
-        self._strong: Final = by_key(
-            o for o in history.operations if o.f in (MEMBERS | READS) - lagging and o.type is Outcome.OK
-        )
+        self._history: Final = history
+        self._telling: Final = (MEMBERS | READS) - lagging
+
+    @cached_property
+    def _strong(self) -> dict[str | None, list[Operation]]:
+        """Map keys to their answered reads that do not lag."""
+        return by_key(o for o in self._history.operations if o.f in self._telling and o.type is Outcome.OK)
 
     def tells_of(self, operation: Operation) -> bool:
         """Whether a later final read of its key was made, and nothing removed what it may show."""
