@@ -26,6 +26,9 @@ class RegisterOptions(Options, frozen=True, kw_only=True):
     reads: Annotated[ReadMode, about("how every read is made")] = ReadMode.STRONG
     values: Annotated[Literal["unique", "small"], about("what is written: new numbers, or five")] = "unique"
     keys: Annotated[int, about("how many keys are used", least=1)] = 5
+    cas_share: Annotated[
+        float, about("share of compare-and-sets; 0.35 are reads, the rest are writes", least=0, most=0.65)
+    ] = 0.25
     rate: Annotated[float, about("operations per second of the active workers together", above=0, most=1e6)] = 150.0
     active_per_node: Annotated[
         int, about("workers per node that read, write and compare-and-set", least=1, most=1000)
@@ -57,6 +60,7 @@ class Register(Workload[RegisterOptions]):
             "fresh-after-sync": ("freshness",),
             "fresh-from-leader": ("freshness",),
             "fresh-from-any-node": ("freshness",),
+            "fresh-by-quorum": ("freshness",),
         }
         ordered = ("session-order",) if any(g.name == "session-order" for g in system.promises()) else ()
         return (*by_guarantee.get(self.guarantee(system, options), ()), *ordered)
@@ -74,7 +78,7 @@ class Register(Workload[RegisterOptions]):
     def generator(self, options: RegisterOptions, node_count: int) -> Generator:
         keys = self.keys(options)
         small = 5 if options.values == "small" else 0
-        active = at_rate(options.rate, _Active(keys=keys, small=small))
+        active = at_rate(options.rate, _Active(keys=keys, small=small, cas_share=options.cas_share))
         idle = each_worker(stagger(options.seldom_every, draws(lambda w, i, draw: Offer("read", draw.choice(keys)))))
         probing = probes(
             lambda draw: Offer("read", draw.choice(keys)),
@@ -99,10 +103,11 @@ def _probe(keys: tuple[str, ...], new: int, draw: Draw) -> Offer:
 
 
 class _Active(msgspec.Struct, frozen=True, kw_only=True):
-    """40 % writes, 35 % reads, 25 % compare-and-sets; `seen` is what each worker last read or wrote, per key."""
+    """35 % reads, the rest writes and compare-and-sets; `seen` is what each worker last read or wrote, per key."""
 
     keys: tuple[str, ...]
     small: int  # how many values there are; 0: every write has its own
+    cas_share: float
     seen: dict[tuple[int, str], int] = {}
 
     def op(self, ctx: Context) -> Step:
@@ -113,7 +118,8 @@ class _Active(msgspec.Struct, frozen=True, kw_only=True):
             return Invocation(worker, Offer("read", key), ctx.time_ns), self
         new = 1 + draw.below(self.small) if self.small else ctx.number(worker)
         old = 1 + draw.below(self.small) if self.small else self.seen.get((worker, key))
-        offer = Offer("cas", key, [old, new]) if point >= 0.75 and old is not None else Offer("write", key, new)
+        swaps = point >= 1 - self.cas_share and old is not None
+        offer = Offer("cas", key, [old, new]) if swaps else Offer("write", key, new)
         return Invocation(worker, offer, ctx.time_ns), self
 
     def update(self, ctx: Context, event: OpEvent) -> Generator:
@@ -122,7 +128,7 @@ class _Active(msgspec.Struct, frozen=True, kw_only=True):
         value = event.value[1] if event.f == "cas" else event.value
         # One small dict, copied: a generator is a value, and a run has a few keys and workers.
         seen = self.seen if value is None else {**self.seen, (ctx.worker_of(event), event.key): value}
-        return _Active(keys=self.keys, small=0, seen=seen)
+        return msgspec.structs.replace(self, seen=seen)
 
 
 class RegisterClient(SessionClient[KeyValue]):

@@ -1,5 +1,7 @@
 """What an answer cannot contain: by the store's own positions, or by time where servers number writes differently.
 
+Some stores, as Cassandra, number no writes at all. There too only time tells.
+
 A store has one order of writes, and every server numbers a write alike. Then an answer whose value stands at position
 v, or whose reply stands at position p when nothing is known of v, cannot contain a write of a later position.
 
@@ -19,7 +21,7 @@ import numpy as np
 from fencepost.checkers.facts.acknowledged import UNKNOWN, Acknowledged, acknowledged_writes, first_of_highest
 from fencepost.checkers.facts.once import once
 from fencepost.checkers.facts.operation_columns import Longs
-from fencepost.checkers.facts.positions import WRITES, ok_reads, view_position, write_position, written
+from fencepost.checkers.facts.positions import WRITES, ok_reads, ok_writes, view_position, write_position, written
 from fencepost.harness.history import History, Operation, Outcome
 
 _Value = tuple[str | None, object]
@@ -54,8 +56,10 @@ class Views:
                 self.placed_reads.append(read)
                 if read.value_position != position:
                     self.renumbered.append((read, makers[0]))
+        #: Whether the store does not number its writes.
+        self.unnumbered: Final = all(write_position(write) is None for write in ok_writes(history))
         #: Whether positions of different servers cannot be compared.
-        self.by_time: Final = bool(self.renumbered) or bool(order_contradictions(history))
+        self.by_time: Final = self.unnumbered or bool(self.renumbered) or bool(order_contradictions(history))
 
     def ranks(self, acknowledged: Acknowledged) -> Longs:
         """Return `rank` of each row; `UNKNOWN` where it is not known."""

@@ -35,7 +35,14 @@ EFFECT_FREE: Final = READS | MEMBERS | LOG_READS | LOOKS | LISTENS | BOUND_LOOKS
 _FINAL: Final = EFFECT_FREE | {"allocate"}
 #: Read guarantees whose contract is "current": every write acknowledged before the read was invoked shows in it.
 CURRENT: Final = frozenset(
-    {"linearizable", "fresh-after-sync", "fresh-after-write", "fresh-from-leader", "fresh-from-any-node"}
+    {
+        "linearizable",
+        "fresh-after-sync",
+        "fresh-after-write",
+        "fresh-from-leader",
+        "fresh-from-any-node",
+        "fresh-by-quorum",
+    }
 )
 
 

@@ -42,9 +42,10 @@ class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """The answered reads that have a position: all, those that could be stale, and those that are, by invocation.
+    """The answered reads, those of them that could be stale, and those that are, by invocation.
 
-    For a read of `unplaced` it is not known which writes the answer may contain.
+    Reads without a position are left out where the store numbers its writes. For a read of `unplaced` it is
+    not known which writes the answer may contain.
     """
 
     views: Views
@@ -58,7 +59,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 def find_stale(history: History) -> Judged:
     """Compare every answered read that has a position with the writes that were acknowledged before it was invoked."""
     views = views_of(history)
-    reads = [read for read in ok_reads(history) if view_position(read) is not None]
+    reads = [read for read in ok_reads(history) if views.unnumbered or view_position(read) is not None]
     seen = [views.view(read) for read in reads]
     placed: dict[str | None, list[int]] = {}
     for number, (read, view) in enumerate(zip(reads, seen, strict=True)):

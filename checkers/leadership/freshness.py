@@ -5,13 +5,14 @@ behind the answer's position (`checkers.facts.numbering`). If such a write was a
 invoked, no order explains the answer. Other checkers look for answers that are too new, and for values that nobody
 wrote.
 
-Where servers number the same write differently, positions are not compared. An answer is stale then if the write that
-made its value had ended before the missing write was invoked. Different numbers break a guarantee of their own,
-"write-positions-agree", though the values may be current.
+Where servers number the same write differently, or not at all, positions are not compared. An answer is stale then if
+the write that made its value had ended before the missing write was invoked. Different numbers break a guarantee of
+their own, "write-positions-agree", though the values may be current.
 
 The verdict is about the guarantee of the run's reads: "linearizable" where the system promises current reads, or
 "fresh-after-sync" for ZooKeeper's `sync` followed by a read, which recipes rely on and the manual disclaims
-(ZOOKEEPER-1675), or "fresh-from-leader" for reads that a leader answers without asking the other nodes.
+(ZOOKEEPER-1675), or "fresh-from-leader" for reads that a leader answers without asking the other nodes, or
+"fresh-by-quorum" for those that take the newest answer of a majority.
 
 Source: Ongaro (2014), section 6.4: what a leader must do so that a read-only query is not answered from stale state.
 """
@@ -157,21 +158,23 @@ def _finding(history: History, stale: StaleRead) -> Finding:
     if stale.missing > 1:
         missing = f"{stale.missing} acknowledged writes of {read.key} are missing"
         missing += f"; the first of them was acknowledged {duration(stale.late_ns)} before the read was invoked"
+    unnumbered = write_position(write) is None
+    where = "" if unnumbered else f", at position {shown(write_position(write))}"
+    stands = f", written at position {shown(read.value_position)}; the reply stands at {shown(read.position)}"
     steps = [
-        f"{write.f} of {write.value!r} to {write.key} was acknowledged by {write.node}{epoch_words(write)}, at "
-        f"position {shown(write_position(write))}.",
+        f"{write.f} of {write.value!r} to {write.key} was acknowledged by {write.node}{epoch_words(write)}{where}.",
         f"{duration(read.invoked_ns - write.completed_ns)} later process {read.process} asked {read.node} to read "
         f"{read.key}.",
-        f"{answered_words(history, read, reign)}: {read.result!r}, written at position {shown(read.value_position)}; "
-        f"the reply stands at {shown(read.position)}{epoch_words(read)}.",
+        f"{answered_words(history, read, reign)}: {read.result!r}{'' if unnumbered else stands}{epoch_words(read)}.",
         f"{missing}. No order puts a completed write after a later read that lacks it.",
     ]
     if stale.maker is not None:
         ended_ns = write.invoked_ns - (stale.maker.completed_ns or 0)
+        unordered = "The store does not number writes" if unnumbered else "Servers number writes differently"
         steps.insert(
             0,
-            f"Servers number writes differently, so only time tells which came first. The "
-            f"{describe(stale.maker)} had ended {duration(ended_ns)} before the next write was invoked.",
+            f"{unordered}, so only time tells which came first. The {describe(stale.maker)} had ended "
+            f"{duration(ended_ns)} before the next write was invoked.",
         )
     if begin is not None:
         steps.insert(0, f"Epoch {begin.epoch} had begun: {begin.how}.")

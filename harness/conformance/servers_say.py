@@ -56,13 +56,13 @@ async def settings(stage: Stage) -> Row:
 
 async def leader(stage: Stage) -> Row:
     """Asked one by one, one node says that it leads, the others name it, and the log of its reign agrees."""
-    name, subject = "leader", stage.system.profile.subjects[0]
+    name, subject = "leader", stage.system.profile.subject
     loop = asyncio.get_running_loop()
     ends_s, wrong = loop.time() + HEALTHY_S, ""
     while loop.time() < ends_s:
         answers = await _answers(stage, subject)
         if not answers:
-            return not_applicable(name, f"no node can be asked about its {subject}")
+            return not_applicable(name, f"no node can be asked about its {subject}" if subject else "no node leads")
         row = _agreed(stage, answers)
         if isinstance(row, Row):
             return row

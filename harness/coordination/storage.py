@@ -14,9 +14,13 @@ class ReadMode(StrEnum):
     `STRONG` is the system's own current read (etcd: linearizable). `PLAIN` reads the node's own copy. `SYNC` is `sync`
     and a read, sent together. `BARRIER` is a write and a read, sent together by the same session. `LEADER` is answered
     by whichever node believes that it leads, without asking the others (Consul's default, NATS' get of a message).
+    `QUORUM` takes the newest of the answers of a majority, by the timestamps of the writes (Cassandra's). `LOCAL` is a
+    current read that asks the nodes of one data centre (Cassandra's LOCAL_SERIAL).
     """
 
     STRONG = "strong"
+    LOCAL = "local"
+    QUORUM = "quorum"
     LEADER = "leader"
     PLAIN = "plain"
     SYNC = "sync"

@@ -253,6 +253,10 @@ class Cluster:
         return {spec.name: spec for spec in made}
 
 
+#: The targets that follow whoever leads.
+_OF_A_LEADER: Final = frozenset({"leader", "follower"})
+
+
 class FaultKind(ABC):
     """One kind of fault: what it declares, and how it is injected and healed.
 
@@ -305,6 +309,12 @@ class FaultKind(ABC):
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         """Return why this spec makes no sense on such a cluster, on any machine; None when it does."""
         return None
+
+    def refusal(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
+        """Return why this spec makes no sense there: it follows a leader and there is none, or what `refuse` says."""
+        trigger = spec.options.trigger
+        follows = spec.target in _OF_A_LEADER or (trigger is not None and trigger.what == "leader")
+        return (placement.leaderless if follows else None) or self.refuse(spec, placement)
 
     def unavailable(self, placement: Placement) -> Refusal | None:
         """Return why this machine cannot do it on that runtime; None when it can. Called before a run."""

@@ -167,9 +167,9 @@ def _parse_one(text: str, faults: Mapping[str, FaultKind], placement: Placement)
     spec = fault.spec(target, given)
     choices = list(dict.fromkeys([*fault.targets, *_roles(placement), *(member.name for member in placement.cluster)]))
     if target not in choices:
-        fitting = [c for c in choices if fault.refuse(fault.spec(c), placement) is None]
+        fitting = [c for c in choices if fault.refusal(fault.spec(c), placement) is None]
         raise UsageError(f"{name}: unknown target {target!r}", hint=choices_hint(target, fitting or choices))
-    refusal = fault.refuse(spec, placement)
+    refusal = fault.refusal(spec, placement)
     if refusal:
         raise refusal.error(spec.text)
     return spec

@@ -42,6 +42,8 @@ from fencepost.harness.verdict.decision import COVERAGE, decides
 
 #: These judge every run, whatever the workload.
 ALWAYS: Final = ("leadership", "zombie-controllers", "handover", "brokers", COVERAGE)
+#: These have nothing to judge where no node leads.
+_OF_LEADERS: Final = frozenset({"leadership", "zombie-controllers", "handover"})
 CHECKER_LOG: Final = "checkers.log"
 
 
@@ -76,7 +78,12 @@ def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -
         workload=plan.workload,
         nodes=tuple(member.name for member in resolved.members),
         electorate=tuple(member.name for member in resolved.members if member.votes),
-        guarantees=_weakest([promises_in_force(system, release, plan.settings) for release in (version, *others)]),
+        guarantees=_weakest(
+            [
+                promises_in_force(system, release, plan.settings, resolved.system_options)
+                for release in (version, *others)
+            ]
+        ),
         required=plan.require,
         read_guarantee=resolved.workload.guarantee(system, resolved.options),
         nemesis=nemesis_words(plan.nemesis),
@@ -131,7 +138,11 @@ def judge_by(resolved: ResolvedPlan, folder: Path) -> tuple[History, Judgement]:
     history.logs = read_logs(folder)
     facts = facts_of(resolved, _version_of(folder) or resolved.system.releases.default, _others_of(folder))
     facts = msgspec.structs.replace(facts, failure=store.read_json(folder / store.RUN).get("failure"))
-    names = (*resolved.workload.checkers(resolved.system, resolved.options), *ALWAYS)
+    idle = frozenset() if facts.subjects else _OF_LEADERS
+    names = (
+        *resolved.workload.checkers(resolved.system, resolved.options),
+        *(name for name in ALWAYS if name not in idle),
+    )
     history.operations  # noqa: B018  # paired once, before the checkers are timed
     verdicts: list[Verdict] = []
     began_ns = time.monotonic_ns()

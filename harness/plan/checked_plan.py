@@ -281,13 +281,13 @@ def _required(resolved: ResolvedPlan, request: NemesisRequest) -> tuple[str, ...
     for spec in request.specs:
         # A fault that a mixture happens to draw does not ensure that a guarantee is tested.
         named = spec.fault in request.named
-        if named and may_cut_off_leader(spec, faults[spec.fault], resolved.members, system.profile.subjects[0]):
+        if named and may_cut_off_leader(spec, faults[spec.fault], resolved.members, system.profile.subject):
             out_of_reach = frozenset()
     known = {g.name for g in system.promises()}
     for name in plan.require:
         if name not in known:
             raise unknown_choice(f"guarantee of {plan.system}", name, known)
-    in_force = promises_in_force(system, "", plan.settings)
+    in_force = promises_in_force(system, "", plan.settings, resolved.system_options)
     stated = {g.name for g in in_force if g.standing is not Standing.MEASURED}
     demanded = (
         name for name in resolved.workload.requires(resolved.options) if name in stated and name not in out_of_reach

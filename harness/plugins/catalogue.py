@@ -2,6 +2,8 @@
 
 `fencepost list` prints these values and docs/reference is made from them, so a sentence about a fault, an option or a
 guarantee is written once: beside the code that it describes. Nothing here depends on the machine.
+
+Size: a few lines for each kind of thing that can be listed.
 """
 
 import functools
@@ -261,7 +263,9 @@ def _target(fault: FaultKind, target: str, text: str) -> str:
     """What a target means, with the systems whose default cluster has it where not all of them do."""
     able = {name for name in registry.systems() for place in _PLACES if _refusal(fault, name, place) is None}
     fitting = {name for name in able for place in _PLACES if _refusal(fault, name, place, target) is None}
-    return text if fitting == able else f"{text} ({', '.join(sorted(fitting)) or 'no system'})"
+    few = len(able - fitting) < len(fitting)
+    named = f"not on {', '.join(sorted(able - fitting))}" if few else ", ".join(sorted(fitting)) or "no system"
+    return text if fitting == able else f"{text} ({named})"
 
 
 @functools.cache
@@ -280,7 +284,7 @@ def _placement(system_name: str, place: str) -> Placement:
 
 def _refusal(fault: FaultKind, system: str, place: str, target: str = "") -> str | None:
     """Why this fault makes no sense on the largest cluster of this system there; None when it does."""
-    refusal = fault.refuse(fault.spec(target), _placement(system, place))
+    refusal = fault.refusal(fault.spec(target), _placement(system, place))
     return None if refusal is None else refusal.reason
 
 
@@ -288,7 +292,8 @@ def _where(fault: FaultKind) -> tuple[tuple[Section, ...], str]:
     """Where the fault is possible, where not and why, and a command line that works."""
     places_by: dict[tuple[str, str], list[str]] = {}
     for system, place in itertools.product(registry.systems(), _PLACES):
-        places_by.setdefault((system, _refusal(fault, system, place) or ""), []).append(place)
+        reasons = [_refusal(fault, system, place, target) or "" for target in ("", *fault.targets)]
+        places_by.setdefault((system, reasons[0] if all(reasons) else ""), []).append(place)
     systems_by: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (system, reason), places in places_by.items():
         systems_by.setdefault((reason, tuple(places)), []).append(system)
@@ -300,8 +305,10 @@ def _where(fault: FaultKind) -> tuple[tuple[Section, ...], str]:
             refused[names if at == "every runtime" else f"{names} with {at}"] = reason
         else:
             possible[names] = f"with {at}"
-    system, place = next((system, places[0]) for (system, reason), places in places_by.items() if not reason)
     spec = fault.for_all[0] if fault.for_all else f"{fault.name}:{fault.default_target}"
+    # On a system with a leader, since a fault may follow one.
+    leading = [(system, where[0]) for (system, reason), where in places_by.items() if not reason]
+    system, place = next(given for given in leading if _placement(*given).leaderless is None)
     more = () if place == "--runtime lab" else (place,)
     example = _run(system, _workloads_of(registry.system(system))[0], spec, *more)
     return (*_rows("Possible on", possible), *_rows("Not possible on", refused)), example
@@ -337,13 +344,14 @@ def _guarantees() -> Iterator[Entry]:
         for system, guarantee in of.items():
             rows += [(system, f"{guarantee.standing.value}: {guarantee.text}"), ("", f"Source: {guarantee.source}")]
             rows += [("", f"Known issue: {guarantee.known_issue}")] if guarantee.known_issue else []
-        system = next(iter(of))
+        system = next((name for name in of if registry.system(name).profile.subjects), next(iter(of)))
         workload = _workloads_of(registry.system(system))[0]
+        fault = "partition:leader" if registry.system(system).profile.subjects else "partition"
         yield Entry(
             name=name,
             about=standings_in_words(of),
             sections=(Section(title="On each system", rows=tuple(rows)),),
-            example=_run(system, workload, "partition:leader", f"--require {name}"),
+            example=_run(system, workload, fault, f"--require {name}"),
         )
 
 
@@ -371,7 +379,7 @@ def _uses() -> dict[str, dict[str, str]]:
 
 
 def _runtimes() -> Iterator[Entry]:
-    system = next(iter(registry.SYSTEMS))
+    system = next(name for name, system in registry.systems().items() if system.profile.subjects)
     workload = _workloads_of(registry.system(system))[0]
     for name in registry.RUNTIMES:
         example = _run(system, workload, "partition:leader", f"--runtime {name}")

@@ -26,6 +26,7 @@ from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.tables import OpensTable
 
 _OUR_SYSTEMS: Final = {
+    "cassandra": "fencepost.harness.systems.cassandra:CASSANDRA",
     "consul": "fencepost.harness.systems.consul:CONSUL",
     "etcd": "fencepost.harness.systems.etcd:ETCD",
     "example": "fencepost.harness.systems.example.system:EXAMPLE",

@@ -129,7 +129,7 @@ def _surroundings(checked: CheckedPlan) -> Surroundings:
     return Surroundings(
         placement=checked.placement,
         members=checked.members,
-        subject=checked.system.profile.subjects[0],
+        subject=checked.system.profile.subject,
         bound=checked.leadership(plan.version),
         seed=plan.seed,
         time_limit_ns=plan.duration_ns("time_limit"),

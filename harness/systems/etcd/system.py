@@ -134,7 +134,7 @@ class Etcd(BaseSystem[EtcdOptions]):
     def fatal_line(self, line: str) -> str | None:
         return server_settings.refused_line(line)
 
-    def unpromised(self, settings: Settings) -> Mapping[str, str]:
+    def unpromised(self, settings: Settings, options: EtcdOptions) -> Mapping[str, str]:
         return unpromised(settings)
 
     @property

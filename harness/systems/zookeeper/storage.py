@@ -113,7 +113,7 @@ class ZooKeeperStorage:
                     return await session.after(Op.SYNC, _SYNC_RECORD, op, record, parse)
                 case ReadMode.BARRIER:
                     return await session.after(Op.SET_DATA, _BARRIER_RECORD, op, record, parse)
-                case ReadMode.STRONG | ReadMode.LEADER:
+                case ReadMode.STRONG | ReadMode.LOCAL | ReadMode.QUORUM | ReadMode.LEADER:
                     raise ValueError(f"ZooKeeper has no {mode.value} read; its modes are plain, sync and barrier")
                 case _:
                     assert_never(mode)

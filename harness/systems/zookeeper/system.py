@@ -136,7 +136,7 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
             raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
         await client.prepare(keys)
 
-    def unpromised(self, settings: Settings) -> Mapping[str, str]:
+    def unpromised(self, settings: Settings, options: ZooKeeperOptions) -> Mapping[str, str]:
         return unpromised(settings)
 
     @property

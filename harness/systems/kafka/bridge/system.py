@@ -151,7 +151,7 @@ class KafkaBridge(BaseSystem[BridgeOptions]):
     def fatal_line(self, line: str) -> str | None:
         return server.fatal_line(line)
 
-    def unpromised(self, settings: Settings) -> Mapping[str, str]:
+    def unpromised(self, settings: Settings, options: BridgeOptions) -> Mapping[str, str]:
         return unpromised(settings)
 
     @property

@@ -167,7 +167,7 @@ class Kraft(BaseSystem[KraftOptions]):
     def fatal_line(self, line: str) -> str | None:
         return server.fatal_line(line)
 
-    def unpromised(self, settings: Settings) -> Mapping[str, str]:
+    def unpromised(self, settings: Settings, options: KraftOptions) -> Mapping[str, str]:
         return unpromised(settings)
 
     @property

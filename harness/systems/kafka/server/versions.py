@@ -11,18 +11,17 @@ it.
 """
 
 import re
-import tomllib
 import zipfile
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fencepost.harness.base.errors import MachineError, UsageError
 from fencepost.harness.runtime.artifacts.java import Java
 from fencepost.harness.systems.contract import releases
+from fencepost.harness.systems.java.recorded_jars import RecordedJars
 
-SUMS: Final = Path(__file__).with_name("jars.toml")
+RECORDED: Final = RecordedJars(Path(__file__).with_name("jars.toml"))
 #: The log shows who leads, and the servers have no binding of their own.
 LOG_BINDING: Final = "org.slf4j:slf4j-simple:1.7.36"
 #: Dependencies of a release that were never published.
@@ -39,7 +38,7 @@ _FIRST_WITH_JAVA_17: Final = (4, 0)
 
 def known() -> tuple[str, ...]:
     """Every release whose jars are recorded, in order."""
-    return releases.in_order(_recorded()["releases"])
+    return RECORDED.known()
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -53,26 +52,22 @@ def roots(version: str) -> list[str]:
 
 def coordinates(version: str) -> list[str] | None:
     """Every jar of a known release by its coordinates; None when it is not a known one."""
-    recorded: list[str] | None = _recorded()["releases"].get(version)
-    return recorded
+    return RECORDED.coordinates(version)
 
 
 def recorded_sums(version: str) -> dict[str, str] | None:
     """The SHA-256 of every jar of a known release by its file's name; None when it is not a known one."""
-    named = coordinates(version)
-    return None if named is None else {name: _recorded()["sha256"][name] for name in map(file_name, named)}
+    return RECORDED.sums(version)
 
 
 def jars(version: str) -> list[Path]:
     """The jars of a release: fetched, checked where their sums are recorded, and kept. Raises with the remedy."""
     refuse_word(version)
-    from fencepost.harness.runtime.artifacts import maven, sums
+    from fencepost.harness.runtime.artifacts import maven
     from fencepost.harness.runtime.artifacts.cache import say
 
-    named = coordinates(version)
-    if named is not None:
-        fetched = maven.jars(named, exclude=maven.EVERYTHING)
-        sums.check(fetched, recorded_sums(version) or {})
+    fetched = RECORDED.fetch(version)
+    if fetched is not None:
         return fetched
     say(f"Kafka {version} is not one of the recorded releases: its jars are not checked against sums")
     try:
@@ -157,18 +152,4 @@ def java_level(files: list[Path]) -> int:
 
 def are_fetched(version: str) -> bool:
     """Whether the jars of this known release are already in the cache; uses no network."""
-    from fencepost.harness.runtime.artifacts import maven
-
-    named = coordinates(version)
-    return named is not None and maven.are_kept(named, exclude=maven.EVERYTHING)
-
-
-def file_name(coordinate: str) -> str:
-    _, artifact, version = coordinate.split(":")
-    return f"{artifact}-{version}.jar"
-
-
-@lru_cache(maxsize=1)
-def _recorded() -> dict[str, Any]:
-    with SUMS.open("rb") as file:
-        return tomllib.load(file)
+    return RECORDED.are_fetched(version)

@@ -188,7 +188,7 @@ class KafkaZk(BaseSystem[KafkaZkOptions]):
     def fatal_line(self, line: str) -> str | None:
         return server.fatal_line(line)
 
-    def unpromised(self, settings: Settings) -> Mapping[str, str]:
+    def unpromised(self, settings: Settings, options: KafkaZkOptions) -> Mapping[str, str]:
         return unpromised(settings)
 
     @property

@@ -1,0 +1,49 @@
+"""The options of Cassandra that a plan can set."""
+
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import Duration, about, seconds
+from fencepost.harness.systems.contract.options import SystemOptions, out_of_range
+
+
+class Writes(StrEnum):
+    """How an unconditional write is made. A compare-and-set is a lightweight transaction in either case."""
+
+    LIGHTWEIGHT = "lightweight"
+    QUORUM = "quorum"
+
+
+_LEAST: Final = {
+    "timeout": seconds(0.01),
+    "contention_timeout": seconds(0.01),
+    "commitlog_period": seconds(0.001),
+    "heap_mib": 128,
+    "data_limit_mib": 128,
+}
+
+
+class CassandraOptions(SystemOptions, frozen=True, kw_only=True):
+    writes: Annotated[
+        Writes,
+        about("how a write is made: as a lightweight transaction, or plain to a quorum, stamped by its coordinator"),
+    ] = Writes.LIGHTWEIGHT
+    paxos_variant: Annotated[
+        Literal["v1", "v2", "v1_without_linearizable_reads_or_rejected_writes"],
+        about("how lightweight transactions are made; the last one is how it was before CASSANDRA-12126"),
+    ] = "v1"
+    # Cassandra's own defaults of 2 to 10 s are longer than the clients' time-outs.
+    timeout: Annotated[Duration, about("how long a coordinator waits for replicas, at reads and writes")] = seconds(1)
+    contention_timeout: Annotated[
+        Duration, about("how long a lightweight transaction competes with others before it gives up")
+    ] = seconds(1)
+    commitlog_sync: Annotated[
+        Literal["periodic", "batch"], about("whether a replica answers before its disk has a write, or after")
+    ] = "periodic"
+    commitlog_period: Annotated[Duration, about("pause between two fsyncs of a periodic commit log")] = seconds(10)
+    heap_mib: Annotated[int, about("heap of one server, in MiB")] = 192
+    data_limit_mib: Annotated[int, about("room for the data of one server, in MiB")] = 512
+
+    def refuse(self) -> Refusal | None:
+        return out_of_range(self, _LEAST)

@@ -1,0 +1,99 @@
+"""The keyspace and the tables that a run uses, and whether a cluster agrees on them.
+
+Every node has a replica of every row, so a quorum of the replicas is a majority of the nodes. Speculative retries are
+off: a coordinator asks each replica once.
+"""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from fencepost.harness.coordination import Definite, Indefinite, NotSent
+from fencepost.harness.systems.cassandra.wire.connection import Connection
+from fencepost.harness.systems.cassandra.wire.frames import Consistency
+
+KEYSPACE: Final = "fencepost"
+#: `edition` is new at every write, so that a write can be compared with what was read.
+_TABLES: Final = (
+    f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.pairs (k text PRIMARY KEY, v blob, edition timeuuid)"
+    " WITH speculative_retry = 'NEVER'",
+    f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.sets (name text, element int, PRIMARY KEY (name, element))"
+    " WITH speculative_retry = 'NEVER'",
+)
+_INSIST_S: Final = 20.0
+_PAUSE_S: Final = 0.05
+
+
+async def create(connection: Connection) -> None:
+    """Create keyspace and tables, and wait until all nodes have them. Idempotent; raises Definite or Indefinite."""
+    nodes = 1 + await peers(connection)
+    replication = f"{{'class': 'SimpleStrategy', 'replication_factor': {nodes}}}"
+    keyspace = f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = {replication}"
+    for statement in (keyspace, *_TABLES):
+        await insist(functools.partial(connection.query, statement))
+
+    async def agreed() -> None:
+        why = await wrong(connection, nodes)
+        if why is not None:
+            raise Indefinite("not-agreed", why)
+
+    await insist(agreed)
+
+
+async def insist(step: Callable[[], Awaitable[object]]) -> None:
+    """Repeat a step that may be made twice until it is done, for 20 s at most; raises its last Definite or Indefinite.
+
+    Servers that have just started answer their first requests too late.
+    """
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + _INSIST_S
+    while True:
+        try:
+            await step()
+            return
+        except NotSent:
+            raise
+        except (Definite, Indefinite):
+            if loop.time() > end_s:
+                raise
+        await asyncio.sleep(_PAUSE_S)
+
+
+async def peers(connection: Connection) -> int:
+    """How many other nodes this one knows."""
+    return len(await connection.query("SELECT peer FROM system.peers", consistency=Consistency.ONE))
+
+
+async def versions(connection: Connection) -> set[bytes | None]:
+    """The versions of the schema that this node and, as it knows them, its peers have."""
+    rows = [
+        *await connection.query("SELECT schema_version FROM system.local", consistency=Consistency.ONE),
+        *await connection.query("SELECT schema_version FROM system.peers", consistency=Consistency.ONE),
+    ]
+    return {row["schema_version"] for row in rows}
+
+
+async def wrong(connection: Connection, nodes: int) -> str | None:
+    """What is wrong with the cluster as this node sees it, in words; None when nothing is.
+
+    Once the tables are there, a read at level ALL needs every node.
+    """
+    known = await peers(connection)
+    if known != nodes - 1:
+        return f"it knows {known} of {nodes - 1} others"
+    if len(await versions(connection)) != 1:
+        return "the schemas differ"
+    tables = await connection.query(
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?",
+        KEYSPACE.encode(),
+        consistency=Consistency.ONE,
+    )
+    if len(tables) < len(_TABLES):
+        return None
+    for level in (Consistency.ALL, Consistency.SERIAL):
+        try:
+            await connection.query(f"SELECT v FROM {KEYSPACE}.pairs WHERE k = ?", b"health", consistency=level)
+        except (Definite, Indefinite) as error:
+            return f"a read at level {level.name} ended {error}"
+    return None

@@ -1,0 +1,183 @@
+"""The Cassandra client against a scripted server: statements, every row of the error table, connections that end."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from fencepost.harness.coordination import Definite, Indefinite, NotSent, ReadMode
+from fencepost.harness.systems.cassandra.client import CassandraClient
+from fencepost.harness.systems.cassandra.options import CassandraOptions, Writes
+from fencepost.harness.systems.cassandra.wire import errors
+from fencepost.harness.systems.cassandra.wire.connection import connect
+from fencepost.harness.systems.cassandra.wire.frames import Consistency, ServerError
+from tests.systems.cassandra.scripted import APPLIED, REFUSED, VOID, Said, error, rows, serving
+from tests.systems.contract.patience import PATIENCE_S, refused_port
+
+PLAIN = CassandraOptions(writes=Writes.QUORUM)
+
+
+def run(coroutine: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(coroutine, 100))
+
+
+async def raised(request: Awaitable[object]) -> tuple[str, str]:
+    try:
+        return "ok", repr(await request)
+    except Definite as refused:
+        return "definite", refused.code
+    except Indefinite as doubt:
+        return "indefinite", doubt.code
+
+
+def with_client(
+    answer: Callable[[str], Said],
+    scenario: Callable[[CassandraClient], Awaitable[None]],
+    options: CassandraOptions | None = None,
+) -> None:
+    async def whole() -> None:
+        async with serving(answer) as port:
+            client = CassandraClient(await connect("127.0.0.1", port, PATIENCE_S), options or CassandraOptions())
+            await scenario(client)
+            await client.close()
+
+    run(whole())
+
+
+@pytest.mark.parametrize("row", errors.TABLE, ids=lambda row: row.code)
+def test_every_error_has_the_outcome_of_its_row(row: errors.Row) -> None:
+    named = row.number in (0x1000, 0x1100, 0x1200, 0x1300, 0x1500, 0x1700)
+
+    async def scenario(client: CassandraClient) -> None:
+        expected = ("definite" if row.definite else "indefinite", row.code)
+        assert await raised(client.write("a", b"1")) == expected
+
+    with_client(lambda _: error(row.number, level=Consistency.SERIAL if named else None), scenario)
+
+
+def test_a_decided_transaction_that_cannot_be_committed_is_unknown() -> None:
+    async def lightweight(client: CassandraClient) -> None:
+        assert await raised(client.cas("a", b"1", b"2")) == ("indefinite", "unavailable-at-commit")
+
+    async def plain(client: CassandraClient) -> None:
+        assert await raised(client.write("a", b"1")) == ("definite", "unavailable")
+
+    with_client(lambda _: error(0x1000, level=Consistency.QUORUM), lightweight)
+    with_client(lambda _: error(0x1000, level=Consistency.QUORUM), plain, PLAIN)
+
+
+def test_what_nobody_foresaw_is_unknown() -> None:
+    doubt = errors.outcome(ServerError(0x4242, "new", None), conditional=False)
+    assert isinstance(doubt, Indefinite) and doubt.code == "cql-4242"
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (lambda client: client.cas("a", b"1", b"2"), errors.CAS_MISMATCH),
+        (lambda client: client.create("a", b"1"), errors.EXISTS),
+        (lambda client: client.write("a", b"1"), errors.ABSENT),
+        (lambda client: client.write_if("a", b"1", None, 7), errors.CAS_MISMATCH),
+        (lambda client: client.add("s", 1), errors.EXISTS),
+    ],
+)
+def test_a_condition_that_does_not_hold_is_definite(
+    call: Callable[[CassandraClient], Awaitable[object]], code: str
+) -> None:
+    assert code in errors.OWN_DEFINITE
+
+    async def scenario(client: CassandraClient) -> None:
+        assert await raised(call(client)) == ("definite", code)
+
+    with_client(lambda _: REFUSED, scenario)
+
+
+def test_reads_and_their_editions() -> None:
+    edition = bytes(range(16))
+
+    def answer(statement: str) -> Said:
+        return rows({"v": b"5", "edition": edition}) if statement.startswith("SELECT v") else APPLIED
+
+    async def scenario(client: CassandraClient) -> None:
+        reply = await client.read("a", ReadMode.QUORUM)
+        assert (reply.value, reply.position, reply.version) == (b"5", None, int.from_bytes(edition))
+        assert (await raised(client.write_if("a", b"6", reply.value_position, reply.version)))[0] == "ok"
+        assert await raised(client.read("a", ReadMode.SYNC)) == ("definite", "no-such-read")
+
+    with_client(answer, scenario)
+    with_client(lambda _: rows(), _reads_nothing)
+
+
+async def _reads_nothing(client: CassandraClient) -> None:
+    assert (await client.read("a", ReadMode.STRONG)).value is None
+
+
+def test_members_in_order() -> None:
+    async def scenario(client: CassandraClient) -> None:
+        assert (await client.members("s", ReadMode.STRONG)).elements == (1, 258)
+
+    with_client(lambda _: rows({"element": b"\0\0\1\2"}, {"element": b"\0\0\0\1"}), scenario)
+
+
+def test_only_a_lightweight_write_has_a_condition() -> None:
+    statements: list[str] = []
+
+    def answer(statement: str) -> Said:
+        statements.append(statement)
+        return APPLIED if " IF " in statement else VOID
+
+    async def scenario(client: CassandraClient) -> None:
+        await client.write("a", b"1")
+        await client.add("s", 1)
+
+    with_client(answer, scenario)
+    with_client(answer, scenario, PLAIN)
+    assert [" IF " in statement for statement in statements] == [True, True, False, False]
+
+
+def test_a_request_under_way_is_unknown_when_the_connection_ends() -> None:
+    async def scenario(client: CassandraClient) -> None:
+        assert await raised(client.write("a", b"1")) == ("indefinite", errors.CONNECTION_LOST)
+        with pytest.raises(NotSent):
+            await client.write("a", b"1")
+
+    with_client(lambda _: "end", scenario)
+
+
+def test_an_answer_that_comes_too_late_is_dropped() -> None:
+    later = iter([None, APPLIED])
+
+    async def scenario(client: CassandraClient) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await client.write("a", b"1")
+        assert (await raised(client.write("a", b"2")))[0] == "ok"
+
+    with_client(lambda _: next(later), scenario)
+
+
+@pytest.mark.parametrize("reply", [(0x42, b""), (0x08, b"\0\0")], ids=["an unknown opcode", "half an answer"])
+def test_what_is_no_answer_ends_the_connection(reply: tuple[int, bytes]) -> None:
+    async def scenario(client: CassandraClient) -> None:
+        assert await raised(client.write("a", b"1")) == ("indefinite", errors.CONNECTION_LOST)
+        assert (await raised(client.write("a", b"1")))[0] == "definite"
+
+    with_client(lambda _: reply, scenario)
+
+
+def test_a_connection_that_cannot_be_opened_is_definite() -> None:
+    async def scenario() -> None:
+        with refused_port() as port:
+            assert await raised(connect("127.0.0.1", port, PATIENCE_S)) == ("definite", errors.NOT_CONNECTED)
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            assert await raised(connect("127.0.0.1", port, 0.1)) == ("definite", errors.NOT_CONNECTED)
+
+    run(scenario())

@@ -1,0 +1,46 @@
+"""Cassandra in the lab, as a user runs it: transactions are linearizable, and a wrong clock hides plain writes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab_scenario import require_lab
+from tests.run_command import only_folder, run_undisturbed
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+PLAIN = ("--reads", "quorum", "--require", "fresh-by-quorum", "-O", "writes=quorum", "-o", "cas_share=0")
+SKEW = ("--nemesis", "clock-skew:one:offset=5s:for=6s", "--quiet", "2s")
+
+
+def verdicts(tmp_path: Path, *arguments: str) -> dict[str, str]:
+    require_lab()
+    words = ("--system", "cassandra", "--workload", "register", *arguments, "--seed", "5")
+    _, results = run_undisturbed(tmp_path, *words, timeout_s=300)
+    document: dict[str, Any] = json.loads((only_folder(results) / "verdict.json").read_text())
+    return {one["name"]: one["validity"] for one in document["guarantees"]}
+
+
+def test_a_wrong_clock_hides_acknowledged_writes(tmp_path: Path) -> None:
+    assert verdicts(tmp_path, *PLAIN, *SKEW, "--time-limit", "10s")["fresh-by-quorum"] == "invalid"
+
+
+@pytest.mark.long
+def test_right_clocks_hide_none(tmp_path: Path) -> None:
+    nemesis = ("--nemesis", "pause:one:for=2s", "--quiet", "2s", "--time-limit", "20s")
+    assert verdicts(tmp_path, *PLAIN, *nemesis)["fresh-by-quorum"] == "valid"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("variant", ["v1", "v2"])
+def test_lightweight_transactions_do_not_depend_on_clocks(tmp_path: Path, variant: str) -> None:
+    found = verdicts(tmp_path, *SKEW, "-O", f"paxos_variant={variant}", "--time-limit", "20s")
+    assert found["linearizable"] == "valid"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("reads", ["strong", "local"])
+def test_lightweight_transactions_are_linearizable_under_faults(tmp_path: Path, reads: str) -> None:
+    found = verdicts(tmp_path, "--reads", reads, "--nemesis", "kill,partition,pause", "--time-limit", "40s")
+    assert found["linearizable"] == "valid"

@@ -1,0 +1,131 @@
+"""What Cassandra declares: configuration, options, settings, promises, and that no node leads."""
+
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.faults.nemesis_text import parse_faults, parse_nemesis
+from fencepost.harness.plugins import registry
+from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.artifacts.java import Java
+from fencepost.harness.runtime.node import Place
+from fencepost.harness.runtime.provider import Placement
+from fencepost.harness.systems.cassandra import CASSANDRA, configuration, versions
+from fencepost.harness.systems.cassandra.configuration import files
+from fencepost.harness.systems.cassandra.options import CassandraOptions, Writes
+from fencepost.harness.systems.contract.conditions import promises_in_force
+from fencepost.harness.systems.contract.leadership import with_leader
+from fencepost.harness.verdict import Standing
+
+LEADERLESS = with_leader(Placement(nodes=3), CASSANDRA)
+IN_QUORUM = CassandraOptions(writes=Writes.QUORUM)
+
+
+def place(number: int, host: str = "") -> Place:
+    folder = Path(f"/n{number}")
+    return Place(
+        name=f"n{number}", number=number, address=f"10.0.0.{number}", folder=folder, data=folder, kept=folder, host=host
+    )
+
+
+LAYOUT = {f"n{number}": place(number) for number in (1, 2, 3)}
+
+
+def yaml(number: int = 1, options: CassandraOptions | None = None, **settings: str) -> dict[str, str]:
+    text = files(LAYOUT[f"n{number}"], LAYOUT, options or CassandraOptions(), {"cassandra": settings})["cassandra.yaml"]
+    return dict(line.split(": ", 1) for line in text.splitlines())
+
+
+def test_nodes_share_the_ring_evenly() -> None:
+    tokens = sorted(int(yaml(n)["initial_token"].strip("'")) for n in (1, 2, 3))
+    assert tokens[0] > -(1 << 63) and tokens[2] - tokens[1] == tokens[1] - tokens[0] == (1 << 64) // 3
+
+
+def test_options_and_settings_reach_the_file() -> None:
+    assert yaml(options=CassandraOptions(paxos_variant="v2"))["paxos_variant"] == "v2"
+    assert "commitlog_sync_period" not in yaml(options=CassandraOptions(commitlog_sync="batch"))
+    assert yaml(concurrent_reads="9")["concurrent_reads"] == "9"
+
+
+def test_a_proxy_is_refused() -> None:
+    with pytest.raises(UsageError, match="a proxy hides"):
+        CASSANDRA.specs({"n1": place(1, "proxy")}, Artifacts(version="5.0.9", paths={}, sha256={}), CassandraOptions())
+
+
+@pytest.mark.parametrize(("release", "java"), [("4.1.10", 11), ("5.0.6", 17), ("5.0.9", 17), ("6.0-alpha2", 17)])
+def test_each_release_has_its_java(release: str, java: int) -> None:
+    assert versions.java_needed(release) == java
+
+
+@pytest.mark.parametrize("release", versions.RECORDED.known())
+def test_every_recorded_jar_has_its_sum(release: str) -> None:
+    named = versions.RECORDED.coordinates(release) or []
+    assert named[:1] == versions.roots(release) and len(versions.RECORDED.sums(release) or {}) == len(named)
+
+
+def test_an_unknown_release_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"4\.1\.10, 5\.0\.6, 5\.0\.9"):
+        versions.jars("5.0.99")
+
+
+def test_a_folder_tells_its_release(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="found 0"):
+        versions.given(tmp_path)
+    (tmp_path / "lib").mkdir()
+    for name in ("apache-cassandra-5.0.6.jar", "guava-1.jar"):
+        (tmp_path / "lib" / name).touch()
+    version, jars = versions.given(tmp_path)
+    assert version == "5.0.6" and len(jars) == 2
+
+
+def standing(options: CassandraOptions) -> Standing:
+    return {g.name: g.standing for g in promises_in_force(CASSANDRA, "", {}, options)}["linearizable"]
+
+
+def test_plain_writes_take_the_promise_away() -> None:
+    assert standing(CassandraOptions()) is standing(CassandraOptions(paxos_variant="v2")) is Standing.PROMISED
+    before = CassandraOptions(paxos_variant="v1_without_linearizable_reads_or_rejected_writes")
+    assert standing(IN_QUORUM) is standing(before) is Standing.MEASURED
+
+
+@pytest.mark.parametrize("text", ["kill:leader", "pause:follower", "partition:one:when=leader", "churn", "flapping"])
+def test_no_fault_follows_a_leader(text: str) -> None:
+    with pytest.raises(UsageError, match="no node of cassandra leads") as refused:
+        parse_faults(text, registry.faults(), LEADERLESS)
+    assert "another target" in (refused.value.hint or "")
+
+
+def test_the_mixture_leaves_out_what_follows_a_leader() -> None:
+    request = parse_nemesis("all", registry.faults(), LEADERLESS)
+    assert request.specs and not [spec for spec in request.specs if spec.target in ("leader", "follower")]
+    assert any("no node of cassandra leads" in why for _, why in request.left_out)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("Exception (org.apache.cassandra.exceptions.ConfigurationException) encountered during startup: Bad", "Bad"),
+        ("22:01:02.003 INFO StorageService Starting", None),
+    ],
+)
+def test_a_line_that_says_that_it_will_never_serve(line: str, why: str | None) -> None:
+    assert CASSANDRA.fatal_line(line) == why
+
+
+def test_settings_that_the_harness_makes_are_refused() -> None:
+    options = CassandraOptions()
+    for key in ("storage_port", "data_file_directories", "paxos_variant", "num_tokens"):
+        assert CASSANDRA.refuse_setting("cassandra", key, options) is not None
+    assert CASSANDRA.refuse_setting("cassandra", "concurrent_reads", options) is None
+    assert configuration.CASSANDRA in CASSANDRA.settable
+
+
+def test_a_server_tells_how_many_nodes_there_are() -> None:
+    artifacts = Artifacts(version="5.0.9", paths={"java-home": sys.prefix, "classpath": "/jars/a.jar"}, sha256={})
+    with mock.patch.object(configuration, "java_in", return_value=Java(Path("java"), Path("/j"), "17.0.9")):
+        specs = CASSANDRA.specs(LAYOUT, artifacts, CassandraOptions())
+    assert [configuration.nodes_of(spec) for spec in specs] == [3, 3, 3]
+    assert specs[0].argv[0] == "java" and specs[0].argv[-1] == configuration.MAIN_CLASS
