@@ -44,6 +44,18 @@ class OfGuarantee(msgspec.Struct, frozen=True, kw_only=True):
         return sum(known) if known else None
 
     @property
+    def reasons(self) -> list[tuple[Verdict, str]]:
+        """The verdicts that have a reason, with it: first what the line rests on, then who tested nothing."""
+        agreeing = [v for v in self.verdicts if v.validity is self.validity]
+        others = [v for v in self.verdicts if v.validity is not self.validity]
+        said = [(v, v.reason) for v in (*agreeing, *others) if v.reason]
+        if self.validity is not Validity.VALID or {v.checker for v in others} <= {v.checker for v in agreeing}:
+            return said
+        # Else the line would give a reason of a checker that saw nothing for the word of one that did.
+        kept = [(v, v.reason or "no violation found") for v in agreeing]
+        return [*kept, *((v, f"the checker {v.checker} had nothing to judge: {v.reason}") for v in others)]
+
+    @property
     def checkers(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(v.checker for v in self.verdicts))
 

@@ -101,9 +101,10 @@ class SparkHandle:
             log = self._jvm.last_lines()
             self.stop(end_s=1.0)
             message = f"Spark gave no session at {self._master} within {timeout_s:g} s: {why}"
-            raise HarnessError(
-                "\n".join([message, *log]), hint="the history is kept: `fencepost check` reads it again"
-            ) from error
+            hint = "the history is kept: `fencepost check` reads it again"
+            if not self._master.startswith("local"):
+                hint = "does a master answer there? Without --spark-master the processors of this machine are used"
+            raise HarnessError("\n".join([message, *log]), hint=hint) from error
         return self._session
 
     def abandon(self) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from fencepost.harness.cli.output.verdict_text import say_judgement
 from fencepost.harness.judging.judge import Judgement
-from fencepost.harness.verdict import Facts, Guarantee, Standing, Validity, Verdict, Witness
+from fencepost.harness.verdict import Cause, Facts, Guarantee, Standing, Validity, Verdict, Witness
 
 FACTS = Facts(
     system="etcd",
@@ -24,8 +24,10 @@ def _linearizable(validity: Validity, reason: str) -> Verdict:
     return Verdict(checker="linearizable", guarantee="linearizable", validity=validity, reason=reason, exposure=214)
 
 
-def _print(capsys: pytest.CaptureFixture[str], verdict: Verdict, headline: str) -> list[str]:
-    judgement = Judgement(validity=verdict.validity, headline=headline, verdicts=(verdict, COVERAGE), facts=FACTS)
+def _print(capsys: pytest.CaptureFixture[str], verdict: Verdict, headline: str, *more: Verdict) -> list[str]:
+    judgement = Judgement(
+        validity=verdict.validity, headline=headline, verdicts=(verdict, *more, COVERAGE), facts=FACTS
+    )
     say_judgement(judgement, folder="results/x")
     return capsys.readouterr().out.splitlines()
 
@@ -58,6 +60,20 @@ def test_a_valid_run_has_no_words_of_faults(capsys: pytest.CaptureFixture[str]) 
     assert lines[2].startswith("Next: fencepost run results/x/plan.toml --times 10  # ")
     assert "  valid    linearizable (promised): no violation found; tested 214 times" in lines
     assert not any("exposure" in line for line in lines)
+
+
+def test_a_valid_guarantee_rests_on_the_checker_that_was_put_to_the_test(capsys: pytest.CaptureFixture[str]) -> None:
+    fresh = Verdict(
+        checker="freshness",
+        guarantee="linearizable",
+        validity=Validity.UNKNOWN,
+        cause=Cause.NO_EXPOSURE,
+        reason="no read came after a newer write",
+        weighs=False,
+    )
+    lines = _print(capsys, _linearizable(Validity.VALID, ""), "no violation found", fresh)
+    said = "no violation found; the checker freshness had nothing to judge: no read came after a newer write"
+    assert f"  valid    linearizable (promised): {said}; tested 214 times" in lines
 
 
 def test_an_unknown_run_is_no_pass(capsys: pytest.CaptureFixture[str]) -> None:

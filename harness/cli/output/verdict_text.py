@@ -107,9 +107,9 @@ def _reasons(line: OfGuarantee, facts: Facts) -> list[str]:
         return [violations, *beside]
     layered = len({v.subject for v in line.verdicts}) > 1
     reasons = [
-        f"{v.subject}: {v.reason}" if layered and v.subject else v.reason
-        for v in line.verdicts
-        if v.reason and not (allowed and v.validity is Validity.VALID)
+        f"{v.subject}: {reason}" if layered and v.subject else reason
+        for v, reason in line.reasons
+        if not (allowed and v.validity is Validity.VALID)
     ]
     return [*(reasons or ["no violation found"]), *beside]
 

@@ -22,7 +22,7 @@ from fencepost.harness.report.words.wording import (
 )
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.harness.verdict.anomaly_words import anomaly_count
-from fencepost.harness.verdict.by_guarantee import by_guarantee
+from fencepost.harness.verdict.by_guarantee import OfGuarantee, by_guarantee
 from fencepost.harness.verdict.counting import counts, share
 from fencepost.harness.verdict.decision import must_be_known
 from fencepost.harness.verdict.fact_tables import STALLS
@@ -52,7 +52,7 @@ def guarantees(case: ReportCase) -> list[dict[str, Any]]:
                 "text": guarantee.text if guarantee else "",
                 "source": guarantee.source if guarantee else "",
                 "known_issue": guarantee.known_issue if guarantee else None,
-                "reasons": [line.contradiction] if line.contradiction else _reasons(of_name),
+                "reasons": [line.contradiction] if line.contradiction else _reasons(line),
                 "anomalies": counted_anomalies(of_name),
                 "checkers": ", ".join(line.checkers),
             }
@@ -69,16 +69,12 @@ def guarantees(case: ReportCase) -> list[dict[str, Any]]:
     )
 
 
-def _reasons(verdicts: Sequence[Verdict]) -> list[str]:
+def _reasons(line: OfGuarantee) -> list[str]:
     """List the verdicts' reasons, the deciding ones first; with several subjects each reason names its own."""
-    about = {v.subject for v in verdicts if v.subject is not None}
+    about = {v.subject for v in line.verdicts if v.subject is not None}
     if len(about) < 2:
-        return [traced(v.reason, _decided_by(v)) for v in verdicts if v.reason]
-    return [
-        traced(f"{v.subject or v.checker}: {v.reason}", _decided_by(v))
-        for v in sorted(verdicts, key=lambda v: _ORDER[v.validity])
-        if v.reason
-    ]
+        return [traced(reason, _decided_by(v)) for v, reason in line.reasons]
+    return [traced(f"{v.subject or v.checker}: {v.reason}", _decided_by(v)) for v in line.verdicts if v.reason]
 
 
 def _decided_by(verdict: Verdict) -> tuple[int, ...]:
