@@ -56,8 +56,9 @@ class Views:
                 self.placed_reads.append(read)
                 if read.value_position != position:
                     self.renumbered.append((read, makers[0]))
+        writes = ok_writes(history)
         #: Whether the store does not number its writes.
-        self.unnumbered: Final = all(write_position(write) is None for write in ok_writes(history))
+        self.unnumbered: Final = bool(writes) and all(write_position(write) is None for write in writes)
         #: Whether positions of different servers cannot be compared.
         self.by_time: Final = self.unnumbered or bool(self.renumbered) or bool(order_contradictions(history))
 

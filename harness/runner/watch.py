@@ -28,6 +28,11 @@ class LastAnswers:
         """Say that this node will be asked; until it answers, it counts as silent."""
         self.note(subject, node, Answer(claims=Claim.SILENT, source="none"), -1)
 
+    @property
+    def are_expected(self) -> bool:
+        """Whether any node is asked who leads."""
+        return bool(self._last)
+
     def note(self, subject: str, node: str, answer: Answer, asked_ns: int) -> None:
         """Keep an answer; SILENT when there was none."""
         self._last.setdefault(subject, {})[node] = (answer, asked_ns)
@@ -88,7 +93,8 @@ class Watch:
         if self.left is not None:
             return f"and at its end {self.left}"
         only = "" if self.over else "only "
-        return f"{only}the last {min(self._calm_ns, CALM_NS) / 1e9:.1f} s of load with all nodes agreed on who leads"
+        agreed = "with all nodes agreed on who leads" if self._answers.are_expected else "without a fault"
+        return f"{only}the last {min(self._calm_ns, CALM_NS) / 1e9:.1f} s of load {agreed}"
 
     def look(self, now_ns: int, *, loaded: bool) -> None:
         """Count the time since the last look if it was under load and nothing is left to watch; else begin again."""

@@ -102,3 +102,9 @@ def test_it_never_ends_while_a_second_node_claims_or_may_claim(answers: list[Ans
     played = Played(said(*answers))
     played.play(10 * CALM_NS)
     assert played.watch.over == (answers.count(YES) == 1 and answers.count(NO) == 2)
+
+
+def test_where_nobody_is_asked_the_words_name_no_leader() -> None:
+    played = Played(LastAnswers())
+    played.play(CALM_NS + STEP)
+    assert played.watch.over and played.watch.in_words.endswith("of load without a fault")

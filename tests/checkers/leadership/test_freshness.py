@@ -262,6 +262,36 @@ def test_witnesses_of_superseded_leaders_stand_first() -> None:
     assert "n1" in verdict.witnesses[0].nodes
 
 
+@pytest.mark.parametrize(
+    ("value", "invoked", "stale"),
+    [
+        (1, 41, True),
+        (1, 40, False),  # the write of 2 had not been acknowledged
+        (2, 41, False),
+        (3, 61, False),  # its write overlapped that of 2, so it may stand behind it
+        (7, 61, False),  # nobody knows who wrote it
+    ],
+)
+def test_without_positions_only_time_tells(value: int, invoked: float, stale: bool) -> None:
+    tale = Tale()
+    tale.write("a", 1, at=(10, 20), node="n2")
+    tale.write("a", 2, at=(30, 40), node="n3")
+    tale.write("a", 3, at=(35, 60), node="n3")
+    tale.read("a", value, at=(invoked, 70), node="n1")
+    assert judged(tale).anomalies == ({"stale-read": 1} if stale else {})
+
+
+def test_the_words_about_a_store_without_positions_name_none() -> None:
+    tale = Tale()
+    tale.write("a", 1, at=(10, 20), node="n2")
+    tale.write("a", 2, at=(30, 40), node="n3")
+    tale.read("a", 1, at=(50, 60), node="n1")
+    steps = judged(tale).witnesses[0].steps
+    assert steps[0].startswith("The store does not number writes, so only time tells which came first.")
+    assert steps[1] == "write of 2 to a was acknowledged by n3."
+    assert steps[3] == "n1 answered: 1."
+
+
 def stale_by_position(operations: list[Any]) -> int:
     """The definition, word by word."""
     writes = [w for w in operations if w.f == "write"]
