@@ -164,11 +164,14 @@ class SyncMirror:
                 self.syncs += 1
         if everything:
             self.syncs += 1
-        if synced or everything:
-            # A file that has another name by now: all are copied, since one copy too many is allowed, one too few is
-            # not.
-            if everything or not all(Path(path).is_dir() or self._copy.take(Path(path)) for path in synced):
-                self._copy.take_all()
+        if everything:
+            self._copy.take_all()
+        elif synced:
+            files = {path for path in map(Path, synced) if not path.is_dir()}
+            # Servers write a file of another name, sync it and rename it: Kafka does so every few seconds.
+            renamed = {path for path in files if not self._copy.take(path)}
+            if renamed:
+                self._copy.take_renamed(renamed)
             self._copy.take_names()
 
     def _returned(self, line: bytes) -> tuple[str, str]:

@@ -9,7 +9,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,11 +70,27 @@ class TreeCopy:
         entry = self._hold(path)
         if entry is None:
             return False
-        kept = self._kept[entry[0]]
+        self._take(entry[0])
+        return True
+
+    def take_renamed(self, paths: Set[Path]) -> None:
+        """Take the content of files that had these names a moment ago and have others by now, or none.
+
+        Those are the files that had these names in the last listing, and those that were given their names since then.
+        Taking one file too many does no harm.
+        """
+        before = self._names.files
+        meant = {before[name][0] for path in paths if (name := os.path.relpath(path, self._root)) in before}
+        self.take_names()
+        moved = {key for name, (key, _) in self._names.files.items() if name not in before or before[name][0] != key}
+        for key in (meant | moved) & self._kept.keys():
+            self._take(key)
+
+    def _take(self, key: _Key) -> None:
+        kept = self._kept[key]
         if kept.copy < 0:
             kept.copy = os.memfd_create("copy")
         _update(kept.source, kept.copy)
-        return True
 
     def put_back(self) -> None:
         """Restore the folder from the copies. A file whose name was taken but whose content was not becomes empty."""

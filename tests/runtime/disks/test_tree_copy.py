@@ -80,6 +80,27 @@ def test_a_file_keeps_its_copy_under_a_new_name_and_one_never_taken_is_empty(tmp
     copy.close()
 
 
+def test_a_file_that_was_renamed_after_its_sync_is_taken_and_no_other_is(tmp_path: Path) -> None:
+    """Also a file that was synced under a second name, which it has lost since."""
+    (tmp_path / "log").write_bytes(b"synced")
+    (tmp_path / "checkpoint").write_bytes(b"1")
+    (tmp_path / "linked").write_bytes(b"old")
+    os.link(tmp_path / "linked", tmp_path / "second")
+    copy = TreeCopy(tmp_path)
+    copy.take_all()
+    (tmp_path / "log").write_bytes(b"not synced")
+    (tmp_path / "checkpoint.tmp").write_bytes(b"2")
+    (tmp_path / "checkpoint.tmp").rename(tmp_path / "checkpoint")
+    (tmp_path / "new.tmp").write_bytes(b"3")
+    (tmp_path / "new.tmp").rename(tmp_path / "new")
+    (tmp_path / "linked").write_bytes(b"changed")
+    (tmp_path / "second").unlink()
+    copy.take_renamed({tmp_path / "checkpoint.tmp", tmp_path / "new.tmp", tmp_path / "second", tmp_path / "gone"})
+    copy.put_back()
+    assert _files(tmp_path) == {"log": b"synced", "checkpoint": b"2", "new": b"3", "linked": b"changed"}
+    copy.close()
+
+
 def _open_files() -> Counter[str]:
     found: Counter[str] = Counter()
     for number in os.listdir("/proc/self/fd"):
