@@ -9,6 +9,7 @@ import pytest
 
 from fencepost.harness.cli import main
 from fencepost.harness.cli.app import COMMANDS, app
+from fencepost.harness.plugins import registry
 
 
 def _main(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -137,6 +138,17 @@ def test_a_mistake_exits_254_with_a_message_and_no_traceback(
     for part in said:
         assert part in err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("system", registry.systems())
+def test_a_version_that_is_none_exits_254(capsys: pytest.CaptureFixture[str], tmp_path: Path, system: str) -> None:
+    offered = registry.systems()[system].profile.interfaces
+    workload = next(name for name, one in registry.workloads().items() if one.protocol in offered)
+    run = ("run", "--system", system, "--nemesis", "kill", "--time-limit", "30s", "--results", str(tmp_path))
+    code, _, err = _main(capsys, *run, "--workload", workload, "--version", "9.9.x")
+    assert code == 254, err
+    assert "Traceback" not in err
+    assert "error: " in err and "hint: " in err
 
 
 @pytest.mark.parametrize(

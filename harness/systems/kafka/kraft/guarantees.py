@@ -10,6 +10,7 @@ from a majority). Earlier releases promise nothing; there the same bound is appl
 from typing import Final
 
 from fencepost.harness.base.options import Duration
+from fencepost.harness.systems.contract.releases import is_before
 from fencepost.harness.systems.kafka.guarantees import (
     BROKER_GUARANTEES,
     ELECTION_GUARANTEES,
@@ -17,7 +18,6 @@ from fencepost.harness.systems.kafka.guarantees import (
     PARTITION_STATE_GUARANTEES,
     PRODUCER_ID_GUARANTEES,
 )
-from fencepost.harness.systems.kafka.server.versions import numbers
 from fencepost.harness.verdict import Guarantee, LeadershipBound, Standing
 
 #: The first release whose leader checks whether a majority of voters still fetches from it.
@@ -158,8 +158,8 @@ _RELIED_UPON_FENCING: Final = Guarantee(
 
 
 def checks_quorum(version: str) -> bool:
-    """Whether a leader of this release resigns when no majority fetches from it (KAFKA-15489)."""
-    return numbers(version)[:2] >= CHECKS_QUORUM_SINCE
+    """Whether a leader resigns when no majority fetches from it (KAFKA-15489); what has no number counts as new."""
+    return not is_before(version, CHECKS_QUORUM_SINCE)
 
 
 def promises(version: str) -> tuple[Guarantee, ...]:
