@@ -95,6 +95,7 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
         "leases",
         "watches",
         "elections",
+        "groups",
         "log",
         "metadata",
         "tables",

@@ -1,12 +1,13 @@
 """The protocols that workloads are written against, and how their requests end. This module is the whole public face.
 
 KIP-30 names four: `KeyValue` (storage.py), `Watchable` (listeners.py), `Locks` and `Elections` (election.py) and
-`Leases` (membership.py). Kafka's own are `Log` (log.py), `Metadata` and `ProducerIds` (metadata.py), and
-`PartitionStates` (partition_states.py). `session.py` says what every connection owes its user, `outcomes.py` how a
-request ends without a reply.
+`Leases` (membership.py). Kafka's own are `Log` (log.py), `Metadata` and `ProducerIds` (metadata.py), `PartitionStates`
+(partition_states.py) and `Groups` (groups.py). `session.py` says what every connection owes its user, `outcomes.py`
+how a request ends without a reply.
 """
 
 from fencepost.harness.coordination.election import TRAIL, Deeds, Elections, Held, Leading, Locks
+from fencepost.harness.coordination.groups import CommittedAs, Groups, Joined
 from fencepost.harness.coordination.interface import Interface
 from fencepost.harness.coordination.listeners import (
     Bookmark,
@@ -35,16 +36,19 @@ __all__ = [
     "Bookmark",
     "Change",
     "Changes",
+    "CommittedAs",
     "Compacted",
     "Deeds",
     "Definite",
     "Elections",
     "Entry",
     "Granted",
+    "Groups",
     "Heard",
     "Held",
     "Indefinite",
     "Interface",
+    "Joined",
     "KeyValue",
     "Leading",
     "Leases",

@@ -15,3 +15,4 @@ class Interface(StrEnum):
     PRODUCER_IDS = "producer-ids"
     PARTITION_STATES = "partition-states"
     LOG = "log"
+    GROUPS = "consumer-groups"

@@ -38,6 +38,7 @@ _OUR_SYSTEMS: Final = {
 }
 
 _OUR_WORKLOADS: Final = {
+    "consumer-groups": "fencepost.workloads.consumer_groups:ConsumerGroups",
     "election": "fencepost.workloads.election:Election",
     "lease": "fencepost.workloads.lease:Lease",
     "lock": "fencepost.workloads.lock:Lock",
@@ -73,6 +74,7 @@ _OUR_NEMESES: Final = {
 
 _OUR_CHECKERS: Final = {
     "brokers": "fencepost.checkers.brokers:check",
+    "consumer-groups": "fencepost.checkers.groups:check",
     "coverage": "fencepost.checkers.coverage:check",
     "election": "fencepost.checkers.elections.elections:check",
     "freshness": "fencepost.checkers.leadership.freshness:check",

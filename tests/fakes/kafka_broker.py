@@ -14,7 +14,13 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
 from fencepost.harness.systems.kafka.client import elect_leaders, reassignments
-from fencepost.harness.systems.kafka.wire import admin_messages, log_messages, messages, transaction_messages
+from fencepost.harness.systems.kafka.wire import (
+    admin_messages,
+    group_messages,
+    log_messages,
+    messages,
+    transaction_messages,
+)
 from fencepost.harness.systems.kafka.wire.decoding import decode
 from fencepost.harness.systems.kafka.wire.encoding import encode
 from fencepost.harness.systems.kafka.wire.fields import Body
@@ -22,7 +28,10 @@ from fencepost.harness.systems.kafka.wire.messages import Api, ApiVersion, ApiVe
 
 APIS: Final[Mapping[int, Api[Any, Any]]] = {
     api.key: api
-    for module in (messages, admin_messages, log_messages, transaction_messages, elect_leaders, reassignments)
+    for module in (
+        *(messages, admin_messages, log_messages, transaction_messages, group_messages),
+        *(elect_leaders, reassignments),
+    )
     for api in vars(module).values()
     if isinstance(api, Api)
 }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from fencepost.checkers import brokers, leases
+from fencepost.checkers import brokers, groups, leases
 from fencepost.checkers.elections import elections, producer_ids
 from fencepost.checkers.metadata import check as check_metadata
 from fencepost.checkers.metadata import partition_states, snapshots, topic_names
@@ -17,6 +17,7 @@ from fencepost.harness.verdict import Verdict
 from tests.fakes import (
     catalogue,
     election_store,
+    group_store,
     id_store,
     kept_brokers,
     lease_store,
@@ -66,6 +67,13 @@ def _watch_judged(history: History, bug: str | None) -> Sequence[Verdict]:
 
 
 FAKES: Final[Mapping[str, Sequence[Planted]]] = {
+    "consumer-groups": (
+        Planted(
+            bugs=tuple(group_store.BUGS),
+            run=group_store.run_fake_groups,
+            judge=lambda history, bug: groups.check(history, group_store.FACTS),
+        ),
+    ),
     "election": (
         Planted(
             bugs=tuple(election_store.BUGS),

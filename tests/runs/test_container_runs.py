@@ -183,6 +183,17 @@ _KAFKA_ZK_NODES = ("z1", "z2", "z3", "b1", "b2", "b3")
                 ("kraft", "log", "kill:controller:for=2s", {("log", "log-durable")}),
                 ("kraft", "producer-ids", "pause:controller:for=3s", {("producer-ids", "unique-producer-ids")}),
                 ("kraft", "election", "pause:controller:for=3s", {("election", "one-acting-leader")}),
+                *(
+                    (
+                        *(system, "consumer-groups", "kill:broker:for=2s"),
+                        {
+                            ("consumer-groups", "group-commits-durable"),
+                            ("consumer-groups", "group-generations-fence"),
+                            ("consumer-groups", "group-one-owner"),
+                        },
+                    )
+                    for system in ("kraft", "kafka-zk")
+                ),
                 ("kafka-zk", "metadata", "partition:controller:for=4s", {("metadata", "metadata-durable")}),
                 ("kafka-zk", "log", "pause:controller:for=4s", {("log", "log-durable")}),
                 (

@@ -75,8 +75,15 @@ def broker_numbers(members: Sequence[Member]) -> dict[str, int]:
     return {member.name: number for number, member in enumerate(members, 1) if "broker" in member.roles}
 
 
+#: KIP-966: new clusters of 4.1 and later have eligible leader replicas.
+_KNOWN_ISSUES: Final = {
+    "log-durable": "KAFKA-14139: before 4.1 the last replica in sync leads again after a power loss"
+}
+
+
 def _promised(name: str, text: str, source: str) -> Guarantee:
-    return Guarantee(name=name, standing=Standing.PROMISED, text=text, source=source)
+    known = _KNOWN_ISSUES.get(name)
+    return Guarantee(name=name, standing=Standing.PROMISED, text=text, source=source, known_issue=known)
 
 
 def _measured(name: str, text: str, source: str) -> Guarantee:
@@ -141,6 +148,33 @@ BROKER_GUARANTEES: Final = (
         "controlled-shutdown-unnoticed",
         "While a broker is in its controlled shutdown, no partition is without an append for more than a second",
         "Kafka documentation, Operations: graceful shutdown: 'unavailable to a few milliseconds'; no bound is promised",
+    ),
+)
+
+_GROUPS: Final = "Kafka documentation, Design, 4.9 Consumer offset tracking"
+_GENERATIONS: Final = "Kafka's protocol guide, Group Membership API: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID"
+
+GROUP_GUARANTEES: Final = (
+    _promised(
+        "group-commits-durable",
+        "An offset whose commit was acknowledged is never replaced by an earlier one, nor by one that was refused",
+        f"{_GROUPS}: 'sends a successful offset commit response only after all the replicas of the offsets topic"
+        " receive the offsets'",
+    ),
+    _promised(
+        "group-generations-fence",
+        "Once a later generation of a group has been shared out, no commit by a member of an earlier one is accepted",
+        _GENERATIONS,
+    ),
+    _promised(
+        "group-one-owner",
+        "Generations of a group only grow, and within one no two members have the same share",
+        f"{_GENERATIONS}; KIP-62",
+    ),
+    _measured(
+        "group-offsets-fresh",
+        "A read of a group's offset shows the last commit that was acknowledged before it, or a later one",
+        "nobody promises it: a coordinator answers from memory, also one that was replaced and does not know it yet",
     ),
 )
 

@@ -23,7 +23,7 @@ from tests.checkers.elections import test_elections
 from tests.checkers.leadership import test_freshness
 from tests.checkers.metadata import test_ground_truth, test_handover, test_zombie_controllers
 from tests.checkers.watches import test_watches
-from tests.fakes import kept_brokers, lease_store, metadata_store, partition_store
+from tests.fakes import group_store, kept_brokers, lease_store, metadata_store, partition_store
 from tests.histories.language import FOLDER, cases, parse
 from tests.report import sample_kafka
 from tests.report.proof import Figure, figures_of, why_not
@@ -133,6 +133,11 @@ def partition_states() -> Iterator[Example]:
         yield partition_store.run_fake_partitions(bug, 1, {"rate": 20.0}), partition_store.FACTS
 
 
+def consumer_groups() -> Iterator[Example]:
+    for bug in (None, *group_store.BUGS):
+        yield group_store.run_fake_groups(bug, 1, {"rate": 30.0}), group_store.FACTS
+
+
 def producer_ids() -> Iterator[Example]:
     tale = Tale()
     for i, (node, number) in enumerate((("b1", 7), ("b2", 1000), ("b1", 8), ("b3", 7), ("b3", None), ("b1", 7))):
@@ -229,6 +234,7 @@ def snapshots() -> Iterator[Example]:
 
 EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
     "brokers": brokers,
+    "consumer-groups": consumer_groups,
     "coverage": coverage,
     "election": election,
     "freshness": freshness,
@@ -322,6 +328,7 @@ def test_nothing_is_counted_twice(name: str) -> None:
 #: Checkers that name the rules of every guarantee.
 WITH_RULES: Final = (
     "brokers",
+    "consumer-groups",
     "coverage",
     "freshness",
     "ground-truth",
@@ -379,6 +386,14 @@ KINDS: Final[dict[str, Callable[[Event], bool]]] = {
     r"^session-order\..*\.anomalies\.cas-on-wrong-value$": of("cas", OK),
     r"^freshness\..*\.(reads_judged|exposure|stale_reads.*|fresh_reads_.*|anomalies\..*)$": of("read", OK),
     r"^freshness\..*\.staleness_writes_max$": of("write", OK),
+    r"^consumer-groups\..*\.(exposure|anomalies\..*)$": of(
+        "offset-commit late-commit offset-fetch join", OK, FAIL, INFO, INVOKE
+    ),
+    r"^consumer-groups\..*\.commits_ok$": of("offset-commit late-commit", OK),
+    r"^consumer-groups\..*\.(commits_fail|late_commits_refused)$": of("offset-commit late-commit", FAIL),
+    r"^consumer-groups\..*\.(commits_info|late_commits)$": of("offset-commit late-commit", OK, FAIL, INFO, INVOKE),
+    r"^consumer-groups\..*\.joins$": of("join", OK),
+    r"^consumer-groups\..*\.stale_reads$": of("offset-fetch", OK),
     r"^producer-ids\..*\.(exposure|ids|ids_of_node\..*|anomalies\..*)$": of("allocate", OK),
     r"^partition-states\..*\.(exposure|views|stale_views|stale|anomalies\..*)$": of("view", OK),
     r"^election\.one-acting-leader\.(exposure|superseded_acts|overtaken_acts)$": of("act", OK, FAIL, INFO, INVOKE),

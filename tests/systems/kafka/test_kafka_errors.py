@@ -37,6 +37,7 @@ DEFINITE: Final = {
     Kind.ALLOCATE: ALWAYS | {14, 15, 16, 47, 48, 77, 90, 102},
     Kind.PRODUCE: ALWAYS | {2, 10, 17, 18, 19, 21, 32, 43, 45, 47, 48, 49, 59, 76, 87, 90},
     Kind.TRANSACTION: ALWAYS | {47, 48, 49, 50, 51, 90},
+    Kind.GROUP: ALWAYS | {22, 24, 25, 27},
     Kind.VOTERS: ALWAYS | {125, 126, 127},
     Kind.READ: set(CODES),
     Kind.VALIDATE: set(CODES),

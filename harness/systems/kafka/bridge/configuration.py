@@ -145,7 +145,7 @@ def _broker(place: Place, layout: Layout, version: str, options: BridgeOptions, 
         "inter.broker.listener.name": "BROKER",
         "log.dirs": place.data,
         "replica.lag.time.max.ms": options.replica_lag.ms,
-        "offsets.topic.replication.factor": copies,
+        **server.group_coordinators(copies),
         **server.transaction_log(copies),
     }
     if mode is not Mode.KRAFT:

@@ -15,7 +15,7 @@ controller's
   the epoch of a reply is exact. The acknowledgement of an append names no epoch.
 - The state of partitions is that of the same topic, in the metadata of the broker that is asked. A partition's leader
   is moved by giving it its replicas in another order (KIP-455) and electing the first of them (KIP-460).
-- Elections are those of transactional producers: see `elections`.
+- Elections are those of transactional producers: see `elections`. Groups are consumer groups: see `groups`.
 
 Errors are those of `harness.systems.kafka.wire.errors`, except for "exists": a controller's refusal of a taken name.
 """
@@ -30,11 +30,13 @@ from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.coordination import (
     TRAIL,
     Appended,
+    CommittedAs,
     Deeds,
     Definite,
     Held,
     Indefinite,
     Interface,
+    Joined,
     Leading,
     Polled,
     ReadMode,
@@ -46,6 +48,7 @@ from fencepost.harness.systems.kafka.client import metadata_kinds
 from fencepost.harness.systems.kafka.client.client import KafkaNode, Role, open_node
 from fencepost.harness.systems.kafka.client.elect_leaders import elect_preferred_leaders
 from fencepost.harness.systems.kafka.client.elections import KafkaElections
+from fencepost.harness.systems.kafka.client.groups import KafkaGroups
 from fencepost.harness.systems.kafka.client.partition_logs import ACKS_ALL
 from fencepost.harness.systems.kafka.client.reassignments import reassign
 from fencepost.harness.systems.kafka.client.replicated_topics import make_topic
@@ -65,6 +68,7 @@ INTERFACES: Final = frozenset(
         Interface.PRODUCER_IDS,
         Interface.LOG,
         Interface.PARTITION_STATES,
+        Interface.GROUPS,
     }
 )
 LOG_TOPIC: Final = "log"
@@ -81,16 +85,18 @@ _ACKS: Final = {"all": ACKS_ALL, "1": 1, "0": 0}
 #: Keys of a log: its partitions, and how many in-sync replicas an append needs.
 _PARTITION: Final = re.compile(r"p\d+")
 _MIN_ISR: Final = "min_isr="
+_GROUP: Final = re.compile(r"g\d+")
 
 
 class KafkaSession:
-    """`Metadata`, `ProducerIds`, `Log`, `PartitionStates` and `Elections` of one node; `number` is its node id."""
+    """`Metadata`, `ProducerIds`, `Log`, `PartitionStates`, `Groups` and `Elections` of one node, by its id `number`."""
 
     session_id: Final = None
 
     def __init__(self, node: KafkaNode, number: int, *, connect_timeout_s: float) -> None:
         self.node: Final = node
         self._elections: Final = KafkaElections(node, number, connect_timeout_s=connect_timeout_s)
+        self._groups: Final = KafkaGroups(node, number, connect_timeout_s=connect_timeout_s)
         self._number = number
         self._acks = ACKS_ALL
         self._idempotent = False
@@ -102,6 +108,7 @@ class KafkaSession:
 
     async def close(self) -> None:
         self._elections.close()
+        self._groups.close()
         self.node.close()
 
     # Metadata
@@ -244,6 +251,23 @@ class KafkaSession:
             # The order is changed, and whoever balances leaders may act on it later.
             raise Indefinite(refusal.code, str(refusal)) from None
 
+    # Groups
+
+    async def join(self, group: str) -> Joined:
+        return await self._groups.join(group)
+
+    async def leave(self, group: str) -> None:
+        await self._groups.leave(group)
+
+    async def beat(self, group: str) -> None:
+        await self._groups.beat(group)
+
+    async def commit_offset(self, group: str, offset: int, *, late: bool = False) -> CommittedAs:
+        return await self._groups.commit_offset(group, offset, late=late)
+
+    async def fetch_offset(self, group: str) -> int | None:
+        return await self._groups.fetch_offset(group)
+
     # Elections
 
     async def acquire(self, name: str) -> Held:
@@ -267,12 +291,17 @@ class KafkaSession:
     # Before a run
 
     async def prepare(self, keys: Sequence[str]) -> None:
-        """Create the trail of an election, the log when the keys are its partitions, or else a topic for each key.
+        """Create the trail of an election, what groups need, the log when the keys are its partitions, or else a topic
+        for each key.
 
         Waits until the broker sees a leader for each partition and all replicas in sync. Idempotent.
         """
         if TRAIL in keys:
             await self._elections.prepare()
+            return
+        groups = tuple(key for key in keys if _GROUP.fullmatch(key))
+        if groups:
+            await self._groups.prepare(groups)
             return
         partitions = sum(1 for key in keys if _PARTITION.fullmatch(key))
         least = next((key.removeprefix(_MIN_ISR) for key in keys if key.startswith(_MIN_ISR)), None)

@@ -14,7 +14,9 @@ from fencepost.harness.systems.kafka.wire.errors import Kind, only_item, raise_e
 from fencepost.harness.systems.kafka.wire.messages import INIT_PRODUCER_ID, InitProducerIdRequest
 from fencepost.harness.systems.kafka.wire.values import BrokerAddress, ProducerId
 
-_TRANSACTIONAL_ID: Final = 1
+#: What a coordinator is asked for.
+GROUP: Final = 0
+TRANSACTIONAL_ID: Final = 1
 #: No producer: the request begins a new one and fences the one before.
 NOBODY: Final = ProducerId(-1, -1)
 
@@ -26,9 +28,12 @@ class Described(msgspec.Struct, frozen=True):
     state: str
 
 
-async def find_coordinator(node: KafkaNode, transactional_id: str) -> BrokerAddress:
-    """Ask this broker for the coordinator. The first such request in a cluster creates the transaction log."""
-    request = wire.FindCoordinatorRequest(transactional_id, _TRANSACTIONAL_ID)
+async def find_coordinator(node: KafkaNode, name: str, kind: int = TRANSACTIONAL_ID) -> BrokerAddress:
+    """Ask this broker for the coordinator of a transactional id or a group.
+
+    The first such request in a cluster creates the log in which coordinators keep what they know.
+    """
+    request = wire.FindCoordinatorRequest(name, kind)
     answer = await node.connection.request(wire.FIND_COORDINATOR, request)
     raise_error(Kind.READ, answer.error_code, answer.error_message)
     return BrokerAddress(answer.node_id, answer.host, answer.port)

@@ -117,7 +117,7 @@ def _properties(
         "broker.heartbeat.interval.ms": options.broker_heartbeat.ms,
         "replica.lag.time.max.ms": options.replica_lag.ms,
         **(server.authorizer(_AUTHORIZER) if options.authorizer else {}),
-        "offsets.topic.replication.factor": copies,
+        **server.group_coordinators(copies),
         **server.transaction_log(copies),
     }
     if is_broker:

@@ -14,6 +14,7 @@ from fencepost.harness.systems.contract.releases import is_before
 from fencepost.harness.systems.kafka.guarantees import (
     BROKER_GUARANTEES,
     ELECTION_GUARANTEES,
+    GROUP_GUARANTEES,
     LOG_GUARANTEES,
     PARTITION_STATE_GUARANTEES,
     PRODUCER_ID_GUARANTEES,
@@ -125,6 +126,7 @@ _FOR_EVERY_RELEASE: Final = (
     *PRODUCER_ID_GUARANTEES,
     *LOG_GUARANTEES,
     *ELECTION_GUARANTEES,
+    *GROUP_GUARANTEES,
     Guarantee(
         name="one-leader-per-epoch",
         standing=Standing.PROMISED,

@@ -72,6 +72,20 @@ def transaction_log(copies: int) -> dict[str, object]:
     }
 
 
+def group_coordinators(copies: int) -> dict[str, object]:
+    """The settings of coordinators of groups for this number of replicas.
+
+    Some partitions of their log are enough to spread a workload's groups over the brokers. Members may have short
+    sessions, and the first generation of a group begins at once instead of after three seconds.
+    """
+    return {
+        "offsets.topic.replication.factor": copies,
+        "offsets.topic.num.partitions": 6,
+        "group.min.session.timeout.ms": 500,
+        "group.initial.rebalance.delay.ms": 0,
+    }
+
+
 def authorizer(name: str) -> dict[str, object]:
     """The settings of a server that keeps ACLs: everybody who is not authenticated may do everything all the same."""
     return {"authorizer.class.name": name, "super.users": "User:ANONYMOUS"}

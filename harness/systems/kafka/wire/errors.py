@@ -16,6 +16,8 @@ What a code proves depends on the request and on the node that answers:
 - `TRANSACTION` (InitProducerId with a transactional id, AddPartitionsToTxn, EndTxn), sent to the coordinator: it checks
   producer and state before it appends to its own log. 14, 15 and 16 are not definite, since they also report failures
   of that append and failures after it (TransactionStateManager.appendTransactionToLog).
+- `GROUP` (OffsetCommit, LeaveGroup), sent to the coordinator: it checks member and generation before it appends to its
+  own log. As with transactions, 14, 15 and 16 also report failures of that append.
 - `VOTERS` (AddRaftVoter, RemoveRaftVoter), sent to a controller: NOT_LEADER_OR_FOLLOWER (6) and REQUEST_TIMED_OUT (7)
   are not definite. They also answer a change that the leader has appended, when it resigns or does not see it
   committed.
@@ -51,6 +53,7 @@ class Kind(StrEnum):
     ALLOCATE = "allocate"
     PRODUCE = "produce"
     TRANSACTION = "transaction"
+    GROUP = "group"
     VOTERS = "voters"
 
 
@@ -92,12 +95,16 @@ _NONE: Final[frozenset[Kind]] = frozenset()
 _PRODUCE: Final = frozenset({Kind.PRODUCE})
 _ALLOCATE: Final = frozenset({Kind.ALLOCATE})
 _TRANSACTION: Final = frozenset({Kind.TRANSACTION})
+_GROUP: Final = frozenset({Kind.GROUP})
 _VOTERS: Final = frozenset({Kind.VOTERS})
 #: Refused because of the cluster's state, as the answering node knows it, before any change.
 _BY_STATE: Final = frozenset({Kind.CHANGE, Kind.ZOOKEEPER})
 
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 NOT_LEADER_OR_FOLLOWER: Final = 6
+ILLEGAL_GENERATION: Final = 22
+UNKNOWN_MEMBER_ID: Final = 25
+REBALANCE_IN_PROGRESS: Final = 27
 TOPIC_ALREADY_EXISTS: Final = 36
 INVALID_REPLICATION_FACTOR: Final = 38
 NOT_CONTROLLER: Final = 41
@@ -134,6 +141,12 @@ CODES: Final = {
     19: Row("not-enough-replicas", _PRODUCE, "refused before the append: too few replicas are in sync"),
     20: Row("not-enough-replicas-after-append", _NONE, "it was appended, as the name says"),
     21: Row("invalid-required-acks", _PRODUCE, "checked before the append"),
+    22: Row("illegal-generation", _GROUP, "generations are checked before the append"),
+    23: Row("inconsistent-group-protocol", _NONE, "answers JoinGroup only"),
+    24: Row("invalid-group-id", _GROUP, "the request itself is wrong"),
+    25: Row("unknown-member-id", _GROUP, "members are checked before the append"),
+    26: Row("invalid-session-timeout", _NONE, "answers JoinGroup only"),
+    27: Row("rebalance-in-progress", _GROUP, "the generation is not shared out yet; checked before the append"),
     29: Row("topic-authorization-failed", _ALL, "permissions are checked first"),
     31: Row("cluster-authorization-failed", _ALL, "permissions are checked first"),
     32: Row("invalid-timestamp", _PRODUCE, "checked before the append"),

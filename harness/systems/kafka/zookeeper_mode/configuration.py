@@ -154,7 +154,7 @@ def _broker_properties(place: Place, layout: Layout, options: KafkaZkOptions) ->
         "inter.broker.listener.name": "BROKER",
         "log.dirs": place.data,
         **(server.authorizer(_AUTHORIZER) if options.authorizer else {}),
-        "offsets.topic.replication.factor": copies,
+        **server.group_coordinators(copies),
         **server.transaction_log(copies),
     }
 

@@ -12,6 +12,7 @@ from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.systems.kafka.guarantees import (
     BROKER_GUARANTEES,
     ELECTION_GUARANTEES,
+    GROUP_GUARANTEES,
     LOG_GUARANTEES,
     PARTITION_STATE_GUARANTEES,
     PRODUCER_ID_GUARANTEES,
@@ -91,6 +92,7 @@ GUARANTEES: Final = (
     *PRODUCER_ID_GUARANTEES,
     *LOG_GUARANTEES,
     *ELECTION_GUARANTEES,
+    *GROUP_GUARANTEES,
     Guarantee(
         name="one-leader-per-epoch",
         standing=Standing.PROMISED,

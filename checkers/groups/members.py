@@ -1,0 +1,75 @@
+"""What the members of each group did: joins, commits and reads of offsets, with the generation of each."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final
+
+from fencepost.harness.history import History, Operation, Outcome
+
+CHECKER: Final = "consumer-groups"
+_COMMITS: Final = frozenset({"offset-commit", "late-commit"})
+
+
+def completed_ns(operation: Operation) -> int:
+    """When an answered operation was answered."""
+    assert operation.completed_ns is not None
+    return operation.completed_ns
+
+
+def _greater(one: tuple[int, Operation], other: tuple[int, Operation]) -> tuple[int, Operation]:
+    return one if one[0] >= other[0] else other
+
+
+class Later:
+    """Which of some operations was answered before a moment and has the greatest of some number."""
+
+    def __init__(self, numbered: Sequence[tuple[int, Operation]]) -> None:
+        ordered = sorted(numbered, key=lambda item: completed_ns(item[1]))
+        self._at_ns = [completed_ns(operation) for _, operation in ordered]
+        self._greatest: list[tuple[int, Operation]] = list(accumulate(ordered, _greater))
+
+    def before(self, at_ns: int) -> tuple[int, Operation] | None:
+        """Return the greatest number with its operation, of those answered before this moment."""
+        at = bisect_left(self._at_ns, at_ns)
+        return self._greatest[at - 1] if at else None
+
+
+class Group:
+    """One group: `joins` and `reads` are answered ones, `commits` all, each in the order of invocation."""
+
+    def __init__(self, key: str, operations: Sequence[Operation]) -> None:
+        self.key: Final = key
+        answered = [o for o in operations if o.type is Outcome.OK]
+        self.joins: Final = [o for o in answered if o.f == "join"]
+        self.reads: Final = [o for o in answered if o.f == "offset-fetch"]
+        self.commits: Final = [o for o in operations if o.f in _COMMITS]
+        self.commit_of: Final = {o.value: o for o in self.commits}
+        self.acknowledged: Final = [o for o in self.commits if o.type is Outcome.OK]
+        #: The highest generation that anybody had been told before a moment.
+        self.begun: Final = Later([(join.result[0], join) for join in self.joins])
+        #: The commit that was sent last among those acknowledged before a moment.
+        self.newest: Final = Later([(commit.invoked_ns, commit) for commit in self.acknowledged])
+        self._own: Final[dict[int, list[Operation]]] = {}
+        for join in self.joins:
+            self._own.setdefault(join.process, []).append(join)
+
+    def generation(self, commit: Operation) -> int | None:
+        """The generation in which a commit was sent, by its answer, or by what its process had joined."""
+        if commit.type is Outcome.OK:
+            return int(commit.result[1])
+        own: list[int] = []
+        for join in self._own.get(commit.process, []):
+            if completed_ns(join) <= commit.invoked_ns and join.result[0] not in own[-1:]:
+                own.append(join.result[0])
+        back = 2 if commit.f == "late-commit" else 1
+        return own[-back] if len(own) >= back else None
+
+
+def groups_of(history: History) -> list[Group]:
+    """List the groups by key."""
+    by_key: dict[str, list[Operation]] = {}
+    for operation in history.operations:
+        if operation.key is not None and operation.f in {*_COMMITS, "join", "offset-fetch"}:
+            by_key.setdefault(operation.key, []).append(operation)
+    return [Group(key, operations) for key, operations in sorted(by_key.items())]
