@@ -48,9 +48,9 @@ class OfGuarantee(msgspec.Struct, frozen=True, kw_only=True):
         """The verdicts that have a reason, with it: first what the line rests on, then who tested nothing."""
         agreeing = [v for v in self.verdicts if v.validity is self.validity]
         others = [v for v in self.verdicts if v.validity is not self.validity]
-        said = [(v, v.reason) for v in (*agreeing, *others) if v.reason]
+        reasons = [(v, v.reason) for v in (*agreeing, *others) if v.reason]
         if self.validity is not Validity.VALID or {v.checker for v in others} <= {v.checker for v in agreeing}:
-            return said
+            return reasons
         # Else the line would give a reason of a checker that saw nothing for the word of one that did.
         kept = [(v, v.reason or "no violation found") for v in agreeing]
         return [*kept, *((v, f"the checker {v.checker} had nothing to judge: {v.reason}") for v in others)]

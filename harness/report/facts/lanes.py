@@ -1,9 +1,9 @@
 """What each node believed, as lanes: stretches in which it said the same, and the claims that were superseded.
 
-Claims and epochs are the rows of the facts' tables (`claims`, `epochs`), so the picture shows what the tables and the
-checkers count. The other answers (another node leads, no answer) come from the history. A stretch is drawn from
-answers, so its ends are as sharp as the polling. A claim of an epoch is marked as superseded where the first moment
-that the answer can speak of lies behind the beginning of a later epoch.
+Claims, reigns and epochs are rows of the facts' tables (`claims`, `reigns`, `epochs`), so the picture shows what the
+tables and the checkers count. The other answers (another node leads, no answer) come from the history. A stretch is
+drawn from answers, so its ends are as sharp as the polling. A claim of an epoch is marked as superseded where the first
+moment that the answer can speak of lies behind the moment by which its reign was superseded.
 
 Where nodes are asked about several subjects (KRaft's raft and controller layers), each has lanes of its own. There an
 answer also tells whom a node is with: a broker names the controller that it is attached to. Naming the leader of an
@@ -19,7 +19,7 @@ import msgspec
 
 from fencepost.harness.history import BeliefEvent, Claim, History
 from fencepost.harness.verdict.fact_table import FactTables
-from fencepost.harness.verdict.fact_tables import CLAIMS, EPOCHS
+from fencepost.harness.verdict.fact_tables import CLAIMS, EPOCHS, REIGNS
 
 #: Without an answer for so long, a stretch ends: nobody asked.
 _GAP_NS: Final = 2_000_000_000
@@ -140,6 +140,8 @@ class _Tables:
     def __init__(self, tables: FactTables) -> None:
         self._claims = {row["index"]: row for row in _rows(tables, CLAIMS.name)}
         self._derived = CLAIMS.name in tables
+        reigns = _rows(tables, REIGNS.name)
+        self._reigns = {tuple(row[name] for name in _REIGN): row["superseded_ns"] for row in reigns}
         self._begins: dict[str, dict[int, int]] = {}
         for row in _rows(tables, EPOCHS.name):
             self._begins.setdefault(row["subject"], {})[row["epoch"]] = row["begun_ns"]
@@ -147,6 +149,11 @@ class _Tables:
     def begins_ns(self, subject: str) -> dict[int, int]:
         """When each epoch had certainly begun."""
         return self._begins.get(subject, {})
+
+    def superseded_ns(self, belief: BeliefEvent, epoch: int) -> int | None:
+        """When the reign that a claim is of was certainly over for the others; None if it never was."""
+        ns: int | None = self._reigns.get((belief.subject, belief.node, belief.incarnation, epoch))
+        return ns
 
     def answer(self, belief: BeliefEvent) -> _Answer | None:
         """The answer as the tables have it; None for a claim that came while the node was proven stopped."""
@@ -162,6 +169,10 @@ class _Tables:
             exact, lo_ns = row["epoch"] is not None, row["lo_ns"]
             epoch = row["epoch"] if exact else row["epoch_low"]
         return _Answer(belief=belief, state=LaneState.LEADER, epoch=epoch, exact=exact, lo_ns=lo_ns)
+
+
+#: What tells reigns apart.
+_REIGN: Final = ("subject", "node", "incarnation", "epoch")
 
 
 def _rows(tables: FactTables, name: str) -> list[dict[str, Any]]:
@@ -195,7 +206,7 @@ def lanes(history: History, nodes: Sequence[str], tables: FactTables) -> Lanes:
         for node in everyone:
             own = [b for b in beliefs if b.node == node and b.subject == subject]
             answers = [answer for belief in own if (answer := facts.answer(belief)) is not None]
-            lane = _lane(answers, of_subject, several=len(subjects) > 1)
+            lane = _lane(answers, of_subject, facts, several=len(subjects) > 1)
             of_subject.by_node[node] = _with_deaths(lane, history.dead(node), node) if own else []
         made.append(of_subject)
     for node in set(everyone) - {b.node for b in beliefs}:
@@ -203,7 +214,7 @@ def lanes(history: History, nodes: Sequence[str], tables: FactTables) -> Lanes:
     return msgspec.structs.replace(made[0], others=tuple(made[1:]))
 
 
-def _lane(answers: list[_Answer], of_subject: Lanes, *, several: bool) -> list[Stretch]:
+def _lane(answers: list[_Answer], of_subject: Lanes, facts: _Tables, *, several: bool) -> list[Stretch]:
     """Join a node's answers to stretches; where there are several subjects, also by whom it named."""
     out: list[Stretch] = []
     for answer in sorted(answers, key=lambda a: a.at_ns):
@@ -232,7 +243,9 @@ def _lane(answers: list[_Answer], of_subject: Lanes, *, several: bool) -> list[S
         last.to_ns = max(last.to_ns, last.last_ns)
         leads = answer.state is LaneState.LEADER
         if answer.epoch is not None and answer.exact and (leads or leader is not None):
-            _mark_superseded(last, belief.index, answer.lo_ns, of_subject.superseded_ns(answer.epoch))
+            epoch = answer.epoch
+            since_ns = facts.superseded_ns(belief, epoch) if leads else of_subject.superseded_ns(epoch)
+            _mark_superseded(last, belief.index, answer.lo_ns, since_ns)
     return out
 
 
