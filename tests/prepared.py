@@ -13,6 +13,13 @@ from typing import Final
 from fencepost.harness.base.errors import FencepostError
 
 
+def _cassandra() -> None:
+    """Fetch the jars and their Java, and make the start-up archive."""
+    from fencepost.harness.systems.cassandra import CASSANDRA
+
+    CASSANDRA.releases.resolve(CASSANDRA.releases.default)
+
+
 def _consul() -> None:
     """Compile Consul: about five minutes on two cores."""
     from fencepost.harness.systems.consul import CONSUL
@@ -61,6 +68,7 @@ _MADE: Final[Mapping[str, Callable[[], None]]] = {
     "Spark": _spark,
     "NATS": _nats,
     "Consul": _consul,
+    "Cassandra": _cassandra,
 }
 
 

@@ -19,6 +19,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 DEFECTIVE: Final = Path(__file__).with_name("defective.py")
 #: What may not apply, by system.
 ABSENT: Final[Mapping[str, frozenset[str]]] = {
+    "cassandra": frozenset({"leader", "membership"}),
     "etcd": frozenset(),
     "example": frozenset({"version", "settings", "membership"}),
     "kafka-zk": frozenset({"membership"}),
@@ -27,7 +28,7 @@ ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "zookeeper": frozenset(),
 }
 #: Those whose servers take longest; `make test-long` plays them.
-LONG: Final = frozenset({"kafka-zk", "kraft", "zookeeper"})
+LONG: Final = frozenset({"cassandra", "kafka-zk", "kraft", "zookeeper"})
 #: By defect: what the plan says, and the rows that must fail.
 DEFECTS: Final[Mapping[str, tuple[Mapping[str, object], frozenset[str]]]] = {
     "dials and sends again": ({"system": "retrying"}, frozenset({"reset", "after-the-end", "closed"})),

@@ -15,6 +15,10 @@ FROM_ANY: Final = "fresh-from-any-node"
 _DOCS: Final = "cassandra.apache.org/doc/5.0"
 _GUARANTEES: Final = f"{_DOCS}, Guarantees"
 _DYNAMO: Final = f"{_DOCS}, Dynamo"
+_UNSYNCED: Final = (
+    f"{_DOCS}, cassandra.yaml: with commitlog_sync periodic a replica answers before its disk has a write or a promise;"
+    " -O commitlog_sync=batch waits"
+)
 
 GUARANTEES: Final = (
     Guarantee(
@@ -23,6 +27,7 @@ GUARANTEES: Final = (
         text="Lightweight transactions, and reads at level SERIAL (or LOCAL_SERIAL, in one data centre), take effect in"
         " one total order that agrees with real time.",
         source=f'{_GUARANTEES}: "Lightweight transactions with linearizable consistency"',
+        known_issue=_UNSYNCED,
     ),
     Guarantee(
         name=BY_QUORUM,
@@ -44,8 +49,7 @@ GUARANTEES: Final = (
         text="A row that was added with an acknowledgement, and that nobody changes, stays while a quorum of the nodes"
         " keeps its disk.",
         source=f'{_GUARANTEES}: "Durability", by replicas on several nodes',
-        known_issue=f"{_DOCS}, cassandra.yaml: with commitlog_sync periodic a replica answers before its disk has the"
-        " write; -O commitlog_sync=batch waits",
+        known_issue=_UNSYNCED,
     ),
 )
 

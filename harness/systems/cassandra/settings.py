@@ -47,7 +47,7 @@ def refuse_unknown(jars: Iterable[Path], version: str, settings: Settings) -> Re
     missing = next((key for key in keys if key not in known), None)
     if missing is None:
         return None
-    return unknown(CASSANDRA, missing, class_constants.names(own), what=f"known to Cassandra {version}")
+    return unknown(CASSANDRA, missing, class_constants.names(own, only=_CONFIG), what=f"known to Cassandra {version}")
 
 
 async def applied_settings(connection: Connection, node: str, settings: Settings) -> list[AppliedSetting]:

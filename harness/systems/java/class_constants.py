@@ -15,7 +15,7 @@ from fencepost.harness.base.errors import MachineError
 
 _ACCESSOR: Final = re.compile(rb"(get|set|is|with)[A-Z]")
 #: A constant of 4 to 80 letters, after its length.
-_NAME: Final = re.compile(rb"\x01(\x00[\x04-\x50])(?=([a-z][A-Za-z0-9]*(?:\.[A-Za-z0-9]+)*))")
+_NAME: Final = re.compile(rb"\x01(\x00[\x04-\x50])(?=([a-z][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*))")
 
 
 def constants(jars: Iterable[Path], wanted: Collection[str], *, only: str = "") -> set[str]:
@@ -33,10 +33,10 @@ def constants(jars: Iterable[Path], wanted: Collection[str], *, only: str = "") 
     return present
 
 
-def names(jars: Iterable[Path]) -> set[str]:
-    """Every constant that looks like the name of a setting and not like a method; for hints."""
+def names(jars: Iterable[Path], *, only: str = "") -> set[str]:
+    """Every constant that looks like the name of a setting and not like a method; for hints. `only` as above."""
     candidates: set[str] = set()
-    for content in _classes(jars):
+    for content in _classes(jars, only):
         for match in _NAME.finditer(content):
             length = int.from_bytes(match[1], "big")
             text = match[2][:length]
