@@ -24,6 +24,8 @@ _NAMES_MAX: Final = 400
 _THINGS_MAX: Final = 40
 #: A node with this error does not answer this kind of question at all; it gets no more of them in this round.
 _NEVER_ANSWERED: Final = frozenset({"unsupported-api", "not-controller"})
+#: With this error the node is down: it is asked for nothing more in this round, which would keep the others waiting.
+_DOWN: Final = "not-connected"
 
 
 class Rounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,9 +86,11 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True):
                 return msgspec.structs.replace(self, first={**self.first, offer: event.value})
             alike = self.first[offer] == event.value
             return self if alike else msgspec.structs.replace(self, agreed=False)
+        at = ctx.workers.index(ctx.worker_of(event))
+        if event.error == _DOWN:
+            return msgspec.structs.replace(self, agreed=False, next=_with(self.next, at, len(self.questions)))
         if event.error not in _NEVER_ANSWERED:
             return msgspec.structs.replace(self, agreed=False)
-        at = ctx.workers.index(ctx.worker_of(event))
         number = self.next[at]
         while number < len(self.questions) and _is_alike(self.questions[number], offer):
             number += 1

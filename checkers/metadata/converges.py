@@ -12,7 +12,7 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.metadata.changes import Changes, completed
-from fencepost.harness.history import History, Operation, Outcome, PhaseName, Value
+from fencepost.harness.history import History, MigrationEvent, Operation, Outcome, PhaseName, Value
 from fencepost.harness.verdict import Cause, Facts, Verdict
 
 GUARANTEE: Final = "metadata-converges"
@@ -41,7 +41,7 @@ def judge(history: History, changes: Changes, facts: Facts, *, checker: str) -> 
     differing = {
         question: last for question, last in compared.items() if len({repr(read.result) for read in last.values()}) > 1
     }
-    silent = _silent(questions)
+    silent = _silent(questions, _gone(history))
     seen = _propagation(changes)
     findings = _contradictions(changes)
     return Findings(
@@ -76,11 +76,20 @@ def _doubt(compared: _Answers, differing: _Answers, silent: list[str]) -> Doubt 
     return Doubt(Cause.UNDECIDED, _slow(differing, silent)) if differing or silent else None
 
 
-def _silent(questions: list[Operation]) -> list[str]:
-    """List the nodes that have a view, were asked for it and gave no answer."""
+def _gone(history: History) -> frozenset[str]:
+    """Return the nodes that the roll-back of a migration ended for good."""
+    return frozenset(history.of(MigrationEvent)[-1].nodes) if history.of(MigrationEvent) else frozenset()
+
+
+def _silent(questions: list[Operation], gone: frozenset[str]) -> list[str]:
+    """List the nodes that have a view, were asked for it and gave no answer; those that are `gone` have none."""
     nodes: dict[str, bool] = {}
     for read in questions:
-        if read.f == "describe" and not (read.type is Outcome.FAIL and read.error in _NO_VIEW):
+        if (
+            read.f == "describe"
+            and read.node not in gone
+            and not (read.type is Outcome.FAIL and read.error in _NO_VIEW)
+        ):
             nodes[read.node] = nodes.get(read.node, False) or read.type is Outcome.OK
     return [node for node, answered in nodes.items() if not answered]
 

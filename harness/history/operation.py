@@ -240,11 +240,13 @@ class MigrationEvent(BaseEvent, frozen=True, tag="migration"):
     """A phase of a migration holds from now on, until the next one; `text` is what the servers said of it.
 
     `length_ns` is the time since the last step, so that a phase without steps of its own shows how long it took.
+    `nodes` are those that a roll-back ended for good: they are not part of the cluster in this phase.
     """
 
     phase: str
     length_ns: int
     text: str
+    nodes: tuple[str, ...] = ()
 
 
 Event = (

@@ -70,22 +70,26 @@ class _Course:
         """Go through all stages until the time is over or one fails."""
         try:
             for stage in self.migration.stages(self.way.until):
-                if self.over.is_set():
+                if self._is_over:
                     break
                 await self._go(stage)
-                await until(self.over.is_set, self.way.hold_ns / 1e9)
+                await until(lambda: self._is_over, self.way.hold_ns / 1e9)
         except Exception as error:
             self.failure = str(error) or type(error).__name__
         self._tell(Proof(FaultOutcome.INDETERMINATE, self.failure or "its time was over before the first step"))
 
     async def turn_back(self) -> None:
         """Roll the migration back from where it is."""
+        if not self.modes:
+            return
         self.over.clear()
         try:
             stages = self.migration.way_back(self.modes)
-            if not stages and self.modes:
+            if not stages:
                 raise _Stuck("there is no way back from here")
             for stage in stages:
+                if self.cluster.hurried():
+                    raise _Stuck("the run is being ended")
                 await self._go(stage)
         except Exception as error:
             self.failure = "; ".join(filter(None, [self.failure, f"not rolled back: {error or type(error).__name__}"]))
@@ -99,7 +103,7 @@ class _Course:
         else:
             for turn in turns:
                 await self._all_serve()
-                if self.over.is_set():
+                if self._is_over:
                     return
                 await self._turn(turn)
         if stage.releases:
@@ -139,10 +143,15 @@ class _Course:
         """Wait until every node serves and the cluster is healthy, replicas in sync included. Raises _Stuck."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + _OTHERS_S
-        while (wrong := await self._wrong()) is not None and not self.over.is_set():
+        while (wrong := await self._wrong()) is not None and not self._is_over:
             if loop.time() > end_s:
                 raise _Stuck(f"the cluster was not healthy within {_OTHERS_S:g} s: {wrong}")
             await asyncio.sleep(_POLL_S)
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether no further step is wanted: its time is over, or a person is ending the run."""
+        return self.over.is_set() or self.cluster.hurried()
 
     async def _wrong(self) -> str | None:
         view, runtime = self.cluster.view(), self.cluster.runtime
@@ -175,7 +184,10 @@ class _Course:
         self.reached.append((phase, took_s))
         self.cluster.phases.append(phase)
         text = await self._evidence()
-        self.cluster.records.record(MigrationEvent, phase=phase.value, length_ns=round(took_s * 1e9), text=text)
+        gone = tuple(sorted(self.cluster.retired))
+        self.cluster.records.record(
+            MigrationEvent, phase=phase.value, length_ns=round(took_s * 1e9), text=text, nodes=gone
+        )
 
     async def _evidence(self) -> str:
         try:

@@ -86,9 +86,11 @@ class Run:
         self.runtime.nodes["n3"].state = NodeState.NEW
         self.system = FakeSystem(self.runtime.nodes)
         self.records = KeptRecords()
+        self.hurried = False
         self.cluster: Cluster = replace(
             cluster_of(self.runtime, records=self.records, view=self.view),
             system=cast(System, self.system),
+            hurried=lambda: self.hurried,
         )
         self.conductor = Conductor(cluster=self.cluster, faults=FAULTS, schedule_sink=lambda row: None)
 
@@ -165,6 +167,17 @@ def test_healing_rolls_back_and_what_was_ended_for_good_stays_so() -> None:
     assert run.runtime.nodes["n3"].state is NodeState.DEAD
     assert run.phases[-1].phase == "rolled-back"
     assert run.whole.outcome is FaultOutcome.HEALED
+
+
+def test_a_run_that_is_being_ended_takes_no_further_step() -> None:
+    run = Run()
+
+    def end() -> None:
+        run.hurried = True
+
+    run.play("migrate:until=hybrid:back=yes", meanwhile=end)
+    assert run.steps == [("n3", "new")]
+    assert "not rolled back: the run is being ended" in (run.whole.proof or "")
 
 
 def test_a_server_that_another_fault_holds_delays_the_next_step() -> None:

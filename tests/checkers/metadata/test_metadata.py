@@ -8,7 +8,7 @@ import pytest
 from fencepost.checkers import metadata
 from fencepost.checkers.metadata.changes import Changes
 from fencepost.checkers.metadata.staleness import staleness
-from fencepost.harness.history import Claim, NodeChange, Outcome, PhaseName
+from fencepost.harness.history import Claim, MigrationEvent, NodeChange, Outcome, PhaseName
 from fencepost.harness.verdict import Validity, Verdict
 from tests.checkers.build import NODES, Tale, facts, only
 from tests.checkers.metadata.test_ground_truth import log
@@ -367,6 +367,17 @@ def test_a_node_that_answers_no_more_is_told_one_that_never_could_is_not() -> No
     verdict = tale.judged("metadata-converges")
     assert verdict.validity is Validity.UNKNOWN
     assert verdict.figures.plain()["nodes_without_answer"] == ["b1"]
+
+
+def test_a_node_that_a_roll_back_ended_is_not_missed() -> None:
+    tale = Kept()
+    tale.set("k", 1, (100, 110))
+    tale.get("k", 1, FINAL + 10, "n1")
+    tale.get("k", 1, FINAL + 10, "n2")
+    tale.op("describe", "k", at=(FINAL, FINAL + 1), node="n3", type=Outcome.FAIL, error="not-connected")
+    assert tale.judged("metadata-converges").validity is Validity.UNKNOWN
+    tale.tell(MigrationEvent, 200, phase="rolled-back", length_ns=1, text="", nodes=("n3",))
+    assert tale.judged("metadata-converges").validity is Validity.VALID
 
 
 def test_two_answers_of_one_offset_that_differ_are_a_violation() -> None:

@@ -1,8 +1,8 @@
 """The two replicated logs of a migrating Kafka: ZooKeeper's transactions and KRaft's metadata log.
 
-What a KRaft controller writes to ZooKeeper repeats its own log; such a transaction also sets /migration, so it is a
-"multi" and no change of its own. What it copies from ZooKeeper stands in one metadata transaction; each entry of it is
-named "copied-..." and is no change of its own either.
+What a KRaft controller writes to ZooKeeper repeats its own log, in an order of its own: such a transaction also sets or
+checks /migration. What it copies from ZooKeeper stands in one metadata transaction. The entries of both are named
+"copied-..." and are no changes of their own.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ def read_archive(archive: Path, node: str) -> NodeLog | None:
     """The log in a node's kept data (tar.gz), of whichever store; None without one. Raises ValueError or OSError."""
     of_zookeeper = transaction_log.read_archive(archive, node)
     if of_zookeeper is not None:
-        entries = tuple(map(_renamed, of_zookeeper.entries))
+        entries = tuple(map(of_one_store, of_zookeeper.entries))
         return msgspec.structs.replace(of_zookeeper, entries=entries, of=ZOOKEEPER)
     own = metadata_log.read_archive(archive, node)
     if own is None:
@@ -47,8 +47,13 @@ def without_copies(entries: Iterable[LogEntry]) -> Iterator[LogEntry]:
         yield entry
 
 
-def _renamed(entry: LogEntry) -> LogEntry:
-    """The entry with the node's name in this cluster, which has other numbers than one of ZooKeeper mode alone."""
+def of_one_store(entry: LogEntry) -> LogEntry:
+    """A transaction of ZooKeeper as an entry of this cluster: what repeats KRaft's log is renamed, and so are nodes.
+
+    A cluster in ZooKeeper mode alone has other numbers.
+    """
+    if entry.fields.get("by_kraft"):
+        return msgspec.structs.replace(entry, type=f"copied-{entry.type}")
     broker = entry.fields.get("broker")
     if broker is None:
         return entry

@@ -22,6 +22,7 @@ from fencepost.harness.systems.kafka.bridge.configuration import BROKER, CONTROL
 from fencepost.harness.systems.kafka.bridge.options import BridgeOptions
 from fencepost.harness.systems.kafka.client.client import Role
 from fencepost.harness.systems.kafka.zookeeper_mode.transaction_log import CONTROLLER as CONTROLLER_ZNODE
+from fencepost.harness.systems.kafka.zookeeper_mode.transaction_log import MIGRATION as MIGRATION_ZNODE
 
 #: The line of the controller that takes the cluster out of the migration.
 _ENDED: Final = re.compile(r"\bto POST_MIGRATION\b|POST_MIGRATION\b.*\bstate\b")
@@ -81,7 +82,7 @@ class BridgeMigration:
         """
         held = await znodes.holder(self._keepers)
         claimed = (CONTROLLER_ZNODE,) if held is not None and held.persistent else ()
-        gone = await znodes.delete(self._keepers, *claimed, znodes.MIGRATION)
+        gone = await znodes.delete(self._keepers, *claimed, MIGRATION_ZNODE)
         return f"deleted {' and '.join(gone)}" if gone else "there was nothing to delete"
 
     async def lacks(self, phase: Phase) -> str | None:

@@ -13,12 +13,11 @@ import msgspec
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.node import Place
-from fencepost.harness.systems.kafka.zookeeper_mode.transaction_log import CONTROLLER, CONTROLLER_EPOCH
+from fencepost.harness.systems.kafka.zookeeper_mode.transaction_log import CONTROLLER, CONTROLLER_EPOCH, MIGRATION
 from fencepost.harness.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
 from fencepost.harness.systems.zookeeper.wire.connection import open_connection
 from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession
 
-MIGRATION: Final = "/migration"
 _CLUSTER_ID: Final = "/cluster/id"
 _SESSION_MS: Final = 5000
 _DIAL_S: Final = 1.0

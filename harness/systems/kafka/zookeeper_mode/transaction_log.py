@@ -36,6 +36,8 @@ from fencepost.harness.systems.zookeeper.wire.jute import Op
 FOLDER: Final = "version-2"
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
+#: What a KRaft controller in a migration checks or sets with each write of metadata.
+MIGRATION: Final = "/migration"
 _BROKER: Final = re.compile(r"/brokers/ids/(\d+)")
 _TOPIC: Final = re.compile(r"/brokers/topics/([^/]+)")
 _STATE: Final = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
@@ -119,6 +121,8 @@ def _meaning(transaction: Transaction) -> tuple[str, dict[str, Any]]:
         # The log has the version that comes after the one that was checked.
         if check.path == CONTROLLER_EPOCH and check.version is not None:
             fields["checked_version"] = check.version - 1
+        if check.path == MIGRATION:
+            fields["by_kraft"] = True
     kind, more = _effect(effects)
     return kind, {**more, **fields}
 

@@ -4,13 +4,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from fencepost.harness.history import LogEntry
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.systems.kafka.bridge import session
 from fencepost.harness.systems.kafka.bridge.configuration import MIGRATES
-from fencepost.harness.systems.kafka.bridge.logs import without_copies
+from fencepost.harness.systems.kafka.bridge.logs import of_one_store, without_copies
 from fencepost.harness.systems.kafka.client.client import Role
 from fencepost.harness.systems.kafka.server.start import PROPERTIES
 from fencepost.harness.systems.kafka.wire.errors import Kind
@@ -41,6 +42,15 @@ def test_what_was_copied_from_zookeeper_is_no_change_of_its_own() -> None:
 @pytest.mark.parametrize("words", ["begin:Bootstrap topic", "begin:ZkMigration abort-transaction topic"])
 def test_other_transactions_and_what_follows_a_copy_that_was_given_up_are_changes(words: str) -> None:
     assert [entry.type for entry in without_copies(entries(words))][-1] == "topic"
+
+
+def test_what_repeats_the_log_of_kraft_is_no_change_and_nodes_get_this_clusters_names() -> None:
+    topic = LogEntry(offset=7, epoch=0, type="topic", fields={"name": "t1", "checked_version": 4})
+    assert of_one_store(topic) == topic
+    by_kraft = msgspec.structs.replace(topic, fields={**topic.fields, "by_kraft": True})
+    assert of_one_store(by_kraft).type == "copied-topic"
+    claim = LogEntry(offset=8, epoch=0, type="election", fields={"node": "b1", "broker": 4})
+    assert of_one_store(claim).fields["node"] == "c1"
 
 
 class Session:
