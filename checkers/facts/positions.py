@@ -25,6 +25,8 @@ LOOKS: Final = frozenset({"describe", "exists"})
 LISTENS: Final = frozenset({"watch", "next", "entries"})
 #: Reads of all keys that are bound to leases.
 BOUND_LOOKS: Final = frozenset({"look"})
+#: Reads of a group's members, and what its listeners were called with.
+MEMBER_READS: Final = frozenset({"list", "listen"})
 #: Operations that are made as often as something ends or is due, and not at a rate of their own.
 OCCASIONAL: Final = frozenset({"watch", "compact", "join", "leave", "late-commit"})
 #: What brokers say of the cluster.
@@ -32,7 +34,9 @@ BROKER_VIEWS: Final = frozenset({"view"})
 #: What a member of a group asks of its coordinator.
 GROUP_READS: Final = frozenset({"offset-fetch", "beat"})
 #: Operations that change nothing.
-EFFECT_FREE: Final = READS | MEMBERS | LOG_READS | LOOKS | LISTENS | BOUND_LOOKS | BROKER_VIEWS | GROUP_READS
+EFFECT_FREE: Final = (
+    READS | MEMBERS | LOG_READS | LOOKS | LISTENS | BOUND_LOOKS | MEMBER_READS | BROKER_VIEWS | GROUP_READS
+)
 #: What counts as having looked again after healing; an id given out then meets those given before.
 _FINAL: Final = EFFECT_FREE | {"allocate"}
 #: Read guarantees whose contract is "current": every write acknowledged before the read was invoked shows in it.

@@ -124,11 +124,22 @@ def leases_of(history: History, looks: list[Look]) -> list[Lease]:
     for look in looks:
         for number in look.numbers:
             shown.setdefault(number, []).append(look)
-    leases = (_lease(number, own, looks, shown.get(number, [])) for number, own in of_number.items())
+    leases = (lease_of(number, own, looks, shown.get(number, [])) for number, own in of_number.items())
     return [lease for lease in leases if lease is not None]
 
 
-def _lease(number: int, operations: list[Operation], looks: list[Look], showing: list[Look]) -> Lease | None:
+def lease_of(number: int, operations: list[Operation], looks: list[Look], showing: list[Look]) -> Lease | None:
+    """Return the lease that these operations are about; None if it was not granted.
+
+    Args:
+        number: its number, by which looks show it.
+        operations: those of this lease, in the order of invocation.
+        looks: all answered looks, in the order of their answers.
+        showing: those of them that show the number.
+
+    Raises:
+        MalformedHistory: it was granted twice; names the event.
+    """
     grants = [o for o in operations if o.f == "grant" and o.type is Outcome.OK]
     if not grants:
         return None

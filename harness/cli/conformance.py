@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.cli.conformance_kip import kip_30, kip_273
 from fencepost.harness.cli.flags import pairs
 from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example
 from fencepost.harness.cli.output.path_value import PathValue
@@ -30,6 +31,10 @@ _MARKS = {Outcome.PASSED: "ok ", Outcome.FAILED: "NO ", Outcome.NOT_APPLICABLE: 
 @click.group("conformance", cls=DocumentedGroup, examples=_SYSTEM)
 def command() -> None:
     """Check that a system keeps its contract."""
+
+
+command.add_command(kip_30)
+command.add_command(kip_273)
 
 
 @command.command("system", cls=Documented, examples=_SYSTEM)

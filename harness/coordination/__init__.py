@@ -1,9 +1,10 @@
 """The protocols that workloads are written against, and how their requests end. This module is the whole public face.
 
 KIP-30 names four: `KeyValue` (storage.py), `Watchable` (listeners.py), `Locks` and `Elections` (election.py) and
-`Leases` (membership.py). Kafka's own are `Log` (log.py), `Metadata` and `ProducerIds` (metadata.py), `PartitionStates`
-(partition_states.py) and `Groups` (groups.py). `session.py` says what every connection owes its user, `outcomes.py`
-how a request ends without a reply.
+`Leases` (membership.py) with `Memberships` (members.py). Kafka's own are `Log` (log.py), `Metadata` and `ProducerIds`
+(metadata.py), `PartitionStates` (partition_states.py) and `Groups` (groups.py). `session.py` says what every connection
+owes its user, `outcomes.py` how a request ends without a reply. The interfaces that KIP-30 and KIP-273 propose are in
+`kip_30.py` and `kip_273.py`.
 """
 
 from fencepost.harness.coordination.election import TRAIL, Deeds, Elections, Held, Leading, Locks
@@ -22,6 +23,7 @@ from fencepost.harness.coordination.listeners import (
     WatchMode,
 )
 from fencepost.harness.coordination.log import Appended, Log, Polled, Record
+from fencepost.harness.coordination.members import Member, Memberships, Roster
 from fencepost.harness.coordination.membership import BOUND, Granted, Leases
 from fencepost.harness.coordination.metadata import Metadata, ProducerIds
 from fencepost.harness.coordination.outcomes import Compacted, Definite, Indefinite, NotSent
@@ -55,7 +57,9 @@ __all__ = [
     "Locks",
     "Log",
     "Look",
+    "Member",
     "Members",
+    "Memberships",
     "Metadata",
     "NotSent",
     "PartitionStates",
@@ -64,6 +68,7 @@ __all__ = [
     "ReadMode",
     "Record",
     "Reply",
+    "Roster",
     "Session",
     "WatchBegun",
     "WatchMode",

@@ -10,6 +10,8 @@ class Interface(StrEnum):
     LOCKS = "locks"
     ELECTION = "elections"
     LEASES = "leases"
+    MEMBERSHIP = "membership"
+    METASTORE = "metastore"
     LISTENERS = "watches"
     METADATA = "metadata"
     PRODUCER_IDS = "producer-ids"

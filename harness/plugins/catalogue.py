@@ -9,7 +9,7 @@ Size: a few lines for each kind of thing that can be listed.
 import functools
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -156,11 +156,23 @@ def _run(system: str, workload: str, nemesis: str, *more: str) -> str:
     return " ".join(["fencepost run --system", system, "--workload", workload, "--nemesis", nemesis, *more])
 
 
+#: How many workloads of a system its line names.
+_NAMED_MAX: Final = 7
+
+
 def _workloads_of(system: System) -> list[str]:
     """Names of the workloads that run on a system, the simplest first."""
     offered = system.profile.interfaces
     fitting = [name for name, workload in registry.workloads().items() if workload.protocol in offered]
     return sorted(fitting, key=lambda name: (name != "register", name != "metadata", name))
+
+
+def _few(names: Sequence[str]) -> str:
+    """As many of these names as fit into a line; `--workload` lists all."""
+    if len(names) <= _NAMED_MAX:
+        return ", ".join(names)
+    shown = names[: _NAMED_MAX - 1]
+    return f"{', '.join(shown)} and {len(names) - len(shown)} more"
 
 
 def _rows(title: str, rows: Mapping[str, str]) -> tuple[Section, ...]:
@@ -184,7 +196,7 @@ def _systems() -> Iterator[Entry]:
         settings = dict(system.settable) if isinstance(system, TakesSettings) else {}
         yield Entry(
             name=name,
-            about=f"release {system.releases.default}; {', '.join(workloads)}",
+            about=f"release {system.releases.default}; {_few(workloads)}",
             options=describe(system.profile.options()),
             option_form="-O NAME=VALUE",
             sections=(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from fencepost.checkers import brokers, groups, leases
+from fencepost.checkers import brokers, groups, leases, membership, metastore
 from fencepost.checkers.elections import elections, producer_ids
 from fencepost.checkers.metadata import check as check_metadata
 from fencepost.checkers.metadata import partition_states, snapshots, topic_names
@@ -22,6 +22,8 @@ from tests.fakes import (
     kept_brokers,
     lease_store,
     log_broker,
+    member_store,
+    meta_store,
     metadata_store,
     partition_store,
     transaction_broker,
@@ -88,6 +90,15 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
             unkept=_BELIEVED,
         ),
     ),
+    "group-membership": (
+        Planted(
+            bugs=tuple(member_store.BUGS),
+            run=member_store.run_fake_groups,
+            judge=lambda history, bug: membership.check(history, member_store.FACTS),
+            # Time ends the membership of a process that cannot be told.
+            unkept=frozenset({"member-told-of-its-end"}),
+        ),
+    ),
     "lease": (
         Planted(
             bugs=tuple(lease_store.BUGS),
@@ -112,6 +123,13 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
                 *topic_names.check(history, metadata_store.FACTS),
                 *snapshots.check(history, metadata_store.FACTS),
             ],
+        ),
+    ),
+    "metastore": (
+        Planted(
+            bugs=tuple(meta_store.BUGS),
+            run=meta_store.run_fake_metastore,
+            judge=lambda history, bug: metastore.check(history, meta_store.FACTS),
         ),
     ),
     "partition-states": (

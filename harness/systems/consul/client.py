@@ -11,7 +11,7 @@ A lock is a key that exists while a session holds it: a transaction checks that 
 and the end of its session delete it. The index of that transaction is the fencing token, and guarded writes compare it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from fencepost.harness.coordination import (
@@ -21,17 +21,19 @@ from fencepost.harness.coordination import (
     Held,
     Indefinite,
     Leading,
+    Member,
     Members,
     NotSent,
     ReadMode,
     Reply,
+    Roster,
     WatchMode,
 )
 from fencepost.harness.systems.consul.options import ConsulOptions
 from fencepost.harness.systems.consul.watches import ConsulWatches
 from fencepost.harness.systems.consul.wire import errors
 from fencepost.harness.systems.consul.wire.calls import Calls
-from fencepost.harness.systems.consul.wire.messages import Operation
+from fencepost.harness.systems.consul.wire.messages import Operation, Pair
 
 #: Consul's own words for its modes of reading; "default" is what it does without a word.
 MODES: Final[Mapping[ReadMode, str]] = {
@@ -48,6 +50,8 @@ class ConsulClient:
         self._calls = calls
         self._options = options
         self._session: str | None = None
+        self._watched_group: str | None = None
+        self._watched_index = 0
 
     @property
     def session_id(self) -> int | None:
@@ -116,6 +120,31 @@ class ConsulClient:
         """Destroy the session; Consul acknowledges that for a session that it does not know, too."""
         await self._calls.destroy_session(handle)
         return Reply()
+
+    # Groups: a member is a key that a session locks.
+
+    async def enter(self, group: str, member: str, data: bytes, handle: str) -> Reply:
+        """Lock the key where it is absent: a transaction that checks that first."""
+        key = f"{_below(group)}{member}"
+        lock = Operation("lock", key, data, session=handle)
+        return await self._calls.write(_absent(key), lock, otherwise=errors.EXISTS)
+
+    async def roster(self, group: str, mode: ReadMode) -> Roster:
+        pairs, index = await self._calls.pairs(_below(group), f"recurse&{_mode(mode)}")
+        return _roster(group, pairs, None if pairs else index)
+
+    async def watch_roster(self, group: str) -> Roster:
+        pairs, self._watched_index = await self._calls.pairs(_below(group), "recurse&stale")
+        self._watched_group = group
+        return _roster(group, pairs, None if pairs else self._watched_index)
+
+    async def roster_changed(self, wait_s: float) -> bool:
+        """Ask once, in a query that blocks until the index of the group's keys is another one."""
+        if self._watched_group is None:
+            raise Definite(errors.NOT_WATCHING)
+        query = f"recurse&stale&index={max(self._watched_index, 1)}&wait={max(1, round(wait_s * 1000))}ms"
+        _, index = await self._calls.pairs(_below(self._watched_group), query)
+        return index != self._watched_index
 
     # Leader election, by a lock bound to a session.
 
@@ -191,6 +220,17 @@ def _mode(mode: ReadMode) -> str:
     if mode not in MODES:
         raise ValueError(f"Consul has no reads of mode {mode.value!r}; it has {', '.join(MODES)} ones")
     return MODES[mode]
+
+
+def _below(group: str) -> str:
+    return f"groups/{group}/"
+
+
+def _roster(group: str, pairs: Sequence[Pair], position: int | None) -> Roster:
+    first = len(_below(group))
+    # The index at which the lock was taken: nothing changes a member's key until it is deleted.
+    members = (Member(pair.key[first:], pair.value or b"", pair.modify_index) for pair in pairs)
+    return Roster(tuple(members), position=position)
 
 
 def _lock_key(name: str) -> str:

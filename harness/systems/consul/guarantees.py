@@ -8,6 +8,7 @@ from typing import Final
 
 from fencepost.harness.history import Clock
 from fencepost.harness.systems.consul.options import ELECTION, LEASE, ConsulOptions
+from fencepost.harness.systems.contract.membership_guarantees import Source, membership_guarantees
 from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
 
 _DOCS: Final = "developer.hashicorp.com/consul"
@@ -150,6 +151,31 @@ LEASE_GUARANTEES: Final = (
     ),
 )
 
+GROUP_GUARANTEES: Final = membership_guarantees(
+    {
+        "one-member-per-id": Source(Standing.PROMISED, _TRANSACTIONS),
+        "joined-member-listed": Source(Standing.PROMISED, f"{_MODES}: consistent"),
+        "leave-ends-own-membership": Source(
+            Standing.PROMISED, f"{_SESSIONS}: the behaviour delete removes the keys that the session holds"
+        ),
+        "renewing-member-stays": Source(
+            Standing.PROMISED, f'{_SESSIONS}: the TTL "represents a lower bound for invalidation"'
+        ),
+        "silent-member-goes": Source(
+            Standing.RELIED_UPON,
+            f'{_SESSIONS}: Consul "is allowed to delay the expiration past the TTL"; SessionTTLMultiplier is 2',
+        ),
+        "member-data-belongs": Source(Standing.PROMISED, f"{_DOCS}/api-docs/kv: a recursive read is of one index"),
+        "member-lists-in-order": Source(
+            Standing.RELIED_UPON, f"{_MODES} says nothing about the order of stale reads; one server applies in order"
+        ),
+        "group-listener-converges": Source(
+            Standing.RELIED_UPON,
+            f"{_DOCS}/api-docs/features/blocking: a query with an index waits for any change after it",
+        ),
+    }
+)
+
 _BLOCKING: Final = f"{_DOCS}/api-docs/features/blocking"
 
 WATCH_GUARANTEES: Final = (
@@ -180,7 +206,7 @@ WATCH_GUARANTEES: Final = (
 
 def promises() -> tuple[Guarantee, ...]:
     """The guarantees that every release is held to."""
-    return (*GUARANTEES, *LEASE_GUARANTEES, *WATCH_GUARANTEES)
+    return (*GUARANTEES, *LEASE_GUARANTEES, *GROUP_GUARANTEES, *WATCH_GUARANTEES)
 
 
 def leadership_bound(options: ConsulOptions) -> LeadershipBound:

@@ -20,6 +20,7 @@ from fencepost.harness.systems.consul.guarantees import (
     lease_bound,
     promises,
 )
+from fencepost.harness.systems.consul.kip_column import COLUMN
 from fencepost.harness.systems.consul.options import ConsulOptions
 from fencepost.harness.systems.consul.releases import ConsulReleases
 from fencepost.harness.systems.consul.wire.calls import connect
@@ -40,7 +41,14 @@ class Consul(BaseSystem[ConsulOptions]):
         name="consul",
         options=ConsulOptions,
         interfaces=frozenset(
-            {Interface.STORAGE, Interface.LOCKS, Interface.ELECTION, Interface.LEASES, Interface.LISTENERS}
+            {
+                Interface.STORAGE,
+                Interface.LOCKS,
+                Interface.ELECTION,
+                Interface.LEASES,
+                Interface.MEMBERSHIP,
+                Interface.LISTENERS,
+            }
         ),
         # In Consul's words: consistent, default and stale.
         reads={ReadMode.STRONG: "linearizable", ReadMode.LEADER: FROM_LEADER, ReadMode.PLAIN: FROM_ANY},
@@ -49,6 +57,7 @@ class Consul(BaseSystem[ConsulOptions]):
         sizes=(1, 3, 5),
     )
     releases: Final = ConsulReleases()
+    column: Final = COLUMN
     watch_modes: Final = (WatchMode.MERGED,)
     resumes_watches: Final = False
 

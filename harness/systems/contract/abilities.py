@@ -13,6 +13,7 @@ from fencepost.harness.systems.contract.conditions import QualifiesPromises
 from fencepost.harness.systems.contract.deposing import DeposesController
 from fencepost.harness.systems.contract.failover import MeasuresFailover
 from fencepost.harness.systems.contract.fenced_attempts import TellsAttempts
+from fencepost.harness.systems.contract.kip_rows import FillsColumn
 from fencepost.harness.systems.contract.leadership import BoundsLeadership, LeadsPartitions, LogsReigns, MovesLeadership
 from fencepost.harness.systems.contract.leases import BoundsLeases
 from fencepost.harness.systems.contract.listeners import OffersWatches
@@ -39,6 +40,7 @@ ABILITIES: Final[Mapping[str, type]] = {
     "bounds-leases": BoundsLeases,
     "changes-members": ChangesMembers,
     "deposes-controller": DeposesController,
+    "fills-column": FillsColumn,
     "leads-partitions": LeadsPartitions,
     "logs-catch-ups": LogsCatchUps,
     "logs-changes": LogsChanges,

@@ -24,6 +24,8 @@ from fencepost.harness.coordination import (
     Reply,
     WatchMode,
 )
+from fencepost.harness.systems.etcd.groups import EtcdGroups
+from fencepost.harness.systems.etcd.metastore import EtcdMetastore
 from fencepost.harness.systems.etcd.watches import EtcdWatches
 from fencepost.harness.systems.etcd.wire import errors
 from fencepost.harness.systems.etcd.wire import rpc_pb2 as rpc
@@ -40,10 +42,11 @@ _MOD: Final = rpc.Compare.MOD
 _VALUE: Final = rpc.Compare.VALUE
 
 
-class EtcdClient:
+class EtcdClient(EtcdGroups):
     """`harness.coordination.Elections` on etcd."""
 
     def __init__(self, connection: Connection, *, lock_ttl_s: int) -> None:
+        super().__init__(connection)
         self._connection = connection
         self._lock_ttl_s = lock_ttl_s
         self._lease: int | None = None
@@ -147,6 +150,13 @@ class EtcdClient:
     async def revoke(self, handle: str) -> Reply:
         answer = await _unless_expired(self._revoke(rpc.LeaseRevokeRequest(ID=int(handle, 16))))
         return _written(answer.header)
+
+    async def metastore(self, ttl_ms: int | None) -> EtcdMetastore:
+        """`harness.coordination.kip_273.Metastores`."""
+        if ttl_ms is None:
+            return EtcdMetastore(self._connection)
+        granted = await self.grant(ttl_ms)
+        return EtcdMetastore(self._connection, int(granted.handle, 16))
 
     # Leader election, by a lock bound to a lease.
 

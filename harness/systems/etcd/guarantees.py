@@ -17,6 +17,8 @@ import msgspec
 
 from fencepost.harness.history import Clock
 from fencepost.harness.systems.contract.conditions import value_of
+from fencepost.harness.systems.contract.membership_guarantees import Source, membership_guarantees
+from fencepost.harness.systems.contract.metastore_guarantees import metastore_guarantees
 from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.systems.etcd.options import EtcdOptions
 from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
@@ -161,6 +163,44 @@ LEASE_GUARANTEES: Final = (
     ),
 )
 
+_TRANSACTION: Final = f"{_API}, section Strict serializability: transactions are atomic"
+GROUP_GUARANTEES: Final = membership_guarantees(
+    {
+        "one-member-per-id": Source(Standing.PROMISED, _TRANSACTION),
+        "joined-member-listed": Source(Standing.PROMISED, f"{_API}, section Strict serializability"),
+        "leave-ends-own-membership": Source(Standing.PROMISED, f"{_RPC}: LeaseRevoke deletes the keys of its lease"),
+        "renewing-member-stays": Source(
+            Standing.PROMISED,
+            f'{_RPC}: a lease "expires if the server does not receive a keepAlive within a given time to live period"',
+            f"{_ZOMBIE}; it then revokes leases that clients keep alive through the new one",
+        ),
+        "silent-member-goes": Source(
+            Standing.RELIED_UPON,
+            f"{_API}, Granting, attaching and revoking leases: the page does not say how soon an expired lease ends",
+        ),
+        "member-data-belongs": Source(Standing.PROMISED, f"{_API}: a range is of one revision"),
+        "member-lists-in-order": Source(
+            Standing.PROMISED, f"{_API}, section Strict serializability; one member applies revisions in order"
+        ),
+        "group-listener-converges": Source(Standing.PROMISED, f"{_API}, section Watch APIs: Reliable, Resumable"),
+    }
+)
+
+_KIP_273: Final = 'only KIP-273 says so ("etcd can provide the same semantics as Zookeeper")'
+METASTORE_GUARANTEES: Final = metastore_guarantees(
+    {
+        "session-requests-in-order": Source(
+            Standing.MEASURED, f"{_KIP_273}; unary calls on one connection have no order (grpc.io, core concepts)"
+        ),
+        "batches-go-on": Source(Standing.MEASURED, "calls are independent of each other"),
+        "versions-count-writes": Source(Standing.PROMISED, "api/mvccpb/kv.proto: version counts from the creation on"),
+        "ephemerals-belong-to-sessions": Source(Standing.MEASURED, f"{_KIP_273}; keys are flat"),
+        "no-orphan-children": Source(Standing.MEASURED, f"{_KIP_273}; keys are flat"),
+        "ended-session-is-refused": Source(Standing.MEASURED, f"{_KIP_273}; a lease is bound to keys, not to a client"),
+        "events-before-answers": Source(Standing.MEASURED, f"{_KIP_273}; watch and range are streams of their own"),
+    }
+)
+
 _WATCH_API: Final = f"{_API}, section Watch APIs"
 
 _BOOKMARKS: Final = Guarantee(
@@ -228,7 +268,7 @@ _FIXED: Final = {(3, 4): 25, (3, 5): 8}
 
 def promises(version: str) -> tuple[Guarantee, ...]:
     """The guarantees that this release is held to."""
-    return (*GUARANTEES, *LEASE_GUARANTEES, *watch_guarantees(version))
+    return (*GUARANTEES, *LEASE_GUARANTEES, *GROUP_GUARANTEES, *METASTORE_GUARANTEES, *watch_guarantees(version))
 
 
 def watch_guarantees(version: str) -> tuple[Guarantee, ...]:

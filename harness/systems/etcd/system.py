@@ -24,6 +24,7 @@ from fencepost.harness.systems.etcd import settings as server_settings
 from fencepost.harness.systems.etcd.configuration import CLIENT_PORT, PEER_PORT, url
 from fencepost.harness.systems.etcd.fenced_attempts import LeaseAttempts
 from fencepost.harness.systems.etcd.guarantees import leadership_bound, lease_bound, promises, unpromised
+from fencepost.harness.systems.etcd.kip_column import COLUMN
 from fencepost.harness.systems.etcd.options import EtcdOptions
 from fencepost.harness.systems.etcd.releases import EtcdReleases
 from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Vocabulary
@@ -47,7 +48,15 @@ class Etcd(BaseSystem[EtcdOptions]):
         name="etcd",
         options=EtcdOptions,
         interfaces=frozenset(
-            {Interface.STORAGE, Interface.LOCKS, Interface.ELECTION, Interface.LEASES, Interface.LISTENERS}
+            {
+                Interface.STORAGE,
+                Interface.LOCKS,
+                Interface.ELECTION,
+                Interface.LEASES,
+                Interface.MEMBERSHIP,
+                Interface.METASTORE,
+                Interface.LISTENERS,
+            }
         ),
         # Plain (serializable) reads at most keep the order of one session.
         reads={ReadMode.STRONG: "linearizable", ReadMode.PLAIN: "session-order"},
@@ -56,6 +65,7 @@ class Etcd(BaseSystem[EtcdOptions]):
         sizes=(1, 3, 5),
     )
     releases: Final = EtcdReleases()
+    column: Final = COLUMN
     watch_modes: Final = (WatchMode.PERSISTENT,)
     resumes_watches: Final = True
 

@@ -1,16 +1,27 @@
 """The example's client: one connection to one node, one JSON line for each request, no retries.
 
 error of the node                  outcome
-not-leader, cas-mismatch, exists   definite: the node did nothing
+not-leader, cas-mismatch, exists,  definite: the node did nothing
+lease-expired
 leader-changed                     unknown: the next leader may commit the entry
 the connection ends                unknown; not sent where the connection had ended before
 """
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, Final
 
-from fencepost.harness.coordination import Definite, Indefinite, Members, NotSent, ReadMode, Reply
+from fencepost.harness.coordination import (
+    Definite,
+    Granted,
+    Indefinite,
+    Member,
+    Members,
+    NotSent,
+    ReadMode,
+    Reply,
+    Roster,
+)
 
 Message = dict[str, Any]
 
@@ -74,11 +85,16 @@ async def connect(host: str, port: int, timeout_s: float) -> Line:
         raise Definite("refused", str(error)) from None
 
 
+#: A watched group is listed again this often.
+_POLL_S: Final = 0.05
+
+
 class ExampleClient:
-    """Key-value storage on the example (`harness.coordination.KeyValue`)."""
+    """Storage, leases and groups on the example (`harness.coordination.KeyValue` and `Memberships`)."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
+        self._watched: tuple[str, Roster] | None = None
 
     @property
     def session_id(self) -> int | None:
@@ -109,11 +125,56 @@ class ExampleClient:
         answer = await self._ask({"op": "members", "key": name}, plain=mode is ReadMode.PLAIN)
         return Members(tuple(answer["elements"]), answer.get("position"), answer.get("epoch"))
 
+    async def grant(self, ttl_ms: int) -> Granted:
+        return _granted(await self._ask({"op": "grant", "ttl_ms": ttl_ms}))
+
+    async def keep_alive(self, handle: str) -> Granted:
+        return _granted(await self._ask({"op": "keep", "lease": handle}))
+
+    async def attach(self, name: str, element: int, handle: str) -> Reply:
+        command = {"op": "write", "key": f"{name}/{element}", "value": "1", "lease": handle}
+        return _reply(await self._ask(command))
+
+    async def revoke(self, handle: str) -> Reply:
+        answer = await self._ask({"op": "end", "lease": handle})
+        return Reply(position=answer["position"], epoch=answer["epoch"])
+
+    async def enter(self, group: str, member: str, data: bytes, handle: str) -> Reply:
+        command = {"op": "create", "key": f"groups/{group}/{member}", "value": data.decode(), "lease": handle}
+        return _reply(await self._ask(command))
+
+    async def roster(self, group: str, mode: ReadMode) -> Roster:
+        answer = await self._ask({"op": "roster", "key": f"groups/{group}"}, plain=mode is ReadMode.PLAIN)
+        members = tuple(Member(member, value.encode(), at) for member, value, at in answer["pairs"])
+        return Roster(members, answer["position"], answer.get("epoch"))
+
+    async def watch_roster(self, group: str) -> Roster:
+        roster = await self.roster(group, ReadMode.PLAIN)
+        self._watched = (group, roster)
+        return roster
+
+    async def roster_changed(self, wait_s: float) -> bool:
+        """List the members again and again: the example calls nobody."""
+        if self._watched is None:
+            raise Definite("not-watching")
+        group, before = self._watched
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + wait_s
+        while (await self.roster(group, ReadMode.PLAIN)).members == before.members:
+            if loop.time() + _POLL_S > end_s:
+                return False
+            await asyncio.sleep(_POLL_S)
+        return True
+
     async def _ask(self, command: Message, *, plain: bool = False) -> Message:
         answer = await self._line.ask({"command": command, "plain": plain})
         if "error" in answer:
             raise (Indefinite if answer.get("unknown") else Definite)(answer["error"])
         return answer
+
+
+def _granted(answer: Message) -> Granted:
+    return Granted(answer["lease"], answer["ttl_ms"], answer["position"], answer["epoch"])
 
 
 def _reply(answer: Message) -> Reply:

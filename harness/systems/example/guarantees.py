@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from fencepost.harness.systems.contract.membership_guarantees import Source, membership_guarantees
 from fencepost.harness.verdict import Guarantee, Standing
 
 _RAFT: Final = "Ongaro & Ousterhout, In Search of an Understandable Consensus Algorithm (2014)"
@@ -10,6 +11,27 @@ _RAFT: Final = "Ongaro & Ousterhout, In Search of an Understandable Consensus Al
 def _promised(name: str, text: str, source: str) -> Guarantee:
     return Guarantee(name=name, standing=Standing.PROMISED, text=text, source=f"{_RAFT}, {source}")
 
+
+_LEASE: Final = "a leader ends no lease before it has counted its time to live since the last keep-alive in the log"
+_SERVER: Final = "harness/systems/example/server.py"
+
+
+def _of_leases(name: str, text: str, source: str = f"{_SERVER}: {_LEASE}") -> Guarantee:
+    return Guarantee(name=name, standing=Standing.PROMISED, text=text, source=source)
+
+
+_GROUPS: Final = membership_guarantees(
+    {
+        "one-member-per-id": Source(Standing.PROMISED, f"{_RAFT}, section 8"),
+        "joined-member-listed": Source(Standing.PROMISED, f"{_RAFT}, section 8"),
+        "leave-ends-own-membership": Source(Standing.PROMISED, f"{_SERVER}: the end of a lease deletes its keys"),
+        "renewing-member-stays": Source(Standing.PROMISED, f"{_SERVER}: {_LEASE}"),
+        "silent-member-goes": Source(Standing.PROMISED, f"{_SERVER}: the leader looks ten times per election time-out"),
+        "member-data-belongs": Source(Standing.PROMISED, f"{_RAFT}, section 8"),
+        "member-lists-in-order": Source(Standing.PROMISED, "a node applies its log in order"),
+        "group-listener-converges": Source(Standing.RELIED_UPON, "the client lists again and again"),
+    }
+)
 
 GUARANTEES: Final = (
     _promised("linearizable", "Operations take effect in one order that agrees with real time.", "section 8"),
@@ -29,4 +51,14 @@ GUARANTEES: Final = (
         text="Plain reads on one connection never go back to an older position.",
         source="a node applies its log in order, and starts again with nothing applied",
     ),
+    _of_leases("live-lease-lives", "A lease that is kept alive within its time to live does not end."),
+    _of_leases("answered-keep-alive-counts", "An answered keep-alive counts: it stands in the log."),
+    _of_leases("expired-lease-ends", "A lease that nobody keeps alive ends soon after its time to live."),
+    _of_leases(
+        "ended-lease-stays-ended", "After the end of a lease no current read shows its key.", f"{_RAFT}, section 8"
+    ),
+    _of_leases(
+        "no-keep-alive-of-the-dead", "After the end of a lease no keep-alive of it is answered.", f"{_RAFT}, section 8"
+    ),
+    *_GROUPS,
 )

@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from fencepost.harness.systems.example.journal import Journal
-from fencepost.harness.systems.example.store import Answer, Command, Store
+from fencepost.harness.systems.example.lease_clock import LeaseClock
+from fencepost.harness.systems.example.store import LEASE_COMMANDS, Answer, Command, Store
 
 DEFECTS: Final = ("none", "stale-reads", "early-ack", "keeps-leading", "forgets")
-_READS: Final = frozenset({"read", "members"})
+_READS: Final = frozenset({"read", "members", "roster"})
 _BATCH_MAX: Final = 100
 Message = dict[str, Any]
 
@@ -45,6 +46,7 @@ class Server:
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._news = {peer: asyncio.Event() for peer in peers}
         self._writers: set[asyncio.StreamWriter] = set()
+        self._lease_clock = LeaseClock(self._store)
         self._quiet_from_s = 0.0
         self._patience_s = election_s
 
@@ -74,6 +76,9 @@ class Server:
             near = sum(now_s - heard_s < 2 * self._election_s for heard_s in self._heard_s.values()) + 1
             if near <= len(self._peers) // 2 and self._defect != "keeps-leading":
                 self._follow(self._journal.term, "")
+            else:
+                for end in self._lease_clock.ends(now_s):
+                    self._append(end)
         elif now_s - self._quiet_from_s > self._patience_s:
             self._journal.keep_vote(self._journal.term + 1, self._name)
             self._role, self._leader, self._votes = "candidate", "", {self._name}
@@ -102,6 +107,7 @@ class Server:
             now_s = asyncio.get_running_loop().time()
             self._next = dict.fromkeys(self._peers, len(self._journal.entries) + 1)
             self._has, self._heard_s = dict.fromkeys(self._peers, 0), dict.fromkeys(self._peers, now_s)
+            self._lease_clock.begin(now_s)
             print(f"leader of epoch {self._journal.term}", flush=True)
             # An entry of its own term, by which it commits those before.
             self._append({"op": "read"})
@@ -126,6 +132,9 @@ class Server:
         for index in range(self._committed + 1, until + 1):
             term, command = self._journal.entries[index - 1]
             answer = self._store.apply(index, command) | {"epoch": term}
+            if command["op"] in LEASE_COMMANDS:
+                lease = str(answer.get("lease", command.get("lease")))
+                self._lease_clock.count(lease, asyncio.get_running_loop().time())
             future = self._waiting.pop(index, None)
             if future is not None and not future.done():
                 future.set_result(answer)

@@ -7,7 +7,7 @@ from importlib.metadata import version as installed_version
 from typing import Final
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.coordination import Definite, Indefinite, Interface, KeyValue, ReadMode
+from fencepost.harness.coordination import Definite, Indefinite, Interface, ReadMode, Session
 from fencepost.harness.history import Claim, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
@@ -17,9 +17,10 @@ from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Sett
 from fencepost.harness.systems.contract.system import Answer, Question
 from fencepost.harness.systems.example.client import ExampleClient, connect
 from fencepost.harness.systems.example.guarantees import GUARANTEES
+from fencepost.harness.systems.example.kip_column import COLUMN
 from fencepost.harness.systems.example.options import ExampleOptions
 from fencepost.harness.systems.example.question import ExampleQuestion
-from fencepost.harness.verdict import LeadershipBound, Standing, Vocabulary
+from fencepost.harness.verdict import LeadershipBound, LeaseBound, Standing, Vocabulary
 
 CLIENT_PORT: Final = 7000
 PEER_PORT: Final = 7001
@@ -43,18 +44,19 @@ class ExampleReleases(BaseReleases):
 
 
 class Example(BaseSystem[ExampleOptions]):
-    """`harness.systems.contract.system.System`, with BoundsLeadership and LogsReigns."""
+    """`harness.systems.contract.system.System`, with BoundsLeadership, BoundsLeases and LogsReigns."""
 
     profile: Final = Profile(
         name="example",
         options=ExampleOptions,
-        interfaces=frozenset({Interface.STORAGE}),
+        interfaces=frozenset({Interface.STORAGE, Interface.LEASES, Interface.MEMBERSHIP}),
         reads={ReadMode.STRONG: "linearizable", ReadMode.PLAIN: "session-order"},
         listeners={"client": CLIENT_PORT, "peer": PEER_PORT},
         vocabulary=Vocabulary(epoch="term"),
         sizes=(1, 3, 5),
     )
     releases: Final = ExampleReleases()
+    column: Final = COLUMN
     guarantees = GUARANTEES
 
     def specs(
@@ -76,6 +78,14 @@ class Example(BaseSystem[ExampleOptions]):
             source="CheckQuorum: a leader that hears no majority for two election time-outs steps down",
             standing=Standing.PROMISED,
             one_leader_per_epoch=True,
+            clocks=(Clock.MONOTONIC,),
+        )
+
+    def lease_bound(self, options: ExampleOptions) -> LeaseBound:
+        """`harness.systems.contract.leases.BoundsLeases`."""
+        return LeaseBound(
+            extra_ns=options.election // 10 + 1_000_000_000,
+            source="the leader looks for leases that are over every tenth of an election time-out; plus 1 s to commit",
             clocks=(Clock.MONOTONIC,),
         )
 
@@ -101,7 +111,7 @@ class Example(BaseSystem[ExampleOptions]):
 
     async def open_client(
         self, place: Place, *, connect_timeout_s: float, options: ExampleOptions | None = None
-    ) -> KeyValue:
+    ) -> Session:
         return ExampleClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s))
 
     def question(self, place: Place, subject: str) -> Question:

@@ -20,6 +20,7 @@ from fencepost.harness.systems.nats import settings as server_settings
 from fencepost.harness.systems.nats.client import NatsClient
 from fencepost.harness.systems.nats.configuration import CLIENT_PORT, LISTENERS, MONITOR_PORT
 from fencepost.harness.systems.nats.guarantees import GUARANTEES, leadership_bound
+from fencepost.harness.systems.nats.kip_column import COLUMN
 from fencepost.harness.systems.nats.options import NatsOptions
 from fencepost.harness.systems.nats.raftz import META_LEADER, STREAM_LEADER, Group, NoAnswer, RaftzQuestion
 from fencepost.harness.systems.nats.releases import NatsReleases
@@ -48,6 +49,7 @@ class Nats(BaseSystem[NatsOptions]):
         sizes=(1, 3, 5),
     )
     releases: Final = NatsReleases()
+    column: Final = COLUMN
     guarantees = GUARANTEES
 
     def members(self, nodes: int, options: NatsOptions) -> tuple[Member, ...]:

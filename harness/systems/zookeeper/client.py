@@ -33,11 +33,12 @@ from fencepost.harness.coordination import (
     Reply,
     WatchMode,
 )
+from fencepost.harness.systems.zookeeper.groups import ZooKeeperGroups
 from fencepost.harness.systems.zookeeper.leases import SessionLeases
+from fencepost.harness.systems.zookeeper.metastore import ZooKeeperMetastore
 from fencepost.harness.systems.zookeeper.storage import (
     BARRIER,
     ROOT,
-    ZooKeeperStorage,
     make_reply,
     present,
     stamped,
@@ -76,13 +77,12 @@ _HOLDER: Final = "holder"
 _PREPARE_CHUNK: Final = 500
 
 
-class ZooKeeperClient(ZooKeeperStorage):
+class ZooKeeperClient(ZooKeeperGroups):
     """Two sessions on one server: one for data, one for locks. Calls raise by the table of `wire/errors.py`."""
 
     def __init__(self, session: ZooKeeperSession, open_lease: OpenLease, leases: SessionLeases) -> None:
-        super().__init__(session)
+        super().__init__(session, leases)
         self._open_lease = open_lease
-        self._leases = leases
         self._lease: ZooKeeperSession | None = None
 
     @property
@@ -208,6 +208,12 @@ class ZooKeeperClient(ZooKeeperStorage):
     def watching(self, mode: WatchMode, keys: tuple[str, ...], now_ns: Callable[[], int]) -> ZooKeeperWatches:
         """`harness.coordination.Watchable`."""
         return ZooKeeperWatches(self, ROOT, mode, keys, now_ns)
+
+    async def metastore(self, ttl_ms: int | None) -> ZooKeeperMetastore:
+        """`harness.coordination.kip_273.Metastores`."""
+        if ttl_ms is None:
+            return ZooKeeperMetastore(self.session, owns=False)
+        return ZooKeeperMetastore(await self._leases.open(ttl_ms), owns=True)
 
     async def prepare(self, keys: Sequence[str]) -> None:
         """Create the roots and the keys' empty znodes where they are absent, in few round trips."""

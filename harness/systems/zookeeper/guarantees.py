@@ -11,6 +11,8 @@ from typing import Final
 
 from fencepost.harness.history import Clock
 from fencepost.harness.systems.contract.conditions import value_of
+from fencepost.harness.systems.contract.membership_guarantees import Source, membership_guarantees
+from fencepost.harness.systems.contract.metastore_guarantees import metastore_guarantees
 from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
 from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
@@ -61,6 +63,55 @@ LEASE_GUARANTEES: Final = (
         " expired",
         known_issue=_ZOMBIE,
     ),
+)
+
+_EPHEMERAL: Final = f'{_GUIDE}, "Ephemeral Nodes"'
+GROUP_GUARANTEES: Final = membership_guarantees(
+    {
+        "one-member-per-id": Source(Standing.PROMISED, f'{_GUIDE}, "Consistency Guarantees": a znode is created once'),
+        "joined-member-listed": Source(
+            Standing.PROMISED,
+            'ZooKeeper Internals, "Consistency Guarantees": linearizable after a write of the same session',
+        ),
+        "leave-ends-own-membership": Source(
+            Standing.PROMISED, f"{_EPHEMERAL}: closing a session deletes the znodes of this session"
+        ),
+        "renewing-member-stays": Source(
+            Standing.PROMISED,
+            f'{_EPHEMERAL}: they exist "as long as the session that created the znode is active"',
+        ),
+        "silent-member-goes": Source(
+            Standing.RELIED_UPON,
+            f'{_GUIDE}, "ZooKeeper Sessions": the guide does not say how soon a session ends after its time-out',
+        ),
+        "member-data-belongs": Source(Standing.PROMISED, f'{_GUIDE}, "Data Access": data and stat are read atomically'),
+        "member-lists-in-order": Source(
+            Standing.PROMISED, f'{_GUIDE}, "Consistency Guarantees": single system image, sequential consistency'
+        ),
+        "group-listener-converges": Source(
+            Standing.PROMISED,
+            f'{_GUIDE}, "What ZooKeeper Guarantees about Watches": a client sees the event before the new state, so a'
+            " read that sets the watch again misses nothing",
+        ),
+    }
+)
+
+METASTORE_GUARANTEES: Final = metastore_guarantees(
+    {
+        "session-requests-in-order": Source(
+            Standing.PROMISED, f'{_GUIDE}, "Consistency Guarantees": updates are applied in the order sent'
+        ),
+        "batches-go-on": Source(Standing.PROMISED, "each request has its own answer (zookeeper.jute, ReplyHeader)"),
+        "versions-count-writes": Source(Standing.PROMISED, f'{_GUIDE}, "ZooKeeper Stat Structure": version'),
+        "ephemerals-belong-to-sessions": Source(Standing.PROMISED, f"{_EPHEMERAL}: deleted, and without children"),
+        "no-orphan-children": Source(Standing.PROMISED, "KeeperException.NotEmptyException: the node has children"),
+        "ended-session-is-refused": Source(Standing.PROMISED, f'{_GUIDE}, "ZooKeeper Sessions": expiration'),
+        "events-before-answers": Source(
+            Standing.PROMISED,
+            f'{_GUIDE}, "What ZooKeeper Guarantees about Watches": a client "will see a watch event for a znode it is'
+            ' watching before seeing the new data that corresponds to that znode"',
+        ),
+    }
 )
 
 GUARANTEES: Final = (
@@ -189,6 +240,8 @@ GUARANTEES: Final = (
         source="Leader.lead and LearnerHandler of 3.9: acknowledgements older than syncLimit ticks do not count",
     ),
     *LEASE_GUARANTEES,
+    *GROUP_GUARANTEES,
+    *METASTORE_GUARANTEES,
 )
 
 

@@ -20,6 +20,7 @@ from fencepost.harness.systems.zookeeper.wire import jute as wire
 from fencepost.harness.systems.zookeeper.wire.connection import Connection
 from fencepost.harness.systems.zookeeper.wire.errors import (
     CONNECTION_LOST,
+    NODE_EXISTS,
     NOT_CONNECTED,
     SESSION_EXPIRED,
     SESSION_OVER,
@@ -28,6 +29,7 @@ from fencepost.harness.systems.zookeeper.wire.errors import (
 from fencepost.harness.systems.zookeeper.wire.jute import Op, Ticket
 from fencepost.harness.systems.zookeeper.wire.session import EPHEMERAL, ZooKeeperSession, made, zxid_of
 
+EXISTS: Final = "exists"
 _OVER: Final = {SESSION_EXPIRED: SESSION_OVER.word}
 
 
@@ -51,10 +53,27 @@ class SessionLeases:
         async with self._resumed(_ticket(handle)) as session:
             return await session.ask(Op.CREATE_WITH_STAT, record, _made_reply, _OVER)
 
+    async def enter(self, path: str, data: bytes, handle: str) -> Reply:
+        record = wire.create_record(wire.text(path), data, EPHEMERAL)
+        async with self._resumed(_ticket(handle)) as session:
+            return await session.ask(Op.CREATE_WITH_STAT, record, _made_reply, {**_OVER, NODE_EXISTS: EXISTS})
+
     async def revoke(self, handle: str) -> Reply:
         async with self._resumed(_ticket(handle)) as session:
             zxid = await session.ask(Op.CLOSE_SESSION, b"", zxid_of, _OVER)
             return Reply(position=zxid, epoch=zxid >> 32)
+
+    async def open(self, ttl_ms: int) -> ZooKeeperSession:
+        """Open a session that nothing keeps alive; its owner closes it."""
+        connection = Connection(Ticket(ttl_ms), False)
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                await create_connection(lambda: connection, self._address, self._port)
+                await connection.opened()
+        except (OSError, TimeoutError) as error:
+            connection.leave()
+            raise raised(NOT_CONNECTED, f"{self._address}:{self._port}: {error!r}") from None
+        return ZooKeeperSession(connection)
 
     @asynccontextmanager
     async def _resumed(self, ticket: Ticket) -> AsyncIterator[ZooKeeperSession]:

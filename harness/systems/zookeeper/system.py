@@ -27,6 +27,7 @@ from fencepost.harness.systems.zookeeper import settings as server_settings
 from fencepost.harness.systems.zookeeper.client import ZooKeeperClient
 from fencepost.harness.systems.zookeeper.guarantees import GUARANTEES, leadership_bound, lease_bound, unpromised
 from fencepost.harness.systems.zookeeper.health import SHORT_SESSION_MS, open_session
+from fencepost.harness.systems.zookeeper.kip_column import COLUMN
 from fencepost.harness.systems.zookeeper.leases import SessionLeases
 from fencepost.harness.systems.zookeeper.membership import ZooKeeperMembership
 from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
@@ -62,7 +63,15 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
         name="zookeeper",
         options=ZooKeeperOptions,
         interfaces=frozenset(
-            {Interface.STORAGE, Interface.LOCKS, Interface.ELECTION, Interface.LEASES, Interface.LISTENERS}
+            {
+                Interface.STORAGE,
+                Interface.LOCKS,
+                Interface.ELECTION,
+                Interface.LEASES,
+                Interface.MEMBERSHIP,
+                Interface.METASTORE,
+                Interface.LISTENERS,
+            }
         ),
         reads={
             ReadMode.PLAIN: "session-order",
@@ -73,6 +82,7 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
         vocabulary=Vocabulary(hexadecimal=True),
     )
     releases: Final = ZooKeeperReleases()
+    column: Final = COLUMN
     guarantees = GUARANTEES
     watch_modes: Final = (WatchMode.PERSISTENT, WatchMode.ONE_SHOT)
     resumes_watches: Final = False

@@ -23,7 +23,15 @@ from tests.checkers.elections import test_elections
 from tests.checkers.leadership import test_freshness
 from tests.checkers.metadata import test_ground_truth, test_handover, test_zombie_controllers
 from tests.checkers.watches import test_watches
-from tests.fakes import group_store, kept_brokers, lease_store, metadata_store, partition_store
+from tests.fakes import (
+    group_store,
+    kept_brokers,
+    lease_store,
+    member_store,
+    meta_store,
+    metadata_store,
+    partition_store,
+)
 from tests.histories.language import FOLDER, cases, parse
 from tests.report import sample_kafka
 from tests.report.proof import Figure, figures_of, why_not
@@ -196,6 +204,16 @@ def leases() -> Iterator[Example]:
         yield lease_store.run_fake_leases(bug, 0), lease_store.facts()
 
 
+def members_of_groups() -> Iterator[Example]:
+    for bug in member_store.BUGS:
+        yield member_store.run_fake_groups(bug, 0), member_store.FACTS
+
+
+def metastore() -> Iterator[Example]:
+    for bug in meta_store.BUGS:
+        yield meta_store.run_fake_metastore(bug, 0), meta_store.FACTS
+
+
 def watches() -> Iterator[Example]:
     here = test_watches
     tale = here.Watching()
@@ -240,12 +258,14 @@ EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
     "freshness": freshness,
     "ground-truth": ground_truth,
     "handover": handover,
+    "group-membership": members_of_groups,
     "lease": leases,
     "leadership": kafka("zombie-controller", "zombie-brokers"),
     "linearizable": register,
     "lock": lock,
     "log": kafka("zombie-brokers"),
     "metadata": kafka("zombie-controller"),
+    "metastore": metastore,
     "partition-states": partition_states,
     "producer-ids": producer_ids,
     "rejoin": kafka("zombie-controller"),
@@ -333,8 +353,10 @@ WITH_RULES: Final = (
     "freshness",
     "ground-truth",
     "handover",
+    "group-membership",
     "log",
     "metadata",
+    "metastore",
     "partition-states",
     "rejoin",
     "session-order",

@@ -16,7 +16,12 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.systems.etcd import ETCD
-from fencepost.harness.systems.etcd.guarantees import LEASE_GUARANTEES, watch_guarantees
+from fencepost.harness.systems.etcd.guarantees import (
+    GROUP_GUARANTEES,
+    LEASE_GUARANTEES,
+    METASTORE_GUARANTEES,
+    watch_guarantees,
+)
 from fencepost.harness.systems.etcd.options import EtcdOptions
 from fencepost.harness.verdict import Standing
 
@@ -94,8 +99,9 @@ def test_leadership_is_bounded_by_check_quorum() -> None:
 
 
 def test_promises_carry_the_names_that_checkers_use() -> None:
-    # Of leases and watches their own tests say the same.
-    own = [g for g in ETCD.promises() if g not in (*LEASE_GUARANTEES, *watch_guarantees(ETCD.releases.default))]
+    # Of leases, watches, groups and metastores their own tests say the same.
+    others = (*LEASE_GUARANTEES, *GROUP_GUARANTEES, *METASTORE_GUARANTEES, *watch_guarantees(ETCD.releases.default))
+    own = [g for g in ETCD.promises() if g not in others]
     standing = {guarantee.name: guarantee.standing for guarantee in own}
     assert len(standing) == len(own)
     assert len({guarantee.name for guarantee in ETCD.promises()}) == len(ETCD.promises())

@@ -23,6 +23,7 @@ from fencepost.harness.systems.kafka.kraft import catching_up, configuration, he
 from fencepost.harness.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
 from fencepost.harness.systems.kafka.kraft.failover import FAILOVER
 from fencepost.harness.systems.kafka.kraft.guarantees import ACTIVE_CONTROLLER, leadership_bound, promises
+from fencepost.harness.systems.kafka.kraft.kip_column import COLUMN
 from fencepost.harness.systems.kafka.kraft.membership import KraftMembership
 from fencepost.harness.systems.kafka.kraft.metadata_log import read_archive
 from fencepost.harness.systems.kafka.kraft.options import KraftOptions
@@ -56,6 +57,7 @@ class Kraft(BaseSystem[KraftOptions]):
         ),
     )
     releases: Final = KraftReleases()
+    column: Final = COLUMN
     failover: Final = FAILOVER
 
     def promises(self, version: str = "") -> tuple[Guarantee, ...]:

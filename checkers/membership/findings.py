@@ -1,0 +1,295 @@
+"""What was wrong with a group: ids with two members, lists that show the wrong thing, owners and listeners left behind.
+
+How long a membership lives is judged as for leases (`checkers.leases.findings`); here are the rules about ids, data,
+order and news.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from fencepost.checkers.facts.evidence import row
+from fencepost.checkers.facts.reigns import Intervals
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.words import seconds
+from fencepost.checkers.leases.findings import Judged, LeaseFinding
+from fencepost.checkers.leases.view import Look
+from fencepost.checkers.membership.view import Listing, Membership
+from fencepost.harness.history import History, Operation, Outcome, PhaseName
+
+DUPLICATE: Final = "duplicate-member"
+UNSEEN: Final = "member-not-seen"
+STALE_LEAVE: Final = "stale-leave"
+EVICTED: Final = "early-eviction"
+GHOST: Final = "ghost-member"
+TORN: Final = "torn-member"
+WENT_BACK: Final = "membership-went-back"
+BACK: Final = "ended-member-came-back"
+STUCK: Final = "listener-stuck"
+UNAWARE: Final = "unaware-ghost"
+
+#: A refusal by which an owner learns that its membership has ended.
+EXPIRED: Final = "lease-expired"
+#: A listener gets this long after the last change was seen.
+_NEWS_NS: Final = 2_000_000_000
+
+
+class Own(msgspec.Struct, frozen=True, kw_only=True):
+    """A membership with what was judged of its lease."""
+
+    membership: Membership
+    judged: Judged
+
+    @property
+    def alive(self) -> Intervals:
+        return self.judged.alive
+
+
+def lived_throughout(own: Own, op: Operation) -> bool:
+    """Whether the membership was certainly alive, and its join acknowledged, from `op`'s invocation to its answer."""
+    joined_ns = own.membership.join.completed_ns or own.membership.join.invoked_ns
+    end_ns = op.completed_ns
+    return end_ns is not None and any(
+        max(start, joined_ns) <= op.invoked_ns and end_ns < end for start, end in own.alive
+    )
+
+
+def joins_over_the_living(history: History, owns: Sequence[Own]) -> list[tuple[Operation, Own]]:
+    """List the answered joins with an id whose member was certainly alive throughout, with that member."""
+    of_id: dict[str, list[Own]] = {}
+    for own in owns:
+        of_id.setdefault(own.membership.id, []).append(own)
+    tried = []
+    for op in history.operations:
+        if op.f != "join" or not (op.type is Outcome.OK or op.error == "exists"):
+            continue
+        living = (o for o in of_id.get(op.key or "", ()) if o.membership.number != op.value and lived_throughout(o, op))
+        other = next(living, None)
+        if other is not None:
+            tried.append((op, other))
+    return tried
+
+
+def duplicate(join: Operation, own: Own) -> Finding:
+    first = own.membership
+    return Finding(
+        anomaly=DUPLICATE,
+        operations=(first.join, join),
+        steps=(
+            f"Process {first.join.process} joined as {first.id} through {first.join.node} at "
+            f"{seconds(first.join.completed_ns or first.join.invoked_ns)}, and certainly stayed a member.",
+            f"Meanwhile process {join.process} asked {join.node} at {seconds(join.invoked_ns)} to join as {first.id}, "
+            f"and was told at {seconds(join.completed_ns or join.invoked_ns)} that it had.",
+        ),
+    )
+
+
+def first_due(own: Own, current: Sequence[Look]) -> Look | None:
+    """Return the first of these looks that was asked for after the join, if it certainly had to show the member."""
+    joined_ns = own.membership.join.completed_ns or own.membership.join.invoked_ns
+    first = min((x for x in current if x.invoked_ns >= joined_ns), key=lambda x: x.invoked_ns, default=None)
+    return first if first is not None and lived_throughout(own, first.op) else None
+
+
+def unseen(own: Own, look: Look) -> Finding:
+    member = own.membership
+    return Finding(
+        anomaly=UNSEEN,
+        operations=(member.join, look.op),
+        steps=(
+            f"{member.join.node} acknowledged at {seconds(member.join.completed_ns or 0)} that process "
+            f"{member.join.process} had joined as {member.id}, and it certainly stayed a member.",
+            f"{look.op.node} answered a list without it that was asked for later, at {seconds(look.invoked_ns)}.",
+        ),
+    )
+
+
+def late_leaves(owns: Sequence[Own]) -> list[tuple[Operation, Own]]:
+    """List the answered leaves of ended memberships while another member with the id was alive, with that member."""
+    late = []
+    for own in owns:
+        for leave in own.membership.leaves:
+            if leave.type is Outcome.INFO:
+                continue
+            others = (o for o in owns if o is not own and o.membership.id == own.membership.id)
+            other = next((o for o in others if lived_throughout(o, leave)), None)
+            if other is not None:
+                late.append((leave, other))
+    return late
+
+
+def stale(finding: LeaseFinding, own: Own, owns: Sequence[Own]) -> Operation | None:
+    """Return the leave of another membership of the id that came when this one vanished; None if there is none."""
+    others = (o.membership for o in owns if o is not own and o.membership.id == own.membership.id)
+    leaves = (leave for other in others for leave in other.leaves if leave.type is not Outcome.FAIL)
+    return next(
+        (
+            leave
+            for leave in leaves
+            if leave.invoked_ns <= finding.by_ns and (leave.completed_ns or finding.by_ns) >= finding.since_ns
+        ),
+        None,
+    )
+
+
+def renamed(finding: LeaseFinding, own: Own, anomaly: str, also: tuple[Operation, ...] = ()) -> Finding:
+    """The finding about a membership's lease as one about the membership."""
+    member = own.membership
+    steps = [f"Process {member.join.process} joined as {member.id}; lease {member.number} is that of its membership."]
+    steps += [
+        f"At {seconds(o.invoked_ns)} process {o.process} left as {member.id}, of which it had an older membership."
+        for o in also
+    ]
+    return Finding(
+        anomaly=anomaly,
+        operations=(*also, *finding.operations),
+        steps=(*steps, *finding.steps),
+        from_ns=finding.since_ns,
+        to_ns=finding.by_ns,
+        key=member.id,
+    )
+
+
+def torn(history: History, listings: Sequence[Listing]) -> list[Finding]:
+    """Find the lists that pair an id with the data of a join with another id."""
+    joined = {o.value: o.key for o in history.operations if o.f == "join"}
+    findings = []
+    for listing in listings:
+        wrong = next(((number, i) for number, i in listing.ids.items() if joined.get(number) != i), None)
+        if wrong is not None:
+            number, member = wrong
+            owner = joined.get(number)
+            how = f"joined as {owner}" if owner else "never joined"
+            findings.append(
+                Finding(
+                    anomaly=TORN,
+                    operations=(listing.op,),
+                    steps=(f"{listing.op.node} listed {member} with the data of number {number}, who {how}.",),
+                )
+            )
+    return findings
+
+
+def went_back(listings: Sequence[Listing]) -> tuple[list[Finding], list[Operation]]:
+    """Find lists that show a member again that the same process saw before, and then saw gone; and all later lists.
+
+    Lists of one mode are compared: a store may promise more for one than for another.
+    """
+    findings, later = [], []
+    seen: dict[tuple[int, object], dict[int, Listing]] = {}
+    gone: dict[tuple[int, object], dict[int, Listing]] = {}
+    for listing in listings:
+        process = listing.op.process
+        reader = (process, listing.op.value)
+        own_seen, own_gone = seen.setdefault(reader, {}), gone.setdefault(reader, {})
+        if own_seen:
+            later.append(listing.op)
+        back = next((number for number in listing.ids if number in own_gone), None)
+        if back is not None:
+            without = own_gone[back]
+            findings.append(
+                Finding(
+                    anomaly=WENT_BACK,
+                    operations=(own_seen[back].op, without.op, listing.op),
+                    steps=(
+                        f"Process {process} saw {listing.ids[back]} (number {back}) at "
+                        f"{seconds(own_seen[back].look.completed_ns)}, and no more at "
+                        f"{seconds(without.look.completed_ns)}.",
+                        f"A list that it asked for later, at {seconds(listing.op.invoked_ns)}, shows it again.",
+                    ),
+                )
+            )
+        for number in own_seen.keys() - listing.ids.keys():
+            own_gone.setdefault(number, listing)
+        for number in listing.ids:
+            own_seen[number] = listing
+            own_gone.pop(number, None)
+    return findings, later
+
+
+def last_calls(history: History, listings: Sequence[Listing]) -> tuple[list[Finding], list[Operation]]:
+    """Compare each listener's last call with the members that were there at the end.
+
+    Returns:
+        The findings, and the last `listen` of each listener that had long enough to hear of the last change.
+    """
+    final = history.phases.get(PhaseName.FINAL)
+    last = [x for x in listings if x.look.current and final is not None and x.op.invoked_ns >= final[0]]
+    if not last:
+        return [], []
+    members = frozenset(last[-1].ids.values())
+    settled = last[-1]
+    for listing in reversed(last):
+        if frozenset(listing.ids.values()) != members:
+            break
+        settled = listing
+    findings, tested = [], []
+    for listens in _listens(history).values():
+        calls = [o for o in listens if o.type is Outcome.OK and o.result is not None]
+        end = listens[-1]
+        heard_until_ns = end.completed_ns
+        if not calls or end.type is not Outcome.OK or heard_until_ns is None:
+            continue
+        if heard_until_ns < settled.look.completed_ns + _NEWS_NS:
+            continue
+        tested.append(end)
+        if frozenset(calls[-1].result) != members:
+            findings.append(
+                Finding(
+                    anomaly=STUCK,
+                    operations=(calls[-1], settled.op, end),
+                    steps=(
+                        f"The listener of process {end.process} on {end.node} was last called at "
+                        f"{seconds(calls[-1].completed_ns or 0)}, with {_ids(calls[-1].result)}.",
+                        f"Every current list from {seconds(settled.op.invoked_ns)} on shows {_ids(members)}.",
+                        f"It listened until {seconds(heard_until_ns)}, and was not called again.",
+                    ),
+                )
+            )
+    return findings, tested
+
+
+def _listens(history: History) -> dict[int, list[Operation]]:
+    of_process: dict[int, list[Operation]] = {}
+    for op in history.operations:
+        if op.f == "listen":
+            of_process.setdefault(op.process, []).append(op)
+    return of_process
+
+
+def _ids(ids: Sequence[str] | frozenset[str]) -> str:
+    return ", ".join(sorted(ids)) or "no member"
+
+
+def successions(owns: Sequence[Own]) -> list[tuple[Own, Own]]:
+    """List the memberships that ended without a leave, each with the next acknowledged one of the same id."""
+    last: dict[str, Own] = {}
+    pairs = []
+    for own in owns:
+        before = last.get(own.membership.id)
+        if before is not None and not any(leave.type is not Outcome.FAIL for leave in before.membership.leaves):
+            pairs.append((before, own))
+        last[own.membership.id] = own
+    return pairs
+
+
+def unaware(before: Own, after: Own) -> Finding | None:
+    """Return the finding if the owner had not learned of its end when its successor's join was acknowledged."""
+    owner, successor = before.membership, after.membership
+    refused = [o for o in (*owner.renews, *owner.leaves) if o.error == EXPIRED]
+    learned = min(refused, key=row, default=None)
+    joined_ns = successor.join.completed_ns or successor.join.invoked_ns
+    if learned is not None and (learned.completed_ns or learned.ended_ns or learned.invoked_ns) <= joined_ns:
+        return None
+    learned_words = "and was never told" if learned is None else f"and was told at {seconds(learned.ended_ns or 0)}"
+    return Finding(
+        anomaly=UNAWARE,
+        operations=(owner.join, successor.join),
+        steps=(
+            f"Process {owner.join.process} joined as {owner.id} at {seconds(owner.join.completed_ns or 0)} and did not "
+            "leave.",
+            f"Process {successor.join.process} became {owner.id} at {seconds(joined_ns)}.",
+            f"The first one did not know by then that its membership had ended, {learned_words}.",
+        ),
+    )

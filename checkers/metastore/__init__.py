@@ -1,0 +1,202 @@
+"""KIP-273's metastore: whether a store keeps what Kafka takes for granted of ZooKeeper's sessions.
+
+The operations are scenarios (`workloads.metastore`), and each is judged by what it carries; nothing needs another
+operation. Seven guarantees, each with its own verdict.
+
+Sources: ZooKeeper Programmer's Guide, Consistency Guarantees (requests of one client in order), What ZooKeeper
+Guarantees about Watches (the event before the new data), Ephemeral Nodes, ZooKeeper Sessions; KIP-273, which says that
+etcd "can provide the same semantics".
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.rules import rule
+from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.verdict import Facts, Verdict
+
+CHECKER: Final = "metastore"
+#: As `workloads.metastore` sends a pipeline: seven writes and, as the fifth request, one that must be refused.
+_REFUSED_AT: Final = 4
+_READ_AT: Final = 8
+
+Breach = tuple[str, str]
+#: What is wrong with one scenario: names of anomalies, each with a sentence.
+Judge = Callable[[Any], list[Breach]]
+
+
+class _Rules(NamedTuple):
+    """How one guarantee is judged: `applies` says whether a scenario could have broken it."""
+
+    f: str
+    exposure_of: str
+    anomalies: tuple[str, ...]
+    judge: Judge
+    applies: Callable[[Any], bool] = lambda result: True
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """Judge every scenario that was played to its end.
+
+    Returns:
+        Seven verdicts, one for each guarantee.
+
+    Cost: O(n) in what the scenarios carry.
+    """
+    done: dict[str, list[Operation]] = {}
+    for op in history.operations:
+        if op.type is Outcome.OK:
+            done.setdefault(op.f, []).append(op)
+    return [_verdict(name, rules, done.get(rules.f, []), facts) for name, rules in _GUARANTEES.items()]
+
+
+def _verdict(guarantee: str, rules: _Rules, scenarios: Sequence[Operation], facts: Facts) -> Verdict:
+    exposed = [op for op in scenarios if rules.applies(op.result)]
+    findings = [
+        Finding(anomaly=anomaly, operations=(op,), steps=(f"Process {op.process} on {op.node}: {sentence}",))
+        for op in exposed
+        for anomaly, sentence in rules.judge(op.result)
+    ]
+    untested = f"no scenario: {rules.exposure_of}"
+    return Findings(
+        checker=CHECKER,
+        guarantee=guarantee,
+        findings=findings,
+        exposed=rows(exposed),
+        exposure_of=rules.exposure_of,
+        untested=untested,
+        rules=tuple(rule(anomaly, len(exposed), untested) for anomaly in rules.anomalies),
+    ).verdict(facts)
+
+
+def _in_order(arrived: Any) -> list[Breach]:
+    answers = {place: (refusal, position, data) for place, refusal, position, data in arrived}
+    writes = [place for place in sorted(answers) if place < _READ_AT and place != _REFUSED_AT and not answers[place][0]]
+    breaches = []
+    positions = [answers[place][1] for place in writes]
+    late = next((i for i in range(1, len(positions)) if positions[i] < positions[i - 1]), None)
+    if late is not None:
+        breaches.append(
+            (
+                "session-order",
+                f"request {writes[late]} took effect at {positions[late]}, before request {writes[late - 1]} at "
+                f"{positions[late - 1]}, which was sent earlier in the same session.",
+            )
+        )
+    read = answers.get(_READ_AT)
+    if read is not None and writes and read[2] != str(writes[-1]):
+        breaches.append(
+            (
+                "read-before-own-write",
+                f"the read that was sent behind all writes returned {read[2]!r}; the last write before it was "
+                f"{str(writes[-1])!r}.",
+            )
+        )
+    order = [place for place, *_ in arrived]
+    if order != sorted(order):
+        breaches.append(("answers-out-of-order", f"the requests 0 to {_READ_AT} were answered in the order {order}."))
+    return breaches
+
+
+def _goes_on(arrived: Any) -> list[Breach]:
+    refused = {place for place, refusal, _, _ in arrived if refusal}
+    if refused == {_REFUSED_AT}:
+        return []
+    return [("batch-broken", f"of one batch the requests {sorted(refused)} were refused, and only 4 had to be.")]
+
+
+def _after_the_change(arrived: Any) -> int | None:
+    """The place of the first read that shows a change behind the one that set the watch."""
+    if not arrived or arrived[0][1] is None:
+        return None
+    first = arrived[0][1]
+    places = (i for i, (kind, at) in enumerate(arrived) if kind == "read" and at is not None and at > first)
+    return next(places, None)
+
+
+def _event_first(arrived: Any) -> list[Breach]:
+    read = _after_the_change(arrived)
+    assert read is not None
+    if any(kind == "event" for kind, _ in arrived[:read]):
+        return []
+    later = "came later" if any(kind == "event" for kind, _ in arrived) else "had not come when it stopped reading"
+    return [
+        (
+            "watch-before-answer",
+            f"it watched a znode at {arrived[0][1]}; an answer showed the change at {arrived[read][1]}, and the event "
+            f"of that change {later}.",
+        )
+    ]
+
+
+def _no_orphan(result: Any) -> list[Breach]:
+    refusal, child_left = result
+    if refusal is None and child_left:
+        return [("orphan-child", "a parent with a child was deleted, and the child is still there.")]
+    return []
+
+
+def _counted(versions: Any) -> list[Breach]:
+    if list(versions) == [0, 1, 2, 3]:
+        return []
+    return [("version-skew", f"a znode that was created and written three times had the versions {list(versions)}.")]
+
+
+def _ephemeral(result: Any) -> list[Breach]:
+    child, left, _ = result
+    breaches = []
+    if child is None:
+        breaches.append(("child-of-ephemeral", "a child of an ephemeral was created."))
+    if left:
+        breaches.append(("orphan-ephemeral", "an ephemeral was there long after its session had to be over."))
+    return breaches
+
+
+def _refused(result: Any) -> list[Breach]:
+    if result[2] is not None:
+        return []
+    return [
+        (
+            "silent-new-session",
+            "its session was over, its ephemeral gone, and a request in this session was carried out as if nothing had "
+            "happened.",
+        )
+    ]
+
+
+_GUARANTEES: Final = {
+    "session-requests-in-order": _Rules(
+        "pipeline",
+        "batches of requests that were sent at once in one session",
+        ("session-order", "read-before-own-write", "answers-out-of-order"),
+        _in_order,
+    ),
+    "batches-go-on": _Rules(
+        "pipeline", "batches with a request that must be refused in their middle", ("batch-broken",), _goes_on
+    ),
+    "versions-count-writes": _Rules("versions", "znodes that were written three times", ("version-skew",), _counted),
+    "ephemerals-belong-to-sessions": _Rules(
+        "expire",
+        "ephemerals of sessions that were left to end",
+        ("child-of-ephemeral", "orphan-ephemeral"),
+        _ephemeral,
+    ),
+    "no-orphan-children": _Rules("family", "deletions of parents that have a child", ("orphan-child",), _no_orphan),
+    "ended-session-is-refused": _Rules(
+        "expire",
+        "requests in sessions that were over, and whose ephemeral was gone",
+        ("silent-new-session",),
+        _refused,
+        lambda result: not result[1],
+    ),
+    "events-before-answers": _Rules(
+        "watched",
+        "answers that showed a change of a watched znode",
+        ("watch-before-answer",),
+        _event_first,
+        lambda arrived: _after_the_change(arrived) is not None,
+    ),
+}

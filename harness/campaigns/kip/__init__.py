@@ -1,0 +1,1 @@
+"""KIP-30 and KIP-273 as a table: each row of the proposals, by system, promised and measured."""

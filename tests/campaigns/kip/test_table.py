@@ -1,0 +1,148 @@
+"""The table of KIP-30 and KIP-273: what a cell says, what the exit code is, and that nothing is green unexposed."""
+
+from typing import Any
+
+import pytest
+
+from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.campaigns.kip.experiments import EXPERIMENTS, ExperimentId
+from fencepost.harness.campaigns.kip.page import markdown, page
+from fencepost.harness.campaigns.kip.rows import ROWS
+from fencepost.harness.campaigns.kip.table import Done, State, Table, TableCell, table_rows
+from fencepost.harness.plugins import registry
+from fencepost.harness.systems.contract.kip_rows import (
+    Column,
+    FillsColumn,
+    Proposal,
+    RowId,
+    by_recipe,
+    cannot,
+    promised,
+)
+
+MEMBERS = ExperimentId.MEMBERS
+COLUMN = Column(
+    recipes=(),
+    claims={RowId.M1: promised("the manual"), RowId.M2: by_recipe("a clock"), RowId.S5: cannot("no version")},
+)
+
+
+def document(guarantee: str, exposure: int, anomalies: dict[str, int] | None = None, **more: Any) -> dict[str, Any]:
+    witnesses = [{"anomaly": name, "steps": [f"{name} & <that>"]} for name in anomalies or {}]
+    verdict = {
+        "guarantee": guarantee,
+        "exposure": exposure,
+        "anomalies": anomalies or {},
+        "rules": [],
+        "witnesses": witnesses,
+        "cause": None if exposure else "no-exposure",
+        "reason": "" if exposure else "nobody tried",
+        **more,
+    }
+    about = {"name": guarantee, "standing": "promised"}
+    return {"guarantees": [about], "verdicts": [verdict], "command": "fencepost run it", "version": "1"}
+
+
+def table(*runs: Done, column: Column | None = COLUMN) -> Table:
+    made = {(done.system, done.experiment): done for done in runs}
+    rows = table_rows(Proposal.KIP_30, {"s": column}, made)
+    return Table(
+        proposal=Proposal.KIP_30, systems=("s",), versions={"s": "1"}, recipes={"s": ()}, rows=rows, runs=len(made)
+    )
+
+
+def cell(made: Table, row: RowId) -> TableCell:
+    return next(one for about, one in made.cells() if about.id is row)
+
+
+def done(doc: dict[str, Any] | None, missing: str = "") -> Done:
+    return Done(system="s", experiment=MEMBERS, document=doc, missing=missing)
+
+
+def test_a_promised_row_that_was_exercised_holds() -> None:
+    made = table(done(document("one-member-per-id", 12)))
+    assert (cell(made, RowId.M1).state, cell(made, RowId.M1).exposures) == (State.HELD, 12)
+    assert made.exit_code is ExitCode.VALID
+
+
+def test_a_row_that_nothing_exercised_says_so_and_is_missing() -> None:
+    made = table(done(document("one-member-per-id", 0)))
+    assert cell(made, RowId.M1).state is State.UNEXERCISED
+    assert made.exit_code is ExitCode.UNKNOWN
+    for text in (page(made), markdown(made)):
+        assert "nothing exercised it: nobody tried" in text
+
+
+def test_a_violation_of_what_is_promised_is_invalid_with_its_witness() -> None:
+    made = table(done(document("one-member-per-id", 12, {"duplicate-member": 2})))
+    assert cell(made, RowId.M1).state is State.VIOLATED
+    assert made.exit_code is ExitCode.INVALID
+    assert "promised and violated: M1 on s" in made.sentence
+    assert "duplicate-member &amp; &lt;that&gt;" in page(made)
+    assert "m1-on-s" in markdown(made)
+
+
+def test_a_violation_of_a_recipe_is_shown_and_is_no_failure() -> None:
+    made = table(
+        done(
+            {
+                **document("joined-member-listed", 5, {"member-not-seen": 1}),
+                "guarantees": [
+                    {"name": "joined-member-listed", "standing": "relied-upon"},
+                    {"name": "one-member-per-id", "standing": "promised"},
+                ],
+                "verdicts": [
+                    *document("joined-member-listed", 5, {"member-not-seen": 1})["verdicts"],
+                    *document("one-member-per-id", 3)["verdicts"],
+                ],
+            }
+        )
+    )
+    assert cell(made, RowId.M2).state is State.VIOLATED
+    assert made.exit_code is ExitCode.VALID
+
+
+def test_a_run_that_is_missing_is_never_green() -> None:
+    made = table(done(None, "it ended with 255"))
+    assert (cell(made, RowId.M1).state, cell(made, RowId.M1).why) == (State.NOT_RUN, "it ended with 255")
+    assert made.exit_code is ExitCode.UNKNOWN
+
+
+def test_a_checker_that_failed_exposes_nothing() -> None:
+    made = table(done(document("one-member-per-id", 12, cause="failed", reason="it raised")))
+    assert cell(made, RowId.M1).state is State.UNEXERCISED
+
+
+def test_a_system_without_a_recipe_says_no_recipe() -> None:
+    made = table(column=None)
+    assert {one.state for _, one in made.cells()} == {State.NO_RECIPE}
+    assert "no recipe" in page(made)
+
+
+def test_the_interface_s_own_gaps_stand_on_the_page() -> None:
+    made = table()
+    for text in (page(made), markdown(made)):
+        assert "update compares nothing" in text
+        assert "nominate returns true and no token" in text
+
+
+def test_rows_and_experiments_name_what_is_there() -> None:
+    workloads, promises = registry.workloads(), set()
+    for system in registry.systems().values():
+        promises |= {guarantee.name for guarantee in system.promises()}
+    assert {experiment.workload for experiment in EXPERIMENTS} <= set(workloads)
+    assert {measure.guarantee for row in ROWS for measure in row.measures} <= promises
+    assert [row.id for row in ROWS] == list(RowId)
+    assert all((row.id.value[0] == "K") == (row.proposal is Proposal.KIP_273) for row in ROWS)
+    assert all(bool(row.measures) != bool(row.unmeasured) for row in ROWS)
+
+
+@pytest.mark.parametrize("name", [name for name, s in registry.systems().items() if isinstance(s, FillsColumn)])
+def test_each_column_fits_its_recipes(name: str) -> None:
+    system = registry.system(name)
+    assert isinstance(system, FillsColumn)
+    parts = [recipe.part for recipe in system.column.recipes]
+    assert len(parts) == len(set(parts))
+    of = {row.id: row.part for row in ROWS}
+    assert {of[row] for row in system.column.claims if row in of} == set(parts) & set(of.values())
+    assert all(claim.text for claim in system.column.claims.values())
