@@ -156,8 +156,8 @@ def _run(system: str, workload: str, nemesis: str, *more: str) -> str:
     return " ".join(["fencepost run --system", system, "--workload", workload, "--nemesis", nemesis, *more])
 
 
-#: How many workloads of a system its line names.
-_NAMED_MAX: Final = 7
+#: A longer list of a system's workloads does not fit into a line beside its name.
+_NAMES_MAX: Final = 70
 
 
 def _workloads_of(system: System) -> list[str]:
@@ -169,10 +169,11 @@ def _workloads_of(system: System) -> list[str]:
 
 def _few(names: Sequence[str]) -> str:
     """As many of these names as fit into a line; `--workload` lists all."""
-    if len(names) <= _NAMED_MAX:
-        return ", ".join(names)
-    shown = names[: _NAMED_MAX - 1]
-    return f"{', '.join(shown)} and {len(names) - len(shown)} more"
+    text, left = ", ".join(names), len(names)
+    while len(text) > _NAMES_MAX:
+        left -= 1
+        text = f"{', '.join(names[:left])} and {len(names) - left} more"
+    return text
 
 
 def _rows(title: str, rows: Mapping[str, str]) -> tuple[Section, ...]:
