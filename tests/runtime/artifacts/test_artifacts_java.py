@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.harness.base.errors import MachineError
 from fencepost.harness.runtime.artifacts import tool
-from fencepost.harness.runtime.artifacts.java_runtimes import java_runtime
+from fencepost.harness.runtime.artifacts.java_runtimes import is_kept, java_runtime
 
 RELEASE = 'JAVA_VERSION="17.0.9"\n'
 
@@ -35,7 +35,9 @@ def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]
 
 
 def test_it_is_fetched_once_with_its_checksum(commands: list[list[str]]) -> None:
+    assert not is_kept(17)
     java = java_runtime(17)
+    assert is_kept(17) and not is_kept(11)
     assert (java.feature, java.version) == (17, "17.0.9")
     assert java_runtime(17) == java
     install, dump = commands
