@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
         pytest.param("kraft", "4.3.1", marks=needs("kraft", "4.3.1")),
         # The coordinator was written anew for 4.0.
         pytest.param("kraft", "3.6.0", marks=pytest.mark.long),
-        pytest.param("kafka-zk", "2.8.2", marks=pytest.mark.long),
+        pytest.param("kafka-zk", "3.9.2", marks=pytest.mark.long),
     ],
 )
 def test_members_of_earlier_generations_are_refused(system: str, version: str) -> None:
