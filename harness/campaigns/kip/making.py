@@ -65,6 +65,16 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     def folder(self) -> str:
         return f"runs/{self.cell.id}-{self.seed}"
 
+    @property
+    def command(self) -> str:
+        """What repeats the run on any machine."""
+        plan = self.cell.plan
+        options = "".join(f" -o {name}={value}" for name, value in plan.workload_options.items())
+        return (
+            f"fencepost run --system {plan.system} --version {plan.version} --workload {plan.workload}{options}"
+            f" --nemesis {plan.nemesis} --runtime {plan.runtime} --time-limit {plan.time_limit} --seed {self.seed}"
+        )
+
 
 def columns_of(systems: Sequence[str]) -> dict[str, Column | None]:
     """Each system's column; None without one. Raises UsageError for a name that is no system, or named twice."""
@@ -138,7 +148,7 @@ class Making:
         """Make every run that fits into the budget; raises StoppedTwice when a person insists."""
         waiting = []
         for one in self.planned:
-            done = None if self.wishes.fresh else self._left(one, None, reused=True)
+            done = None if self.wishes.fresh else self._left(one, None)
             if done is not None and done.document is not None:
                 self._take(one, done)
             else:
@@ -186,7 +196,7 @@ class Making:
             ),
             runtime=self.wishes.runtime,
             started_at=self._started_at,
-            took_s=round(self._clock_s() - self._began_s, 1),
+            played_s=sum(done.document["duration_ns"] for done in self.runs.values() if done.document) / 1e9,
             machine=store.machine_facts(),
         )
 
@@ -214,7 +224,7 @@ class Making:
         done = self._left(one, code)
         return done if done is not None else self._none(one, f"it ended with {code}, and left nothing")
 
-    def _left(self, one: Planned, code: int | None, *, reused: bool = False) -> Done | None:
+    def _left(self, one: Planned, code: int | None) -> Done | None:
         """What a run left; None where there is no run, and where an earlier one has no verdict of its whole length."""
         if not (self.folder / one.folder).is_dir():
             return None
@@ -226,7 +236,11 @@ class Making:
         if document.get("cut_short"):
             return self._none(one, f"it was cut short: {document['cut_short']}")
         return Done(
-            system=one.system, experiment=one.experiment.id, document=document, report=left.report, reused=reused
+            system=one.system,
+            experiment=one.experiment.id,
+            document=document,
+            report=left.report,
+            command=one.command,
         )
 
     def _none(self, one: Planned, why: str) -> Done:

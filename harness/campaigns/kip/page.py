@@ -21,7 +21,8 @@ _LEGEND: Final = (
     "promised: the system's documentation says so; the source stands below.",
     "by recipe: the row holds as long as what the recipe relies on does.",
     "cannot: the system offers nothing that would hold the row.",
-    "Exposures count how often a rule could have been broken; without any, nothing is said to hold.",
+    "Exposures count how often a rule could have been broken; without any, nothing is said to hold. One exposure can"
+    " show several violations, where a row has several rules.",
     "A violation of a promised row is a finding; one of a row by recipe shows what the recipe rests on.",
 )
 
@@ -46,7 +47,7 @@ _PAGE: Final = Markup("""<!doctype html>
 {missing}
 <section aria-label="Table"><div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>
 <ul class="steps">{legend}</ul></section>
-<section><h2>What the interface lacks</h2><ul class="steps">{lacks}</ul></section>
+{lacks}
 <section><h2>Witnesses</h2>{witnesses}</section>
 <section><h2>Sources and recipes</h2>{sources}</section>
 <section><h2>What was run</h2><ul class="steps">{runs}</ul></section>
@@ -60,9 +61,7 @@ def measured_words(cell: TableCell) -> str:
         case State.HELD:
             return f"{_count(cell.exposures, 'exposure')}, no violation"
         case State.VIOLATED:
-            # A breach that no rule counted chances for stands for itself.
-            exposures = max(cell.exposures, cell.violations)
-            return f"{_count(exposures, 'exposure')}, {_count(cell.violations, 'violation')}"
+            return f"{_count(cell.exposures, 'exposure')}, {_count(cell.violations, 'violation')}"
         case State.UNEXERCISED | State.NOT_RUN:
             return f"{cell.state}: {cell.why}" if cell.why else cell.state.value
         case State.NOT_MEASURED:
@@ -86,7 +85,8 @@ def markdown(table: Table) -> str:
         cells = " | ".join(_markdown_cell(one, cell) for cell in one.cells)
         lines.append(f"| {one.row.id} | {_escaped(one.row.text)} | {cells} |")
     blocks += ["\n".join(lines), "\n".join(f"- {text}" for text in _LEGEND)]
-    blocks += ["## What the interface lacks", "\n".join(f"- **{i}**: {text}." for i, text in _lacks(table))]
+    if _lacks(table):
+        blocks += ["## What the interface lacks", "\n".join(f"- **{i}**: {text}." for i, text in _lacks(table))]
     blocks.append("## Witnesses")
     for name, cell, shown in _witnesses(table):
         steps = "\n".join(f"- {_escaped(step)}" for step in shown.steps)
@@ -151,12 +151,19 @@ def page(table: Table) -> str:
             head=head,
             body=Markup("").join(_html_row(one) for one in table.rows),
             legend=_joined("<li>{}</li>", _LEGEND),
-            lacks=_joined("<li>{}</li>", [f"{row}: {text}." for row, text in _lacks(table)]),
+            lacks=_html_lacks(table),
             witnesses=witnesses,
             sources=sources,
             runs=_joined("<li>{}</li>", _experiments(table)),
         )
     )
+
+
+def _html_lacks(table: Table) -> Markup:
+    items = _joined("<li>{}</li>", [f"{row}: {text}." for row, text in _lacks(table)])
+    if not items:
+        return items
+    return Markup('<section><h2>What the interface lacks</h2><ul class="steps">{}</ul></section>').format(items)
 
 
 def _html_row(one: TableRow) -> Markup:
@@ -220,8 +227,8 @@ def _run_words(table: Table) -> str:
     versions = ", ".join(f"{system} {table.versions.get(system, '')}".strip() for system in table.systems)
     cores, kernel = table.machine.get("cores", "?"), table.machine.get("kernel", "?")
     return (
-        f"{versions}; {_count(table.runs, 'run')} ({table.runtime}); {table.started_at}; took {table.took_s:.0f} s; "
-        f"{cores} cores, Linux {kernel}"
+        f"{versions}; {_count(table.runs, 'run')} ({table.runtime}) of {table.played_s:.0f} s in all; "
+        f"{table.started_at}; {cores} cores, Linux {kernel}"
     )
 
 

@@ -21,14 +21,17 @@ FORMAT: Final = 1
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of an experiment on a system: its verdict, or why there is none. `report` is its page, relative."""
+    """One run of an experiment on a system: its verdict, or why there is none.
+
+    `report` is its page, relative to the table; `command` repeats it.
+    """
 
     system: str
     experiment: ExperimentId
     document: dict[str, Any] | None = None
     missing: str = ""
     report: str = ""
-    reused: bool = False
+    command: str = ""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +92,10 @@ class TableRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the page shows; `missing` says which runs there are no verdicts of, and why."""
+    """Everything that the page shows; `missing` says which runs there are no verdicts of, and why.
+
+    `played_s` is the length of all runs together, starts of servers left out.
+    """
 
     proposal: Proposal
     systems: tuple[str, ...]
@@ -100,7 +106,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     runtime: str = ""
     started_at: str = ""
-    took_s: float = 0.0
+    played_s: float = 0.0
     machine: dict[str, Any] = {}
     format: int = FORMAT
 
@@ -205,5 +211,5 @@ def _measured(done: Done, document: Mapping[str, Any], guarantee: str, rules: tu
             reason=verdict["reason"],
             steps=tuple(witness["steps"]) if witness else (),
             report=done.report,
-            command=document["command"],
+            command=done.command,
         )

@@ -40,7 +40,7 @@ def document(guarantee: str, exposure: int, anomalies: dict[str, int] | None = N
         **more,
     }
     about = {"name": guarantee, "standing": "promised"}
-    return {"guarantees": [about], "verdicts": [verdict], "command": "fencepost run it", "version": "1"}
+    return {"guarantees": [about], "verdicts": [verdict], "version": "1"}
 
 
 def table(*runs: Done, column: Column | None = COLUMN) -> Table:
