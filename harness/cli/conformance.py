@@ -57,14 +57,7 @@ command.add_command(kip_273)
     "--results", type=PathValue(), default=Path("results"), help="Folder for what it keeps. Default: results."
 )
 def system(
-    name: str,
-    runtime: str,
-    version: str,
-    image: str,
-    nodes: int | None,
-    system_option: tuple[str, ...],
-    rows: tuple[str, ...],
-    results: Path,
+    name: str, system_option: tuple[str, ...], rows: tuple[str, ...], results: Path, **cluster: str | int | None
 ) -> int:
     """Play the conformance suite on a cluster of the system NAME.
 
@@ -73,8 +66,7 @@ def system(
 
     Exits 0 when no row failed, 1 when one did, 254 refused before the start, 255 failed itself.
     """
-    keys = {"system": name, "runtime": runtime, "version": version, "image": image, "nodes": nodes}
-    given = {key: value for key, value in keys.items() if value}
+    given = {"system": name, **{key: value for key, value in cluster.items() if value}}
     options = pairs(system_option, "-O")
     checked = suite_plan({**given, **({"system_options": options} if options else {})})
     report = play_suite(checked, results, wanted=rows, progress=_say)
