@@ -18,7 +18,6 @@ from tests.fakes.transaction_broker import BUGS
 from tests.fakes.transaction_runs import facts, run_transactions
 from tests.lab_scenario import require_lab
 from tests.run_command import run_undisturbed
-from tests.systems.kafka.kafka_releases import needs
 
 SEEDS = range(10)
 
@@ -99,7 +98,7 @@ _SMALL = ("-O", "combined=true")
 @pytest.mark.parametrize(
     ("system", "more"),
     [
-        pytest.param("kraft", (*_SHORT, *_SMALL), marks=needs("kraft")),
+        pytest.param("kraft", (*_SHORT, *_SMALL), marks=pytest.mark.long),
         pytest.param("kafka-zk", _SHORT, marks=pytest.mark.long),
         pytest.param("kraft", ("--nemesis", "pause:broker", "--time-limit", "30s"), marks=pytest.mark.long),
         pytest.param("kafka-zk", ("--nemesis", "kill:broker", "--time-limit", "30s"), marks=pytest.mark.long),

@@ -456,7 +456,9 @@ def test_each_row_is_of_the_kind_that_is_counted() -> None:
 def test_every_figure_of_a_real_system_s_history(folder: Path) -> None:
     history, judgement = judge(folder)
     figures = [figure for verdict in judgement.verdicts for figure in figures_of(verdict)]
-    assert len([figure for figure in figures if figure.value]) > 20
+    # A store without a leader has none of the figures about reigns and claims.
+    has_leader = any(verdict.checker == "leadership" for verdict in judgement.verdicts)
+    assert len([figure for figure in figures if figure.value]) > (20 if has_leader else 15)
     wrong = (why_not(figure, [history.events[i] for i in figure.rows]) for figure in figures)
     assert [said for said in wrong if said] == []
 
