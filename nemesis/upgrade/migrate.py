@@ -99,6 +99,8 @@ class _Course:
         if stage.together:
             if not stage.releases:
                 await self._all_serve()
+                if self._is_over:
+                    return
             await asyncio.gather(*map(self._turn, turns))
         else:
             for turn in turns:
