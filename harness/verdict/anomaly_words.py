@@ -9,6 +9,23 @@ from typing import Final
 
 #: Names whose words are not a phrase yet.
 _PHRASES: Final = {
+    "answers-out-of-order": "pipeline whose answers came out of order",
+    "batch-broken": "broken batch",
+    "child-of-ephemeral": "ephemeral with a child",
+    "ended-member-came-back": "ended member that came back",
+    "epoch-skipped": "skipped epoch",
+    "kraft-epoch-fell": "fall of KRaft's epoch",
+    "listener-stuck": "listener that stopped hearing",
+    "member-not-seen": "member that a list lacks",
+    "migration-state-overwritten": "overwritten state of the migration",
+    "orphan-child": "orphan",
+    "read-before-own-write": "read that missed an own write",
+    "session-order": "violation of the session order",
+    "stale-generation-committed": "commit of an earlier generation",
+    "two-owners-of-a-share": "pair of owners of one share",
+    "version-skew": "wrong version count",
+    "watch-before-answer": "answer that overtook a watch event",
+    "write-after-claim": "write after a claim",
     "append-order": "violation of the append order",
     "broker-not-fenced": "silent broker that was not fenced",
     "ended-without-leave": "shutdown that no controller allowed",
@@ -44,7 +61,9 @@ _CLAUSE_WORDS: Final = frozenset(
     {"accepted", "acted", "contradict", "contradicts", "differ", "revoked", "took", "went"}
 )
 #: The noun of a phrase stands before the first of these.
-_AFTER_NOUN: Final = frozenset({"after", "at", "by", "from", "given", "in", "lost", "of", "on", "that"})
+_AFTER_NOUN: Final = frozenset(
+    {"after", "at", "by", "from", "given", "in", "lost", "of", "on", "that", "whose", "with", "without"}
+)
 #: Adya's names of phenomena: G0, G1c, G2-item, G-single-realtime.
 _PHENOMENON: Final = re.compile(r"G[-\d]\S*")
 _SIBILANT: Final = ("ss", "x", "tch", "sh")
