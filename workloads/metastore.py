@@ -4,7 +4,7 @@ Every scenario has znodes of its own, but for those that are watched. The number
 
   pipeline number   create a znode, then send at once seven writes of it, one of a znode that does not exist (as the
                     fifth) and a read. An ok carries what arrived, in the order of arrival:
-                    [place, refusal, position, data] for each answer
+                    [place, "write" | "absent" | "read", refusal, position, data] for each answer
   watched  number   read a shared znode with a watch, then read it again and again. An ok carries, in the order of
                     arrival, ["read", position] and ["event", position]; the first read set the watch
   write    number   write a shared znode
@@ -30,6 +30,7 @@ from fencepost.harness.coordination.kip_273 import (
     KafkaMetastore,
     Metastores,
     Refusal,
+    Request,
     Response,
     SetData,
 )
@@ -39,9 +40,9 @@ from fencepost.harness.history import Completion, Outcome, Value
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
 
-#: Writes of one pipeline, and the place of the request that must be refused among them.
-WRITES: Final = 7
-REFUSED_AT: Final = 4
+#: Requests of one pipeline before its read, and the place of the one among them that must be refused.
+_BEFORE_READ: Final = 8
+_REFUSED_AT: Final = 4
 #: Reads behind a watched one, and znodes that are watched.
 _READS: Final = 40
 _SHARED: Final = 2
@@ -107,8 +108,8 @@ class MetastoreClient(SessionClient[Metastores]):
             case "pipeline":
                 value = await _pipeline(own, key)
             case "watched":
-                # Of the shared znodes by the scenario's number, so that each is watched as often.
-                value = await _watched(own, f"/w{len(key) % _SHARED}")
+                # By the scenario's name, so that each of the shared znodes is watched about as often.
+                value = await _watched(own, f"/w{sum(key.encode()) % _SHARED}")
             case "write":
                 value = await _write(own, key, offer.value)
             case "family":
@@ -134,15 +135,18 @@ class MetastoreClient(SessionClient[Metastores]):
 
 async def _pipeline(own: KafkaMetastore, key: str) -> Value:
     _hold(await own.handle_request(Create(key, b"-")))
-    writes = [SetData(key, str(place).encode()) for place in range(WRITES + 1)]
-    writes[REFUSED_AT] = SetData(f"{key}-absent", b"-")
+    requests: list[tuple[str, Request]] = [
+        ("write", SetData(key, str(place).encode())) for place in range(_BEFORE_READ)
+    ]
+    requests[_REFUSED_AT] = ("absent", SetData(f"{key}-absent", b"-"))
+    requests.append(("read", GetData(key)))
     arrived: list[Value] = []
 
     def note(place: int, answer: Response) -> None:
         data = None if answer.data is None else answer.data.decode()
-        arrived.append([place, answer.refusal, answer.position, data])
+        arrived.append([place, requests[place][0], answer.refusal, answer.position, data])
 
-    await own.handle_requests((*writes, GetData(key)), note)
+    await own.handle_requests([request for _, request in requests], note)
     return arrived
 
 

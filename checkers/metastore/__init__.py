@@ -19,9 +19,6 @@ from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 
 CHECKER: Final = "metastore"
-#: As `workloads.metastore` sends a pipeline: seven writes and, as the fifth request, one that must be refused.
-_REFUSED_AT: Final = 4
-_READ_AT: Final = 8
 
 Breach = tuple[str, str]
 #: What is wrong with one scenario: names of anomalies, each with a sentence.
@@ -73,10 +70,9 @@ def _verdict(guarantee: str, rules: _Rules, scenarios: Sequence[Operation], fact
 
 
 def _in_order(arrived: Any) -> list[Breach]:
-    answers = {place: (refusal, position, data) for place, refusal, position, data in arrived}
-    writes = [place for place in sorted(answers) if place < _READ_AT and place != _REFUSED_AT and not answers[place][0]]
+    made = sorted((place, position) for place, kind, refusal, position, _ in arrived if kind == "write" and not refusal)
+    writes, positions = [place for place, _ in made], [position for _, position in made]
     breaches = []
-    positions = [answers[place][1] for place in writes]
     late = next((i for i in range(1, len(positions)) if positions[i] < positions[i - 1]), None)
     if late is not None:
         breaches.append(
@@ -86,26 +82,27 @@ def _in_order(arrived: Any) -> list[Breach]:
                 f"{positions[late - 1]}, which was sent earlier in the same session.",
             )
         )
-    read = answers.get(_READ_AT)
-    if read is not None and writes and read[2] != str(writes[-1]):
+    read = next((answer for answer in arrived if answer[1] == "read"), None)
+    if read is not None and writes and read[4] != str(writes[-1]):
         breaches.append(
             (
                 "read-before-own-write",
-                f"the read that was sent behind all writes returned {read[2]!r}; the last write before it was "
+                f"the read that was sent behind all writes returned {read[4]!r}; the last write before it was "
                 f"{str(writes[-1])!r}.",
             )
         )
     order = [place for place, *_ in arrived]
     if order != sorted(order):
-        breaches.append(("answers-out-of-order", f"the requests 0 to {_READ_AT} were answered in the order {order}."))
+        breaches.append(("answers-out-of-order", f"the requests 0 to {max(order)} were answered in the order {order}."))
     return breaches
 
 
 def _goes_on(arrived: Any) -> list[Breach]:
-    refused = {place for place, refusal, _, _ in arrived if refusal}
-    if refused == {_REFUSED_AT}:
+    refused = sorted(place for place, _, refusal, *_ in arrived if refusal)
+    absent = sorted(place for place, kind, *_ in arrived if kind == "absent")
+    if refused == absent:
         return []
-    return [("batch-broken", f"of one batch the requests {sorted(refused)} were refused, and only 4 had to be.")]
+    return [("batch-broken", f"of one batch the requests {refused} were refused, and {absent} had to be.")]
 
 
 def _after_the_change(arrived: Any) -> int | None:
