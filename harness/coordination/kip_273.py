@@ -7,6 +7,7 @@ Source: KIP-273, "Kafka to support using ETCD beside Zookeeper" (cwiki, 2018), t
 .ZooKeeperClient of Kafka 1.1.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol, TypeAlias
@@ -100,6 +101,39 @@ class KafkaMetastore(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class BaseMetastore(ABC):
+    """What every recipe does alike: it keeps the handlers, and is made on a connection that stands."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, ZNodeChangeHandler] = {}
+        self._states: list[StateChangeHandler] = []
+
+    async def wait_until_connected(self) -> None:
+        return
+
+    def register_znode_change_handler(self, path: str, handler: ZNodeChangeHandler) -> None:
+        self._handlers[path] = handler
+
+    def unregister_znode_change_handler(self, path: str) -> None:
+        self._handlers.pop(path, None)
+
+    def register_state_change_handler(self, handler: StateChangeHandler) -> None:
+        self._states.append(handler)
+
+    def unregister_state_change_handler(self, handler: StateChangeHandler) -> None:
+        self._states.remove(handler)
+
+    async def handle_request(self, request: Request) -> Response:
+        (response,) = await self.handle_requests((request,))
+        return response
+
+    @abstractmethod
+    async def handle_requests(
+        self, requests: Sequence[Request], listener: AnswerListener | None = None
+    ) -> tuple[Response, ...]:
+        """`KafkaMetastore.handle_requests`."""
 
 
 class Metastores(Session, Protocol):

@@ -12,6 +12,7 @@ from typing import Final
 from fencepost.harness.coordination import Definite
 from fencepost.harness.coordination.kip_273 import (
     AnswerListener,
+    BaseMetastore,
     Change,
     Create,
     Delete,
@@ -20,8 +21,6 @@ from fencepost.harness.coordination.kip_273 import (
     Request,
     Response,
     SetData,
-    StateChangeHandler,
-    ZNodeChangeHandler,
 )
 from fencepost.harness.systems.etcd.wire import rpc_pb2 as rpc
 from fencepost.harness.systems.etcd.wire.grpc_call import LiveCall, unary
@@ -30,45 +29,30 @@ from fencepost.harness.systems.etcd.wire.http2 import Connection
 _ROOT: Final = b"metastore"
 
 
-class EtcdMetastore:
-    """`harness.coordination.kip_273.KafkaMetastore` on one connection; `lease` 0: a session without ephemerals."""
+class EtcdMetastore(BaseMetastore):
+    """`harness.coordination.kip_273.KafkaMetastore` on one connection; `lease` 0: a session without ephemerals.
+
+    It never calls a handler of state changes: nothing tells a client that its lease has ended.
+    """
 
     def __init__(self, connection: Connection, lease: int = 0) -> None:
+        super().__init__()
         self._connection = connection
         self._lease = lease
         self._range = unary(connection, "KV/Range", rpc.RangeResponse)
         self._delete = unary(connection, "KV/DeleteRange", rpc.DeleteRangeResponse)
         self._txn = unary(connection, "KV/Txn", rpc.TxnResponse)
-        self._handlers: dict[str, ZNodeChangeHandler] = {}
         self._watches: dict[str, LiveCall] = {}
-        self._states: list[StateChangeHandler] = []
 
     @property
     def session_id(self) -> str:
         return f"{self._lease:x}"
 
-    async def wait_until_connected(self) -> None:
-        return
-
-    def register_znode_change_handler(self, path: str, handler: ZNodeChangeHandler) -> None:
-        self._handlers[path] = handler
-
     def unregister_znode_change_handler(self, path: str) -> None:
-        self._handlers.pop(path, None)
+        super().unregister_znode_change_handler(path)
         watch = self._watches.pop(path, None)
         if watch is not None:
             watch.close()
-
-    def register_state_change_handler(self, handler: StateChangeHandler) -> None:
-        """Kept, and never called: nothing tells a client that its lease has ended."""
-        self._states.append(handler)
-
-    def unregister_state_change_handler(self, handler: StateChangeHandler) -> None:
-        self._states.remove(handler)
-
-    async def handle_request(self, request: Request) -> Response:
-        (response,) = await self.handle_requests((request,))
-        return response
 
     async def handle_requests(
         self, requests: Sequence[Request], listener: AnswerListener | None = None

@@ -6,6 +6,7 @@ from typing import Final
 from fencepost.harness.coordination import Definite
 from fencepost.harness.coordination.kip_273 import (
     AnswerListener,
+    BaseMetastore,
     Change,
     Create,
     Delete,
@@ -14,8 +15,6 @@ from fencepost.harness.coordination.kip_273 import (
     Request,
     Response,
     SetData,
-    StateChangeHandler,
-    ZNodeChangeHandler,
 )
 from fencepost.harness.systems.zookeeper.storage import ROOT
 from fencepost.harness.systems.zookeeper.wire import jute as wire
@@ -39,37 +38,17 @@ _REFUSALS: Final = {
 }
 
 
-class ZooKeeperMetastore:
+class ZooKeeperMetastore(BaseMetastore):
     """`harness.coordination.kip_273.KafkaMetastore` on one session; `owns`: closing it closes the session."""
 
     def __init__(self, session: ZooKeeperSession, *, owns: bool) -> None:
+        super().__init__()
         self._session = session
         self._owns = owns
-        self._handlers: dict[str, ZNodeChangeHandler] = {}
-        self._states: list[StateChangeHandler] = []
 
     @property
     def session_id(self) -> str:
         return f"{self._session.connection.session_id or 0:x}"
-
-    async def wait_until_connected(self) -> None:
-        return
-
-    def register_znode_change_handler(self, path: str, handler: ZNodeChangeHandler) -> None:
-        self._handlers[path] = handler
-
-    def unregister_znode_change_handler(self, path: str) -> None:
-        self._handlers.pop(path, None)
-
-    def register_state_change_handler(self, handler: StateChangeHandler) -> None:
-        self._states.append(handler)
-
-    def unregister_state_change_handler(self, handler: StateChangeHandler) -> None:
-        self._states.remove(handler)
-
-    async def handle_request(self, request: Request) -> Response:
-        (response,) = await self.handle_requests((request,))
-        return response
 
     async def handle_requests(
         self, requests: Sequence[Request], listener: AnswerListener | None = None
