@@ -34,7 +34,7 @@ from fencepost.harness.verdict.reading import figures_of
 from fencepost.harness.warehouse.spark_session import SparkHandle
 
 _NEMESIS = "pause:leader"
-_TIME_LIMIT = "24s"
+_TIME_LIMIT = "21s"
 EXAMPLES = (
     Example("fencepost demo", "In the lab: network namespaces on this machine, no root"),
     Example("fencepost demo --runtime containers", "In containers of Docker or Podman"),
