@@ -10,7 +10,7 @@ RUST := checkers/native/Cargo.toml checkers/native/Cargo.lock $(wildcard checker
 UV := $(shell command -v uv 2>/dev/null)
 CARGO := $(shell command -v cargo 2>/dev/null)
 
-.PHONY: help setup demo test test-long check bench bench-checkers bench-spark-check bench-spark-transactions fuzz soak soak-kafka soak-kills soak-plants
+.PHONY: help setup demo test test-slow test-long check bench bench-checkers bench-spark-check bench-spark-transactions fuzz soak soak-kafka soak-kills soak-plants
 .PHONY: failover clean test-paused site pictures reference preflight side-by-side
 
 help:  ## this list
@@ -26,11 +26,20 @@ side-by-side: $(VENV)/.ready $(CORE) $(VENV)/.archive
 demo: setup  ## two real clusters under attack, two reports, an index of both by Spark (75 seconds)
 	@$(PY) -m fencepost.harness.cli demo
 
-test: setup  ## every test that this machine can run, but for the long ones
+# Two workers compute while a third waits for the container engine; then the runs that tolerate no company.
+SIDE_BY_SIDE := -n 3 --dist loadscope --no-loadscope-reorder
+
+test: setup  ## the tests: every promise of the product, in ten minutes
 	@$(PY) -m tests.prepared
-	@# Two workers compute while a third waits for the container engine; then the runs that tolerate no company.
-	@$(PY) -m pytest -q -n 3 --dist loadscope --no-loadscope-reorder -m "not long and not alone" tests
-	@$(PY) -m pytest -q -m "alone and not long" tests
+	@$(PY) -m pytest -q $(SIDE_BY_SIDE) -m "not slow and not long and not alone" tests
+	@$(PY) -m pytest -q -m "alone and not slow and not long" tests
+
+test-slow: setup  ## what CI tests besides: more systems, releases and seeds, and each property with more examples
+	@$(PY) -m tests.prepared
+	@$(PY) -m pytest -q $(SIDE_BY_SIDE) -m "slow and not long and not alone" tests
+	@$(PY) -m pytest -q -m "slow and alone and not long" tests
+	@HYPOTHESIS_PROFILE=many $(PY) -m pytest -q $(SIDE_BY_SIDE) \
+		-m "hypothesis and not slow and not long and not alone and not cluster and not containers and not spark" tests
 
 test-long: setup  ## the long cluster tests
 	@$(PY) -m pytest -q -m long --timeout 900 tests
@@ -38,7 +47,7 @@ test-long: setup  ## the long cluster tests
 test-paused: setup  ## every test but the long ones, each asleep at some lines: half an hour (SEED=)
 	@$(PY) -m tests.prepared
 	@$(PY) -m pytest -q -p tests.pauses.plugin --pauses-seed "$(or $(SEED),1)" -n 6 --dist loadscope --no-loadscope-reorder \
-		-m "not long and not alone" tests
+		-m "not slow and not long and not alone" tests
 
 check: $(VENV)/.ready $(CORE)  ## formatting, lint, types, the native core's own tests
 	$(VENV)/bin/ruff format --check .

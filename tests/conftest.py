@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles for work and for CI, skips that CI may not take, and how workers share.
+"""What all tests share: Hypothesis profiles, skips that CI may not take, and how workers share.
 
 `make test` gives what need not be alone to several workers (pytest-xdist). A module stays together, for its fixtures;
 so does everything on the container engine, where one test would find what another one is just removing. What waits for
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 hypothesis.settings.register_profile("work", max_examples=50, deadline=None)
-hypothesis.settings.register_profile("ci", max_examples=300, deadline=None)
-hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "work"))
+hypothesis.settings.register_profile("many", max_examples=300, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "work"))
 
 _WAITS = ("containers", "cluster", "spark", "browser")
 

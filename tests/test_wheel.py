@@ -15,7 +15,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 #: Folders that a project may well have; ours must not stand in for them, nor they for ours.
 THEIRS: Final = ("harness", "workloads", "nemesis", "checkers", "tests")
 #: The core is built once for the tree; where it was not, the wheel's build compiles it.
-pytestmark = pytest.mark.timeout(1000)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1000)]
 _RUN: Final = ("run", "--system", "etcd", "--workload", "register", "--nemesis", "pause:leader", "--time-limit", "8s")
 
 

@@ -27,8 +27,11 @@ ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "nats": frozenset({"membership"}),
     "zookeeper": frozenset(),
 }
-#: Those whose servers take longest; `make test-long` plays them.
-LONG: Final = frozenset({"cassandra", "kafka-zk", "kraft", "zookeeper"})
+#: Which of them CI plays, and which `make test-long` does: their servers take longest.
+SLOW: Final = frozenset({"nats", "zookeeper"})
+LONG: Final = frozenset({"cassandra", "kafka-zk", "kraft"})
+#: The defects that `make test` plays; CI plays all.
+AT_ONCE: Final = frozenset({"dials and sends again", "says that nothing happened", "leaves a process"})
 #: By defect: what the plan says, and the rows that must fail.
 DEFECTS: Final[Mapping[str, tuple[Mapping[str, object], frozenset[str]]]] = {
     "dials and sends again": ({"system": "retrying"}, frozenset({"reset", "after-the-end", "closed"})),
@@ -57,14 +60,16 @@ def _rows(report: Report, outcome: Outcome) -> dict[str, str]:
     return {row.name: row.text for row in report.rows if row.outcome is outcome}
 
 
+def _marks(system: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.long] * (system in LONG) + [pytest.mark.slow] * (system in SLOW)
+
+
 def test_every_row_has_a_remedy() -> None:
     assert list(ROWS) == list(REMEDIES)
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(
-    "system", [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in ABSENT]
-)
+@pytest.mark.parametrize("system", [pytest.param(name, marks=_marks(name)) for name in ABSENT])
 def test_our_systems_pass_it(system: str, tmp_path: Path) -> None:
     report = _played({"system": system}, tmp_path)
     assert not _rows(report, Outcome.FAILED)
@@ -73,7 +78,9 @@ def test_our_systems_pass_it(system: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("defect", DEFECTS)
+@pytest.mark.parametrize(
+    "defect", [pytest.param(name, marks=[] if name in AT_ONCE else [pytest.mark.slow]) for name in DEFECTS]
+)
 def test_a_defect_fails_the_rows_about_it(defect: str, tmp_path: Path) -> None:
     plan, rows = DEFECTS[defect]
     report = _played(plan, tmp_path, *rows)

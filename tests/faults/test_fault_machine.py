@@ -50,6 +50,7 @@ def test_each_fault_alone_changes_something_and_leaves_nothing() -> None:
     assert_each_alone(found, _ELSEWHERE | _ON_REAL_SERVERS)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_faults_in_any_order_leave_nothing() -> None:
     found = play("in_any_order", system="plain", examples=3, steps=8, seed=1)

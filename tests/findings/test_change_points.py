@@ -9,6 +9,7 @@ _SERIES = 600
 _NIGHTS = 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
 def test_false_alarms_are_as_rare_as_promised(alpha: float) -> None:
     """Figures with a long tail and no change: at most `alpha` of the series raise an alarm, but for chance."""
@@ -18,6 +19,7 @@ def test_false_alarms_are_as_rare_as_promised(alpha: float) -> None:
     assert max(0.0, alpha - spread) <= alarms / _SERIES <= alpha + spread
 
 
+@pytest.mark.slow
 def test_ties_raise_no_more_alarms() -> None:
     """Dual leadership is 0 in most nights."""
     draw = np.random.default_rng(18)

@@ -44,7 +44,7 @@ def _probed(browser: str, page: Path, profile: Path, size: str) -> tuple[dict[st
 
 
 @pytest.mark.parametrize("size", ["1280,900", "500,900"])
-@pytest.mark.parametrize("make", [red, green, Overview])
+@pytest.mark.parametrize("make", [red, *(pytest.param(make, marks=pytest.mark.slow) for make in (green, Overview))])
 def test_no_page_scrolls_sideways_and_every_link_resolves(
     browser: str,  # noqa: F811
     tmp_path: Path,

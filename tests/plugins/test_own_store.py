@@ -87,6 +87,7 @@ def test_it_is_run_and_judged_again(installed: Path, tmp_path: Path) -> None:
     assert "this run used the plug-in pocket-store 1.0" in without.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.timeout(280)
 def test_a_campaign_plays_it(installed: Path, tmp_path: Path) -> None:

@@ -103,6 +103,7 @@ def test_report_of_a_system_with_layers_opens_without_a_console_error(
     assert 'data-drawn="' in dom
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [sample.zookeeper_invalid, sample.etcd_valid, kraft_zombie])
 def test_print_has_at_most_six_pages(make: Callable[[], ReportCase], browser: str, tmp_path: Path) -> None:
     page, paper = tmp_path / "report.html", tmp_path / "report.pdf"
@@ -125,7 +126,7 @@ def test_report_opens_without_a_console_error(name: str, browser: str, tmp_path:
         assert 'data-drawn="' in dom
 
 
-@pytest.mark.parametrize("name", ["etcd-valid", "zookeeper-invalid", "huge"])
+@pytest.mark.parametrize("name", ["etcd-valid", "zookeeper-invalid", pytest.param("huge", marks=pytest.mark.slow)])
 def test_verdict_and_timeline_are_visible_and_drawn(name: str, browser: str, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     page.write_text(with_probe(render(sample.SAMPLES[name]()).html), encoding="utf-8")

@@ -95,6 +95,7 @@ def test_a_controller_of_3_6_0_that_is_cut_off_goes_on_claiming_and_is_found(tmp
     assert told and told <= {event.index for event in history.events}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", [pytest.param("kraft", marks=needs("kraft"))])
 def test_a_controller_of_the_default_release_gives_up_in_time_and_all_logs_agree(tmp_path: Path, system: str) -> None:
     found = Judged(tmp_path, "--system", system, *_CUT, "-o", "window=2s", "--seed", "4")

@@ -217,6 +217,7 @@ def test_a_run_whose_runner_is_killed_is_unknown_and_says_so(tmp_path: Path) -> 
     assert_nothing_left(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     fault = ("--nemesis", "partition:one:for=2s", "--quiet", "1s", "--time-limit", "8s")

@@ -52,7 +52,7 @@ def _drawn(seed: int) -> dict[str, list[Row]]:
     return tables
 
 
-@pytest.fixture(params=range(2))
+@pytest.fixture(params=[0, pytest.param(1, marks=pytest.mark.slow)])
 def drawn(request: pytest.FixtureRequest) -> dict[str, list[Row]]:
     return _drawn(request.param)
 

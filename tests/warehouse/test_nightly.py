@@ -97,7 +97,7 @@ def _add_run(
             tables["recovery"].append({"run_id": run_id, "fault_id": fault_id, "node": node, **times})
 
 
-@pytest.fixture(params=range(2))
+@pytest.fixture(params=[0, pytest.param(1, marks=pytest.mark.slow)])
 def drawn(request: pytest.FixtureRequest) -> dict[str, list[Row]]:
     return _drawn(request.param)
 

@@ -301,6 +301,7 @@ def test_a_manifest_is_json_for_everybody(root: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_questions_of_the_how_to_have_answers(root: str, spark: SparkSession) -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "many-runs-on-spark.md").read_text()
     questions = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)

@@ -290,6 +290,7 @@ def test_what_it_says_of_itself() -> None:
 # Real clusters
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("system", ["etcd", pytest.param("zookeeper", marks=pytest.mark.long)])

@@ -286,7 +286,7 @@ def test_the_client_carries_out_each_operation_as_one_request() -> None:
 @pytest.mark.parametrize(
     ("system", "nemesis"),
     [
-        ("etcd", "none"),
+        pytest.param("etcd", "none", marks=pytest.mark.slow),
         pytest.param("zookeeper", "none", marks=pytest.mark.long),
         pytest.param("etcd", "kill:leader", marks=pytest.mark.long),
         pytest.param("zookeeper", "kill:leader", marks=pytest.mark.long),

@@ -74,6 +74,7 @@ def test_a_gate_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     assert ", attempt 2" in (folder / "gate.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_defect_of_the_candidate_is_red_and_a_canary_without_one_is_blind(tmp_path: Path) -> None:
     for name, policy, more, code, early in (
         ("red", _POLICY.replace("runs = 2\n", "runs = 2\n" + _KILL) + _DEFECT, ("-O", "defect=forgets"), 1, "cut"),

@@ -69,6 +69,7 @@ def test_a_name_that_a_shard_has_already_is_refused(tmp_path: Path) -> None:
         id_of_night(campaign, wishes, datetime.now(UTC))
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.alone
 def test_two_shards_on_two_machines_are_one_night(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def stored(events: list[Any], path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_equals_the_checker_on_one_machine(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

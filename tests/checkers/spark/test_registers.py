@@ -52,7 +52,7 @@ def same(found: Verdict, expected: Verdict) -> None:
 @pytest.mark.parametrize(
     ("batch_rows", "partition_operations"),
     [
-        (97, 5_000),
+        pytest.param(97, 5_000, marks=pytest.mark.slow),
         pytest.param(7, 10_000, marks=pytest.mark.long),
         pytest.param(100_000, 1_000, marks=pytest.mark.long),
     ],

@@ -63,7 +63,9 @@ def store(path: Path, history: list[Txn], *, lists: bool) -> Path:
     return path
 
 
-@pytest.mark.parametrize("lists", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "lists", [pytest.param(True, marks=pytest.mark.slow), pytest.param(False, marks=pytest.mark.long)]
+)
 def test_many_anomalies_in_one_table(spark: SparkSession, tmp_path: Path, lists: bool) -> None:
     """Each has the name and the count that one machine gives it."""
     histories = [*small_ones(30, lists=lists), longer(1, 100, lists=lists, isolation="read-uncommitted")]

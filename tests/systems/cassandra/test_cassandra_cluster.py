@@ -22,6 +22,7 @@ def verdicts(tmp_path: Path, *arguments: str) -> dict[str, str]:
     return {one["name"]: one["validity"] for one in document["guarantees"]}
 
 
+@pytest.mark.slow
 def test_a_wrong_clock_hides_acknowledged_writes(tmp_path: Path) -> None:
     assert verdicts(tmp_path, *PLAIN, *SKEW, "--time-limit", "10s")["fresh-by-quorum"] == "invalid"
 

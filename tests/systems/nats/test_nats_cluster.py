@@ -23,6 +23,7 @@ def verdicts(document: dict[str, Any]) -> dict[str, str]:
     return {one["name"]: one["validity"] for one in document["guarantees"]}
 
 
+@pytest.mark.slow
 def test_confirmed_reads_are_linearizable_while_servers_are_killed(tmp_path: Path) -> None:
     document = outcome(tmp_path, "--workload", "register", "--nemesis", "kill:leader", "--time-limit", "16s")
     assert verdicts(document)["linearizable"] == "valid", document["headline"]
