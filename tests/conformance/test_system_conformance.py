@@ -20,6 +20,7 @@ DEFECTIVE: Final = Path(__file__).with_name("defective.py")
 #: What may not apply, by system.
 ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "cassandra": frozenset({"leader", "membership"}),
+    "consul": frozenset({"settings", "membership"}),
     "etcd": frozenset(),
     "example": frozenset({"version", "settings", "membership"}),
     "kafka-zk": frozenset({"membership"}),
@@ -28,7 +29,7 @@ ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "zookeeper": frozenset(),
 }
 #: Which of them CI plays, and which `make test-long` does: their servers take longest.
-SLOW: Final = frozenset({"nats", "zookeeper"})
+SLOW: Final = frozenset({"consul", "nats", "zookeeper"})
 LONG: Final = frozenset({"cassandra", "kafka-zk", "kraft"})
 #: The defects that `make test` plays; CI plays all.
 AT_ONCE: Final = frozenset({"dials and sends again", "says that nothing happened", "leaves a process"})
