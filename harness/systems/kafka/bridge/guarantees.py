@@ -6,9 +6,7 @@ what both modes promise. What only one mode promises is measured.
 
 from typing import Final
 
-from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.systems.kafka.zookeeper_mode.guarantees import GUARANTEES as IN_ZOOKEEPER_MODE
-from fencepost.harness.systems.kafka.zookeeper_mode.guarantees import unpromised as unpromised_in_zookeeper_mode
 from fencepost.harness.verdict import Guarantee, LeadershipBound, Standing
 
 _OWN: Final = (
@@ -96,8 +94,3 @@ LEADERSHIP: Final = LeadershipBound(
     one_leader_per_epoch=True,
     watch_ns=15_000_000_000,
 )
-
-
-def unpromised(settings: Settings) -> dict[str, str]:
-    """The guarantees that these settings of servers do not give, with the reason."""
-    return unpromised_in_zookeeper_mode(settings)

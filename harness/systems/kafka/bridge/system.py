@@ -1,44 +1,36 @@
 """Kafka on its way from ZooKeeper to KRaft, as a system under test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.coordination import ReadMode, Session
+from fencepost.harness.coordination import ReadMode
 from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.runtime.server_log import SERVER_LOG
-from fencepost.harness.systems.contract.base import BaseSystem
-from fencepost.harness.systems.contract.leadership import PartitionReign
 from fencepost.harness.systems.contract.logged_changes import LoggedChange
 from fencepost.harness.systems.contract.profile import Profile
-from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
+from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings
 from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.bridge import configuration, health, session
-from fencepost.harness.systems.kafka.bridge.configuration import BROKER, CONTROLLER, KEEPER, NAME, name_of
-from fencepost.harness.systems.kafka.bridge.guarantees import GUARANTEES, LEADERSHIP, unpromised
+from fencepost.harness.systems.kafka.bridge.configuration import CONTROLLER, KEEPER, NAME, name_of
+from fencepost.harness.systems.kafka.bridge.guarantees import GUARANTEES, LEADERSHIP
 from fencepost.harness.systems.kafka.bridge.logs import read_archive
 from fencepost.harness.systems.kafka.bridge.migration import BridgeMigration
 from fencepost.harness.systems.kafka.bridge.options import BridgeOptions
 from fencepost.harness.systems.kafka.bridge.question import BrokerQuestion, ClaimedQuestion, ClaimLog
 from fencepost.harness.systems.kafka.bridge.releases import BridgeReleases
-from fencepost.harness.systems.kafka.client import partition_leaders
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.harness.systems.kafka.client.session import INTERFACES, KafkaSession
 from fencepost.harness.systems.kafka.guarantees import broker_numbers
 from fencepost.harness.systems.kafka.names import CLIENT_PORT
-from fencepost.harness.systems.kafka.server import reported_version
-from fencepost.harness.systems.kafka.server import settings as server_settings
-from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.log_lines import Layer
 from fencepost.harness.systems.kafka.server.logged_changes import read_changes
-from fencepost.harness.systems.kafka.zookeeper_mode import configuration as zookeeper_mode
+from fencepost.harness.systems.kafka.zookeeper_mode.beside_keepers import KafkaBesideKeepers
 from fencepost.harness.systems.kafka.zookeeper_mode.question import ZnodeQuestion
-from fencepost.harness.systems.zookeeper import settings as keeper_settings
 from fencepost.harness.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
-from fencepost.harness.systems.zookeeper.reported_version import ask as ask_zookeeper_version
 from fencepost.harness.verdict import BrokerBound, LeadershipBound, Vocabulary
 
 #: The subjects of beliefs: who acts as the controller, and who leads the quorum of KRaft controllers.
@@ -46,7 +38,7 @@ ACTS: Final = "controller"
 RAFT: Final = "raft"
 
 
-class KafkaBridge(BaseSystem[BridgeOptions]):
+class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
     """A migrating Kafka as a `System`; one object, without state."""
 
     profile: Final = Profile(
@@ -63,6 +55,8 @@ class KafkaBridge(BaseSystem[BridgeOptions]):
     )
     releases: Final = BridgeReleases()
     guarantees = GUARANTEES
+    reserved = configuration.RESERVED
+    keepers_reserved = configuration.KEEPERS_RESERVED
 
     def members(self, nodes: int, options: BridgeOptions) -> tuple[Member, ...]:
         return configuration.members(options)
@@ -104,14 +98,6 @@ class KafkaBridge(BaseSystem[BridgeOptions]):
     ) -> KafkaSession:
         return await session.open_session(place, connect_timeout_s=connect_timeout_s)
 
-    async def partition_reigns(self, layout: Layout, *, timeout_s: float) -> Mapping[str, PartitionReign]:
-        brokers = [place for place in layout.values() if BROKER in place.roles]
-        return await partition_leaders.partition_reigns(brokers, CLIENT_PORT, timeout_s)
-
-    async def elect_preferred(self, layout: Layout, *, timeout_s: float) -> None:
-        brokers = [place for place in layout.values() if BROKER in place.roles]
-        await partition_leaders.elect_preferred(brokers, CLIENT_PORT, timeout_s)
-
     def question(self, place: Place, subject: str) -> Question | None:
         """Ask brokers and KRaft controllers whether they act, ZooKeepers who holds /controller."""
         if KEEPER in place.roles:
@@ -123,20 +109,6 @@ class KafkaBridge(BaseSystem[BridgeOptions]):
             return ClaimedQuestion(ControllerQuestion(place.number, *where, name_of), ClaimLog(log))
         return QuorumQuestion(place.number, *where, name_of) if subject == RAFT else None
 
-    async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
-        if not isinstance(client, KafkaSession):
-            raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
-        await client.prepare(keys)
-
-    async def reported_version(self, node: Node, *, log_from: int) -> str:
-        if KEEPER in node.place.roles:
-            return await ask_zookeeper_version(*node.place.dial(KEEPER_PORT))
-        return reported_version.read(node.log, log_from)
-
-    def version_of(self, node: Node, artifacts: Artifacts) -> str:
-        """The release that a node reports; a ZooKeeper reports that of the ZooKeeper among Kafka's jars."""
-        return zookeeper_mode.keeper_version(artifacts) if KEEPER in node.place.roles else artifacts.version
-
     def refuse_change(
         self, start: str, to: str, *, back: bool, options: BridgeOptions, settings: Settings
     ) -> Refusal | None:
@@ -147,34 +119,3 @@ class KafkaBridge(BaseSystem[BridgeOptions]):
 
     def logged(self, line: str) -> Sequence[LoggedChange]:
         return read_changes(line, {Layer.ZOOKEEPER: ACTS, Layer.RAFT: RAFT})
-
-    def fatal_line(self, line: str) -> str | None:
-        return server.fatal_line(line)
-
-    def unpromised(self, settings: Settings, options: BridgeOptions) -> Mapping[str, str]:
-        return unpromised(settings)
-
-    @property
-    def settable(self) -> Mapping[str, str]:
-        return {NAME: server_settings.ABOUT, keeper_settings.ZOOKEEPER: keeper_settings.ABOUT}
-
-    @property
-    def sample_settings(self) -> Settings:
-        return {NAME: {"num.partitions": "2"}}
-
-    def refuse_setting(self, of: str, key: str, options: BridgeOptions) -> Refusal | None:
-        if of == keeper_settings.ZOOKEEPER:
-            return keeper_settings.refuse(key, configuration.KEEPERS_RESERVED)
-        return configuration.RESERVED.refuse(key)
-
-    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
-        jars = server.jars_of(artifacts)
-        return server_settings.refuse_unknown(
-            NAME, jars, artifacts.version, settings
-        ) or keeper_settings.refuse_unknown(jars, f"of Kafka {artifacts.version}", settings)
-
-    async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:
-        place = node.place
-        if KEEPER in place.roles:
-            return await keeper_settings.applied_settings(node, *place.dial(KEEPER_PORT), settings)
-        return await server_settings.applied_settings(NAME, node, place.dial(CLIENT_PORT), server.PROPERTIES, settings)

@@ -1,39 +1,35 @@
 """Kafka with its metadata in ZooKeeper, as it was before 4.0, as a system under test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import seconds
-from fencepost.harness.coordination import ReadMode, Session
+from fencepost.harness.coordination import ReadMode
 from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
-from fencepost.harness.systems.contract.base import BaseSystem
 from fencepost.harness.systems.contract.failover import Failover
 from fencepost.harness.systems.contract.fenced_attempts import AttemptReader
-from fencepost.harness.systems.contract.leadership import PartitionReign
 from fencepost.harness.systems.contract.logged_changes import LoggedChange
 from fencepost.harness.systems.contract.profile import Profile
 from fencepost.harness.systems.contract.reported_version import minor
-from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
+from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings
 from fencepost.harness.systems.contract.system import Question
-from fencepost.harness.systems.kafka.client import partition_leaders
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, ViewQuestion
 from fencepost.harness.systems.kafka.client.session import INTERFACES, KafkaSession, open_session
 from fencepost.harness.systems.kafka.guarantees import broker_numbers
 from fencepost.harness.systems.kafka.names import CLIENT_PORT
 from fencepost.harness.systems.kafka.server import reported_version
-from fencepost.harness.systems.kafka.server import settings as server_settings
-from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.fenced_attempts import ZooKeeperModeAttempts
 from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leader
 from fencepost.harness.systems.kafka.server.logged_changes import read_changes
 from fencepost.harness.systems.kafka.zookeeper_mode import configuration, health
 from fencepost.harness.systems.kafka.zookeeper_mode.administrator import Administrator, open_administrator
+from fencepost.harness.systems.kafka.zookeeper_mode.beside_keepers import KafkaBesideKeepers
 from fencepost.harness.systems.kafka.zookeeper_mode.configuration import BROKER, NAME, name_of
-from fencepost.harness.systems.kafka.zookeeper_mode.guarantees import GUARANTEES, LEADERSHIP, unpromised
+from fencepost.harness.systems.kafka.zookeeper_mode.guarantees import GUARANTEES, LEADERSHIP
 from fencepost.harness.systems.kafka.zookeeper_mode.options import KafkaZkOptions
 from fencepost.harness.systems.kafka.zookeeper_mode.question import (
     DatedQuestion,
@@ -44,9 +40,7 @@ from fencepost.harness.systems.kafka.zookeeper_mode.question import (
 from fencepost.harness.systems.kafka.zookeeper_mode.releases import KafkaZkReleases
 from fencepost.harness.systems.kafka.zookeeper_mode.role_log import RoleLog
 from fencepost.harness.systems.kafka.zookeeper_mode.transaction_log import read_archive
-from fencepost.harness.systems.zookeeper import settings as keeper_settings
 from fencepost.harness.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
-from fencepost.harness.systems.zookeeper.reported_version import ask as ask_zookeeper_version
 from fencepost.harness.verdict import BrokerBound, LeadershipBound, Vocabulary
 
 #: The subjects of beliefs: who acts as the controller, and which controller a broker knows.
@@ -58,7 +52,7 @@ LOG: Final = "server.log"
 _PROTOCOL_VERSION: Final = "inter.broker.protocol.version"
 
 
-class KafkaZk(BaseSystem[KafkaZkOptions]):
+class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
     """Kafka in ZooKeeper mode as a `System`; one object, without state."""
 
     profile: Final = Profile(
@@ -80,6 +74,8 @@ class KafkaZk(BaseSystem[KafkaZkOptions]):
         about="three ZooKeeper servers stand beside the brokers; a broker's session with them lasts 2 s",
     )
     guarantees = GUARANTEES
+    reserved = configuration.RESERVED
+    keepers_reserved = configuration.KEEPERS_RESERVED
 
     def members(self, nodes: int, options: KafkaZkOptions) -> tuple[Member, ...]:
         return configuration.members(nodes)
@@ -115,14 +111,6 @@ class KafkaZk(BaseSystem[KafkaZkOptions]):
     ) -> KafkaSession:
         return await open_session(place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s)
 
-    async def partition_reigns(self, layout: Layout, *, timeout_s: float) -> Mapping[str, PartitionReign]:
-        brokers = [place for place in layout.values() if BROKER in place.roles]
-        return await partition_leaders.partition_reigns(brokers, CLIENT_PORT, timeout_s)
-
-    async def elect_preferred(self, layout: Layout, *, timeout_s: float) -> None:
-        brokers = [place for place in layout.values() if BROKER in place.roles]
-        await partition_leaders.elect_preferred(brokers, CLIENT_PORT, timeout_s)
-
     async def open_administrator(self, running: Sequence[Place]) -> Administrator:
         return await open_administrator([place for place in running if BROKER not in place.roles])
 
@@ -137,20 +125,6 @@ class KafkaZk(BaseSystem[KafkaZkOptions]):
         if subject == VIEW:
             return DatedQuestion(ViewQuestion(place.number, *place.dial(CLIENT_PORT), name_of), log, dated_view)
         return None
-
-    async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
-        if not isinstance(client, KafkaSession):
-            raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
-        await client.prepare(keys)
-
-    async def reported_version(self, node: Node, *, log_from: int) -> str:
-        if BROKER not in node.place.roles:
-            return await ask_zookeeper_version(*node.place.dial(KEEPER_PORT))
-        return reported_version.read(node.log, log_from)
-
-    def version_of(self, node: Node, artifacts: Artifacts) -> str:
-        """The release that a node reports; a ZooKeeper reports that of the ZooKeeper among Kafka's jars."""
-        return artifacts.version if BROKER in node.place.roles else configuration.keeper_version(artifacts)
 
     def refuse_change(
         self, start: str, to: str, *, back: bool, options: KafkaZkOptions, settings: Settings
@@ -184,34 +158,3 @@ class KafkaZk(BaseSystem[KafkaZkOptions]):
 
     def attempts(self) -> AttemptReader:
         return ZooKeeperModeAttempts(name_of)
-
-    def fatal_line(self, line: str) -> str | None:
-        return server.fatal_line(line)
-
-    def unpromised(self, settings: Settings, options: KafkaZkOptions) -> Mapping[str, str]:
-        return unpromised(settings)
-
-    @property
-    def settable(self) -> Mapping[str, str]:
-        return {NAME: server_settings.ABOUT, keeper_settings.ZOOKEEPER: keeper_settings.ABOUT}
-
-    @property
-    def sample_settings(self) -> Settings:
-        return {NAME: {"num.partitions": "2"}}
-
-    def refuse_setting(self, of: str, key: str, options: KafkaZkOptions) -> Refusal | None:
-        if of == keeper_settings.ZOOKEEPER:
-            return keeper_settings.refuse(key, configuration.KEEPERS_RESERVED)
-        return configuration.RESERVED.refuse(key)
-
-    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
-        jars = server.jars_of(artifacts)
-        return server_settings.refuse_unknown(
-            NAME, jars, artifacts.version, settings
-        ) or keeper_settings.refuse_unknown(jars, f"of Kafka {artifacts.version}", settings)
-
-    async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:
-        place = node.place
-        if BROKER not in place.roles:
-            return await keeper_settings.applied_settings(node, *place.dial(KEEPER_PORT), settings)
-        return await server_settings.applied_settings(NAME, node, place.dial(CLIENT_PORT), server.PROPERTIES, settings)
