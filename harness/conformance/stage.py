@@ -86,10 +86,11 @@ class Stage:
         self.checked, self.servers, self.probe = checked, servers, probe
         self.system: System = checked.system
         self.port = self.system.profile.listeners[CLIENT]
+        started = [member for member in checked.members if not member.joins_later]
+        self.nodes = {member.name: servers.runtime.nodes[member.name] for member in started}
+        self.voters = tuple(member.name for member in started if member.votes)
         #: The nodes that clients connect to.
-        self.serving = servers.client_nodes
-        self.voters = tuple(member.name for member in checked.members if member.votes)
-        self.nodes = servers.runtime.nodes
+        self.serving = tuple(node for node in servers.client_nodes if node in self.nodes)
         stem = f"c{checked.plan.seed % 0xFFFF:04x}"
         self.prepared = tuple(f"{stem}x{number:02d}" for number in range(_KEYS))
         self._keys = iter(self.prepared)

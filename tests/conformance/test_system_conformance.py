@@ -17,12 +17,13 @@ from tests.plugins.without import plugins_of_this_test_alone
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DEFECTIVE: Final = Path(__file__).with_name("defective.py")
-#: What may not apply, by system.
+#: What may not apply, by system: every one of ours.
 ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "cassandra": frozenset({"leader", "membership"}),
     "consul": frozenset({"settings", "membership"}),
     "etcd": frozenset(),
     "example": frozenset({"version", "settings", "membership"}),
+    "kafka-bridge": frozenset({"membership"}),
     "kafka-zk": frozenset({"membership"}),
     "kraft": frozenset(),
     "nats": frozenset({"membership"}),
@@ -30,7 +31,7 @@ ABSENT: Final[Mapping[str, frozenset[str]]] = {
 }
 #: Which of them CI plays, and which `make test-long` does: their servers take longest.
 SLOW: Final = frozenset({"consul", "nats", "zookeeper"})
-LONG: Final = frozenset({"cassandra", "kafka-zk", "kraft"})
+LONG: Final = frozenset({"cassandra", "kafka-bridge", "kafka-zk", "kraft"})
 #: The defects that `make test` plays; CI plays all.
 AT_ONCE: Final = frozenset({"dials and sends again", "says that nothing happened", "leaves a process"})
 #: By defect: what the plan says, and the rows that must fail.
@@ -63,6 +64,10 @@ def _rows(report: Report, outcome: Outcome) -> dict[str, str]:
 
 def _marks(system: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.long] * (system in LONG) + [pytest.mark.slow] * (system in SLOW)
+
+
+def test_every_system_is_held_to_it() -> None:
+    assert set(ABSENT) == set(registry.SYSTEMS)
 
 
 def test_every_row_has_a_remedy() -> None:

@@ -29,6 +29,10 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     workload_options: Mapping[str, Any] = {}
     reads: str = ""
 
+    def nemesis_where(self, *, somebody_leads: bool) -> str:
+        """The faults, of any node where no node leads."""
+        return self.nemesis if somebody_leads else self.nemesis.replace(":leader", ":one")
+
 
 #: In the order in which they are run: what shows most comes first.
 EXPERIMENTS: Final = (

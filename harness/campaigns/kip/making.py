@@ -106,7 +106,7 @@ def plans(wishes: Wishes, columns: Mapping[str, Column | None]) -> list[Planned]
                 workload=experiment.workload,
                 seed=0,
                 version=system.releases.default,
-                nemesis=experiment.nemesis,
+                nemesis=experiment.nemesis_where(somebody_leads=bool(system.profile.subjects)),
                 runtime=wishes.runtime,
                 time_limit=TIME_LIMIT,
                 # A table says how often each row was tested; a run with few faults is no reason to hide that.

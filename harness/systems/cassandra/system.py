@@ -21,6 +21,7 @@ from fencepost.harness.systems.cassandra import settings as server_settings
 from fencepost.harness.systems.cassandra.client import CassandraClient
 from fencepost.harness.systems.cassandra.configuration import CLIENT_PORT
 from fencepost.harness.systems.cassandra.guarantees import BY_QUORUM, FROM_ANY, GUARANTEES, unpromised
+from fencepost.harness.systems.cassandra.kip_column import COLUMN
 from fencepost.harness.systems.cassandra.options import CassandraOptions
 from fencepost.harness.systems.cassandra.releases import CassandraReleases
 from fencepost.harness.systems.cassandra.wire.connection import Connection, connect
@@ -60,6 +61,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
     )
     releases: Final = CassandraReleases()
     guarantees = GUARANTEES
+    column: Final = COLUMN
 
     def specs(
         self, layout: Layout, artifacts: Artifacts, options: CassandraOptions, settings: Settings = NO_SETTINGS
