@@ -1,7 +1,7 @@
 """What Cassandra's lightweight transactions say to the rows of KIP-30 (`harness.systems.contract.kip_rows`).
 
-Storage is measured here. Members and leaders would rest on a column's time to live, counted in whole seconds of
-each replica's own clock; the claims say so, and no recipe is played.
+Storage alone: members and leaders would rest on a row's time to live, counted in whole seconds of each replica's own
+clock, and nothing tells a client of a change.
 """
 
 from typing import Final
