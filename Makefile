@@ -28,16 +28,18 @@ demo: setup  ## two real clusters under attack, two reports, an index of both by
 
 # Two workers compute while a third waits for the container engine; then the runs that tolerate no company.
 SIDE_BY_SIDE := -n 3 --dist loadscope --no-loadscope-reorder
+# Collecting ten thousand tests takes a quarter of a minute: only the files that have such a mark.
+MARKED = $$(grep -rl --include='test_*.py' 'mark\.$(1)' tests)
 
 test: setup  ## the tests: every promise of the product, in ten minutes
 	@$(PY) -m tests.prepared
 	@$(PY) -m pytest -q $(SIDE_BY_SIDE) -m "not slow and not long and not alone" tests
-	@$(PY) -m pytest -q -m "alone and not slow and not long" tests
+	@$(PY) -m pytest -q -m "alone and not slow and not long" $(call MARKED,alone)
 
 test-slow: setup  ## what CI tests besides: more systems, releases and seeds, and each property with more examples
 	@$(PY) -m tests.prepared
-	@$(PY) -m pytest -q $(SIDE_BY_SIDE) -m "slow and not long and not alone" tests
-	@$(PY) -m pytest -q -m "slow and alone and not long" tests
+	@$(PY) -m pytest -q $(SIDE_BY_SIDE) -m "slow and not long and not alone" $(call MARKED,slow)
+	@$(PY) -m pytest -q -m "slow and alone and not long" $(call MARKED,alone)
 	@HYPOTHESIS_PROFILE=many $(PY) -m pytest -q $(SIDE_BY_SIDE) \
 		-m "hypothesis and not slow and not long and not alone and not cluster and not containers and not spark" tests
 
