@@ -11,19 +11,18 @@ from collections import Counter
 from typing import Final
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.faults import unproven_acts
+from fencepost.checkers.facts.intervals import merged
 from fencepost.checkers.facts.positions import OCCASIONAL, PARTITION_STAMPED, final_reads
-from fencepost.checkers.facts.reigns import merged
-from fencepost.checkers.facts.stalls import harness_stalls, overlapping
+from fencepost.checkers.facts.stalls import harness_stalls, overlapping, worst_sample
 from fencepost.checkers.findings.ladder import Doubt, conclude
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import (
     BROKEN_SERVER,
     WATCHED,
-    FaultEvent,
     FaultOutcome,
     FaultSpan,
-    FaultStage,
     History,
     NoteEvent,
     Outcome,
@@ -31,10 +30,8 @@ from fencepost.harness.history import (
     ending_of,
 )
 from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
+from fencepost.harness.verdict.decision import COVERAGE
 from fencepost.harness.verdict.figures import CoverageFigures
-
-CHECKER: Final = "coverage"
-GUARANTEE: Final = "coverage"
 
 #: Stands for every kind of fault that was available.
 _MIXTURE: Final = "all"
@@ -83,8 +80,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     validity, reason, cause = conclude(broken="", doubt=doubt)
     return [
         Verdict(
-            checker=CHECKER,
-            guarantee=GUARANTEE,
+            checker=COVERAGE,
+            guarantee=COVERAGE,
             validity=validity,
             reason=reason,
             cause=cause,
@@ -180,8 +177,7 @@ def _faults_missing(faults: list[FaultSpan], under_fault: int | None, facts: Fac
 
 def _unproven(history: History) -> list[str]:
     """Faults of which nobody knows whether they took hold, or whether they were healed."""
-    last = {(e.fault_id, e.action): e for e in history.of(FaultEvent) if e.stage is FaultStage.END}
-    doubtful = [e for e in last.values() if e.outcome is FaultOutcome.INDETERMINATE]
+    doubtful = unproven_acts(history)
     if not doubtful:
         return []
     acts = Counter(f"{e.action} of {e.fault} was not proven" for e in doubtful)
@@ -193,13 +189,7 @@ def _unproven(history: History) -> list[str]:
 
 def _under_fault(history: History, faults: list[FaultSpan], start_ns: int, end_ns: int) -> Rows:
     """The invocations of the main phase in which a fault was certainly in force."""
-    spans = merged(
-        [
-            (f.certain_from_ns, f.certain_to_ns if f.certain_to_ns is not None else history.end_ns)
-            for f in faults
-            if f.certain_from_ns is not None
-        ]
-    )
+    spans = merged([span for fault in faults if (span := history.certain(fault)) is not None])
     main = (o for o in history.operations if start_ns <= o.invoked_ns < end_ns)
     return tuple(o.invoke_index for o in main if any(start <= o.invoked_ns <= end for start, end in spans))
 
@@ -235,7 +225,7 @@ def _evidence(history: History, start_ns: int, end_ns: int) -> dict[str, Rows]:
         add(f"faults_by_outcome.{fault.outcome.value}", fault.events[-1])
         if fault.outcome is FaultOutcome.INSTALLED:
             add(f"faults_installed.{fault.fault}", fault.events[1])
-    worst = max(history.samples, key=lambda s: s.loop_lag_ns_max, default=None)
+    worst = worst_sample(history)
     return {
         **{name: tuple(own) for name, own in indexes.items()},
         "final_reads": rows(final_reads(history)),
@@ -247,6 +237,7 @@ def _figures(
     history: History, ok: Counter[str], invoked: Counter[str], faults: list[FaultSpan], missing: list[str]
 ) -> CoverageFigures:
     outcomes = Counter(f.outcome.value for f in history.faults)
+    worst = worst_sample(history)
     types = Counter(o.type.value for o in history.operations)
     return CoverageFigures(
         missing=tuple(missing),
@@ -256,6 +247,6 @@ def _figures(
         faults_by_outcome=dict(outcomes),
         faults_installed=dict(Counter(f.fault for f in faults)),
         final_reads=len(final_reads(history)),
-        loop_lag_ns_max=max((s.loop_lag_ns_max for s in history.samples), default=0),
+        loop_lag_ns_max=0 if worst is None else worst.loop_lag_ns_max,
         watched=next((e.text for e in history.events if isinstance(e, NoteEvent) and e.topic == WATCHED), ""),
     )

@@ -129,6 +129,30 @@ def test_nothing_is_imported_by_its_folder_alone() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+#: Events that facts are derived from: what nodes claim and log of their reigns, servers' lives, clocks, acts of the
+#: nemesis, the harness's health. Nothing can tell them apart from other events without their types.
+RAW: Final = frozenset(
+    {"BeliefEvent", "CatchUpEvent", "ClockEvent", "EpochEvent", "FaultEvent", "NodeEvent", "SampleEvent"}
+)
+#: They read facts, as values or as tables.
+READ_FACTS: Final = ("checkers", "harness/pages", "harness/verdict", "harness/warehouse")
+
+
+def _raw_events(path: str) -> set[str]:
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return {alias.name for node in imports for alias in node.names} & RAW
+
+
+def test_facts_are_derived_in_one_place() -> None:
+    """Only `checkers/facts` reads the events that claims, epochs, reigns, stops, cuts and stalls are derived from."""
+    reading = {path: _raw_events(path) for path in _files().values() if path.endswith(".py")}
+    facts = {path: raw for path, raw in reading.items() if path.startswith("checkers/facts/")}
+    assert frozenset().union(*facts.values()) == RAW
+    outside = {p: raw for p, raw in reading.items() if p.startswith(tuple(f"{r}/" for r in READ_FACTS)) and raw}
+    assert outside.keys() <= facts.keys(), outside
+
+
 def test_docker_does_not_shadow_the_docker_sdk() -> None:
     assert not (ROOT / "docker" / "__init__.py").exists()
 

@@ -5,17 +5,12 @@ their newest registration counts (`registrations`), and that a broker which is t
 (`shutdown`). A system that states nothing about brokers gets no verdict.
 """
 
-from typing import Final
-
 from fencepost.checkers.brokers import registrations, shutdown
 from fencepost.checkers.brokers.fencing import judge_in_time, judge_self_fencing
 from fencepost.checkers.brokers.silence import Silences
-from fencepost.checkers.facts.reigns import reigns_of, subjects
+from fencepost.checkers.facts.reigns import CONTROLLER, reigns_of, subjects
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
-
-#: Who fences brokers, where the controllers have layers.
-_CONTROLLER: Final = "controller"
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -34,7 +29,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     if bound is None:
         return []
     of = subjects(history)
-    silences = Silences(history, facts, bound, reigns_of(history, _CONTROLLER if _CONTROLLER in of else of[0]))
+    silences = Silences(history, facts, bound, reigns_of(history, CONTROLLER if CONTROLLER in of else of[0]))
     verdicts = [
         judge_in_time(history, facts, bound, silences),
         judge_self_fencing(history, bound, facts, silences),

@@ -23,17 +23,19 @@ from typing import Any, Final
 
 import msgspec
 
+from fencepost.checkers.brokers.shutdown import CONTROLLED
+from fencepost.checkers.facts.in_sync import SAME_LEADER
+from fencepost.checkers.facts.servers import starts
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
-from fencepost.harness.history import History, LogEntry, LogEvent, Logged, NodeChange, NodeEvent, NodeLog
+from fencepost.harness.history import History, LogEntry, LogEvent, Logged, NodeLog
 from fencepost.harness.verdict import BrokerBound, Cause, Facts, Verdict
 
 CHECKER: Final = "brokers"
 STATES: Final = "broker-states"
 EPOCHS: Final = "broker-epochs"
 IDS: Final = "one-broker-per-id"
-CONTROLLED: Final = "controlled-shutdown"
 
 ELECTED: Final = "fenced-broker-elected"
 IN_SYNC: Final = "fenced-broker-in-sync"
@@ -44,8 +46,6 @@ LEFT: Final = "left-as-leader"
 
 _FENCE: Final = 1
 _UNFENCE: Final = -1
-#: In a change of a partition: the leader stays.
-_SAME_LEADER: Final = -2
 
 
 class _Broker(msgspec.Struct, kw_only=True):
@@ -155,11 +155,8 @@ def _end(log: NodeLog) -> int:
 
 def _restarts(history: History, bound: BrokerBound) -> dict[int, int]:
     """How often the server of each id was started after the first time."""
-    starts = dict.fromkeys(bound.nodes.values(), -1)
-    for event in history.events:
-        if type(event) is NodeEvent and event.change is NodeChange.STARTED and event.node in bound.nodes:
-            starts[bound.nodes[event.node]] += 1
-    return {number: max(0, count) for number, count in starts.items()}
+    started = starts(history)
+    return {number: max(0, len(started.get(node, ())) - 1) for node, number in bound.nodes.items()}
 
 
 def read_log(log: NodeLog, restarts: dict[int, int]) -> Read:
@@ -246,10 +243,10 @@ def _partition(read: Read, entry: LogEntry) -> None:
     fields: dict[str, Any] = entry.fields
     which = str(fields.get("topic_id", "")), int(fields.get("partition_id", -1))
     before = read.partitions.get(which, _Partition())
-    leader = int(fields.get("leader", _SAME_LEADER if entry.type == "partition-change" else -1))
+    leader = int(fields.get("leader", SAME_LEADER if entry.type == "partition-change" else -1))
     in_sync = fields.get("isr")
     now = before.in_sync if in_sync is None else frozenset(in_sync)
-    read.partitions[which] = _Partition(leader=before.leader if leader == _SAME_LEADER else leader, in_sync=now)
+    read.partitions[which] = _Partition(leader=before.leader if leader == SAME_LEADER else leader, in_sync=now)
     barred = _barred(read)
     if leader >= 0:
         read.elections_beside += bool(barred & (before.in_sync | now | {leader}))

@@ -18,11 +18,12 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.servers import Exit, exits
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration, seconds
-from fencepost.harness.history import History, LogEvent, Logged, NodeChange, NodeEvent, Operation, Outcome
+from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 
 CHECKER: Final = "brokers"
@@ -43,11 +44,11 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     broker: str
     began: LogEvent
     leave: LogEvent | None
-    ended: NodeEvent
+    ended: Exit
 
     @property
     def killed(self) -> bool:
-        return self.ended.exit_status in _KILLED
+        return self.ended.status in _KILLED
 
 
 def stops(history: History) -> list[Stop]:
@@ -62,11 +63,10 @@ def stops(history: History) -> list[Stop]:
                 begun.setdefault(which, event)
             elif event.change is Logged.MAY_STOP:
                 leaves.setdefault(which, event)
-    for event in history.events:
-        if type(event) is NodeEvent and event.change is NodeChange.EXITED:
-            which = event.node, event.incarnation
-            if which in begun:
-                ended.append(Stop(broker=event.node, began=begun[which], leave=leaves.get(which), ended=event))
+    for end in exits(history):
+        which = end.node, end.incarnation
+        if which in begun:
+            ended.append(Stop(broker=end.node, began=begun[which], leave=leaves.get(which), ended=end))
     return ended
 
 
@@ -82,15 +82,15 @@ def judge(history: History, facts: Facts) -> list[Verdict]:
         checker=CHECKER,
         guarantee=CONTROLLED,
         findings=[_no_leave(stop) for stop in ended if stop.leave is None],
-        exposed=tuple(stop.ended.index for stop in ended),
+        exposed=tuple(stop.ended.event for stop in ended),
         exposure_of="brokers that ended by a controlled shutdown",
         untested=lacks,
         rules=(rule(NO_LEAVE, len(ended), lacks),),
         kept=f"{len(ended)} brokers ended after a controller had let them, within"
         f" {duration(0 if slowest is None else _took_ns(slowest))}",
         counted={
-            "stopped": tuple(stop.ended.index for stop in ended),
-            "killed_while_stopping": tuple(stop.ended.index for stop in own if stop.killed),
+            "stopped": tuple(stop.ended.event for stop in ended),
+            "killed_while_stopping": tuple(stop.ended.event for stop in own if stop.killed),
         },
         figures={"stopped_within_ns_max": 0 if slowest is None else _took_ns(slowest)},
         evidence={"stopped_within_ns_max": () if slowest is None else _took_rows(slowest)},
@@ -109,14 +109,14 @@ def _took_rows(stop: Stop) -> Rows:
 def _no_leave(stop: Stop) -> Finding:
     return Finding(
         anomaly=NO_LEAVE,
-        events=(stop.began.index, stop.ended.index),
-        counted_by=stop.ended.index,
+        events=(stop.began.index, stop.ended.event),
+        counted_by=stop.ended.event,
         steps=(
             f"At {seconds(stop.began.time_ns)} the log of {stop.broker} tells that its controlled shutdown began.",
-            f"It ended at {seconds(stop.ended.time_ns)}, and its log never tells that a controller let it.",
+            f"It ended at {seconds(stop.ended.at_ns)}, and its log never tells that a controller let it.",
         ),
         from_ns=stop.began.asked_ns,
-        to_ns=stop.ended.time_ns,
+        to_ns=stop.ended.at_ns,
         nodes=(stop.broker,),
     )
 
@@ -159,7 +159,7 @@ def _unnoticed(history: History, facts: Facts, ended: Sequence[Stop]) -> Verdict
 
 
 def _while(stop: Stop, at_ns: int) -> bool:
-    return stop.began.asked_ns <= at_ns <= stop.ended.time_ns
+    return stop.began.asked_ns <= at_ns <= stop.ended.at_ns
 
 
 def _gaps(stop: Stop, own: Sequence[Operation]) -> list[_Gap]:
@@ -168,7 +168,7 @@ def _gaps(stop: Stop, own: Sequence[Operation]) -> list[_Gap]:
     gaps = []
     for first, last in pairwise(done):
         from_ns, to_ns = first.completed_ns or 0, last.completed_ns or 0
-        if from_ns <= stop.ended.time_ns and to_ns >= stop.began.asked_ns:
+        if from_ns <= stop.ended.at_ns and to_ns >= stop.began.asked_ns:
             waiting = sum(from_ns <= o.invoked_ns <= to_ns - _GAP_NS_MAX // 2 for o in own)
             gaps.append(_Gap(stop=stop, first=first, last=last, waiting=waiting))
     return gaps
@@ -178,10 +178,10 @@ def _unavailable(gap: _Gap) -> Finding:
     return Finding(
         anomaly=UNAVAILABLE,
         operations=(gap.first, gap.last),
-        events=(gap.stop.began.index, gap.stop.ended.index),
+        events=(gap.stop.began.index, gap.stop.ended.event),
         steps=(
             f"{gap.stop.broker} was in its controlled shutdown from {seconds(gap.stop.began.time_ns)} to"
-            f" {seconds(gap.stop.ended.time_ns)}.",
+            f" {seconds(gap.stop.ended.at_ns)}.",
             f"No append to {gap.first.key} was acknowledged for {duration(gap.length_ns)}, though {gap.waiting} were"
             " sent.",
         ),

@@ -1,11 +1,11 @@
 """When a broker certainly reached nobody who could keep its session alive, and who could have fenced it then."""
 
-from collections.abc import Sequence
-
 import msgspec
 
 from fencepost.checkers.facts.cuts import cuts, possibly_stopped, severed
-from fencepost.checkers.facts.reigns import Intervals, Reign, Reigns, merged
+from fencepost.checkers.facts.intervals import Intervals, clipped, merged
+from fencepost.checkers.facts.reigns import Reign, Reigns
+from fencepost.checkers.facts.servers import stopped
 from fencepost.harness.history import History
 from fencepost.harness.verdict import BrokerBound, Facts
 
@@ -37,8 +37,8 @@ class Silences:
                 if reign.node == broker:
                     continue
                 first_ns, last_ns = _term(reign)
-                away = merged([*self._history.stopped(broker), *self._out_of_reach(broker, reign)])
-                for start_ns, end_ns in _within(away, first_ns, last_ns):
+                away = merged([*stopped(self._history, broker), *self._out_of_reach(broker, reign)])
+                for start_ns, end_ns in clipped(away, first_ns, last_ns):
                     if not self._hindered(reign, start_ns, end_ns):
                         silences.append(Silence(broker=broker, reign=reign, from_ns=start_ns, to_ns=end_ns))
         return silences
@@ -48,7 +48,7 @@ class Silences:
         from_leaders: Intervals = []
         for reign in self._reigns:
             if reign.node != broker:
-                from_leaders += _within(severed(self._history, broker, reign.node), *_term(reign))
+                from_leaders += clipped(severed(self._history, broker, reign.node), *_term(reign))
         return merged([*self._cut.get(broker, []), *from_leaders])
 
     def _out_of_reach(self, broker: str, reign: Reign) -> Intervals:
@@ -66,8 +66,3 @@ def _term(reign: Reign) -> tuple[int, int]:
     """When it certainly led and no later epoch had begun."""
     superseded = reign.superseded
     return reign.first_ns, reign.until_ns if superseded is None else min(reign.until_ns, superseded.at_ns)
-
-
-def _within(intervals: Sequence[tuple[int, int]], from_ns: int, to_ns: int) -> Intervals:
-    cut = [(max(start, from_ns), min(end, to_ns)) for start, end in intervals]
-    return [(start, end) for start, end in cut if start < end]

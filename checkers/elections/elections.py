@@ -38,6 +38,7 @@ from fencepost.checkers.findings.finding import Finding, one_of_each_first
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import seconds
+from fencepost.checkers.storage.sets import GUARANTEE as KEPT
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Cause, Facts, Verdict
 
@@ -45,7 +46,6 @@ CHECKER: Final = "election"
 ACTING: Final = "one-acting-leader"
 BELIEVED: Final = "one-believed-leader"
 GROW: Final = "terms-grow"
-KEPT: Final = "no-lost-acknowledged-writes"
 
 _EXPOSURE_OF: Final = {
     ACTING: "acts that were sent, or still open, when a later term had been granted",

@@ -10,7 +10,8 @@ import msgspec
 
 from fencepost.checkers.facts.evidence import Rows
 from fencepost.checkers.facts.fault_index import Landmarks
-from fencepost.checkers.facts.reigns import Intervals, Reign, Reigns, Sample, merged, within
+from fencepost.checkers.facts.intervals import Intervals, merged, outside, within
+from fencepost.checkers.facts.reigns import Reign, Reigns, Sample
 from fencepost.harness.history import Claim
 from fencepost.harness.verdict.figure_rows import ClaimedSpan
 from fencepost.harness.verdict.figures import ClaimFigures
@@ -81,7 +82,7 @@ def overlaps(reigns: Reigns, *, running: bool) -> Intervals:
     edges: list[tuple[int, int, str]] = []
     for reign in reigns.reigns:
         stopped = reigns.stopped[reign.node] if running else []
-        for start_ns, end_ns in _outside(stopped, reign.first_ns, reign.last_ns):
+        for start_ns, end_ns in outside(stopped, reign.first_ns, reign.last_ns):
             edges += [(start_ns, 1, reign.node), (end_ns, -1, reign.node)]
     shared: Intervals = []
     previous_ns = 0
@@ -92,16 +93,6 @@ def overlaps(reigns: Reigns, *, running: bool) -> Intervals:
         leading[node] = leading.get(node, 0) + change
         previous_ns = at_ns
     return merged(shared)
-
-
-def _outside(intervals: Intervals, from_ns: int, to_ns: int) -> Intervals:
-    """Return the parts of [`from_ns`, `to_ns`] that the disjoint `intervals`, in order, do not cover."""
-    left: Intervals = []
-    for start, end in intervals:
-        if from_ns < min(start, to_ns):
-            left.append((from_ns, min(start, to_ns)))
-        from_ns = max(from_ns, end)
-    return [*left, (from_ns, to_ns)] if from_ns < to_ns else left
 
 
 def claim_figures(reigns: Reigns, marks: Landmarks, *, shown_max: int = 50) -> ClaimFigures:
@@ -136,7 +127,7 @@ def claim_evidence(reigns: Reigns, marks: Landmarks) -> dict[str, Rows]:
         "two_leaders_running_ns": _overlap_rows(reigns, marks, running=True),
         "epochs": tuple(b.event for b in reigns.begins),
         "samples_unattributed": tuple(s.index for s in reigns.samples if s.claims is Claim.YES and s.epoch is None),
-        "samples_impossible": reigns.impossible,
+        "samples_impossible": tuple(s.index for s in reigns.impossible),
     }
 
 

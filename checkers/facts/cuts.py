@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from fencepost.checkers.facts.reigns import Intervals, merged
+from fencepost.checkers.facts.intervals import Intervals, merged
+from fencepost.checkers.facts.servers import stopped
+from fencepost.harness.base.quorum import majority
 from fencepost.harness.history import FaultOutcome, FaultSpan, History
 from fencepost.harness.verdict.figure_rows import Cut
 
@@ -50,12 +52,12 @@ def _covers(fault: FaultSpan, start_ns: int, end_ns: int) -> bool:
 
 
 def _severed(node: str, voters: Sequence[str], links: set[str]) -> bool:
-    majority = len(voters) // 2 + 1
+    least = majority(voters)
     others = [n for n in voters if n != node]
     own = int(node in voters)
     out = own + sum(f"{node}>{other}" not in links for other in others)
     back = own + sum(f"{other}>{node}" not in links for other in others)
-    return out < majority and back < majority
+    return out < least and back < least
 
 
 def severed(history: History, one: str, other: str) -> Intervals:
@@ -67,20 +69,15 @@ def severed(history: History, one: str, other: str) -> Intervals:
 
 def _closed(history: History, link: str) -> Intervals:
     """Return when a link was certainly cut."""
-    return merged(
-        [
-            (f.certain_from_ns, history.end_ns if f.certain_to_ns is None else f.certain_to_ns)
-            for f in history.faults
-            if f.certain_from_ns is not None and link in f.severed
-        ]
-    )
+    spans = (history.certain(fault) for fault in history.faults if link in fault.severed)
+    return merged([span for span in spans if span is not None])
 
 
 def possibly_stopped(history: History, node: str) -> Intervals:
     """Return when `node` may not have run: from before a fault stopped it until after the fault was undone."""
     tried = [
-        (f.began_ns, f.ended_ns if f.ended_ns is not None else history.end_ns)
+        history.possible(f)
         for f in history.faults
         if f.effects.may_stop and node in f.nodes and f.outcome is not FaultOutcome.SKIPPED
     ]
-    return merged([*tried, *history.stopped(node)])
+    return merged([*tried, *stopped(history, node)])

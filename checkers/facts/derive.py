@@ -8,6 +8,7 @@ Cost: O(n log n) for n events.
 
 from typing import Any
 
+from fencepost.checkers.facts.catch_ups import catch_ups_table
 from fencepost.checkers.facts.episodes import (
     Episode,
     episodes_of,
@@ -21,11 +22,12 @@ from fencepost.checkers.facts.lags import lags_table
 from fencepost.checkers.facts.operation_columns import OperationColumns
 from fencepost.checkers.facts.partition_deeds import Deeds, deeds_of_partitions
 from fencepost.checkers.facts.partition_reigns import reigns_of_partitions
+from fencepost.checkers.facts.quorum_losses import quorum_losses_table
 from fencepost.checkers.facts.reign_tables import claims_table, epochs_table, reigns_table
-from fencepost.checkers.facts.reigns import Reigns, reigns_of, subjects
+from fencepost.checkers.facts.reigns import Reigns, first_subject, reigns_of, subjects
 from fencepost.checkers.facts.service import clients_of, phases_table, recovery_table, service_table
 from fencepost.checkers.facts.stalls import stalls_of
-from fencepost.harness.history import CatchUpEvent, History, Outcome, PhaseName
+from fencepost.harness.history import History, Outcome
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.fact_table import FactTables
 from fencepost.harness.verdict.fact_tables import (
@@ -39,6 +41,7 @@ from fencepost.harness.verdict.fact_tables import (
     OPERATIONS,
     OVERLAPS,
     PHASES,
+    QUORUM_LOSSES,
     RECOVERY,
     REIGNS,
     SERVICE,
@@ -56,7 +59,7 @@ def derive(history: History, facts: Facts) -> FactTables:
     reigns = of_cluster | of_partitions
     episodes = [e for name, own in of_cluster.items() for e in episodes_of(history, facts, name, own)]
     episodes += [_episode(deeds) for deeds in deeds_of_partitions(history) if deeds.requests or deeds.reign.claimed]
-    first = _first(facts, of_cluster)
+    first = _first(history, facts, of_cluster)
     operations = OperationColumns(history)
     clients = clients_of(operations)
     return {
@@ -70,20 +73,21 @@ def derive(history: History, facts: Facts) -> FactTables:
         FAULTS.name: faults_table(history),
         STOPS.name: stops_table(history, facts.nodes),
         CUTS.name: cuts_table(history),
+        QUORUM_LOSSES.name: quorum_losses_table(history, facts.voters),
         SERVICE.name: service_table(history, clients),
         PHASES.name: phases_table(history, clients[0]),
         RECOVERY.name: recovery_table(history, clients, first.begins),
         STALLS.name: _stalls_table(history, facts),
-        CATCH_UPS.name: _catch_ups_table(history),
+        CATCH_UPS.name: catch_ups_table(history),
         LAGS.name: lags_table(history, facts),
         IN_SYNC.name: in_sync_table(history, facts),
     }
 
 
-def _first(facts: Facts, reigns: dict[str, Reigns]) -> Reigns:
+def _first(history: History, facts: Facts, reigns: dict[str, Reigns]) -> Reigns:
     """Who led by the subject that the system's leaders are known by."""
-    names = [name for name in facts.subjects if name in reigns]
-    return reigns[names[0] if names else next(iter(reigns))]
+    own = (reigns[name] for name in (*facts.subjects, *reigns) if name in reigns)
+    return next(own, None) or reigns_of(history, first_subject(history, facts))
 
 
 def _episode(deeds: Deeds) -> Episode:
@@ -106,22 +110,4 @@ def _stalls_table(history: History, facts: Facts) -> Any:
     stalls = stalls_of(history, facts.thresholds.stall_ns_max)
     return STALLS.of_rows(
         [{"what": s.what, "from_ns": s.from_ns, "to_ns": s.to_ns, "length_ns": s.length_ns} for s in stalls]
-    )
-
-
-def _catch_ups_table(history: History) -> Any:
-    """How nodes caught up, by their own logs (-> CATCH_UPS). At a cluster's start there is nothing to catch up with."""
-    since_ns, _ = history.phases.get(PhaseName.MAIN, (0, 0))
-    events = [event for event in history.of(CatchUpEvent) if event.time_ns >= since_ns]
-    return CATCH_UPS.of_rows(
-        [
-            {
-                "node": e.node,
-                "incarnation": e.incarnation,
-                "how": e.change.value,
-                "read_ns": e.time_ns,
-                "event": e.index,
-            }
-            for e in events
-        ]
     )

@@ -15,7 +15,7 @@ def last_fault_ns(history: History, nodes: Set[str]) -> int:
     """Return when the last fault that stopped one of `nodes`, or cut one of their links, was over; -1 without any."""
     return max(
         (
-            history.end_ns if fault.ended_ns is None else fault.ended_ns
+            history.possible(fault)[1]
             for fault in history.faults
             if fault.outcome is FaultOutcome.INSTALLED and _touches(fault, nodes)
         ),

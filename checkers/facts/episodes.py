@@ -12,8 +12,9 @@ import msgspec
 from fencepost.checkers.facts.acts import ACKNOWLEDGED, LOST, STAMPED, Acts, find_acts
 from fencepost.checkers.facts.claims import claimed_spans, overlaps
 from fencepost.checkers.facts.evidence import row
+from fencepost.checkers.facts.intervals import within
 from fencepost.checkers.facts.reign_tables import BySubject
-from fencepost.checkers.facts.reigns import Reign, Reigns, within
+from fencepost.checkers.facts.reigns import Reign, Reigns
 from fencepost.checkers.facts.requests import requests
 from fencepost.checkers.facts.stale_reads import find_stale, superseded_reign
 from fencepost.harness.history import History, Operation

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import Rows
+from fencepost.checkers.facts.intervals import NEVER_NS
 from fencepost.harness.history import Clock, ClockEvent, History
 
 
@@ -49,15 +50,12 @@ class FastestClock:
         return tuple(e.index for e in self._events if e.asked_ns < to_ns and from_ns <= e.time_ns)
 
 
-_NEVER_NS: Final = 1 << 62
-
-
 def _stretches(events: Sequence[ClockEvent]) -> list[_Stretch]:
     """Return what one clock counts at most, from its first change on; before that it counts true time."""
     stretches = []
     before: ClockEvent | None = None
     for event, after in zip(events, [*events[1:], None], strict=True):
-        ends_ns = _NEVER_NS if after is None else after.asked_ns
+        ends_ns = NEVER_NS if after is None else after.asked_ns
         rate = max(_rate(before), _rate(event))
         stretches.append(_Stretch(event.asked_ns, event.time_ns, rate, _forward(before, event)))
         stretches += _while_it_holds(event, max(ends_ns, event.time_ns))

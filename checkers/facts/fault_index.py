@@ -5,8 +5,10 @@ from functools import cached_property
 from typing import Final
 
 from fencepost.checkers.facts.evidence import Rows
-from fencepost.checkers.facts.reigns import Begin, Intervals, Sample
-from fencepost.harness.history import BeliefEvent, EpochEvent, FaultEvent, History, NodeEvent
+from fencepost.checkers.facts.intervals import Intervals
+from fencepost.checkers.facts.logged_elections import logged_elections
+from fencepost.checkers.facts.reigns import Begin, Sample
+from fencepost.harness.history import BeliefEvent, FaultEvent, History, NodeEvent
 
 
 class Landmarks:
@@ -14,7 +16,7 @@ class Landmarks:
 
     def __init__(self, history: History) -> None:
         acts = sorted([*history.of(FaultEvent), *history.of(NodeEvent)], key=lambda e: e.index)
-        lines = history.of(EpochEvent)
+        lines = logged_elections(history).lines
         self._history: Final = history
         self._lines: Final = {(e.node, e.incarnation, e.epoch): e.index for e in reversed(lines)}
         self._times: Final = [e.time_ns for e in acts]

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from fencepost.checkers.facts.reigns import merged
+from fencepost.checkers.facts.servers import stopped
 from fencepost.harness.history import FaultSpan, History
 from fencepost.harness.verdict.fact_tables import CUTS, FAULTS, STOPS
 
@@ -27,11 +27,7 @@ def _fault(fault: FaultSpan) -> Row:
 def stops_table(history: History, nodes: tuple[str, ...]) -> Any:
     """Lay out when each node was proven not to run (-> STOPS)."""
     return STOPS.of_rows(
-        [
-            {"node": node, "from_ns": start, "to_ns": end}
-            for node in nodes
-            for start, end in merged(history.stopped(node))
-        ]
+        [{"node": node, "from_ns": start, "to_ns": end} for node in nodes for start, end in stopped(history, node)]
     )
 
 
@@ -43,11 +39,11 @@ def cuts_table(history: History) -> Any:
                 "fault_id": fault.fault_id,
                 "source": link.partition(">")[0],
                 "target": link.partition(">")[2],
-                "from_ns": fault.certain_from_ns,
-                "to_ns": history.end_ns if fault.certain_to_ns is None else fault.certain_to_ns,
+                "from_ns": span[0],
+                "to_ns": span[1],
             }
             for fault in history.faults
-            if fault.certain_from_ns is not None and fault.effects.cuts
+            if (span := history.certain(fault)) is not None and fault.effects.cuts
             for link in fault.severed
         ]
     )

@@ -8,7 +8,7 @@ whoever acknowledged it.
 from functools import cached_property
 from typing import Final
 
-from fencepost.checkers.facts.positions import MEMBERS, READS, by_key, final_reads, written
+from fencepost.checkers.facts.positions import CURRENT_MODES, MEMBERS, READS, by_key, final_reads, written
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts
 
@@ -21,9 +21,7 @@ _CURRENT: Final = frozenset({"linearizable", "fresh-after-write"})
 def weak_reads(facts: Facts) -> str:
     """Why the run's reads of the set prove nothing when they lack an element; empty when they are strong."""
     mode = facts.options.get("members", "strong")
-    return (
-        "" if mode in ("strong", "barrier") else f"the set was read in mode {mode!r}, which may lag: nothing is proven"
-    )
+    return "" if mode in CURRENT_MODES else f"the set was read in mode {mode!r}, which may lag: nothing is proven"
 
 
 class FinalReads:

@@ -12,7 +12,7 @@ from fencepost.harness.history import History, LogEntry, NodeLog
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.fact_tables import IN_SYNC
 
-_SAME_LEADER: Final = -2
+SAME_LEADER: Final = -2
 _INTERNAL: Final = "__"
 
 
@@ -52,9 +52,9 @@ def _which(entry: LogEntry, topics: dict[str, str]) -> tuple[str, int]:
 def _after(entry: LogEntry, before: dict[str, Any], nodes: tuple[str, ...]) -> dict[str, Any]:
     """The state that an entry leaves behind; what a change does not name stays."""
     fields = entry.fields
-    leader = fields.get("leader", _SAME_LEADER if entry.type == "partition-change" else -1)
+    leader = fields.get("leader", SAME_LEADER if entry.type == "partition-change" else -1)
     return {
-        "leader": before["leader"] if leader == _SAME_LEADER else _names([leader], nodes),
+        "leader": before["leader"] if leader == SAME_LEADER else _names([leader], nodes),
         "in_sync": _names(fields["isr"], nodes) if fields.get("isr") is not None else before["in_sync"],
         "eligible": _names(fields["eligible_leader_replicas"], nodes)
         if fields.get("eligible_leader_replicas") is not None

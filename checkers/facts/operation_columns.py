@@ -9,14 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fencepost.checkers.facts.intervals import NEVER_NS
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict.fact_tables import OPERATIONS
 
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
-#: Stands for "never" among times.
-NEVER_NS: Final = 1 << 62
 
 
 class OperationColumns:

@@ -16,13 +16,13 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.acts import LOST
 from fencepost.checkers.facts.once import once
 from fencepost.checkers.facts.partition_reigns import reigns_of_partitions
 from fencepost.checkers.facts.partitions import PartitionView, partitions
 from fencepost.checkers.facts.reigns import Reign, Reigns
 from fencepost.harness.history import History, Operation, Outcome, Value
 
-LOST_APPEND: Final = "lost-acknowledgement"
 VANISHED: Final = "vanished-read"
 
 
@@ -115,7 +115,7 @@ def _judge_append(deeds: Deeds, view: PartitionView, append: Operation, *, serve
         if append.value in view.final_values:
             deeds.survived.append(append)
         elif view.scans and (view.complete or (append.position or 0) < view.covered_to):
-            deeds.acts.append(Act(anomaly=LOST_APPEND, operation=append, value=append.value))
+            deeds.acts.append(Act(anomaly=LOST, operation=append, value=append.value))
 
 
 def _judge_read(deeds: Deeds, view: PartitionView, read: Operation, newer: "_NewerAppends") -> None:

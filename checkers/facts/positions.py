@@ -52,6 +52,10 @@ CURRENT: Final = frozenset(
 )
 
 
+#: Modes in which a read of a whole set is current; ZooKeeper's manual disclaims that reads after a `sync` are.
+CURRENT_MODES: Final = frozenset({"strong", "barrier"})
+
+
 @once
 def ok_reads(history: History) -> list[Operation]:
     """List the answered reads, in the order of invocation."""
@@ -79,14 +83,17 @@ def view_position(read: Operation) -> int | None:
     return read.position if read.value_position is None else read.value_position
 
 
+def in_final(history: History, operation: Operation) -> bool:
+    """Whether an operation was invoked in the final phase; False where there was none."""
+    phase = history.phases.get(PhaseName.FINAL)
+    return phase is not None and phase[0] <= operation.invoked_ns < phase[1]
+
+
 @once
 def final_reads(history: History) -> list[Operation]:
     """List the answered reads (or allocations of ids) invoked in the final phase, in the order of invocation."""
-    final = history.phases.get(PhaseName.FINAL)
-    if final is None:
-        return []
     answered = (o for o in history.operations if o.type is Outcome.OK and o.f in _FINAL)
-    return [o for o in answered if final[0] <= o.invoked_ns < final[1]]
+    return [o for o in answered if in_final(history, o)]
 
 
 def by_key(operations: Iterable[Operation]) -> dict[str | None, list[Operation]]:

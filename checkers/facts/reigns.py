@@ -9,8 +9,8 @@ are ordered, each with at most one leader, who leads in one contiguous interval 
 
 Where a source breaks the first (etcd's Status: its term is that of the last applied entry, its leader is read
 separately), its epoch is a lower bound, and the epoch comes from the node's own log ("became leader at term N"):
-  - A line read at t was written at or before t, and not before t - delay, `_LOG_DELAY_NS` and the worst lateness of the
-    harness's timer being the delay. The line is written before the node can claim.
+  - A line read at t was written at or before t, and not before t - delay (`logged_elections.log_delay_ns`). It is
+    written before the node can claim.
   - So the claim of a sample is of the last line read by lo, or of a line read in (lo, hi + delay]. Only when these are
     one epoch, and not below the sample's own lower bound, is the epoch of the sample known. Else it is not: taking too
     low an epoch would make a false claim.
@@ -29,34 +29,37 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.intervals import Intervals
+from fencepost.checkers.facts.logged_elections import log_delay_ns, logged_elections
 from fencepost.checkers.facts.once import once
 from fencepost.checkers.facts.positions import PARTITION_STAMPED
 from fencepost.checkers.facts.resignations import NO_RESIGNATIONS, Resignations, resignations_of
+from fencepost.checkers.facts.servers import ends_of, stopped
 from fencepost.harness.history import (
     BeliefEvent,
     Claim,
     EpochEvent,
     History,
     LogEvent,
-    NodeChange,
-    NodeEvent,
     Operation,
     Outcome,
 )
+from fencepost.harness.verdict import Facts
 
-#: How long after it was written a log line may be read, besides the harness's own lateness.
-_LOG_DELAY_NS: Final = 1_000_000_000
-
+#: The subject of controllers, where they are not simply the leaders.
+CONTROLLER: Final = "controller"
 #: The subject whose epochs operations are stamped with, when beliefs are about several.
 _STAMPED_SUBJECT: Final = "leader"
 
-Intervals = list[tuple[int, int]]
-
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer. `epoch` is None when not certain; `epoch_low` is the least that a claim can be of."""
+    """One answer. `epoch` is None when not certain; `epoch_low` is the least that a claim can be of.
+
+    `named` is the epoch that the answer itself names, exactly or as a lower bound; `leader` is whom it names.
+    """
 
     index: int
+    subject: str
     node: str
     incarnation: int
     claims: Claim
@@ -66,6 +69,14 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     hi_ns: int
     epoch: int | None
     epoch_low: int | None
+    named: int | None = None
+    named_exactly: bool = False
+    leader: str | None = None
+
+    @property
+    def possible(self) -> bool:
+        """Whether its node may have run at some time between the question and the answer."""
+        return self.lo_ns <= self.hi_ns
 
 
 class Begin(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,7 +130,7 @@ class Reigns:
         resignations: Resignations = NO_RESIGNATIONS,
         stopped: dict[str, Intervals],
         stamps_exact: bool,
-        impossible: tuple[int, ...],
+        impossible: Sequence[Sample],
     ) -> None:
         self.samples: Final = samples
         self.begins: Final = begins
@@ -127,8 +138,8 @@ class Reigns:
         self.stamps_exact: Final = stamps_exact
         #: When each node was proven not to run.
         self.stopped: Final = stopped
-        #: Answers that came wholly while the node was proven stopped: they contradict the proof and are left out.
-        #: Their indexes.
+        #: Answers that came wholly while the node was proven stopped: they contradict the proof, so nothing is derived
+        #: from them.
         self.impossible: Final = impossible
         self._epochs = [b.epoch for b in begins]
         self._earliest = _earliest_from(begins)
@@ -186,26 +197,25 @@ def subjects(history: History) -> list[str]:
     return sorted({e.subject for e in history.of(BeliefEvent)}) or [_STAMPED_SUBJECT]
 
 
+def first_subject(history: History, facts: Facts) -> str:
+    """Return the subject that the system's leaders are known by, among those that nodes were asked about."""
+    known = subjects(history)
+    return next((subject for subject in facts.subjects if subject in known), known[0])
+
+
 @once
 def reigns_of(history: History, subject: str) -> Reigns:
     """Read the beliefs about `subject`, the logs and the stamps of a history. Cost: O(events)."""
     beliefs = [e for e in history.of(BeliefEvent) if e.subject == subject]
-    lines: dict[tuple[str, int], list[EpochEvent]] = {}
-    for event in history.of(EpochEvent):
-        lines.setdefault((event.node, event.incarnation), []).append(event)
+    lines = logged_elections(history).by_server
     resignations = resignations_of(history, subject, lines)
     delay_ns = log_delay_ns(history)
-    stopped = {node: merged(history.stopped(node)) for node in {b.node for b in beliefs}}
-    samples: list[Sample] = []
-    impossible: list[int] = []
-    for belief in beliefs:
-        own = resignations.left(lines.get((belief.node, belief.incarnation), []), belief)
-        sample = _sample(belief, stopped[belief.node], own, delay_ns)
-        if sample is None:
-            impossible.append(belief.index)
-        else:
-            samples.append(sample)
-    samples.sort(key=lambda s: (s.asked_ns, s.index))
+    stops = {node: stopped(history, node) for node in {b.node for b in beliefs}}
+    answers = [
+        sample_of(b, stops[b.node], resignations.left(lines.get((b.node, b.incarnation), []), b), delay_ns)
+        for b in beliefs
+    ]
+    samples = sorted((s for s in answers if s.possible), key=lambda s: (s.asked_ns, s.index))
     stamped = subject == _STAMPED_SUBJECT or len(subjects(history)) == 1
     begins = _begins(history, samples, lines, stamped=stamped)
     exactness = {b.epoch_exact for b in beliefs if b.claims is Claim.YES}
@@ -214,9 +224,9 @@ def reigns_of(history: History, subject: str) -> Reigns:
         begins,
         ends=ends_of(history),
         resignations=resignations,
-        stopped=stopped,
+        stopped=stops,
         stamps_exact=stamped and exactness == {True},
-        impossible=tuple(impossible),
+        impossible=[s for s in answers if not s.possible],
     )
 
 
@@ -228,37 +238,15 @@ def leader_of(reigns: Reigns, operation: Operation) -> Reign | None:
     return max(held, key=lambda r: r.epoch, default=None)
 
 
-@once
-def log_delay_ns(history: History) -> int:
-    """How late at most a line of a log was read in this run."""
-    return _LOG_DELAY_NS + max((s.loop_lag_ns_max for s in history.samples), default=0)
-
-
-def merged(intervals: Intervals) -> Intervals:
-    """Return the same set of moments as disjoint intervals in order."""
-    out: Intervals = []
-    for start, end in sorted(intervals):
-        if out and start <= out[-1][1]:
-            out[-1] = (out[-1][0], max(out[-1][1], end))
-        else:
-            out.append((start, end))
-    return out
-
-
-def within(intervals: Intervals, from_ns: int, to_ns: int) -> int:
-    """Return how many ns of [`from_ns`, `to_ns`] the disjoint `intervals` cover."""
-    return sum(max(0, min(end, to_ns) - max(start, from_ns)) for start, end in intervals)
-
-
-def _sample(belief: BeliefEvent, stopped: Intervals, lines: Sequence[EpochEvent], delay_ns: int) -> Sample | None:
+def sample_of(belief: BeliefEvent, stopped: Intervals, lines: Sequence[EpochEvent] = (), delay_ns: int = 0) -> Sample:
+    """Read an answer by its node's stops and the elections in its log."""
     lo_ns, hi_ns = window(belief.asked_ns, belief.answered_ns, stopped)
-    if hi_ns < lo_ns:
-        if belief.claims is not Claim.SILENT:
-            return None
-        hi_ns = lo_ns
+    if belief.claims is Claim.SILENT:
+        hi_ns = max(lo_ns, hi_ns)
     epoch, low = _attribute(belief, lo_ns, hi_ns, lines, delay_ns)
     return Sample(
         index=belief.index,
+        subject=belief.subject,
         node=belief.node,
         incarnation=belief.incarnation,
         claims=belief.claims,
@@ -268,6 +256,9 @@ def _sample(belief: BeliefEvent, stopped: Intervals, lines: Sequence[EpochEvent]
         hi_ns=hi_ns,
         epoch=epoch,
         epoch_low=low,
+        named=belief.epoch,
+        named_exactly=belief.epoch_exact,
+        leader=belief.leader,
     )
 
 
@@ -337,14 +328,3 @@ def _earliest_from(begins: list[Begin]) -> list[Begin | None]:
         best = earliest[-1]
         earliest.append(begin if best is None or begin.at_ns < best.at_ns else best)
     return earliest[::-1]
-
-
-@once
-def ends_of(history: History) -> dict[tuple[str, int], int]:
-    """Return when each incarnation of a node was over: at its death, or at the start of the next one."""
-    ends: dict[tuple[str, int], int] = {}
-    for event in history.of(NodeEvent):
-        which = event.incarnation if event.change is NodeChange.EXITED else event.incarnation - 1
-        if event.change is not NodeChange.READY and which >= 0:
-            ends.setdefault((event.node, which), event.time_ns)
-    return ends

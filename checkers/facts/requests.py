@@ -23,9 +23,11 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.cuts import cuts, possibly_stopped
+from fencepost.checkers.facts.intervals import Intervals, merged, within
 from fencepost.checkers.facts.once import once
 from fencepost.checkers.facts.positions import PARTITION_STAMPED, WRITES
-from fencepost.checkers.facts.reigns import Begin, Intervals, Reign, Reigns, ends_of, merged, within
+from fencepost.checkers.facts.reigns import Begin, Reign, Reigns
+from fencepost.checkers.facts.servers import ends_of, stopped
 from fencepost.harness.history import Claim, FaultOutcome, History, Operation, Outcome
 from fencepost.harness.verdict import Facts
 
@@ -136,7 +138,7 @@ class _Nodes:
 
     def away(self, node: str, *, proven: bool) -> Intervals:
         """Return when the node may not have read requests: it stood still, or the clients' link to it was cut."""
-        stops = self.history.stopped(node) if proven else possibly_stopped(self.history, node)
+        stops = stopped(self.history, node) if proven else possibly_stopped(self.history, node)
         return merged([*stops, *self._unreachable(node)])
 
     def _unreachable(self, node: str) -> Intervals:
@@ -146,8 +148,7 @@ class _Nodes:
         for fault in self.history.faults:
             ends = (link.split(">") for link in fault.severed)
             if fault.outcome is not FaultOutcome.SKIPPED and any(node in e and not others >= set(e) for e in ends):
-                ended_ns = fault.ended_ns
-                cuts_of_clients.append((fault.began_ns, self.history.end_ns if ended_ns is None else ended_ns))
+                cuts_of_clients.append(self.history.possible(fault))
         return cuts_of_clients
 
     def led_at(self, reign: Reign, at_ns: int) -> bool:

@@ -10,8 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from fencepost.checkers.facts.operation_columns import NEVER_NS, Flags, Longs, OperationColumns
+from fencepost.checkers.facts.intervals import NEVER_NS
+from fencepost.checkers.facts.operation_columns import Flags, Longs, OperationColumns
 from fencepost.checkers.facts.reigns import Begin
+from fencepost.checkers.facts.successions import begin_at, next_begin
 from fencepost.harness.history import FaultSpan, History
 from fencepost.harness.verdict.fact_tables import PHASES, RECOVERY, SERVICE
 
@@ -142,9 +144,9 @@ def _recovery(history: History, fault: FaultSpan, clients: Clients, begins: Sequ
 def _new_epoch(history: History, fault: FaultSpan, begins: Sequence[Begin]) -> Begin | None:
     """Return the first epoch that began in the fault, or before the next one, above all that had begun before."""
     next_ns = min((f.began_ns for f in history.faults if f.began_ns > fault.began_ns), default=NEVER_NS)
-    before = max((b.epoch for b in begins if b.at_ns < fault.began_ns), default=None)
-    new = [b for b in begins if fault.began_ns <= b.at_ns < next_ns and (before is None or b.epoch > before)]
-    return min(new, key=lambda b: b.at_ns, default=None)
+    before = begin_at(begins, fault.began_ns - 1)
+    new = next_begin(begins, None if before is None else before.epoch, fault.began_ns - 1)
+    return new if new is not None and new.at_ns < next_ns else None
 
 
 def _end_ns(fault: FaultSpan, never_ns: int) -> int:

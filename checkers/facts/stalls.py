@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fencepost.harness.history import History
+from fencepost.harness.history import History, SampleEvent
 
 #: Share of a sample's time in which some task waited, from which on the machine counts as overloaded.
 _PRESSURE_SHARE = 0.9
@@ -70,6 +70,11 @@ def _pressure(from_ns: int, to_ns: int, waited_ns: int) -> Stall:
 def overlapping(stalls: Sequence[Stall], from_ns: int, to_ns: int) -> list[Stall]:
     """The stalls that touch [`from_ns`, `to_ns`]."""
     return [s for s in stalls if s.from_ns <= to_ns and s.to_ns >= from_ns]
+
+
+def worst_sample(history: History) -> SampleEvent | None:
+    """Return the sample before which the harness's own timer was latest; None if there is no sample."""
+    return max(history.samples, key=lambda s: s.loop_lag_ns_max, default=None)
 
 
 def watched_until(history: History) -> int:

@@ -26,11 +26,6 @@ def answered_words(history: History, operation: Operation, reign: Reign | None) 
         pieces.append(f"{duration(at_ns - begin.at_ns)} after epoch {begin.epoch} had begun")
     paused = "the paused leader " if reign is not None and woken_ns is not None and pieces else ""
     title = f"{paused}{node} (epoch {reign.epoch})" if reign is not None else node
-    during = [
-        f"{f.fault} of {', '.join(f.nodes)}"
-        for f in history.faults
-        if f.certain_from_ns is not None
-        and f.certain_from_ns <= at_ns <= (f.certain_to_ns if f.certain_to_ns is not None else history.end_ns)
-    ]
+    during = [f"{f.fault} of {', '.join(f.nodes)}" for f in history.in_force(at_ns)]
     sentence = f"{title} answered {', '.join(pieces)}" if pieces else f"{title} answered"
     return sentence + (f", during {'; '.join(during)}" if during else "")

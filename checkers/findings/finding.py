@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -10,6 +10,9 @@ from fencepost.checkers.facts.evidence import Rows, row
 from fencepost.checkers.facts.positions import events_of
 from fencepost.harness.history import Operation
 from fencepost.harness.verdict import Proof, Witness
+
+#: Of each anomaly so many findings become witnesses where anomalies are many.
+WITNESSES_OF_EACH: Final = 2
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +94,6 @@ def one_of_each_first(findings: Sequence[N]) -> list[N]:
     return [one for _, one in sorted(ranked(findings), key=lambda pair: pair[0])]
 
 
-def few_of_each(findings: Iterable[N], most: int) -> list[N]:
+def few_of_each(findings: Iterable[N], most: int = WITNESSES_OF_EACH) -> list[N]:
     """Return the first `most` findings of each anomaly."""
     return [one for rank, one in ranked(findings) if rank < most]

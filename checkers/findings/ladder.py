@@ -16,6 +16,8 @@ from fencepost.checkers.findings.finding import Finding, violations
 from fencepost.harness.verdict import Cause, Facts, Proof, Rule, Validity, Verdict, in_words
 from fencepost.harness.verdict.figures import Figures
 
+#: Of histories with more operations the orders that prove them valid are not kept in the verdict.
+ORDERED_MAX: Final = 5_000
 #: Findings of one verdict that become witnesses; all are counted.
 WITNESSES_MAX: Final = 5
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})

@@ -5,12 +5,13 @@ from typing import Final
 
 from fencepost.checkers.facts.disturbance import last_fault_ns, plans_no_fault
 from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.checkers.groups.members import CHECKER, Group, completed_ns
-from fencepost.harness.history import History, Operation, Outcome, PhaseName
+from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 
 DURABLE: Final = "group-commits-durable"
@@ -65,7 +66,6 @@ def _phantoms(group: Group) -> list[Finding]:
 
 def judge_durable(history: History, groups: Sequence[Group], facts: Facts) -> Verdict:
     """Judge what is read last of each group, and that nothing is read that was refused."""
-    final = history.phases.get(PhaseName.FINAL)
     undisturbed = plans_no_fault(facts)
     until_ns = last_fault_ns(history, {commit.node for group in groups for commit in group.commits})
     findings: list[Finding] = []
@@ -73,7 +73,7 @@ def judge_durable(history: History, groups: Sequence[Group], facts: Facts) -> Ve
     unread: list[str] = []
     for group in groups:
         findings += _phantoms(group)
-        last = [read for read in group.reads if final is not None and read.invoked_ns >= final[0]]
+        last = [read for read in group.reads if in_final(history, read)]
         if not last:
             unread.append(group.key)
             continue

@@ -26,7 +26,7 @@ from fencepost.checkers.facts.acts import find_acts
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.numbering import Views
 from fencepost.checkers.facts.positions import CURRENT, ok_writes, write_position
-from fencepost.checkers.facts.reigns import reigns_of, subjects
+from fencepost.checkers.facts.reigns import first_subject, reigns_of
 from fencepost.checkers.facts.stale_reads import Judged, StaleRead, find_stale, superseded_reign
 from fencepost.checkers.findings.circumstances import answered_words
 from fencepost.checkers.findings.finding import Finding
@@ -57,7 +57,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     if facts.read_guarantee not in CURRENT:
         return []
     judged = find_stale(history)
-    reigns = reigns_of(history, subjects(history)[0])
+    reigns = reigns_of(history, first_subject(history, facts))
     stale = [msgspec.structs.replace(s, reign=superseded_reign(reigns, s.read)) for s in judged.stale]
     counted = {
         "reads_judged": judged.reads,

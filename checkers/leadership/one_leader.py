@@ -1,16 +1,12 @@
-"""Two leaders of one epoch: judged only where a source says role and epoch together, as the system's own facts say.
+"""Two leaders of one epoch: judged only where a source says role and epoch together, as the system's own facts say."""
 
-Where a node's log has lines about its reigns, a claim counts only when the log names that epoch too: a node that is
-about to lead may, for a moment, say that it leads while its state still stands in the epoch before.
-"""
-
-from collections import defaultdict
 from typing import Final
 
+from fencepost.checkers.facts.leaders import Leading, leaders_by_epoch
 from fencepost.checkers.facts.reigns import Reigns
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
-from fencepost.harness.history import BeliefEvent, Claim, EpochEvent, History
+from fencepost.harness.history import Claim, History
 from fencepost.harness.verdict import Facts, Rule, Verdict
 
 GUARANTEE: Final = "one-leader-per-epoch"
@@ -34,7 +30,7 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
     """
     if facts.leadership is None or not facts.leadership.one_leader_per_epoch:
         return []
-    evidence = _evidence(history, reigns)
+    evidence = leaders_by_epoch(history, reigns)
     double = [(epoch, nodes) for epoch, nodes in sorted(evidence.items()) if len(nodes) > 1]
     findings = [_finding(history, epoch, nodes) for epoch, nodes in double]
     nodes_heard = {s.node for s in reigns.samples if s.claims is not Claim.SILENT}
@@ -47,7 +43,7 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
             guarantee=GUARANTEE,
             findings=findings,
             broken=f"{len(findings)} epochs had two leaders",
-            exposed=tuple(next(iter(nodes.values())) for _, nodes in sorted(evidence.items())),
+            exposed=tuple(next(iter(nodes.values())).event for _, nodes in sorted(evidence.items())),
             exposure_of="epochs that a node said it led",
             untested="nobody said that it led, in any epoch",
             kept=f"each of {len(evidence)} epochs had one leader",
@@ -57,34 +53,18 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
     ]
 
 
-def _evidence(history: History, reigns: Reigns) -> dict[int, dict[str, int]]:
-    """Map each epoch to the nodes that led it, each with the event that says so."""
-    logged: dict[tuple[str, int], set[int]] = defaultdict(set)
-    leaders: dict[int, dict[str, int]] = defaultdict(dict)
-    for event in history.of(EpochEvent):
-        logged[event.node, event.incarnation].add(event.epoch)
-        leaders[event.epoch].setdefault(event.node, event.index)
-    for reign in reigns.reigns:
-        own = logged.get((reign.node, reign.incarnation))
-        if own is None or reign.epoch in own:
-            leaders[reign.epoch].setdefault(reign.node, reign.samples[0].index)
-    return leaders
-
-
-def _finding(history: History, epoch: int, nodes: dict[str, int]) -> Finding:
-    ordered = sorted(nodes.items(), key=lambda item: item[1])
-    times = [history.events[index].time_ns for _, index in ordered]
+def _finding(history: History, epoch: int, nodes: dict[str, Leading]) -> Finding:
+    ordered = sorted(nodes.items(), key=lambda item: item[1].event)
+    events = [leading.event for leading in nodes.values()]
+    times = [history.events[index].time_ns for index in events]
     steps = []
-    for node, index in ordered:
-        event = history.events[index]
-        statement = (
-            "answered that it led" if isinstance(event, BeliefEvent) else "wrote in its log that it came to lead"
-        )
+    for node, leading in ordered:
+        statement = "wrote in its log that it came to lead" if leading.logged else "answered that it led"
         steps.append(f"{node} {statement} epoch {epoch}.")
     return Finding(
         anomaly=TWO_LEADERS,
-        events=tuple(nodes.values()),
-        counted_by=max(nodes.values()),
+        events=tuple(events),
+        counted_by=max(events),
         steps=(*steps, "An epoch belongs to at most one leader."),
         from_ns=min(times),
         to_ns=max(times),

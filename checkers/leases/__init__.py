@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
-from fencepost.checkers.facts.reigns import Reigns, reigns_of, subjects
+from fencepost.checkers.facts.reigns import Reigns, first_subject, reigns_of
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.leases.exposure import (
@@ -87,7 +87,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 
     Cost: O(n log n) in operations and in keys that looks showed.
     """
-    subject = facts.subjects[0] if facts.subjects else next(iter(sorted(subjects(history))), "leader")
+    subject = first_subject(history, facts)
     reigns = reigns_of(history, subject)
     bound = facts.leases if facts.leases is not None else LeaseBound(extra_ns=1 << 60, source="nothing bounds it")
     lives = Lives(history, facts, reigns, bound)

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import row
-from fencepost.checkers.facts.reigns import Intervals
+from fencepost.checkers.facts.intervals import Intervals
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.words import duration, seconds, shown
 from fencepost.checkers.leases.lives import Lives

@@ -17,13 +17,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from fencepost.checkers.facts.fastest_clock import FastestClock
+from fencepost.checkers.facts.intervals import NEVER_NS, Intervals, merged
+from fencepost.checkers.facts.logged_elections import log_delay_ns, logged_elections
 from fencepost.checkers.facts.own_time import OwnTime
-from fencepost.checkers.facts.reigns import Begin, Intervals, Reigns, log_delay_ns, merged
+from fencepost.checkers.facts.reigns import Begin, Reigns
+from fencepost.checkers.facts.servers import changes_ns, stopped
+from fencepost.checkers.facts.statements import NamedEpochs, statements
 from fencepost.checkers.leases.view import Lease, Look, Renewal
-from fencepost.harness.history import BeliefEvent, EpochEvent, History, NodeEvent
+from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, LeaseBound
-
-_NEVER_NS: Final = 1 << 62
 
 
 class Lives:
@@ -33,14 +35,10 @@ class Lives:
         self.bound: Final = bound
         self.fastest: Final = FastestClock(history, bound.clocks)
         self._reigns = reigns
-        stopped = {node: merged(history.stopped(node)) for node in facts.nodes}
-        self._slowest = [OwnTime(history, node, stopped[node], bound.clocks) for node in facts.nodes]
-        self._disturbed: Final = _disturbed(history)
+        self._slowest = [OwnTime(history, node, stopped(history, node), bound.clocks) for node in facts.nodes]
+        self._named: Final = NamedEpochs(statements(history))
+        self._disturbed: Final = _disturbed(history, self._named)
         self._log_delay_ns: Final = log_delay_ns(history)
-        self._named: dict[str, list[tuple[int, int]]] = {}
-        for event in history.of(BeliefEvent):
-            if event.epoch is not None:
-                self._named.setdefault(event.node, []).append((event.answered_ns, event.epoch))
 
     # Alive
 
@@ -51,13 +49,14 @@ class Lives:
     def superseded_by(self, renewal: Renewal) -> Begin | None:
         """Return the higher epoch that had begun, if a superseded leader may have answered `renewal`; else None."""
         op = renewal.op
-        epoch = op.epoch if op.epoch is not None else self._last_named(op.node, renewal.answered_ns)
+        last = self._named.last(op.node, renewal.answered_ns)
+        epoch = op.epoch if op.epoch is not None or last is None else last.named
         begin = None if epoch is None else self._reigns.superseded(epoch)
         return begin if begin is not None and renewal.answered_ns >= begin.at_ns - self._log_delay_ns else None
 
     def certain(self, lease: Lease, renewals: Sequence[Renewal]) -> Intervals:
         """Return when it was certainly alive by these of its renewals, as disjoint intervals in order."""
-        ends_ns = lease.revoke_asked_ns if lease.revoke_asked_ns is not None else _NEVER_NS
+        ends_ns = lease.revoke_asked_ns if lease.revoke_asked_ns is not None else NEVER_NS
         spans = [(r.answered_ns, min(self.until_ns(r), ends_ns)) for r in renewals]
         return merged([(start, end) for start, end in spans if start < end])
 
@@ -100,7 +99,7 @@ class Lives:
             if lease.last_answer_ns is not None
         )
         first: list[Lease] = []
-        earliest_ns = _NEVER_NS
+        earliest_ns = NEVER_NS
         for _, last_ns, number in ending:
             if last_ns < earliest_ns:
                 earliest_ns = last_ns
@@ -109,23 +108,13 @@ class Lives:
 
     def _quiet_since(self, at_ns: int) -> int | None:
         """Return since when nothing had disturbed the cluster at `at_ns`; None if something did at that time."""
-        place = bisect_right(self._disturbed, (at_ns, _NEVER_NS))
+        place = bisect_right(self._disturbed, (at_ns, NEVER_NS))
         ended_ns = self._disturbed[place - 1][1] if place else 0
         return None if ended_ns >= at_ns else ended_ns
 
-    def _last_named(self, node: str, by_ns: int) -> int | None:
-        named = self._named.get(node, [])
-        place = bisect_right(named, (by_ns, _NEVER_NS))
-        return named[place - 1][1] if place else None
 
-
-def _disturbed(history: History) -> Intervals:
+def _disturbed(history: History, named: NamedEpochs) -> Intervals:
     """Return the times of faults, until they were proven healed, of elections, and of starts and ends of servers."""
-    faults = [(f.began_ns, f.ended_ns if f.ended_ns is not None else history.end_ns) for f in history.faults]
-    moments = [e.time_ns for e in (*history.of(NodeEvent), *history.of(EpochEvent))]
-    seen: set[int] = set()
-    for event in history.of(BeliefEvent):
-        if event.epoch is not None and event.epoch not in seen:
-            seen.add(event.epoch)
-            moments.append(event.answered_ns)
-    return merged([*faults, *((at, at) for at in moments)])
+    lines = (line.time_ns for line in logged_elections(history).lines)
+    moments = [(at_ns, at_ns) for at_ns in (*lines, *changes_ns(history), *named.first_ns.values())]
+    return merged([*map(history.possible, history.faults), *moments])

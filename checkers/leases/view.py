@@ -14,12 +14,11 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.positions import CURRENT_MODES
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
 
 PREFIX: Final = "lease-"
-#: ZooKeeper's `sync` reads are not among them: ZooKeeper's manual disclaims that they are current.
-_CURRENT: Final = frozenset({"strong", "barrier"})
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +90,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
 def looks_of(history: History) -> list[Look]:
     """List the answered looks, in the order of their answers; raises MalformedHistory for results of another form."""
     looks = [
-        Look(op=o, current=o.value in _CURRENT, numbers=frozenset(_numbers(o)))
+        Look(op=o, current=o.value in CURRENT_MODES, numbers=frozenset(_numbers(o)))
         for o in history.operations
         if o.f == "look" and o.type is Outcome.OK
     ]

@@ -22,7 +22,6 @@ from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Figures
 
 CHECKER: Final = "log"
-_WITNESSES_OF_EACH: Final = 2
 
 
 _Count = Callable[[PartitionView, Risk], int]
@@ -180,7 +179,7 @@ def _verdict(question: Question, views: list[PartitionView], risk: Risk, history
             rule(name, sum(count(view, risk) for view in views), lacks)
             for name, (count, lacks) in question.rules.items()
         ),
-        shown=few_of_each(findings, _WITNESSES_OF_EACH),
+        shown=few_of_each(findings),
     ).verdict(facts)
 
 

@@ -1,10 +1,11 @@
 """What brokers did that led a partition when they were cut off from every majority of voters."""
 
 from fencepost.checkers.facts.cuts import cuts
-from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.evidence import row, rows
 from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.partitions import PartitionView
 from fencepost.checkers.facts.reigns import Reign, Reigns
+from fencepost.checkers.facts.successions import end_rows
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.figure_rows import Cut, CutBroker
@@ -67,16 +68,10 @@ def _cut_broker(cut: Cut, led: list[PartitionView], reigns: dict[str, Reigns], m
             "appends_lost": rows(lost),
             "last_append_after_ns": () if last_append is None else (*began, row(last_append)),
             "last_read_after_ns": () if last_read is None else (*began, row(last_read)),
-            "stopped_leading_after_ns": () if first_over is None else (*began, *_over(*first_over, marks)),
+            "stopped_leading_after_ns": () if first_over is None else (*began, *end_rows(*first_over, marks)),
         },
     )
 
 
 def _done(operation: Operation) -> int:
     return operation.completed_ns or 0
-
-
-def _over(reigns: Reigns, reign: Reign, marks: Landmarks) -> Rows:
-    """Return the row by which `reign` was over: its node's denial, or the end of its server."""
-    denials = (s.index for s in reigns.samples if s.node == reign.node and s.hi_ns == reign.over_ns)
-    return marks.at(reign.over_ns or 0) or tuple(denials)[:1]

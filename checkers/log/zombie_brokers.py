@@ -15,10 +15,11 @@ from typing import Any, Final
 
 import msgspec
 
+from fencepost.checkers.facts.acts import LOST
 from fencepost.checkers.facts.claims import claim_evidence, claim_figures, claimed_spans
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.fault_index import Landmarks
-from fencepost.checkers.facts.partition_deeds import LOST_APPEND, VANISHED, Act, Deeds, deeds_of_partitions
+from fencepost.checkers.facts.partition_deeds import VANISHED, Act, Deeds, deeds_of_partitions
 from fencepost.checkers.facts.partition_reigns import reigns_of_partitions
 from fencepost.checkers.facts.partitions import PartitionView, partitions
 from fencepost.checkers.facts.reigns import Reign, Reigns
@@ -66,7 +67,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             kept=f"of {len(requests)} {EXPOSURE_OF} none had an effect that was lost",
             rules=(
                 rule(
-                    LOST_APPEND,
+                    LOST,
                     sum(len(one.acknowledged) + len(one.fenced) + len(one.unknown) for one in deeds),
                     "no append was sent to a superseded partition leader",
                 ),
@@ -88,7 +89,7 @@ def _finding(deeds: Deeds, act: Act) -> Finding:
     op, value = act.operation, act.value
     assert begin is not None
     scan = view.scan_over(op.position or 0)
-    acknowledged = act.anomaly == LOST_APPEND
+    acknowledged = act.anomaly == LOST
     what = f"acknowledged {value} at offset {op.position}" if acknowledged else f"showed {value} to a reader"
     done_ns = op.completed_ns if op.completed_ns is not None else op.invoked_ns
     steps = (
@@ -109,7 +110,7 @@ def _counted(deeds: Sequence[Deeds]) -> dict[str, list[Operation]]:
     return {
         "appends_acknowledged": every(lambda d: d.acknowledged),
         "appends_survived": every(lambda d: d.survived),
-        "appends_lost": every(lambda d: d.acted(LOST_APPEND)),
+        "appends_lost": every(lambda d: d.acted(LOST)),
         "appends_fenced": every(lambda d: d.fenced),
         "appends_unknown": every(lambda d: d.unknown),
         "reads_answered": every(lambda d: d.reads),
@@ -172,7 +173,7 @@ def _deed(deeds: Deeds, marks: Landmarks) -> BrokerDeeds:
     counted = {
         "acknowledged": deeds.acknowledged,
         "survived": deeds.survived,
-        "lost": deeds.acted(LOST_APPEND),
+        "lost": deeds.acted(LOST),
         "fenced": deeds.fenced,
         "unknown": deeds.unknown,
         "reads": deeds.reads,

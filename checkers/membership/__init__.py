@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from fencepost.checkers.facts.evidence import Rows, rows
-from fencepost.checkers.facts.reigns import reigns_of, subjects
+from fencepost.checkers.facts.reigns import first_subject, reigns_of
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
@@ -116,7 +116,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 
     Cost: O(n log n) in operations and in members that lists showed, and joins times memberships of an id.
     """
-    subject = facts.subjects[0] if facts.subjects else next(iter(sorted(subjects(history))), "leader")
+    subject = first_subject(history, facts)
     bound = facts.leases if facts.leases is not None else LeaseBound(extra_ns=1 << 60, source="nothing bounds it")
     lives = Lives(history, facts, reigns_of(history, subject), bound)
     listings = listings_of(history)

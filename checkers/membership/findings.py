@@ -10,13 +10,14 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import row
-from fencepost.checkers.facts.reigns import Intervals
+from fencepost.checkers.facts.intervals import Intervals
+from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.words import seconds
 from fencepost.checkers.leases.findings import Judged, LeaseFinding
 from fencepost.checkers.leases.view import Look
 from fencepost.checkers.membership.view import Listing, Membership
-from fencepost.harness.history import History, Operation, Outcome, PhaseName
+from fencepost.harness.history import History, Operation, Outcome
 
 DUPLICATE: Final = "duplicate-member"
 UNSEEN: Final = "member-not-seen"
@@ -214,8 +215,7 @@ def last_calls(history: History, listings: Sequence[Listing]) -> tuple[list[Find
     Returns:
         The findings, and the last `listen` of each listener that had long enough to hear of the last change.
     """
-    final = history.phases.get(PhaseName.FINAL)
-    last = [x for x in listings if x.look.current and final is not None and x.op.invoked_ns >= final[0]]
+    last = [x for x in listings if x.look.current and in_final(history, x.op)]
     if not last:
         return [], []
     members = frozenset(last[-1].ids.values())

@@ -10,12 +10,11 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.positions import CURRENT_MODES
 from fencepost.checkers.leases.view import Lease, Look, lease_of
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
 
-#: ZooKeeper's plain reads are not among them.
-_CURRENT: Final = frozenset({"strong", "barrier"})
 _AS_LEASE: Final = {"renew": "keep", "leave": "revoke"}
 
 
@@ -51,7 +50,7 @@ def _listing(op: Operation) -> Listing:
         raise MalformedHistory(
             f"event {op.complete_index}: a list's result is [id, number, token] for each member, not {op.result!r}"
         ) from None
-    return Listing(op=op, ids=ids, look=Look(op=op, current=op.value in _CURRENT, numbers=frozenset(ids)))
+    return Listing(op=op, ids=ids, look=Look(op=op, current=op.value in CURRENT_MODES, numbers=frozenset(ids)))
 
 
 def memberships_of(history: History, listings: Iterable[Listing]) -> list[Membership]:

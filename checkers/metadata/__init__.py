@@ -13,8 +13,9 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.servers import Incarnations
 from fencepost.checkers.metadata import converges, durable, epochs, forward
-from fencepost.checkers.metadata.changes import Changes, Incarnations
+from fencepost.checkers.metadata.changes import Changes
 from fencepost.checkers.metadata.staleness import staleness, staleness_evidence, staleness_figures
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from fencepost.checkers.facts.evidence import row, rows
-from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, subjects
+from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, Sample
+from fencepost.checkers.facts.statements import statements
 from fencepost.checkers.findings.words import duration
 from fencepost.checkers.metadata.staleness import Staleness
-from fencepost.harness.history import BeliefEvent, Claim, History, Operation
+from fencepost.harness.history import Claim, History, Operation
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.figure_rows import Attachment, DeposedAnswers
 
@@ -40,52 +41,46 @@ def attached_words(attachment: Attachment) -> str:
     return f"Epoch {attachment.superseded_by} had begun: {how}."
 
 
-def epoch_subject(history: History) -> str | None:
-    """Return the subject whose claims name their epochs; None if no claim does."""
-    named = {e.subject for e in history.of(BeliefEvent) if e.epoch is not None}
-    return next((subject for subject in subjects(history) if subject in named), None)
-
-
 def attachments(history: History, facts: Facts, reigns: Reigns, subject: str, stale: Staleness) -> list[Attachment]:
     """Return one attachment for each node without a vote and each epoch that began while it was asked, by time."""
-    answers: dict[str, list[BeliefEvent]] = {}
-    for event in history.of(BeliefEvent):
-        if event.subject == subject and event.node not in facts.voters:
-            answers.setdefault(event.node, []).append(event)
+    answers: dict[str, list[Sample]] = {}
+    for sample in statements(history):
+        if sample.subject == subject and sample.node not in facts.voters:
+            answers.setdefault(sample.node, []).append(sample)
     attached = []
-    for broker, beliefs in answers.items():
+    for broker, own in answers.items():
         of_broker = Staleness(
             stale=[s for s in stale.stale if s.read.node == broker],
             undecided=[read for read in stale.undecided if read.node == broker],
         )
         for begin in reigns.begins:
-            one = _attachment(broker, beliefs, begin, of_broker)
+            one = _attachment(broker, own, begin, of_broker)
             if one is not None:
                 attached.append(one)
     return sorted(attached, key=lambda a: (a.from_ns, a.broker))
 
 
-def _attachment(broker: str, beliefs: list[BeliefEvent], begin: Begin, stale: Staleness) -> Attachment | None:
+def _attachment(broker: str, samples: list[Sample], begin: Begin, stale: Staleness) -> Attachment | None:
     """Return how long one broker stayed with an older epoch; None if it named no older epoch before."""
     epoch, from_ns = begin.epoch, begin.at_ns
     answers = sorted(
-        (b for b in beliefs if b.claims is not Claim.SILENT and b.epoch is not None), key=lambda b: b.answered_ns
+        (s for s in samples if s.claims is not Claim.SILENT and s.named is not None), key=lambda s: s.answered_ns
     )
-    before = [b for b in answers if (b.epoch or 0) < epoch]
+    before = [s for s in answers if (s.named or 0) < epoch]
     if not before:
         return None
-    follows = next((b for b in answers if (b.epoch or 0) >= epoch), None)
-    until_ns = follows.answered_ns if follows is not None else max(b.answered_ns for b in beliefs)
+    follows = next((s for s in answers if (s.named or 0) >= epoch), None)
+    until_ns = follows.answered_ns if follows is not None else max(s.answered_ns for s in samples)
     # Asked after the new epoch had begun, and still naming an older one.
-    late = max((b for b in before if b.asked_ns > from_ns), key=lambda b: b.asked_ns, default=None)
-    last = max((b for b in before if b.answered_ns <= until_ns), key=lambda b: b.answered_ns, default=before[0])
+    late = max((s for s in before if s.asked_ns > from_ns), key=lambda s: s.asked_ns, default=None)
+    last = max((s for s in before if s.answered_ns <= until_ns), key=lambda s: s.answered_ns, default=before[0])
     own = [s for s in stale.stale if from_ns <= s.read.invoked_ns <= until_ns]
     undecided = [read for read in stale.undecided if from_ns <= read.invoked_ns <= until_ns]
     oldest = max(own, key=lambda s: s.age_ns, default=None)
-    silent = [b for b in beliefs if b.claims is Claim.SILENT and from_ns < b.asked_ns < until_ns]
+    silent = [s for s in samples if s.claims is Claim.SILENT and from_ns < s.asked_ns < until_ns]
     return Attachment(
         broker=broker,
-        epoch=last.epoch or 0,
+        epoch=last.named or 0,
         leader=last.leader,
         superseded_by=epoch,
         from_ns=from_ns,
@@ -102,7 +97,7 @@ def _attachment(broker: str, beliefs: list[BeliefEvent], begin: Begin, stale: St
             "from_ns": (begin.event,),
             "named_ns": () if late is None else (begin.event, late.index),
             "followed_ns": () if follows is None else (begin.event, follows.index),
-            "silent": tuple(b.index for b in silent),
+            "silent": tuple(s.index for s in silent),
             "stale_describes": rows(s.read for s in own),
             "undecided_describes": rows(undecided),
             "stale_age_ns_max": () if oldest is None else (row(oldest.missed), oldest.read.invoke_index),

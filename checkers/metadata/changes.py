@@ -21,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.harness.history import History, NodeChange, NodeEvent, Operation, Outcome, Value
+from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Facts
 
 HANDED_OVER_ONCE_NS: Final = 50_000_000
@@ -136,24 +136,3 @@ def completed(operation: Operation) -> int:
     """Return the time of the answer to an operation that was answered."""
     assert operation.completed_ns is not None
     return operation.completed_ns
-
-
-class Incarnations:
-    """Which run of a node's server answered an operation."""
-
-    def __init__(self, history: History) -> None:
-        self._times: Final[dict[str, list[int]]] = {}
-        for event in history.of(NodeEvent):
-            if event.change is not NodeChange.READY:
-                self._times.setdefault(event.node, []).append(event.time_ns)
-
-    def of(self, operation: Operation) -> int | None:
-        """Return a number that is the same within one run of the server; None if it was restarted in between."""
-        times = self._times.get(operation.node, [])
-        before = sum(at_ns <= operation.invoked_ns for at_ns in times)
-        after = sum(at_ns <= completed(operation) for at_ns in times)
-        return before if before == after else None
-
-    def restarted(self, node: str, from_ns: int, to_ns: int) -> bool:
-        """Whether the server of a node ended or began in this time."""
-        return any(from_ns <= at_ns <= to_ns for at_ns in self._times.get(node, []))

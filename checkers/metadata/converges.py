@@ -8,11 +8,12 @@ the log and differ contradict each other, whenever they were given.
 from typing import Any, Final
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.metadata.changes import Changes, completed
-from fencepost.harness.history import History, MigrationEvent, Operation, Outcome, PhaseName, Value
+from fencepost.harness.history import History, MigrationEvent, Operation, Outcome, Value
 from fencepost.harness.verdict import Cause, Facts, Verdict
 
 GUARANTEE: Final = "metadata-converges"
@@ -32,8 +33,7 @@ def judge(history: History, changes: Changes, facts: Facts, *, checker: str) -> 
 
     Cost: O(n) for n operations.
     """
-    final = history.phases.get(PhaseName.FINAL)
-    questions = [o for o in history.operations if final and o.f in ("describe", "exists") and o.invoked_ns >= final[0]]
+    questions = [o for o in history.operations if o.f in ("describe", "exists") and in_final(history, o)]
     answers: _Answers = {}
     for read in sorted((o for o in questions if o.type is Outcome.OK), key=completed):
         answers.setdefault((read.f, read.key), {})[read.node] = read

@@ -17,13 +17,15 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.positions import in_final
+from fencepost.checkers.facts.servers import Incarnations
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
-from fencepost.checkers.metadata.changes import Change, Changes, Incarnations, completed, direct_nodes, view_of
+from fencepost.checkers.metadata.changes import Change, Changes, completed, direct_nodes, view_of
 from fencepost.checkers.metadata.risk import LACKS, Risk
-from fencepost.harness.history import History, Operation, Outcome, PhaseName
+from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 
 GUARANTEE: Final = "metadata-durable"
@@ -91,11 +93,8 @@ def judge(history: History, changes: Changes, incarnations: Incarnations, facts:
 
 def _final(history: History, operations: list[Operation]) -> list[Operation]:
     """List the answered reads of the final phase, in the order of invocation."""
-    phase = history.phases.get(PhaseName.FINAL)
-    if phase is None:
-        return []
     reads = (o for o in operations if o.f in ("describe", "exists") and o.type is Outcome.OK)
-    return [o for o in reads if phase[0] <= o.invoked_ns < phase[1]]
+    return [o for o in reads if in_final(history, o)]
 
 
 def _counted(history: History, changes: Changes) -> dict[str, Rows]:

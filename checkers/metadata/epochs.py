@@ -6,11 +6,13 @@ after the earlier one had come. What a broker forwards is another node's word.
 
 from typing import Final
 
+from fencepost.checkers.facts.reigns import Sample
+from fencepost.checkers.facts.statements import exact_claims
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
-from fencepost.harness.history import BeliefEvent, Claim, History
+from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
 
 GUARANTEE: Final = "epochs-never-go-back"
@@ -29,16 +31,13 @@ def judge(history: History, facts: Facts, *, checker: str) -> Verdict:
 
     Cost: O(n log n) for n claims.
     """
-    claims: dict[tuple[str, str, int], list[BeliefEvent]] = {}
-    for event in history.of(BeliefEvent):
-        if event.claims is Claim.YES and event.epoch is not None and event.epoch_exact:
-            claims.setdefault((event.subject, event.node, event.incarnation), []).append(event)
+    claims = exact_claims(history)
     findings: list[Finding] = []
     again: list[int] = []
     led: dict[int, int] = {}
     for own in claims.values():
         for claim in own:
-            led.setdefault(claim.epoch or 0, claim.index)
+            led.setdefault(claim.named or 0, claim.index)
         again += [claim.index for claim in own[1:]]
         findings += [_finding(before, after) for before, after in _steps_back(own)]
     return Findings(
@@ -57,30 +56,30 @@ def judge(history: History, facts: Facts, *, checker: str) -> Verdict:
     ).verdict(facts)
 
 
-def _steps_back(claims: list[BeliefEvent]) -> list[tuple[BeliefEvent, BeliefEvent]]:
+def _steps_back(claims: list[Sample]) -> list[tuple[Sample, Sample]]:
     """Return the pairs (earlier, later) of one server's claims whose epoch fell; `claims` are ordered by answer."""
     steps = []
-    highest: BeliefEvent | None = None
+    highest: Sample | None = None
     at = 0
     for claim in sorted(claims, key=lambda c: c.asked_ns):
         while claims[at].answered_ns < claim.asked_ns:
-            if highest is None or (claims[at].epoch or 0) > (highest.epoch or 0):
+            if highest is None or (claims[at].named or 0) > (highest.named or 0):
                 highest = claims[at]
             at += 1
-        if highest is not None and (claim.epoch or 0) < (highest.epoch or 0):
+        if highest is not None and (claim.named or 0) < (highest.named or 0):
             steps.append((highest, claim))
     return steps
 
 
-def _finding(before: BeliefEvent, after: BeliefEvent) -> Finding:
+def _finding(before: Sample, after: Sample) -> Finding:
     return Finding(
         anomaly=ANOMALY,
         events=(before.index, after.index),
         counted_by=after.index,
         steps=(
-            f"{before.node} said that it led {before.subject} epoch {before.epoch}.",
+            f"{before.node} said that it led {before.subject} epoch {before.named}.",
             f"Asked again {duration(after.asked_ns - before.answered_ns)} later, the same server said that it led "
-            f"epoch {after.epoch}.",
+            f"epoch {after.named}.",
         ),
         from_ns=before.asked_ns,
         to_ns=after.answered_ns,

@@ -27,18 +27,20 @@ from typing import Any, Final
 
 import msgspec
 
+from fencepost.checkers.facts.controllers import electorates
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.metadata.placed_changes import Log, Placed, electorates
+from fencepost.checkers.metadata.durable import GUARANTEE as DURABLE
+from fencepost.checkers.metadata.placed_changes import Log, Placed
 from fencepost.checkers.metadata.risk import LACKS, Risk
+from fencepost.harness.base.quorum import majority
 from fencepost.harness.history import History, LogEntry, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict, in_words
 
 CHECKER: Final = "ground-truth"
 AGREES: Final = "metadata-log-agrees"
-DURABLE: Final = "metadata-durable"
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -308,7 +310,7 @@ def _losable(placed: Placed, logs: Mapping[str, Log], history: History, facts: F
 
 def _can_hold(voters: Collection[str], lacking: Collection[str]) -> bool:
     """Whether a majority of these voters can hold a change that is not in the logs of `lacking`."""
-    return sum(node not in lacking for node in voters) > len(voters) // 2
+    return sum(node not in lacking for node in voters) >= majority(voters)
 
 
 def _refused(placed: Placed) -> Iterator[Finding]:

@@ -20,12 +20,16 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-import msgspec
-
+from fencepost.checkers.facts.controllers import (
+    ControllerReign,
+    Deed,
+    committed,
+    controller_reigns,
+    deeds_of_nodes,
+)
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.metadata.zombie_controllers import committed
 from fencepost.harness.history import History, LogEntry
 from fencepost.harness.verdict import Facts, Verdict
 
@@ -41,19 +45,6 @@ _MIGRATION: Final = "/migration"
 _NO_WRITES: Final = frozenset({"registration", "session", "session-closed", "election"})
 
 
-class _Deed(msgspec.Struct, frozen=True):
-    """What an earlier controller asked for after a claim; `own` is its last election or claim."""
-
-    entry: LogEntry
-    node: str
-    own: LogEntry
-    claim: LogEntry
-
-    @property
-    def refused(self) -> bool:
-        return self.entry.type == "refused"
-
-
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Judge the order of the claims, and what earlier controllers wrote after them.
 
@@ -65,24 +56,25 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     Cost: O(n log n) for n transactions.
     """
     entries = committed(history, facts)
-    reigns = [entry for entry in entries if entry.type == "election"]
-    claims = [entry for entry in reigns if "kraft_epoch" in entry.fields]
+    reigns = controller_reigns(entries)
+    claims = [reign for reign in reigns if reign.kraft_epoch is not None]
     if not claims:
         return []
-    deeds = _deeds(entries)
-    return [_in_order(history, facts, reigns, claims), _left(history, facts, claims, deeds)]
+    return [_in_order(history, facts, reigns, claims), _left(history, facts, claims, _after_claims(entries))]
 
 
-def _in_order(history: History, facts: Facts, reigns: Sequence[LogEntry], claims: Sequence[LogEntry]) -> Verdict:
+def _in_order(
+    history: History, facts: Facts, reigns: Sequence[ControllerReign], claims: Sequence[ControllerReign]
+) -> Verdict:
     skipped = [
-        _finding(history, SKIPPED, (_shown(before), _shown(after)), (after.fields["node"],))
+        _finding(history, SKIPPED, (_shown(before), _shown(after)), (after.node,))
         for before, after in pairwise(reigns)
-        if after.fields["controller_epoch"] != before.fields["controller_epoch"] + 1
+        if after.epoch != before.epoch + 1
     ]
     fell = [
-        _finding(history, FELL, (_shown(before), _shown(after)), (after.fields["node"],))
+        _finding(history, FELL, (_shown(before), _shown(after)), (after.node,))
         for before, after in pairwise(claims)
-        if after.fields["kraft_epoch"] < before.fields["kraft_epoch"]
+        if (after.kraft_epoch or 0) < (before.kraft_epoch or 0)
     ]
     return Findings(
         checker=CHECKER,
@@ -101,8 +93,8 @@ def _in_order(history: History, facts: Facts, reigns: Sequence[LogEntry], claims
     ).verdict(facts)
 
 
-def _left(history: History, facts: Facts, claims: Sequence[LogEntry], deeds: Sequence[_Deed]) -> Verdict:
-    written = [deed for deed in deeds if not deed.refused]
+def _left(history: History, facts: Facts, claims: Sequence[ControllerReign], deeds: Sequence[Deed]) -> Verdict:
+    written = [deed for deed in deeds if deed.entry.type != "refused"]
     state = [deed for deed in written if deed.entry.fields.get("path") == _MIGRATION]
     return Findings(
         checker=CHECKER,
@@ -122,42 +114,36 @@ def _left(history: History, facts: Facts, claims: Sequence[LogEntry], deeds: Seq
     ).verdict(facts)
 
 
-def _deeds(entries: Sequence[LogEntry]) -> list[_Deed]:
-    owners = {e.fields["session"]: e.fields["node"] for e in entries if e.type in ("registration", "election")}
-    led: dict[str, LogEntry] = {}
-    current: LogEntry | None = None
-    deeds = []
-    for entry in entries:
-        if entry.type == "election":
-            current = led[entry.fields["node"]] = entry
-            continue
-        own = led.get(owners.get(entry.fields.get("session", ""), ""))
-        if own is None or current is None or own is current or entry.type in _NO_WRITES:
-            continue
-        if "kraft_epoch" in current.fields:
-            deeds.append(_Deed(entry, own.fields["node"], own, current))
-    return deeds
+def _after_claims(entries: Sequence[LogEntry]) -> list[Deed]:
+    """List what earlier controllers asked for after a claim."""
+    return [
+        deed
+        for deed in deeds_of_nodes(entries)
+        if deed.own is not None
+        and deed.own is not deed.current
+        and deed.current.kraft_epoch is not None
+        and deed.entry.type not in _NO_WRITES
+    ]
 
 
-def _deed_finding(history: History, deed: _Deed, anomaly: str) -> Finding:
+def _deed_finding(history: History, deed: Deed, anomaly: str) -> Finding:
+    assert deed.own is not None
     fields = deed.entry.fields
     what = f"{deed.entry.type} {fields.get('path', fields.get('changes', ''))}".strip()
     guard = "it checked /controller_epoch" if "checked_version" in fields else "it checks no controller epoch"
     steps = (
         _shown(deed.own),
-        _shown(deed.claim),
+        _shown(deed.current),
         f"Transaction {deed.entry.offset:#x} came after it, in the session of {deed.node}: {what}; {guard}.",
     )
-    return _finding(history, anomaly, steps, (deed.node, deed.claim.fields["node"]))
+    return _finding(history, anomaly, steps, (deed.node, deed.current.node))
 
 
 def _finding(history: History, anomaly: str, steps: tuple[str, ...], nodes: tuple[str, ...]) -> Finding:
     return Finding(anomaly=anomaly, steps=steps, nodes=nodes, from_ns=history.end_ns, to_ns=history.end_ns)
 
 
-def _shown(entry: LogEntry) -> str:
-    fields = entry.fields
-    kraft = f", in epoch {fields['kraft_epoch']} of KRaft's quorum" if "kraft_epoch" in fields else ""
+def _shown(reign: ControllerReign) -> str:
+    kraft = f", in epoch {reign.kraft_epoch} of KRaft's quorum" if reign.kraft_epoch is not None else ""
     how = "claimed /controller" if kraft else "was elected"
-    epoch = fields["controller_epoch"]
-    return f"Transaction {entry.offset:#x}: {fields['node']} {how}, controller epoch {epoch}{kraft}."
+    return f"Transaction {reign.at:#x}: {reign.node} {how}, controller epoch {reign.epoch}{kraft}."

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.servers import Incarnations
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration, seconds
 from fencepost.checkers.metadata.broker_views import Known, Lack, View, late_episodes
-from fencepost.checkers.metadata.changes import Incarnations
 from fencepost.harness.verdict import Facts, Verdict
 
 CHECKER: Final = "partition-states"

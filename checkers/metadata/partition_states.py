@@ -19,15 +19,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.positions import in_final
+from fencepost.checkers.facts.servers import Incarnations
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.checkers.metadata.broker_views import Known, View
-from fencepost.checkers.metadata.changes import Incarnations
 from fencepost.checkers.metadata.late_brokers import CHECKER, judge_fenced, judge_fresh
 from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.history import NO_LEADER, History, Outcome, PhaseName, broker_view
+from fencepost.harness.history import NO_LEADER, History, Outcome, broker_view
 from fencepost.harness.verdict import Cause, Facts, Verdict
 
 AGREE: Final = "partition-states-agree"
@@ -155,12 +156,11 @@ def _steps_back(view: View, newest: dict[int, tuple[int, View]]) -> list[Finding
 
 
 def _converge(history: History, views: Sequence[View], facts: Facts) -> Verdict:
-    final = history.phases.get(PhaseName.FINAL)
     last: dict[str, View] = {}
     for view in sorted(views, key=lambda v: v.answered_ns):
-        if final and view.asked_ns >= final[0]:
+        if in_final(history, view.operation):
             last[view.node] = view
-    nodes = {o.node for o in history.operations if final and o.f == "view" and o.invoked_ns >= final[0]}
+    nodes = {o.node for o in history.operations if o.f == "view" and in_final(history, o)}
     silent = sorted(nodes - set(last))
     reference = next(iter(last.values()), None)
     differing = [view for view in last.values() if reference and not view.says.says_the_same(reference.says)]

@@ -8,6 +8,8 @@ entry, which is the same in every log that has it.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from fencepost.checkers.facts.controllers import electorates
+from fencepost.harness.base.quorum import majority
 from fencepost.harness.history import History, LogEntry, NodeLog, Operation, Outcome
 from fencepost.harness.verdict import Facts
 
@@ -37,15 +39,6 @@ class Log:
         self.at: Final[dict[int, LogEntry]] = {entry.offset: entry for entry in log.entries}
         self.end: Final = log.entries[-1].offset + 1 if log.entries else log.start_offset
         self.last_epoch: Final = log.entries[-1].epoch if log.entries else -1
-
-
-def electorates(history: History, facts: Facts) -> dict[str, tuple[str, ...]]:
-    """The voters of each replicated log, by its name; a voter whose log was not kept may be one of any of them."""
-    logs = history.logs
-    kinds = dict.fromkeys(log.of for log in logs.values()) or {"": None}
-    if len(kinds) == 1:
-        return dict.fromkeys(kinds, facts.voters)
-    return {kind: tuple(v for v in facts.voters if v not in logs or logs[v].of == kind) for kind in kinds}
 
 
 class Placed:
@@ -95,7 +88,7 @@ class Placed:
         """Whether a majority of the voters of one log hold this very entry."""
         return any(
             sum(node in self._logs and self._logs[node].at.get(entry.offset) == entry for node in voters)
-            > len(voters) // 2
+            >= majority(voters)
             for voters in self._electorates
         )
 

@@ -7,7 +7,6 @@ pre-vote a voter that is cut off raises its epoch again and again, and everybody
 Everything here is measured: nobody promises how quickly a quorum recovers.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -15,8 +14,20 @@ import msgspec
 from fencepost.checkers.facts.cuts import cuts
 from fencepost.checkers.facts.evidence import Rows, row
 from fencepost.checkers.facts.fault_index import Landmarks
-from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, Sample, reigns_of
+from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, reigns_of
 from fencepost.checkers.facts.stalls import overlapping, stalls_of
+from fencepost.checkers.facts.statements import epoch_subject
+from fencepost.checkers.facts.successions import (
+    FRESH_NS,
+    begin_at,
+    end_rows,
+    last_certain,
+    last_claim,
+    leader_at,
+    leaderless_ns,
+    next_begin,
+    over_ns,
+)
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
@@ -26,11 +37,10 @@ from fencepost.checkers.metadata.attachment import (
     attached_words,
     attachments,
     deposed_answers,
-    epoch_subject,
 )
 from fencepost.checkers.metadata.changes import Changes
 from fencepost.checkers.metadata.staleness import staleness
-from fencepost.harness.history import BeliefEvent, FaultSpan, History, Operation, Outcome
+from fencepost.harness.history import FaultSpan, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figure_rows import Attachment, DeposedAnswers, FaultCost
 from fencepost.harness.verdict.figures import RejoinFigures
@@ -44,8 +54,6 @@ REJOIN_NS: Final = 5_000_000_000
 #: a jump of so many epochs, which elections take longer for: somebody brought it along.
 _AT_ONCE_NS: Final = 2_000_000_000
 _EPOCHS_BROUGHT: Final = 5
-#: A leader that claimed so shortly before a moment led then: it is asked 10 times a second at least.
-_FRESH_NS: Final = 1_000_000_000
 _CHANGES: Final = frozenset({"alter", "create", "write", "cas", "add", "append"})
 _SHOWN_MAX: Final = 50
 
@@ -82,8 +90,8 @@ def _held(history: History) -> list[tuple[FaultSpan, int]]:
     for fault in history.faults:
         if fault.certain_from_ns is None:
             continue
-        over_ns = fault.began_ns if fault.certain_to_ns is None else fault.certain_to_ns
-        later = [f.began_ns for f in history.faults if f.began_ns > over_ns and f.fault_id != fault.fault_id]
+        healed_ns = fault.began_ns if fault.certain_to_ns is None else fault.certain_to_ns
+        later = [f.began_ns for f in history.faults if f.began_ns > healed_ns and f.fault_id != fault.fault_id]
         spans.append((fault, min(later, default=history.end_ns)))
     return spans
 
@@ -91,19 +99,21 @@ def _held(history: History) -> list[tuple[FaultSpan, int]]:
 def _cost(
     history: History, facts: Facts, reigns: Reigns, fault: FaultSpan, next_ns: int, marks: Landmarks
 ) -> FaultCost:
-    from_ns = fault.certain_from_ns
-    assert from_ns is not None
-    to_ns = fault.certain_to_ns if fault.certain_to_ns is not None else history.end_ns
+    span = history.certain(fault)
+    assert span is not None
+    from_ns, to_ns = span
     away = _away(history, facts, fault)
-    led = _leader_at(reigns, from_ns, ())
+    led = leader_at(reigns, from_ns)
     leader_away = led is not None and (led.node in away or led.node in fault.nodes)
-    replaced = _next_begin(reigns, led.epoch, from_ns) if led is not None else None
-    healthy = _leader_at(reigns, to_ns, (*away, *_touched(history, fault, to_ns))) if away else None
-    deposed = _next_begin(reigns, healthy.epoch, to_ns) if healthy is not None else None
+    replaced = next_begin(reigns.begins, led.epoch, from_ns) if led is not None else None
+    healthy = leader_at(reigns, to_ns, (*away, *_touched(history, fault, to_ns))) if away else None
+    deposed = next_begin(reigns.begins, healthy.epoch, to_ns) if healthy is not None else None
     if deposed is not None and deposed.at_ns > min(to_ns + REJOIN_NS, max(next_ns, to_ns)):
         deposed = None
     stalls = stalls_of(history, facts.thresholds.stall_ns_max)
     resumed = _resumed(history, from_ns)
+    before, healed = begin_at(reigns.begins, from_ns), begin_at(reigns.begins, to_ns)
+    after = begin_at(reigns.begins, max(next_ns, to_ns))
     leaderless = replaced if leader_away else None
     cost = FaultCost(
         fault_id=fault.fault_id,
@@ -114,36 +124,34 @@ def _cost(
         to_ns=to_ns,
         leader=None if led is None else led.node,
         epoch_before=None if led is None else led.epoch,
-        epoch_when_healed=_epoch_at(reigns, to_ns),
-        epoch_after=_epoch_at(reigns, max(next_ns, to_ns)),
+        epoch_when_healed=None if healed is None else healed.epoch,
+        epoch_after=None if after is None else after.epoch,
         leaderless_ns=None if leaderless is None else leaderless.at_ns - from_ns,
         changes_resumed_ns=None if resumed is None else (resumed.completed_ns or 0) - from_ns,
         came_back=away if fault.certain_to_ns is not None else (),
         healthy_leader=None if healthy is None else healthy.node,
-        deposed_after_ns=_deposed_after(healthy, deposed, to_ns),
-        deposed_leaderless_ns=_gap(healthy, deposed),
+        deposed_after_ns=None if healthy is None or deposed is None else over_ns(healthy, deposed, to_ns) - to_ns,
+        deposed_leaderless_ns=None if healthy is None or deposed is None else leaderless_ns(healthy, deposed),
         deposed_epochs=0 if healthy is None or deposed is None else deposed.epoch - healthy.epoch,
-        stalled=bool(overlapping(stalls, to_ns - _FRESH_NS, to_ns + REJOIN_NS)),
+        stalled=bool(overlapping(stalls, to_ns - FRESH_NS, to_ns + REJOIN_NS)),
     )
     began, ended = marks.at(from_ns), marks.at(to_ns)
-    before, healed = _begin_at(reigns, from_ns), _begin_at(reigns, to_ns)
-    after = _begin_at(reigns, max(next_ns, to_ns))
     events = {
         "from_ns": began,
         "to_ns": ended,
-        "leader": () if led is None else (_claim_at(led, from_ns).index,),
+        "leader": () if led is None else (last_claim(led, from_ns).index,),
         "epoch_before": _named(before) if led is not None else (),
         "epoch_when_healed": _named(healed),
         "epoch_after": _named(after),
         "leaderless_ns": (*began, *_named(leaderless)) if leaderless is not None else (),
         "changes_resumed_ns": () if resumed is None else (*began, row(resumed)),
         "came_back": fault.events if cost.came_back else (),
-        "healthy_leader": () if healthy is None else (_claim_at(healthy, to_ns).index,),
+        "healthy_leader": () if healthy is None else (last_claim(healthy, to_ns).index,),
     }
     if healthy is not None and deposed is not None:
-        events["deposed_after_ns"] = (*ended, *_over(history, marks, healthy, deposed, to_ns))
-        events["deposed_leaderless_ns"] = (*marks.since(_last_before(healthy, deposed)), deposed.event)
-        events["deposed_epochs"] = (_claim_at(healthy, to_ns).index, deposed.event)
+        events["deposed_after_ns"] = (*ended, *_end(reigns, healthy, deposed, to_ns, marks))
+        events["deposed_leaderless_ns"] = (*marks.since(last_certain(healthy, deposed)), deposed.event)
+        events["deposed_epochs"] = (last_claim(healthy, to_ns).index, deposed.event)
     return msgspec.structs.replace(cost, events={name: rows for name, rows in events.items() if rows})
 
 
@@ -173,65 +181,10 @@ def _touched(history: History, fault: FaultSpan, to_ns: int) -> list[str]:
     return [node for f in others if f.ended_ns is None or f.ended_ns >= to_ns for node in f.nodes]
 
 
-def _leader_at(reigns: Reigns, at_ns: int, but: Sequence[str]) -> Reign | None:
-    """Return the leader of the newest epoch known at `at_ns`, if it claimed that shortly before and is not in `but`."""
-    epoch = _epoch_at(reigns, at_ns)
-    for reign in reigns.reigns:
-        if reign.epoch != epoch or reign.node in but:
-            continue
-        if any(at_ns - _FRESH_NS <= sample.hi_ns <= at_ns for sample in reign.samples):
-            return reign
-    return None
-
-
-def _claim_at(reign: Reign, at_ns: int) -> Sample:
-    """Return the last claim of `reign` up to `at_ns`."""
-    return max((s for s in reign.samples if s.hi_ns <= at_ns), key=lambda s: s.hi_ns)
-
-
-def _epoch_at(reigns: Reigns, at_ns: int) -> int | None:
-    begin = _begin_at(reigns, at_ns)
-    return None if begin is None else begin.epoch
-
-
-def _begin_at(reigns: Reigns, at_ns: int) -> Begin | None:
-    """Return the proof of the highest epoch that had certainly begun by `at_ns`."""
-    return max((b for b in reigns.begins if b.at_ns <= at_ns), key=lambda b: b.epoch, default=None)
-
-
-def _next_begin(reigns: Reigns, epoch: int, after_ns: int) -> Begin | None:
-    """Return the first proof after `after_ns` that a higher epoch had begun."""
-    later = [begin for begin in reigns.begins if begin.epoch > epoch and begin.at_ns > after_ns]
-    return min(later, key=lambda begin: begin.at_ns, default=None)
-
-
-def _gap(reign: Reign | None, begin: Begin | None) -> int | None:
-    """Return the time from the last moment at which `reign` certainly held to the proof of the next epoch."""
-    if reign is None or begin is None:
-        return None
-    return max(0, begin.at_ns - _last_before(reign, begin).lo_ns)
-
-
-def _last_before(reign: Reign, begin: Begin) -> Sample:
-    """Return the last claim of `reign` that was answered before `begin`."""
-    return max((s for s in reign.samples if s.hi_ns <= begin.at_ns), key=lambda s: s.lo_ns)
-
-
-def _over(history: History, marks: Landmarks, reign: Reign, begin: Begin, to_ns: int) -> Rows:
-    """Return the row that shows that `reign` was over, by the rule of `_deposed_after`."""
-    if reign.over_ns is None or not to_ns < reign.over_ns < begin.at_ns:
-        return (begin.event,)
-    denials = (e.index for e in history.of(BeliefEvent) if e.node == reign.node)
-    at_the_end = (i for i in denials if history.events[i].time_ns == reign.over_ns)
-    return marks.at(reign.over_ns) or (next(at_the_end, begin.event),)
-
-
-def _deposed_after(reign: Reign | None, begin: Begin | None, to_ns: int) -> int | None:
-    """Return when `reign` was over: by its own node's answer, or by the proof of the next epoch if that is earlier."""
-    if reign is None or begin is None:
-        return None
-    said_ns = reign.over_ns if reign.over_ns is not None and reign.over_ns > to_ns else begin.at_ns
-    return min(said_ns, begin.at_ns) - to_ns
+def _end(reigns: Reigns, reign: Reign, begin: Begin, since_ns: int, marks: Landmarks) -> Rows:
+    """Return the row that shows that `reign` was over, by the rule of `over_ns`."""
+    own = () if over_ns(reign, begin, since_ns) == begin.at_ns else end_rows(reigns, reign, marks)
+    return own or (begin.event,)
 
 
 def _resumed(history: History, from_ns: int) -> Operation | None:
@@ -297,11 +250,11 @@ def _used(cost: FaultCost) -> int:
 
 def _finding(history: History, reigns: Reigns, cost: FaultCost) -> Finding:
     fault = next(f for f in history.faults if f.fault_id == cost.fault_id)
-    healthy = _leader_at(reigns, cost.to_ns, cost.came_back)
+    healthy = leader_at(reigns, cost.to_ns, cost.came_back)
     assert healthy is not None
-    begin = _next_begin(reigns, healthy.epoch, cost.to_ns)
+    begin = next_begin(reigns.begins, healthy.epoch, cost.to_ns)
     assert begin is not None
-    last = _claim_at(healthy, begin.at_ns)
+    last = last_claim(healthy, begin.at_ns)
     return Finding(
         anomaly=ANOMALY,
         events=(*fault.events, last.index, begin.event),

@@ -8,7 +8,7 @@ from typing import Final
 
 from fencepost.checkers.facts.disturbance import last_fault_ns, plans_no_fault
 from fencepost.checkers.facts.reigns import reigns_of
-from fencepost.checkers.metadata.attachment import epoch_subject
+from fencepost.checkers.facts.statements import epoch_subject
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
 

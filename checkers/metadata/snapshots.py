@@ -7,13 +7,13 @@ more was ever changed, and it only works as long as nothing was cut off there.
 Source: KIP-630; KAFKA-15076.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
+from fencepost.checkers.facts.catch_ups import Start, starts_after_snapshots
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
-from fencepost.harness.history import CatchUp, CatchUpEvent, History
+from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
 
 CHECKER: Final = "snapshots"
@@ -33,8 +33,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 
     Cost: O(n) for n events.
     """
-    starts = list(_starts(history))
-    findings = [_finding(saved, own) for saved, own in starts if own.change is CatchUp.DIFFERENCE]
+    starts = starts_after_snapshots(history)
+    findings = [_finding(start) for start in starts if not start.loaded]
     return [
         Findings(
             checker=CHECKER,
@@ -42,7 +42,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             findings=findings,
             broken=f"{len(findings)} of {len(starts)} servers that had saved a snapshot read the whole log when they"
             " started again",
-            exposed=tuple(own.index for _, own in starts),
+            exposed=tuple(start.began for start in starts),
             exposure_of="starts of servers that had saved a snapshot",
             untested=_LACKS,
             rules=(rule(ANOMALY, len(starts), _LACKS),),
@@ -51,33 +51,16 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ]
 
 
-def _starts(history: History) -> Iterator[tuple[CatchUpEvent, CatchUpEvent]]:
-    """Yield, of each start, the last snapshot that was saved before, and the first event that says how it began."""
-    saved: dict[str, CatchUpEvent] = {}
-    judged: set[tuple[str, int]] = set()
-    for event in history.events:
-        if type(event) is not CatchUpEvent:
-            continue
-        if event.change is CatchUp.SAVED:
-            saved[event.node] = event
-        elif event.change in (CatchUp.LOADED, CatchUp.DIFFERENCE):
-            before = saved.get(event.node)
-            start = event.node, event.incarnation
-            if before is not None and before.incarnation < event.incarnation and start not in judged:
-                judged.add(start)
-                yield before, event
-
-
-def _finding(saved: CatchUpEvent, own: CatchUpEvent) -> Finding:
+def _finding(start: Start) -> Finding:
     return Finding(
         anomaly=ANOMALY,
         steps=(
-            f"{own.node} saved a snapshot of its metadata.",
+            f"{start.node} saved a snapshot of its metadata.",
             "Its server was started again. It read the log to its end, and had loaded no snapshot before.",
         ),
-        counted_by=own.index,
-        events=(saved.index, own.index),
-        nodes=(own.node,),
-        from_ns=saved.time_ns,
-        to_ns=own.time_ns,
+        counted_by=start.began,
+        events=(start.saved, start.began),
+        nodes=(start.node,),
+        from_ns=start.saved_ns,
+        to_ns=start.began_ns,
     )

@@ -13,7 +13,6 @@ that such answers are current, so this is measured, and decides only where the p
 """
 
 import sys
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
@@ -21,17 +20,17 @@ import msgspec
 
 from fencepost.checkers.facts.evidence import Rows, row
 from fencepost.checkers.facts.reigns import Reigns, leader_of, reigns_of
+from fencepost.checkers.facts.statements import NamedEpochs, epoch_subject, statements
 from fencepost.checkers.findings.circumstances import answered_words
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
-from fencepost.checkers.metadata.attachment import epoch_subject
 from fencepost.checkers.metadata.changes import completed
 from fencepost.checkers.storage.models import encode
 from fencepost.checkers.storage.register_proofs import proof_of
 from fencepost.checkers.storage.registers import search
-from fencepost.harness.history import BeliefEvent, History, Operation, Outcome
+from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figure_rows import Denied
 from fencepost.harness.verdict.figures import TopicNameFigures
@@ -191,10 +190,7 @@ class _Explainer:
         self._history = history
         subject = epoch_subject(history)
         self._reigns = None if subject is None else reigns_of(history, subject)
-        self._named: dict[str, list[BeliefEvent]] = {}
-        for event in history.of(BeliefEvent):
-            if event.subject == subject and event.leader and event.epoch is not None:
-                self._named.setdefault(event.node, []).append(event)
+        self._named: Final = NamedEpochs(s for s in statements(history) if s.subject == subject and s.leader)
 
     def explained(self, findings: Sequence[Finding]) -> list[Finding]:
         """Return the findings, those of superseded leaders first; the first ones get a sentence about their node."""
@@ -211,21 +207,15 @@ class _Explainer:
         reign = leader_of(reigns, answer)
         sentence = answered_words(self._history, answer, reign)
         rank = 0 if reign is not None and reign.superseded is not None else 2
-        named = self._whom(answer)
-        begin = None if named is None or named.epoch is None else reigns.superseded(named.epoch)
+        named = self._named.last(answer.node, completed(answer))
+        begin = None if named is None or named.named is None else reigns.superseded(named.named)
         if reign is None and named is not None and begin is not None and begin.at_ns <= completed(answer):
             rank = 1
             late = duration(completed(answer) - begin.at_ns)
             sentence += (
-                f"; it was attached to {named.leader} (epoch {named.epoch}), {late} after epoch {begin.epoch} began"
+                f"; it was attached to {named.leader} (epoch {named.named}), {late} after epoch {begin.epoch} began"
             )
         return rank, msgspec.structs.replace(finding, steps=(*finding.steps, f"{sentence}."))
-
-    def _whom(self, answer: Operation) -> BeliefEvent | None:
-        """Return the last answer before this one in which the node named a leader."""
-        named = self._named.get(answer.node, [])
-        at = bisect_right(named, completed(answer), key=lambda belief: belief.answered_ns)
-        return named[at - 1] if at else None
 
 
 def _exposed(rows: Sequence[Operation]) -> list[Operation]:

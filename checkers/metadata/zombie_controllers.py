@@ -24,23 +24,23 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.acts import STAMPED
+from fencepost.checkers.facts.controllers import ControllerReign, committed, controller_reigns, deeds_of_nodes
+from fencepost.checkers.facts.logged_elections import logged_elections
 from fencepost.checkers.facts.positions import events_of
-from fencepost.checkers.facts.reigns import log_delay_ns
+from fencepost.checkers.facts.reigns import CONTROLLER
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.metadata.placed_changes import electorates
-from fencepost.harness.history import AttemptEvent, EpochEvent, History, LogEntry, Operation, OpEvent, Outcome
+from fencepost.checkers.leadership import NO_ACT
+from fencepost.harness.history import AttemptEvent, History, LogEntry, Operation, OpEvent, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figure_rows import ControllerAttempt, ControllerElection
 from fencepost.harness.verdict.figures import ClientChangeFigures, ControllerFigures
 
 CHECKER: Final = "zombie-controllers"
-GUARANTEE: Final = "superseded-leader-does-not-act"
 CLIENT_CHANGES: Final = "client-changes-are-fenced"
-STAMPED: Final = "stamped-effect"
 UNFENCED: Final = "unfenced-change"
-SUBJECT: Final = "controller"
 #: What refused it: ZooKeeper by the version of /controller_epoch, a broker by the epoch, ZooKeeper for its session.
 BY_EPOCH: Final = "controller-epoch"
 BY_BROKER: Final = "stale-controller-epoch"
@@ -51,19 +51,10 @@ _CLIENTS: Final = {"topic": "make topic", "remove-topic": "delete topic"}
 _SHOWN_MAX: Final = 50
 
 
-class Reign(msgspec.Struct, frozen=True, kw_only=True):
-    """From zxid `at` on `node` is the controller, in `epoch`, while /controller_epoch has `version`."""
-
-    at: int
-    node: str
-    epoch: int
-    version: int
-
-
 class Deeds(msgspec.Struct, kw_only=True):
     """What superseded controllers tried: as controllers (`fenced`, `stamped`), or for clients (the other lists)."""
 
-    reigns: list[Reign]
+    reigns: list[ControllerReign]
     fenced: list[ControllerAttempt] = []
     stamped: list[ControllerAttempt] = []
     expired: list[ControllerAttempt] = []
@@ -82,7 +73,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     Cost: O(n log n) for n entries and lines.
     """
     entries = committed(history, facts)
-    reigns = [_reign(e) for e in entries if e.type == "election"]
+    reigns = controller_reigns(entries)
     if not reigns:
         return []
     deeds = Deeds(reigns=reigns, fenced=[], stamped=[], expired=[], unfenced=[])
@@ -91,52 +82,17 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     return [_as_controllers(history, facts, deeds), _for_clients(history, facts, deeds)]
 
 
-def _reign(entry: LogEntry) -> Reign:
-    fields = entry.fields
-    return Reign(at=entry.offset, node=fields["node"], epoch=fields["controller_epoch"], version=fields["version"])
-
-
-def committed(history: History, facts: Facts) -> list[LogEntry]:
-    """List the transactions that a majority of the ZooKeepers' disks hold, in their order; none without an election.
-
-    Servers that diverged hold different entries at one zxid: each has holders of its own.
-    """
-    groups = electorates(history, facts).values() if facts.voters else (tuple(history.logs),)
-    by_log = [_committed_by(history, voters) for voters in groups]
-    return next((own for own in by_log if any(entry.type == "election" for entry in own)), [])
-
-
-def _committed_by(history: History, voters: Sequence[str]) -> list[LogEntry]:
-    copies: dict[int, list[LogEntry]] = {}
-    for node in voters:
-        for entry in history.logs[node].entries if node in history.logs else ():
-            copies.setdefault(entry.offset, []).append(entry)
-    majority = len(voters) // 2 + 1
-    held = (next((e for e in own if own.count(e) >= majority), None) for _, own in sorted(copies.items()))
-    return [entry for entry in held if entry is not None]
-
-
 def _by_disk(deeds: Deeds, entries: Sequence[LogEntry], operations: Sequence[Operation]) -> None:
     """Go through the transactions in order, and sort what earlier controllers wrote after they were superseded."""
-    owners = {e.fields["session"]: e.fields["node"] for e in entries if e.type in ("registration", "election")}
     by_version = {reign.version: reign for reign in deeds.reigns}
     by_epoch = {reign.epoch: reign for reign in deeds.reigns}
-    starts = {reign.at: reign for reign in deeds.reigns}
-    led: dict[str, Reign] = {}
-    current: Reign | None = None
-    for entry in entries:
-        if entry.offset in starts:
-            current = starts[entry.offset]
-            led[current.node] = current
-            continue
-        node = owners.get(entry.fields.get("session", ""))
-        if current is None or node is None:
-            continue
+    for deed in deeds_of_nodes(entries):
+        entry, node, current = deed.entry, deed.node, deed.current
         stamp = _stamp(entry, node, by_version, by_epoch)
         if stamp is not None and stamp.epoch < current.epoch:
             deeds.stamped.append(_deed(entry, stamp.node, stamp, current, _summary(entry)))
             continue
-        own = led.get(node)
+        own = deed.own
         if own is None or own is current:
             continue
         if entry.type == "refused" and entry.fields["multi"] and entry.fields["errors"][0] == _BAD_VERSION:
@@ -146,7 +102,9 @@ def _by_disk(deeds: Deeds, entries: Sequence[LogEntry], operations: Sequence[Ope
             deeds.unfenced.append(msgspec.structs.replace(unfenced, indexes=_client(operations, entry, node)))
 
 
-def _stamp(entry: LogEntry, node: str, by_version: Mapping[int, Reign], by_epoch: Mapping[int, Reign]) -> Reign | None:
+def _stamp(
+    entry: LogEntry, node: str, by_version: Mapping[int, ControllerReign], by_epoch: Mapping[int, ControllerReign]
+) -> ControllerReign | None:
     """Return the reign of a committed write, if the write is stamped with one."""
     if entry.type == "refused":
         return None
@@ -166,7 +124,7 @@ def _client(operations: Iterable[Operation], entry: LogEntry, node: str) -> tupl
 
 
 def _deed(
-    entry: LogEntry, node: str, own: Reign, current: Reign, what: str, refused_by: str | None = None
+    entry: LogEntry, node: str, own: ControllerReign, current: ControllerReign, what: str, refused_by: str | None = None
 ) -> ControllerAttempt:
     return ControllerAttempt(
         node=node,
@@ -193,13 +151,14 @@ def _by_logs(deeds: Deeds, history: History, entries: list[LogEntry]) -> None:
     attempts = history.of(AttemptEvent)
     if not attempts:
         return
-    lines = _Elections(history, deeds.reigns)
+    lines = logged_elections(history)
+    epochs = sorted(reign.epoch for reign in deeds.reigns)
     on_disk = {(deed.node, deed.epoch) for deed in deeds.fenced}
     of_reign: dict[tuple[str, int], list[int]] = {}
     changes: set[int] = set()
     for event in attempts:
-        epoch = event.epoch if event.epoch is not None else lines.own_epoch(event)
-        later = None if epoch is None else lines.later_than(epoch)
+        epoch = event.epoch if event.epoch is not None else lines.own_epoch(event.node, event.index)
+        later = None if epoch is None else next((other for other in epochs if other > epoch), None)
         if epoch is None or later is None:
             continue
         deed = ControllerAttempt(
@@ -231,27 +190,6 @@ def _by_logs(deeds: Deeds, history: History, entries: list[LogEntry]) -> None:
     ]
 
 
-class _Elections:
-    """Elections as the servers' logs date them, on the history's clock."""
-
-    def __init__(self, history: History, reigns: list[Reign]) -> None:
-        self._lines = history.of(EpochEvent)
-        self._epochs = sorted(reign.epoch for reign in reigns)
-        self._delay_ns = log_delay_ns(history)
-
-    def own_epoch(self, event: AttemptEvent) -> int | None:
-        """Return the last epoch that the node's own log had named by then."""
-        own = [line.epoch for line in self._lines if line.node == event.node and line.index < event.index]
-        return own[-1] if own else None
-
-    def later_than(self, epoch: int) -> int | None:
-        return next((other for other in self._epochs if other > epoch), None)
-
-    def had_begun(self, epoch: int, read_ns: int) -> bool:
-        """Whether this epoch or a later one had certainly begun when a line was written that was read at `read_ns`."""
-        return any(line.epoch >= epoch and line.time_ns <= read_ns - self._delay_ns for line in self._lines)
-
-
 def _request_behind(operations: Iterable[Operation], event: AttemptEvent) -> Operation | None:
     """Return the client's request behind a log line: the last one that this node did not answer with ok."""
     unanswered = [
@@ -271,10 +209,11 @@ def _made(entries: list[LogEntry], event: AttemptEvent) -> bool:
 
 
 def _as_controllers(history: History, facts: Facts, deeds: Deeds) -> Verdict:
+    lines = logged_elections(history)
     by = {name: sum(d.refused_by == name for d in deeds.fenced) for name in (BY_EPOCH, BY_BROKER)}
     verdict = Findings(
         checker=CHECKER,
-        guarantee=GUARANTEE,
+        guarantee=NO_ACT,
         findings=[_stamped_finding(history, deeds, deed) for deed in deeds.stamped],
         broken=f"{len(deeds.stamped)} writes of superseded controllers took effect under an earlier controller epoch",
         exposure=len(deeds.fenced) + len(deeds.stamped),
@@ -292,7 +231,7 @@ def _as_controllers(history: History, facts: Facts, deeds: Deeds) -> Verdict:
         figures=ControllerFigures(
             controllers=len(deeds.reigns),
             elections=tuple(
-                ControllerElection(node=r.node, epoch=r.epoch, zxid=f"{r.at:#x}", indexes=_lines(history, r))
+                ControllerElection(node=r.node, epoch=r.epoch, zxid=f"{r.at:#x}", indexes=lines.rows(r.node, r.epoch))
                 for r in deeds.reigns[:_SHOWN_MAX]
             ),
             attempted_but_fenced=len(deeds.fenced),
@@ -303,7 +242,7 @@ def _as_controllers(history: History, facts: Facts, deeds: Deeds) -> Verdict:
         evidence={"attempted_but_fenced": _indexes(deeds.fenced)},
     ).verdict(facts)
     # The clients' view of the same guarantee is judged by another checker.
-    return msgspec.structs.replace(verdict, weighs=verdict.cause is None, subject=SUBJECT)
+    return msgspec.structs.replace(verdict, weighs=verdict.cause is None, subject=CONTROLLER)
 
 
 def _for_clients(history: History, facts: Facts, deeds: Deeds) -> Verdict:
@@ -326,17 +265,11 @@ def _for_clients(history: History, facts: Facts, deeds: Deeds) -> Verdict:
         ),
         evidence={"attempted_but_fenced": _indexes(deeds.expired)},
     ).verdict(facts)
-    return msgspec.structs.replace(verdict, subject=SUBJECT)
+    return msgspec.structs.replace(verdict, subject=CONTROLLER)
 
 
 def _indexes(deeds: Iterable[ControllerAttempt]) -> tuple[int, ...]:
     return tuple(sorted({i for deed in deeds for i in deed.indexes}))
-
-
-def _lines(history: History, reign: Reign) -> tuple[int, ...]:
-    """Return the line of the node's own log that reports its election."""
-    lines = (e for e in history.of(EpochEvent))
-    return tuple(line.index for line in lines if (line.node, line.epoch) == (reign.node, reign.epoch))
 
 
 def _counts(by: Mapping[str, int]) -> str:
@@ -369,7 +302,8 @@ def _unfenced_finding(history: History, deeds: Deeds, deed: ControllerAttempt) -
 def _finding(history: History, deeds: Deeds, deed: ControllerAttempt, anomaly: str, steps: tuple[str, ...]) -> Finding:
     """Make the finding about one deed, with the elections of its controller and of the successor."""
     old, new = (next(r for r in deeds.reigns if r.epoch == epoch) for epoch in (deed.epoch, deed.superseded_by))
-    indexes = (*_lines(history, old), *_lines(history, new), *deed.indexes)
+    lines = logged_elections(history)
+    indexes = (*lines.rows(old.node, old.epoch), *lines.rows(new.node, new.epoch), *deed.indexes)
     return Finding(
         anomaly=anomaly,
         events=indexes,

@@ -14,7 +14,7 @@ from fencepost.checkers import _core
 from fencepost.checkers.facts.answers import exposed, is_ok
 from fencepost.checkers.facts.evidence import row, rows
 from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
+from fencepost.checkers.findings.ladder import ORDERED_MAX, WITNESSES_MAX, Doubt, Findings
 from fencepost.checkers.findings.words import describe, seconds
 from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.minimal import minimal_proof
@@ -26,8 +26,6 @@ from fencepost.harness.verdict import Cause, Facts, Proof, Stop, Verdict
 
 GUARANTEE: Final = "linearizable"
 NON_LINEARIZABLE: Final = "non-linearizable"
-#: Of histories with more operations the orders that prove them valid are not kept in the verdict.
-ORDERED_MAX: Final = 5_000
 _NAMED_MAX: Final = 6
 _TOLD_MAX: Final = 8
 #: A proof of more operations is not added to those that a witness shows.

@@ -17,7 +17,7 @@ from fencepost.checkers import _core
 from fencepost.checkers.facts.answers import exposed_places
 from fencepost.checkers.facts.evidence import row
 from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.ladder import ORDERED_MAX, Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.storage.models import CAS, CAS_REGISTER, READ, WRITE, Columns, encode
 from fencepost.checkers.storage.register_anomalies import Refusal, explain
@@ -28,8 +28,6 @@ from fencepost.harness.verdict import Budget, Cause, Facts, Rule, Verdict
 CHECKER: Final = "linearizable"
 GUARANTEE: Final = "linearizable"
 EXPOSURE_OF: Final = "ok reads and cas with another operation on their key before or behind them"
-#: Of histories with more operations the orders that prove them valid are not kept in the verdict.
-ORDERED_MAX: Final = 5_000
 #: As `register_anomalies` names them.
 _OF_READS: Final = ("stale-read", "lost-write", "phantom-read")
 _OF_SWAPS: Final = ("stale-read", "lost-update")

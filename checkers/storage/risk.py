@@ -7,7 +7,7 @@ voting node after that. A run whose plan asks for no fault is judged by all of i
 from typing import Final
 
 from fencepost.checkers.facts.disturbance import last_fault_ns, plans_no_fault
-from fencepost.checkers.facts.reigns import reigns_of, subjects
+from fencepost.checkers.facts.reigns import first_subject, reigns_of
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
 
@@ -20,8 +20,7 @@ class Risk:
 
     def __init__(self, history: History, facts: Facts) -> None:
         self._undisturbed: Final = plans_no_fault(facts)
-        subject = facts.subjects[0] if facts.subjects else subjects(history)[0]
-        later_epochs = reigns_of(history, subject).begins[1:]
+        later_epochs = reigns_of(history, first_subject(history, facts)).begins[1:]
         changed_ns = max((begin.at_ns for begin in later_epochs), default=-1)
         self._over_ns: Final = max(changed_ns, last_fault_ns(history, frozenset(facts.voters)))
 

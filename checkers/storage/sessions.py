@@ -42,7 +42,6 @@ from fencepost.harness.verdict import Facts, Rule, Verdict
 
 CHECKER: Final = "session-order"
 GUARANTEE: Final = "session-order"
-_WITNESSES_OF_EACH: Final = 2
 #: Keys that anything else writes have values which one operation alone does not determine.
 _REGISTER_WRITES: Final = frozenset({"write", "cas", "create"})
 
@@ -73,7 +72,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             untested="no session read a key after another process's acknowledged write to it",
             rules=_rules(history, judged, views),
             kept=f"{len(judged)} replies respect the order of their sessions",
-            shown=few_of_each(findings, _WITNESSES_OF_EACH),
+            shown=few_of_each(findings),
             counted={"replies_judged": rows(judged), "sessions": rows(_first_replies(judged))},
         ).verdict(facts)
     ]

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.findings.finding import Finding, few_of_each
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
@@ -42,7 +43,6 @@ RELIABLE: Final = "watch-reliable"
 RESUMABLE: Final = "watch-resumable"
 ATOMIC: Final = "watch-atomic"
 BEFORE_DATA: Final = "watch-before-data"
-_WITNESSES_OF_EACH: Final = 2
 _ONE_SHOT: Final = "one-shot"
 _MERGED: Final = "merged"
 
@@ -244,7 +244,7 @@ def _verdict(question: Question, case: Case, doubts: list[str], facts: Facts) ->
         rules=tuple(
             rule(name, count(case), f"no {question.exposure_of}") for name, count in question.anomalies.items()
         ),
-        shown=few_of_each(findings, _WITNESSES_OF_EACH),
+        shown=few_of_each(findings),
     ).verdict(facts)
 
 
@@ -254,8 +254,7 @@ def _doubts(history: History, case: Case, blind: list[Event]) -> list[str]:
         return [
             f"{len(blind)} events carry no position, as before ZooKeeper 3.9: which changes they tell of is not known"
         ]
-    final = history.phases.get(PhaseName.FINAL)
-    if final is None:
+    if PhaseName.FINAL not in history.phases:
         return ["the run has no final phase, so what was not told may be late"]
     last = max((known.position for known in case.changes.acknowledged), default=None)
     if last is None:
@@ -273,11 +272,8 @@ def _doubts(history: History, case: Case, blind: list[Event]) -> list[str]:
 
 def _ends(history: History, case: Case) -> list[Heard]:
     """List the last stretch of each process that listened in the final phase."""
-    final = history.phases.get(PhaseName.FINAL)
-    if final is None:
-        return []
     ends = {one.stretch.watch.process: one for one in case.heard}
-    return [one for one in ends.values() if one.stretch.last.invoked_ns >= final[0]]
+    return [one for one in ends.values() if in_final(history, one.stretch.last)]
 
 
 def _counted(history: History, case: Case) -> dict[str, list[Operation]]:
@@ -311,13 +307,7 @@ def _store(stretch: Stretch) -> int:
 
 def _is_cut_off(history: History, watch: Operation) -> bool:
     """Whether a fault that cuts links of the listener's node was in force when its watch began."""
-    return any(
-        fault.effects.cuts
-        and watch.node in fault.nodes
-        and fault.certain_from_ns is not None
-        and fault.certain_from_ns <= watch.invoked_ns <= (fault.certain_to_ns or history.end_ns)
-        for fault in history.faults
-    )
+    return any(fault.effects.cuts and watch.node in fault.nodes for fault in history.in_force(watch.invoked_ns))
 
 
 def _lags(case: Case) -> dict[str, tuple[int, tuple[Operation, Operation]]]:

@@ -11,15 +11,19 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from fencepost.harness.base.quorum import Damage, Pair, Quorum, worst
 from fencepost.harness.faults.act_log import Act, ActLog
 from fencepost.harness.faults.kind import Cluster, FaultKind, Proof, Resolved, Skip, View
-from fencepost.harness.faults.quorum import UNABLE, Damage, Pair, Quorum, worst
 from fencepost.harness.faults.schedule import Entry, by_worker
 from fencepost.harness.faults.trigger import Seen, Trigger
 from fencepost.harness.history import FaultAction, FaultOutcome, FaultStage
 from fencepost.harness.runtime.node import Node, NodeState, death_of
 from fencepost.harness.systems.contract.migration import MEANINGS, Phase
 
+#: A fault that holds one of these of a node (`FaultKind.holds`) may leave the node unable to vote; a server whose disk
+#: fails ends itself. Clocks do not matter, and links are counted separately. A removed member counts as one that is
+#: down: an odd number of voters less one has the same majority, and only one is out at a time.
+_UNABLE: Final = frozenset({"process", "membership", "disk"})
 #: How long a fault aimed at the leader waits for one to be known.
 LEADER_WAIT_S: Final = 2.0
 #: How long a fault waits for something that another fault holds.
@@ -312,7 +316,7 @@ def damages_of(fault: FaultKind, resolved: Resolved) -> tuple[Damage, ...]:
         Alternatives: one of them holds at a time. A fault that acts on its nodes in turn has one for each node.
     """
     links = frozenset[Pair]((link.source, link.target) for link in {*resolved.links, *resolved.threatens})
-    if not fault.holds & UNABLE:
+    if not fault.holds & _UNABLE:
         return (Damage(severed=links),)
     if resolved.in_turn:
         return tuple(Damage(absent=frozenset({name}), severed=links) for name in resolved.nodes)

@@ -11,11 +11,11 @@ from itertools import islice
 from random import Random
 from typing import Any, Final
 
+from fencepost.harness.base.quorum import Damage, Quorum, worst
 from fencepost.harness.faults.conductor import damages_of
 from fencepost.harness.faults.cuts import cuts_off_leader, with_holds
 from fencepost.harness.faults.kind import FaultKind, FaultSpec, Skip, View
 from fencepost.harness.faults.nemesis_text import Choice, NemesisRequest, is_mixed, parse_nemesis
-from fencepost.harness.faults.quorum import Damage, Quorum, worst
 from fencepost.harness.faults.schedule import Entry, by_worker, draw_schedules
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Placement

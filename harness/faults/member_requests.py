@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from fencepost.harness.base.quorum import majority
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Cluster
-from fencepost.harness.faults.quorum import majority
 from fencepost.harness.runtime.node import NodeSpec, NodeState
 from fencepost.harness.systems.contract.membership import Membership
 

@@ -164,21 +164,31 @@ class History:
 
     def stopped(self, node: str) -> list[tuple[int, int]]:
         """Return the intervals in ns in which `node` provably did not run (paused or dead); they may be too short."""
-        spans = [
-            (f.certain_from_ns, f.certain_to_ns)
-            for f in self.faults
-            if f.effects.stops is Stops.CERTAIN and node in f.nodes and f.certain_from_ns is not None
-        ]
-        closed = [(start, self.end_ns if end is None else end) for start, end in spans]
-        closed += [(start, end) for start, end, _ in self.dead(node)]
-        return sorted(closed)
+        stopping = (f for f in self.faults if f.effects.stops is Stops.CERTAIN and node in f.nodes)
+        spans = [span for fault in stopping if (span := self.certain(fault)) is not None]
+        return sorted([*spans, *((start, end) for start, end, _ in self.dead(node))])
+
+    def certain(self, fault: FaultSpan) -> tuple[int, int] | None:
+        """Return [from, to] in ns in which `fault` was certainly in force; None if that was never proven."""
+        if fault.certain_from_ns is None:
+            return None
+        return fault.certain_from_ns, self.end_ns if fault.certain_to_ns is None else fault.certain_to_ns
+
+    def possible(self, fault: FaultSpan) -> tuple[int, int]:
+        """Return [from, to] in ns in which `fault` may have been in force."""
+        return fault.began_ns, self.end_ns if fault.ended_ns is None else fault.ended_ns
+
+    def in_force(self, at_ns: int) -> list[FaultSpan]:
+        """List the faults that were certainly in force at `at_ns`."""
+        spans = ((fault, self.certain(fault)) for fault in self.faults)
+        return [fault for fault, span in spans if span is not None and span[0] <= at_ns <= span[1]]
 
     def paused(self, fault: FaultSpan, node: str) -> bool:
         """Decide whether `fault` stopped `node`'s server and let it continue, without its process ending meanwhile."""
         if fault.effects.stops is not Stops.CERTAIN or node not in fault.nodes:
             return False
-        ended_ns = self.end_ns if fault.ended_ns is None else fault.ended_ns
-        return not any(start <= ended_ns and end >= fault.began_ns for start, end, _ in self.dead(node))
+        began_ns, ended_ns = self.possible(fault)
+        return not any(start <= ended_ns and end >= began_ns for start, end, _ in self.dead(node))
 
     def dead(self, node: str) -> list[tuple[int, int, int]]:
         """Return (from, to, incarnation) of every time that the server's process was gone; times in ns."""

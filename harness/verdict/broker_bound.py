@@ -3,6 +3,11 @@
 import msgspec
 
 
+def judged_limit_ns(bound_ns: int) -> int:
+    """Return the running time from which on a bound is judged to be broken: half as much again, and a second."""
+    return bound_ns * 3 // 2 + 1_000_000_000
+
+
 class BrokerBound(msgspec.Struct, frozen=True, kw_only=True):
     """A broker keeps a session; who holds it fences the broker when the session ends.
 
@@ -19,4 +24,4 @@ class BrokerBound(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def limit_ns(self) -> int:
         """Running time from which on a broker should be fenced: half as much again as its session, and a second."""
-        return self.session_ns * 3 // 2 + 1_000_000_000
+        return judged_limit_ns(self.session_ns)

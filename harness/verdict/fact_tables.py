@@ -199,6 +199,18 @@ CUTS: Final = FactTable(
     ),
 )
 
+QUORUM_LOSSES: Final = FactTable(
+    name="quorum_losses",
+    row="a time in which there was provably no majority of voters that ran and all reached each other",
+    columns=columns(
+        ("quorum", TEXT, "`star`: one voter still reached a majority; `none`: no voter did"),
+        ("from_ns", LONG, "its beginning"),
+        ("to_ns", LONG, "its end"),
+        ("fault_ids", LONGS, "the faults that caused it"),
+        ("absent", TEXTS, "the voters that did not run at some time of it"),
+    ),
+)
+
 SERVICE: Final = FactTable(
     name="service",
     row="what clients got from one node, or from all nodes, in one segment; faults and phases bound the segments",
@@ -308,6 +320,7 @@ DERIVED: Final = (
     FAULTS,
     STOPS,
     CUTS,
+    QUORUM_LOSSES,
     SERVICE,
     PHASES,
     RECOVERY,

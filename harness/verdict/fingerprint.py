@@ -96,7 +96,8 @@ def _effects(history: History, witness: Witness) -> str:
     """The effects of faults that were in force on the witness's nodes, proven or not, at some time of it."""
     names: set[str] = set()
     for fault in history.faults:
-        meanwhile = fault.began_ns <= witness.to_ns and witness.from_ns <= (fault.ended_ns or history.end_ns)
+        began_ns, ended_ns = history.possible(fault)
+        meanwhile = began_ns <= witness.to_ns and witness.from_ns <= ended_ns
         if meanwhile and fault.outcome is not FaultOutcome.SKIPPED and set(fault.nodes) & set(witness.nodes):
             names |= set(_names(fault.effects))
     return "+".join(sorted(names)) or NOTHING

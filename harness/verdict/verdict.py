@@ -14,7 +14,7 @@ import msgspec
 
 from fencepost.harness.history import Clock
 from fencepost.harness.verdict.anomaly_words import anomaly_count
-from fencepost.harness.verdict.broker_bound import BrokerBound
+from fencepost.harness.verdict.broker_bound import BrokerBound, judged_limit_ns
 from fencepost.harness.verdict.figures import Figures
 from fencepost.harness.verdict.vocabulary import Vocabulary
 
@@ -316,7 +316,7 @@ class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def limit_ns(self) -> int | None:
         """Running time in a cut from which on a claim counts: half as much again as the bound, and a second."""
-        return None if self.bound_ns is None else self.bound_ns * 3 // 2 + 1_000_000_000
+        return None if self.bound_ns is None else judged_limit_ns(self.bound_ns)
 
 
 class LeaseBound(msgspec.Struct, frozen=True, kw_only=True):

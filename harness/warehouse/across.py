@@ -17,7 +17,7 @@ class Tables(Protocol):
 
 
 #: percentile_approx is exact up to so many distinct values in a group, and within 1 / this of the rank beyond.
-_ACCURACY: Final = 10_000
+ACCURACY: Final = 10_000
 _RELEASE: Final = ("system", "version")
 
 
@@ -90,7 +90,7 @@ def recovery_by_fault(tables: Tables) -> DataFrame:
     return (
         tables["recovery"]
         .where(F.col("node").isNull())
-        .join(_installed(tables), ["run_id", "fault_id"])
+        .join(installed(tables), ["run_id", "fault_id"])
         .join(_runs(tables), "run_id")
         .groupBy(*_RELEASE, "fault")
         .agg(
@@ -124,7 +124,7 @@ def latency_by_fault(tables: Tables) -> DataFrame:
         tables["operations"]
         .where(F.col("type") == "ok")
         .select("run_id", "fault_id", "f", "latency_ns")
-        .join(F.broadcast(_installed(tables)), ["run_id", "fault_id"], "left")
+        .join(F.broadcast(installed(tables)), ["run_id", "fault_id"], "left")
         .join(F.broadcast(_runs(tables)), "run_id")
         .groupBy(*_RELEASE, F.coalesce("fault", F.lit("none")).alias("fault"), "f")
         .agg(F.count("*").alias("operations"), *_quantiles("latency_ns"))
@@ -135,13 +135,14 @@ def _runs(tables: Tables) -> DataFrame:
     return tables["run"].select("run_id", *_RELEASE, "started_at")
 
 
-def _installed(tables: Tables) -> DataFrame:
+def installed(tables: Tables) -> DataFrame:
+    """Every fault that took hold (TABLES -> run_id, fault_id, fault)."""
     return tables["faults"].where(F.col("outcome") == "installed").select("run_id", "fault_id", "fault")
 
 
 def _quantiles(name: str) -> list[Column]:
     return [
-        *(F.percentile_approx(name, q, _ACCURACY).alias(f"{name}_p{round(100 * q)}") for q in (0.5, 0.99)),
+        *(F.percentile_approx(name, q, ACCURACY).alias(f"{name}_p{round(100 * q)}") for q in (0.5, 0.99)),
         F.max(name).alias(f"{name}_max"),
     ]
 

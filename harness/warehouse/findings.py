@@ -7,7 +7,7 @@ plans say nothing about it, however clean they are. Nor do canaries, which are m
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from fencepost.harness.warehouse.across import Tables
+from fencepost.harness.warehouse.across import Tables, installed
 
 #: What makes two runs alike enough for one to have shown what the other did.
 _PLACE = ("system", "workload", "nemesis")
@@ -64,7 +64,7 @@ def examples(tables: Tables) -> DataFrame:
         _shown(tables)
         .select("run_id", "fingerprint")
         .distinct()
-        .join(tables["faults"].where(F.col("outcome") == "installed").select("run_id", "fault").distinct(), "run_id")
+        .join(installed(tables).select("run_id", "fault").distinct(), "run_id")
         .groupBy("fingerprint")
         .agg(F.sort_array(F.collect_set("fault")).alias("faults"))
     )

@@ -9,14 +9,12 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from fencepost.harness.warehouse.across import Tables
+from fencepost.harness.warehouse.across import ACCURACY, Tables, installed
 from fencepost.harness.warehouse.findings import canaries
 
 #: Classes of cells that left no run to look at, so that no row of the table `run` shows them.
 HOLES: Final = ("not-run", "lost", "harness", "machine")
 _PLACE: Final = ("system", "version", "workload", "nemesis")
-#: percentile_approx is exact up to so many distinct values in a group.
-_ACCURACY: Final = 10_000
 
 
 def night_runs(tables: Tables) -> DataFrame:
@@ -90,7 +88,7 @@ def night_trends(tables: Tables) -> DataFrame:
     without a control), versions, commits, machines, cores (sets of texts).
     """
     runs = _runs(tables).join(canaries(tables), ["night", "cell"], "left_anti")
-    faults = tables["faults"].where(F.col("outcome") == "installed").select("run_id", "fault_id")
+    faults = installed(tables).select("run_id", "fault_id")
     around = tables["recovery"].where(F.col("node").isNull()).join(faults, ["run_id", "fault_id"])
     main = tables["phases"].where(F.col("phase") == "main")
     served = main.groupBy("run_id").agg(
@@ -216,4 +214,4 @@ def _set(value: Column | str, name: str) -> Column:
 
 
 def _median(name: str, seconds: str) -> Column:
-    return (F.percentile_approx(name, 0.5, _ACCURACY) / 1e9).alias(seconds)
+    return (F.percentile_approx(name, 0.5, ACCURACY) / 1e9).alias(seconds)

@@ -5,7 +5,8 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.harness.faults.quorum import Damage, Quorum, as_pair, quorum_of, quorum_spans, worst
+from fencepost.checkers.facts.quorum_losses import quorum_losses
+from fencepost.harness.base.quorum import Damage, Quorum, as_pair, quorum_of, worst
 from fencepost.harness.history import (
     Event,
     FaultAction,
@@ -104,9 +105,9 @@ def test_the_intervals_of_a_run_are_those_in_which_faults_meet() -> None:
     fault(FaultAction.HEAL, FaultStage.BEGIN, 40, FaultOutcome.PENDING)
     fault(FaultAction.HEAL, FaultStage.END, 45, FaultOutcome.HEALED)
     events.append(NoteEvent(index=len(events), time_ns=60, topic="end", text=""))
-    (span,) = quorum_spans(History(events), ("n1", "n2", "n3"))
-    assert (span.quorum, span.from_ns, span.to_ns) == (Quorum.NONE, 20, 30)
-    assert (span.fault_ids, span.absent) == ((0,), ("n2",))
+    (loss,) = quorum_losses(History(events), ("n1", "n2", "n3"))
+    assert (loss.quorum, loss.from_ns, loss.to_ns) == (Quorum.NONE, 20, 30)
+    assert (loss.fault_ids, loss.absent) == ((0,), ("n2",))
 
 
 def test_a_link_reads_as_a_pair() -> None:

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.quorum import Quorum
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.forecast import Forecast, Surroundings, look_ahead
 from fencepost.harness.faults.kind import FaultKind, Resolved, View
 from fencepost.harness.faults.nemesis_text import nemesis_words, parse_faults, parse_nemesis
-from fencepost.harness.faults.quorum import Quorum
 from fencepost.harness.faults.schedule import Entry, draw_schedules, recorded_entries
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage, History
 from fencepost.harness.plugins import registry

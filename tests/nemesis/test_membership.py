@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.base.quorum import Damage, Quorum, majority, quorum_of
 from fencepost.harness.faults.conductor import Conductor, damages_of
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
 from fencepost.harness.faults.nemesis_text import parse_faults
-from fencepost.harness.faults.quorum import Damage, Quorum, majority, quorum_of
 from fencepost.harness.faults.schedule import Entry
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry

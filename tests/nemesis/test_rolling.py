@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.base.quorum import Quorum
 from fencepost.harness.faults.conductor import Conductor, damages_of
 from fencepost.harness.faults.forecast import Surroundings, look_ahead
 from fencepost.harness.faults.kind import Cluster, Resolved, Skip, View
 from fencepost.harness.faults.nemesis_text import parse_faults, versions_needed
-from fencepost.harness.faults.quorum import Quorum
 from fencepost.harness.faults.schedule import Entry, draw_schedules, recorded_entries
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage
 from fencepost.harness.judging.judge import _loosest, _weakest

@@ -149,6 +149,7 @@ def test_what_is_missing_is_said(pages: dict[str, tuple[ReportCase, str]]) -> No
     without = render(msgspec.structs.replace(sample.etcd_valid(), derived={}))
     assert without.problems == ()
     assert "The facts of this run could not be derived" in without.html
+    assert "when the quorum was lost is not known" in without.html
     assert 'data-label="tested">never</td>' in pages["etcd-valid"][1]
     assert "stopped early" in pages["unknown"][1]
 

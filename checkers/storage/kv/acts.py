@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from fencepost.harness.history import Operation
+
+#: Stands for a time, a number or a version that is never reached.
+ENDLESS: Final = 1 << 63
 
 
 class Kind(StrEnum):

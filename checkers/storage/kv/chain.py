@@ -1,14 +1,12 @@
 """Whether each version of a key follows from the one before it: counted, created, and compared with as it should be."""
 
 from bisect import bisect_left
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from fencepost.checkers.findings.words import shown
-from fencepost.checkers.storage.kv.acts import Act, Condition, Dialect, Kind
+from fencepost.checkers.storage.kv.acts import ENDLESS, Act, Condition, Dialect, Kind
 from fencepost.checkers.storage.kv.breach import Breach, breach_of
 from fencepost.checkers.storage.kv.versions import Key, Need, Version, by_whom
-
-_ENDLESS: Final = 1 << 63
 
 
 def open_question(breach: Breach) -> Need:
@@ -61,7 +59,7 @@ class Chain:
             problem = self._gone(version.at) or self._step(i, version)
             if problem is not None:
                 return [problem] if isinstance(problem, Breach) else problem
-        return self._gone(_ENDLESS) or []
+        return self._gone(ENDLESS) or []
 
     def _gone(self, until: int) -> Need | None:
         """Return the delete that must be missing where a read found nothing, and no known delete explains it."""
@@ -76,7 +74,7 @@ class Chain:
             gaps = ((before.last, until),)
         step = f"The read was answered with nothing from {shown(before.gone)}; no delete can have come between."
         breach = breach_of("lost-write", (*before.told_by[:1], before.gone_by), step)
-        later = (until, _ENDLESS) if before.gone_by.at is None else None
+        later = (until, ENDLESS) if before.gone_by.at is None else None
         return Need(Kind.DELETE, None, gaps, 1, breach, not before.hidden, later)
 
     def _step(self, i: int, version: Version) -> Breach | Need | None:

@@ -10,7 +10,7 @@ import msgspec
 from fencepost.checkers.facts.answers import exposed
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.findings.finding import Finding, few_of_each, one_of_each_first
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.ladder import ORDERED_MAX, Doubt, Findings
 from fencepost.checkers.storage.kv.acts import Act, Dialect, Kind, by_key
 from fencepost.checkers.storage.kv.breach import Breach, breach_of
 from fencepost.checkers.storage.kv.deciding import decided, in_doubt, unsettled
@@ -24,10 +24,7 @@ from fencepost.checkers.storage.kv.rules import rules_of
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Proof, Validity, Verdict
 
-#: Of longer histories the order is not kept in the verdict.
-ORDERED_MAX: Final = 5_000
 EXPOSURE_OF: Final = "ok reads with another operation on their key before or behind them"
-_WITNESSES_OF_EACH: Final = 2
 _WITNESSES_MAX: Final = 10
 
 
@@ -135,7 +132,7 @@ def _proofs(order: Sequence[tuple[Act, int]]) -> tuple[Proof, ...]:
 def _most_telling(breaches: Sequence[Breach]) -> list[Breach]:
     """Return the first breaches of each name; those of few operations before those of many."""
     by_size = sorted(breaches, key=lambda b: len(b.acts))
-    return one_of_each_first(few_of_each(by_size, _WITNESSES_OF_EACH))[:_WITNESSES_MAX]
+    return one_of_each_first(few_of_each(by_size))[:_WITNESSES_MAX]
 
 
 def _proven(breaches: Sequence[Breach], store: Store) -> list[tuple[Breach, Proof | None]]:

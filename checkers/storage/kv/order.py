@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.findings.words import shown
-from fencepost.checkers.storage.kv.acts import Act, Condition, Dialect, Kind, by_key
+from fencepost.checkers.storage.kv.acts import ENDLESS, Act, Condition, Dialect, Kind, by_key
 from fencepost.checkers.storage.kv.breach import Breach, breach_of, named
 from fencepost.checkers.storage.kv.chain import Chain, open_question
 from fencepost.checkers.storage.kv.facts import Writers
@@ -31,7 +31,6 @@ from fencepost.checkers.storage.kv.versions import Key, Need, Version
 
 #: Tries to fill the gaps of one key.
 _PLACED_MAX: Final = 10_000
-_ENDLESS: Final = 1 << 63
 #: Choices of one key that are taken back.
 _UNDONE_MAX: Final = 300
 
@@ -418,7 +417,7 @@ class _Store:
         """Take back a choice that stands in the way of `need`, and never make it again; False if there is none."""
         if len(key.tried) >= _UNDONE_MAX:
             return False
-        until = need.gaps[-1][1] if need.gaps else _ENDLESS
+        until = need.gaps[-1][1] if need.gaps else ENDLESS
         wanted = {act.invoked for _, act in self._could(key, need)}
         chosen = [place for place in key.filled if self._owner(key, place).invoked in wanted]
         chosen = chosen or [place for place in key.filled if place <= until]

@@ -5,14 +5,11 @@ key; up to the position at which the history begins, unrecorded writes may have 
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
-from fencepost.checkers.storage.kv.acts import Act, Compare, Condition, Dialect, Kind, Target, Txn
+from fencepost.checkers.storage.kv.acts import ENDLESS, Act, Compare, Condition, Dialect, Kind, Target, Txn
 from fencepost.harness.base.errors import UsageError
-
-_ENDLESS: Final = 1 << 63
 
 
 class _State(msgspec.Struct, kw_only=True):
@@ -88,7 +85,7 @@ def _real_time(acts: Sequence[Act], dialect: Dialect, order: Sequence[tuple[Act,
     for act, at in order:
         # A late read may tell of the state that a current one tells of, though not of a later one.
         earlier, last = (current, at) if at > last else (earlier, last)
-        ended = _ENDLESS if act.done is None else act.done
+        ended = ENDLESS if act.done is None else act.done
         own = sessions.get(act.session, -1) if not dialect.current else -1
         if ended < max(current if act.current else max(earlier, written), own):
             return f"the operation of event {act.row} stands behind one that was invoked after its answer"

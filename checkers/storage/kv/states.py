@@ -10,10 +10,9 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from fencepost.checkers.storage.kv.acts import Act, Condition, Expected, Kind, Target
+from fencepost.checkers.storage.kv.acts import ENDLESS, Act, Condition, Expected, Kind, Target
 from fencepost.checkers.storage.kv.facts import Check, Store
 
-_ENDLESS: Final = 1 << 63
 #: States of one walk, after which it gives up.
 STATES_MAX: Final = 20_000
 
@@ -167,7 +166,7 @@ class _Walk:
         begin = [_Node(_NOTHING, spent)]
         if self._since > 0:
             here = (1, self._since)
-            begin.append(_Node(State(here, here, (self._first, _ENDLESS), None, self._since), spent))
+            begin.append(_Node(State(here, here, (self._first, ENDLESS), None, self._since), spent))
         # Depth first, and with the fewest writes of unknown outcome first, since most answers need none.
         paths: list[Iterator[_Node]] = [iter(begin)]
         met: set[tuple[int, State, tuple[int, ...]]] = set()
@@ -244,9 +243,9 @@ class _Walk:
         yield node
         if state != _NOTHING:
             yield node._replace(state=_NOTHING)
-            more = (state.version[0] + 1, _ENDLESS)
+            more = (state.version[0] + 1, ENDLESS)
             yield node._replace(state=State(here, state.created, more, None, high))
-        yield node._replace(state=State(here, here, (self._first, _ENDLESS), None, high))
+        yield node._replace(state=State(here, here, (self._first, ENDLESS), None, high))
 
     def _after(self, node: _Node, event: _Event) -> Iterator[_Node]:
         act, at = event.act, event.at
@@ -334,11 +333,11 @@ class _Walk:
     def _put(self, state: State, at: tuple[int, int], value: int | None) -> State:
         first = self._first
         if not self._counts:
-            return State(at, at if state == _NOTHING else state.created, (first, _ENDLESS), value, at[1])
+            return State(at, at if state == _NOTHING else state.created, (first, ENDLESS), value, at[1])
         if state == _NOTHING:
             return State(at, at, (first, first), value, at[1])
         low, high = state.version
-        return State(at, state.created, (low + 1, min(high + 1, _ENDLESS)), value, min(state.most + 1, at[1]))
+        return State(at, state.created, (low + 1, min(high + 1, ENDLESS)), value, min(state.most + 1, at[1]))
 
     def _narrowed(
         self,

@@ -1,55 +1,57 @@
 """Whether the schedule could stop the quorum, and when proven faults did stop it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from fencepost.harness.faults.quorum import Quorum, QuorumSpan, quorum_spans
+from fencepost.harness.base.quorum import Quorum
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.tables.table import ROWS_MAX, Table, cut_note
 from fencepost.harness.report.words.evidence import traced
 from fencepost.harness.report.words.wording import clock, length
+from fencepost.harness.verdict.fact_tables import QUORUM_LOSSES
 
 _WORDS: Final = {
-    Quorum.STAR: "one voter reached a majority, whose members did not reach each other",
-    Quorum.NONE: "lost: no voter reached a majority",
+    Quorum.STAR.value: "one voter reached a majority, whose members did not reach each other",
+    Quorum.NONE.value: "lost: no voter reached a majority",
 }
-
-
-def voters_of(case: ReportCase) -> tuple[str, ...]:
-    return case.facts.electorate or case.facts.nodes
 
 
 def quorum_document(case: ReportCase) -> dict[str, Any]:
     """Return the quorum's part of `verdict.json`: the plan's demand, its worst case, and the proven intervals."""
     planned = _planned(case)
-    spans = quorum_spans(case.history, voters_of(case))
+    losses = case.rows(QUORUM_LOSSES.name)
     return {
         "asked": planned.get("asked"),
         "worst": planned.get("worst"),
         "by": list(planned.get("by", ())),
-        "lost_ns": sum(s.to_ns - s.from_ns for s in spans if s.quorum is Quorum.NONE),
-        "spans": [
-            {
-                "quorum": span.quorum.value,
-                "from_ns": span.from_ns,
-                "to_ns": span.to_ns,
-                "fault_ids": list(span.fault_ids),
-                "absent": list(span.absent),
-            }
-            for span in spans
-        ],
+        "lost_ns": _lost_ns(losses) if _derived(case) else None,
+        "spans": [{column.name: loss[column.name] for column in QUORUM_LOSSES.columns} for loss in losses],
     }
 
 
 def quorum_table(case: ReportCase) -> Table:
     """Tabulate each proven interval; the note says what the plan could do."""
-    spans = quorum_spans(case.history, voters_of(case))
+    losses = case.rows(QUORUM_LOSSES.name)
     return Table(
         caption="Quorum lost",
         columns=("from", "to", "for", "what", "voters down", "faults"),
-        rows=tuple(_row(case, span) for span in spans[:ROWS_MAX]),
-        note=" ".join(note for note in (foretold(case), cut_note(len(spans))) if note),
+        rows=tuple(_row(case, loss) for loss in losses[:ROWS_MAX]),
+        note=" ".join(note for note in (foretold(case), cut_note(len(losses)), _unknown(case)) if note),
     )
+
+
+def _derived(case: ReportCase) -> bool:
+    return QUORUM_LOSSES.name in case.derived
+
+
+def _unknown(case: ReportCase) -> str:
+    if _derived(case):
+        return ""
+    return "The facts of this run could not be derived, so when the quorum was lost is not known."
+
+
+def _lost_ns(losses: Sequence[Mapping[str, Any]]) -> int:
+    return sum(loss["to_ns"] - loss["from_ns"] for loss in losses if loss["quorum"] == Quorum.NONE)
 
 
 def foretold(case: ReportCase) -> str:
@@ -63,16 +65,16 @@ def foretold(case: ReportCase) -> str:
     return f"This schedule can stop the quorum: {by}." if by else ""
 
 
-def _row(case: ReportCase, span: QuorumSpan) -> tuple[str, ...]:
+def _row(case: ReportCase, loss: Mapping[str, Any]) -> tuple[str, ...]:
     number = {fault.fault_id: at for at, fault in enumerate(case.history.faults, 1)}
-    rows = [i for fault in case.history.faults if fault.fault_id in span.fault_ids for i in fault.events]
+    rows = [i for fault in case.history.faults if fault.fault_id in loss["fault_ids"] for i in fault.events]
     return (
-        clock(span.from_ns),
-        clock(span.to_ns),
-        traced(length(span.to_ns - span.from_ns), rows),
-        _WORDS[span.quorum],
-        ", ".join(span.absent) or "none",
-        ", ".join(f"#{number[fault_id]}" for fault_id in span.fault_ids) or "none",
+        clock(loss["from_ns"]),
+        clock(loss["to_ns"]),
+        traced(length(loss["to_ns"] - loss["from_ns"]), rows),
+        _WORDS[loss["quorum"]],
+        ", ".join(loss["absent"]) or "none",
+        ", ".join(f"#{number[fault_id]}" for fault_id in loss["fault_ids"]) or "none",
     )
 
 

@@ -12,15 +12,7 @@ A schedule *keeps the quorum* when it stays `MUTUAL`: the strictest meaning, und
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise, product
-from typing import Final
-
-from fencepost.harness.history import History
-
-#: A fault that holds one of these of a node (`FaultKind.holds`) may leave the node unable to vote; a server whose disk
-#: fails ends itself. Clocks do not matter, and links are counted separately. A removed member counts as one that is
-#: down: an odd number of voters less one has the same majority, and only one is out at a time.
-UNABLE: Final = frozenset({"process", "membership", "disk"})
+from itertools import product
 
 #: A directed link, (from, to).
 Pair = tuple[str, str]
@@ -43,18 +35,8 @@ class Damage:
         return Damage(absent=self.absent | other.absent, severed=self.severed | other.severed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumSpan:
-    """A stretch of a run in which the quorum was provably less than `MUTUAL`, and the faults that caused it."""
-
-    quorum: Quorum
-    from_ns: int
-    to_ns: int
-    fault_ids: tuple[int, ...]
-    absent: tuple[str, ...]
-
-
 def majority(voters: Collection[str]) -> int:
+    """Return how many of these voters are a majority."""
     return len(voters) // 2 + 1
 
 
@@ -103,60 +85,6 @@ def worst(voters: Sequence[str], together: Iterable[Iterable[Damage]]) -> Quorum
         if worst_state is Quorum.NONE:
             break
     return worst_state
-
-
-def quorum_spans(history: History, voters: Sequence[str]) -> list[QuorumSpan]:
-    """Find the stretches of a run in which the quorum was certainly less than mutual.
-
-    Only proven cuts and stops count, and servers that were dead. The stretches may be too short: a restarted server
-    counts as running before it serves.
-
-    Returns:
-        The stretches in order of time, in ns of the history; neighbours with the same state are joined.
-    """
-    cuts = [
-        (f.certain_from_ns, f.certain_to_ns if f.certain_to_ns is not None else history.end_ns, f)
-        for f in history.faults
-        if f.severed and f.certain_from_ns is not None
-    ]
-    stops = [(start, end, voter) for voter in voters for start, end in history.stopped(voter)]
-    times = sorted({t for start, end, _ in (*cuts, *stops) for t in (start, end)})
-    spans: list[QuorumSpan] = []
-    for start, end in pairwise(times):
-        cutting = [f for from_ns, to_ns, f in cuts if from_ns <= start and end <= to_ns]
-        absent = frozenset(voter for from_ns, to_ns, voter in stops if from_ns <= start and end <= to_ns)
-        severed = frozenset(pair for f in cutting for pair in (as_pair(link) for link in f.severed))
-        state = quorum_of(voters, Damage(absent=absent, severed=severed))
-        if state is Quorum.MUTUAL:
-            continue
-        stopping = [
-            f.fault_id
-            for f in history.faults
-            if not f.severed and f.began_ns <= start and absent & set(f.nodes) and (f.ended_ns or history.end_ns) >= end
-        ]
-        span = QuorumSpan(
-            quorum=state,
-            from_ns=start,
-            to_ns=end,
-            fault_ids=tuple(sorted({*(f.fault_id for f in cutting), *stopping})),
-            absent=tuple(sorted(absent)),
-        )
-        _append(spans, span)
-    return spans
-
-
-def _append(spans: list[QuorumSpan], span: QuorumSpan) -> None:
-    """Append a span; join it to the last one when the state is the same and no time lies between."""
-    if spans and spans[-1].to_ns == span.from_ns and spans[-1].quorum is span.quorum:
-        last = spans.pop()
-        span = QuorumSpan(
-            quorum=span.quorum,
-            from_ns=last.from_ns,
-            to_ns=span.to_ns,
-            fault_ids=tuple(sorted({*last.fault_ids, *span.fault_ids})),
-            absent=tuple(sorted({*last.absent, *span.absent})),
-        )
-    spans.append(span)
 
 
 def as_pair(link: str) -> Pair:
