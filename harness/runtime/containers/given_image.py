@@ -12,6 +12,8 @@ from fencepost.harness.runtime.artifacts import ImageFacts
 from fencepost.harness.runtime.containers.data import PieceReader
 from fencepost.harness.runtime.containers.engine import ownership
 from fencepost.harness.runtime.containers.engine.engine import asking
+from fencepost.harness.runtime.containers.images.plans import LABEL_IMAGE
+from fencepost.harness.runtime.containers.images.recipes import own
 from fencepost.harness.runtime.provider import Say
 
 if TYPE_CHECKING:
@@ -53,6 +55,20 @@ def image_facts(client: "DockerClient", reference: str) -> ImageFacts:
         architecture=str(image.attrs.get("Architecture") or "unknown"),
         files=partial(_files, client, reference),
     )
+
+
+def refuse_other_system(image: ImageFacts, wanted: str) -> None:
+    """Raise UsageError for an image whose label says that it is the one of another system than `wanted`.
+
+    An image that was made from one of our bases has the base's label, which names no system.
+    """
+    label = image.labels.get(LABEL_IMAGE, "")
+    if label and label != wanted and label not in own():
+        raise UsageError(
+            f"the image {image.reference} is for {label}, by its label {LABEL_IMAGE}",
+            hint="choose the --system that is in it; an image that was only made from ours needs a label of its own: "
+            f"docker build --label {LABEL_IMAGE}={wanted}",
+        )
 
 
 def _files(client: "DockerClient", reference: str, folder: str) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ class ContainersProvider:
 
     def resolve(self, system: Served, version: str, placement: Placement, say: Say) -> Artifacts:
         from fencepost.harness.runtime.containers import images
-        from fencepost.harness.runtime.containers.given_image import image_facts, present
+        from fencepost.harness.runtime.containers.given_image import image_facts, present, refuse_other_system
 
         recipe = system.image_recipe
         if recipe is None and not placement.image:
@@ -79,6 +79,7 @@ class ContainersProvider:
         try:
             if recipe is None or placement.image:
                 facts = present(client, placement.image, say)
+                refuse_other_system(facts, recipe.name if recipe else "")
             else:
                 reference = images.ensure(client, images.of_system(recipe), version=version, progress=say)
                 facts = image_facts(client, reference)

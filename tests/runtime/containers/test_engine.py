@@ -318,6 +318,29 @@ def test_a_system_without_an_image_is_refused_with_the_remedy() -> None:
     assert caught.value.hint == "use --runtime lab, or give an image of your own with --image"
 
 
+@pytest.mark.parametrize(
+    ("label", "refused"),
+    [("zookeeper", True), ("kraft", True), ("etcd", False), ("python", False), ("java", False), ("", False)],
+)
+def test_an_image_whose_label_names_another_system_is_refused_before_the_start(
+    monkeypatch: pytest.MonkeyPatch, label: str, refused: bool
+) -> None:
+    """The bases `python` and `java` are below many a server, and an image without our label may hold anything."""
+    attributes: dict[str, Any] = {"Config": {"Labels": {"org.fencepost.image": label} if label else None}}
+    image = SimpleNamespace(id="sha256:0a", attrs={**attributes, "Architecture": "amd64"})
+    client = SimpleNamespace(images=SimpleNamespace(get=lambda _: image), close=lambda: None)
+    monkeypatch.setattr(engine, "connect", lambda: client)
+    monkeypatch.setattr(engine, "facts", lambda _: FACTS)
+    releases = registry.system("etcd").releases
+    placement = Placement(runtime="containers", image="mine/server:1")
+    if refused:
+        with pytest.raises(UsageError, match=f"the image mine/server:1 is for {label}, by its label") as caught:
+            containers.CONTAINERS.resolve(releases, "", placement, print)
+        assert "--label org.fencepost.image=etcd" in (caught.value.hint or "")
+    else:
+        assert containers.CONTAINERS.resolve(releases, "", placement, print).paths["image"] == "mine/server:1"
+
+
 def test_an_engine_behind_ssh_is_refused_with_a_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "ssh://me@far")
     with pytest.raises(MachineError, match="ssh://me@far: an engine cannot be reached over ssh") as raised:
