@@ -50,8 +50,17 @@ def _main(arguments: list[str] | None) -> int:
     except BrokenPipeError:
         return int(ExitCode.INTERNAL)
     except Exception as error:
+        from subprocess import TimeoutExpired
+
         from fencepost.harness.plugins import offers
 
+        if isinstance(error, TimeoutExpired):
+            program = error.cmd if isinstance(error.cmd, str) else " ".join(map(str, error.cmd))
+            _complain(
+                f"this machine is too busy: {program} took over {error.timeout:g} s",
+                "end other programs on it, then try again",
+            )
+            return int(ExitCode.INTERNAL)
         blame = offers.blamed(error)
         if blame is not None:
             _complain(blame, "correct the plug-in, or leave it out; `fencepost list plugins` shows them")

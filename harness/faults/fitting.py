@@ -11,7 +11,7 @@ from fencepost.harness.base.durations import format_duration
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.forecast import Surroundings, drawn, with_lengths
 from fencepost.harness.faults.kind import FaultKind
-from fencepost.harness.faults.nemesis_text import NemesisRequest
+from fencepost.harness.faults.nemesis_text import ALL, NemesisRequest
 from fencepost.harness.faults.schedule import Entry
 
 _S_NS: Final = 1_000_000_000
@@ -24,19 +24,22 @@ def refuse_without_time(
 ) -> None:
     """Raise UsageError when a run with one of the `seeds` would end before every named kind of fault has come.
 
-    A plan with a mixture (`all`) is never refused: which faults it draws is no promise.
+    Which faults a mixture (`all`) draws is no promise, so of its kinds any one will do.
 
     Args:
         nemesis: the plan's faults.
         around: the cluster, the length of the main phase and the quiet time.
         seeds: the seeds of all runs that the plan stands for.
     """
-    if {spec.fault for spec in nemesis.specs} != nemesis.named:
-        return
+    every = {spec.fault for spec in nemesis.specs}
 
     def missing(around: Surroundings) -> list[str]:
-        of_seeds = (_without_time(nemesis, faults, replace(around, seed=seed)) for seed in seeds)
-        return next((kinds for kinds in of_seeds if kinds), [])
+        for seed in seeds:
+            late = _without_time(nemesis, faults, replace(around, seed=seed))
+            named = [kind for kind in late if kind in nemesis.named]
+            if named or (every and len(late) == len(every)):
+                return named or [f"any fault of {ALL}"]
+        return []
 
     kinds = missing(around)
     if not kinds:

@@ -3,13 +3,17 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final, NoReturn
 
 import click
 import pytest
 
 from fencepost.harness.cli import main
 from fencepost.harness.cli.app import COMMANDS, app
+from fencepost.harness.cli.output.session import Session
+from fencepost.harness.cli.run import command as run
 from fencepost.harness.plugins import registry
+from tests.plugins.without import plugins_of_this_test_alone
 
 
 def _main(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -118,6 +122,7 @@ ETCD = (*UNNAMED, "--nemesis", "none")
         ((*ETCD, "--fencing", "on"), ["unknown register option 'fencing'"]),
         ((*ETCD, "--colour"), ["No such option", "--help"]),
         (("run", "no-such.toml"), ["no-such.toml", "No such file"]),
+        (("check", "x", "--spark-master", "spark://far:7077"), ["nothing is judged through Spark", "add --spark"]),
         (("check", "/nowhere"), ["there is no run in this folder"]),
         (("shrink", "x", "--budget", "0s"), ["--budget 0s leaves no time for a try"]),
         (("list", "planets"), ["planets", "systems"]),
@@ -138,6 +143,52 @@ def test_a_mistake_exits_254_with_a_message_and_no_traceback(
     for part in said:
         assert part in err
     assert list(tmp_path.iterdir()) == []
+
+
+SAMPLE: Final = {
+    "--system": "example",
+    "--workload": "register",
+    "--nemesis": "kill",
+    "--time-limit": "30s",
+    "--seed": "1",
+}
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [param.opts[-1] for param in run.params if isinstance(param, click.Option) and not param.is_flag],
+)
+def test_a_variable_that_is_unset_makes_no_other_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str
+) -> None:
+    """`--flag "$VARIABLE"` in CI: with the variable unset, less would be asked for, and the run would be greener."""
+
+    def execute(*_: object, **__: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Session, "execute", execute)
+    given = {**SAMPLE, "--results": str(tmp_path)}
+    assert main(["run", *(word for pair in given.items() for word in pair)]) == 130, "the sample itself is a run"
+    if flag == "--schedule":
+        del given["--nemesis"]
+    with plugins_of_this_test_alone():
+        code, _, err = _main(capsys, "run", *(word for pair in {**given, flag: ""}.items() for word in pair))
+    assert code == 254, err
+    assert "error: " in err
+
+
+def test_a_program_that_takes_too_long_is_told_as_a_busy_machine_and_not_as_a_defect(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def execute(*_: object, **__: object) -> NoReturn:
+        raise subprocess.TimeoutExpired(["strace", Path("-V")], 10.0)
+
+    monkeypatch.setattr(Session, "execute", execute)
+    given = {**SAMPLE, "--results": str(tmp_path)}
+    code, _, err = _main(capsys, "run", *(word for pair in given.items() for word in pair))
+    assert code == 255
+    assert "this machine is too busy: strace -V took over 10 s" in err
+    assert "Traceback" not in err and "defect" not in err
 
 
 @pytest.mark.parametrize("system", registry.systems())

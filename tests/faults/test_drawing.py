@@ -83,6 +83,9 @@ def _refusal(text: str, *, seconds: int, quiet_ns: int = 4 * S, seeds: Sequence[
         ("kill+pause:leader:for=1h", 2, "kill, pause do"),
         ("pause:leader:for=1h", 5, "pause does"),
         ("kill", 2, "kill does"),
+        # Of a mixture any fault will do, of what is named beside it all.
+        ("all", 1, "any fault of all does"),
+        ("all,kill", 2, "kill does"),
     ],
 )
 def test_a_fault_that_cannot_come_is_refused_with_the_shortest_times_that_do(

@@ -17,13 +17,16 @@ from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.results import run_folder as store
 
+#: Spark's own name for all cores of this machine.
+_THIS_MACHINE: Final = "local[*]"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Flags:
     """The command's flags as they were given; None where one was left out."""
 
     as_json: bool
-    spark_master: str
+    spark_master: str | None
     use_spark: bool
     model: str | None
     form: str | None
@@ -53,7 +56,7 @@ class _Flags:
     @property
     def tables_master(self) -> str | None:
         """Spark's master for a table; None: it is judged on this machine."""
-        return self.spark_master if self.use_spark else None
+        return self.spark_master or _THIS_MACHINE if self.use_spark else None
 
 
 EXAMPLES = (
@@ -74,9 +77,7 @@ _GROUPS: Final = {
 @click.option(
     "--spark-master",
     metavar="URL",
-    default="local[*]",
-    show_default=True,
-    help="With --spark: a Spark master whose executors can read FILE.",
+    help=f"With --spark: a Spark master whose executors can read FILE. Default: {_THIS_MACHINE}.",
 )
 @click.option("--spark", "use_spark", is_flag=True, help="Judge FILE, in Parquet, through Spark.")
 @click.option(
@@ -114,6 +115,8 @@ def command(folder: Path, **given: Any) -> int:
     verdicts are shown and the exit code is 255.
     """
     flags = _Flags(**given)
+    if flags.spark_master is not None and not flags.use_spark:
+        raise UsageError("--spark-master: nothing is judged through Spark", hint="add --spark, or leave it out")
     if flags.report is not None:
         check_report(flags.report)
     others = other_tools(flags.also, flags.also_command, flags.also_time_limit)
@@ -133,10 +136,12 @@ def command(folder: Path, **given: Any) -> int:
             hint = "`fencepost warehouse build` judges runs through Spark, any number of them"
             raise UsageError(f"--spark: {folder} is a run: it is judged by its plan, on this machine", hint=hint)
         return judge_again(folder, as_json=flags.as_json, others=others)
-    if flags.use_spark:
+    if flags.tables_master is not None:
         beside = {"--also": others.names, "--report": flags.report, "--consistency": flags.consistency}
         refuse_beside(folder, beside)
-        return check_history_by_spark(folder, model=flags.model, spark_master=flags.spark_master, as_json=flags.as_json)
+        return check_history_by_spark(
+            folder, model=flags.model, spark_master=flags.tables_master, as_json=flags.as_json
+        )
     reading = Reading(form=flags.form, model=flags.model, keyed=flags.keyed, consistency=flags.consistency)
     return check_file(folder, reading, as_json=flags.as_json, others=others, report=flags.report)
 
