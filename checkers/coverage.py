@@ -61,6 +61,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     thin = [
         *_operations_missing(ok, invoked, facts),
         *_faults_missing([f for f in faults if f not in idle], under_fault, facts),
+        *_never_came(history, facts),
         *([f"of {len(idle)} losses of power none took anything of the workload's data"] if idle else []),
     ]
     doubtful = [
@@ -105,6 +106,7 @@ def _rules(history: History, facts: Facts, invoked: int) -> tuple[Rule, ...]:
         rule("no-effective-fault", kinds, no_fault),
         rule("no-operation-under-fault", invoked if kinds else 0, nothing if kinds else no_fault),
         rule("unproven-fault", len(history.faults), "no fault was tried"),
+        rule("scheduled-fault-missing", facts.scheduled or 0, "the plan names no schedule"),
         rule("no-final-read", 1, ""),
         rule("broken-server", len(facts.nodes), "the plan has no node"),
         rule("stall", len(history.samples), "nobody looked whether the harness stood still"),
@@ -175,16 +177,28 @@ def _faults_missing(faults: list[FaultSpan], under_fault: int | None, facts: Fac
     return missing
 
 
+def _never_came(history: History, facts: Facts) -> list[str]:
+    """Faults of the plan's own schedule that were not even tried; a skipped one was, and its event says why."""
+    if facts.scheduled is None:
+        return []
+    tried = sum("part_of" not in f.details for f in history.faults)
+    late = facts.scheduled - tried
+    return [f"{late} of the {facts.scheduled} faults of the plan's schedule never came"] if late > 0 else []
+
+
 def _unproven(history: History) -> list[str]:
     """Faults of which nobody knows whether they took hold, or whether they were healed."""
+    # A run heals all that it injects, so a fault without an end means that whoever carries faults out is gone.
+    left = Counter(f.fault for f in history.faults if f.ended_ns is None)
+    missing = [f"{count} x {kind} was never healed" for kind, count in left.items()]
     doubtful = unproven_acts(history)
     if not doubtful:
-        return []
+        return missing
     acts = Counter(f"{e.action} of {e.fault} was not proven" for e in doubtful)
     first = doubtful[0]
     where = f" on {', '.join(first.nodes)}" if first.nodes else ""
     listed = ", ".join(f"{count} x {act}" for act, count in acts.items())
-    return [f"{listed}; the first{where}: {first.proof}"]
+    return [*missing, f"{listed}; the first{where}: {first.proof}"]
 
 
 def _under_fault(history: History, faults: list[FaultSpan], start_ns: int, end_ns: int) -> Rows:

@@ -13,6 +13,7 @@ from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.session import Session
 from fencepost.harness.cli.plan_flags import RUN_GROUPS, plan_flags, plan_of
 from fencepost.harness.plan.checked_plan import check_plan
+from fencepost.harness.results.schedule_rows import refuse_torn
 from fencepost.harness.run.conclude import Result
 from fencepost.harness.run.execute import refuse_too_short
 
@@ -60,6 +61,8 @@ def command(plan_file: Path | None, results: Path, as_json: bool, times: int, **
     except UsageError as error:
         raise UsageError(f"{plan_file}: {error.message}" if plan_file else error.message, hint=error.hint) from None
     plan = checked.plan
+    if plan.schedule:
+        refuse_torn(Path(plan.schedule))
     refuse_too_short(checked, range(plan.seed, plan.seed + times))
     with Session() as session, session.stop.deadline(plan.deadline):
         judged: list[Result] = []
@@ -77,8 +80,11 @@ def command(plan_file: Path | None, results: Path, as_json: bool, times: int, **
                 judged.append(result)
                 made.append(Made(seed=one.plan.seed, folder=result.folder))
                 if session.stop.asked:
+                    why = "not begun: the command was stopped before"
+                    rest = range(plan.seed + number + 1, plan.seed + times)
+                    made += [Made(seed=seed, failure=why, begun=False) for seed in rest]
                     break
         finally:
             if times > 1:
                 say_times(judged, made)
-    return exit_code_of(judged)
+    return exit_code_of(judged, planned=times)

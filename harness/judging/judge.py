@@ -17,11 +17,12 @@ from fencepost.harness.base.options import plain
 from fencepost.harness.faults.nemesis_text import nemesis_words
 from fencepost.harness.history import History
 from fencepost.harness.plan import read_plan
-from fencepost.harness.plan.checked_plan import ResolvedPlan, resolve_plan
+from fencepost.harness.plan.checked_plan import ResolvedPlan, refuse_unnamed, resolve_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.offers import UsedPlugin
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.reader import read_history
+from fencepost.harness.results.schedule_rows import injected, read_rows
 from fencepost.harness.results.voter_logs import read_logs
 from fencepost.harness.systems.contract.brokers import BoundsBrokers
 from fencepost.harness.systems.contract.conditions import promises_in_force
@@ -98,6 +99,7 @@ def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -
         budget=plan.budget,
         thresholds=plan.thresholds,
         planned_ns=plan.duration_ns("time_limit"),
+        scheduled=len(injected(read_rows(Path(plan.schedule)))) if plan.schedule else None,
     )
 
 
@@ -115,8 +117,14 @@ def judge(folder: Path) -> tuple[History, Judgement]:
 
 
 def resolved_of(folder: Path) -> ResolvedPlan:
-    """Resolve the plan of a stored run; raises UsageError that names the plug-in where one of the run's is missing."""
+    """Resolve the plan of a stored run.
+
+    Raises:
+        UsageError: the plan names no faults; or a plug-in of the run is missing, which is named.
+    """
     plan = read_plan(folder / store.PLAN, seed=0)
+    # Every run writes its faults into its plan; without them no fault would be missed in the history.
+    refuse_unnamed(plan)
     try:
         return resolve_plan(plan)
     except UsageError:
@@ -137,7 +145,7 @@ def judge_by(resolved: ResolvedPlan, folder: Path) -> tuple[History, Judgement]:
     history = read_history(folder)
     history.logs = read_logs(folder)
     facts = facts_of(resolved, _version_of(folder) or resolved.system.releases.default, _others_of(folder))
-    facts = msgspec.structs.replace(facts, failure=store.read_json(folder / store.RUN).get("failure"))
+    facts = msgspec.structs.replace(facts, failure=_failure_of(folder))
     idle = frozenset() if facts.subjects else _OF_LEADERS
     names = (
         *resolved.workload.checkers(resolved.system, resolved.options),
@@ -150,6 +158,19 @@ def judge_by(resolved: ResolvedPlan, folder: Path) -> tuple[History, Judgement]:
         verdicts += _guarded(name, history, facts, folder)
     judgement = conclude(history, facts, tuple(verdicts))
     return history, msgspec.structs.replace(judgement, took_ns=time.monotonic_ns() - began_ns)
+
+
+def _failure_of(folder: Path) -> str | None:
+    """What ended the harness before the history was complete; None for a complete one.
+
+    A harness that is killed with its runner, in the final phase, leaves every phase and no word of its end: only that
+    nobody sealed the history shows it.
+    """
+    run = store.read_json(folder / store.RUN)
+    unsealed = (folder / store.HISTORY_LINES).is_file() and not (folder / store.HISTORY).is_file()
+    unknown = "the history was never sealed, as when the harness is killed or its machine goes down"
+    failure: str | None = run.get("failure") or (unknown if unsealed and not run.get("recorded") else None)
+    return failure
 
 
 def _version_of(folder: Path) -> str | None:

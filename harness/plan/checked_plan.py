@@ -129,11 +129,7 @@ def check_plan(plan: Plan) -> CheckedPlan:
     given = _given(plan, placement) if plan.schedule else None
     if given is not None:
         plan = msgspec.structs.replace(plan, nemesis=_nemesis_of(plan, given))
-    elif not plan.nemesis.strip():
-        raise UsageError(
-            "the plan names no faults",
-            hint=f"give --nemesis, or in a file nemesis =, any of: {', '.join([*registry.faults(), ALL, NONE])}",
-        )
+    refuse_unnamed(plan)
     _refuse_broken_faults(plan.nemesis)
     request = parse_nemesis(plan.nemesis, registry.faults(), placement)
     required = _required(resolved, request)
@@ -236,6 +232,15 @@ def _with_options(plan: Plan) -> Plan:
         system_options=plain(system_options),
         server_settings=checked_settings(plan.server_settings, system, system_options),
     )
+
+
+def refuse_unnamed(plan: Plan) -> None:
+    """Raise UsageError for a plan that does not say which faults it wants; "none" is what says that it wants none."""
+    if not plan.nemesis.strip():
+        raise UsageError(
+            "the plan names no faults",
+            hint=f"give --nemesis, or in a file nemesis =, any of: {', '.join([*registry.faults(), ALL, NONE])}",
+        )
 
 
 def _placement(resolved: ResolvedPlan) -> Placement:

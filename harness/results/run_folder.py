@@ -96,9 +96,14 @@ def _is_run(folder: Path) -> bool:
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
+    """Write a JSON file as `write_whole` does."""
+    write_whole(path, json.dumps(data, indent=2, sort_keys=False) + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
     """Write a file completely or not at all: under a hidden name first, then renamed."""
     hidden = path.with_name(f".{path.name}.{os.getpid()}")
-    hidden.write_text(json.dumps(data, indent=2, sort_keys=False) + "\n", encoding="utf-8")
+    hidden.write_text(text, encoding="utf-8")
     hidden.replace(path)
 
 

@@ -54,6 +54,17 @@ def read_rows(path: Path) -> list[Row]:
     return [_row(f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line]
 
 
+def refuse_torn(path: Path) -> None:
+    """Raise UsageError for a readable schedule whose last line is cut off: with it a fault would be lost unseen.
+
+    Only a run that was killed leaves such a file, and what it had begun stands in its whole lines.
+    """
+    text = path.read_text(encoding="utf-8")
+    last = text.rpartition("\n")[2]
+    if last and not is_short_form(text) and not _is_json(last):
+        raise UsageError(f"{path}: its last line is cut off", hint="complete the line, or remove it with its fault")
+
+
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)

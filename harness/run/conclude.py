@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from fencepost.harness.base.arrow_alone import keep_pandas_out
-from fencepost.harness.base.errors import FencepostError, HarnessError, UsageError
+from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
 from fencepost.harness.history import History
 from fencepost.harness.history.operation_error import ErrorKind, error_of
@@ -48,13 +48,14 @@ def conclude_run(folder: Path, outcome: Outcome, *, progress: Progress, stop: St
         raise outcome.error
     when = "after the run" if outcome.recorded else "the run ended early"
     warnings = [f"{when}: {outcome.error.message}"] if outcome.error else []
-    if outcome.error is not None and not outcome.recorded:
-        warnings += _keep_failure(folder, outcome.error)
+    if not outcome.recorded:
+        warnings += _keep(folder, failure=_why_incomplete(outcome))
     try:
         seal(folder)
     except OSError as error:
         # There is no room for the columnar copy: the lines are judged as they are.
         warnings.append(f"the history stays in {store.HISTORY_LINES}: {error.strerror}")
+        warnings += _keep(folder, recorded=outcome.recorded)
     resolved = resolved_of(folder)
     warnings += _keep_logs(resolved, folder)
     # A second Ctrl-C ends the command without further output.
@@ -69,14 +70,17 @@ def conclude_run(folder: Path, outcome: Outcome, *, progress: Progress, stop: St
     return replace(result, warnings=(*warnings, *result.warnings))
 
 
-def _keep_failure(folder: Path, error: FencepostError) -> list[str]:
-    """Write into `run.json` what ended the runner, so that every later check knows the cause; return warnings."""
-    # Only the first line: lines of a server's log follow.
-    data = {**store.read_json(folder / store.RUN), "failure": error.message.partition("\n")[0]}
+def _why_incomplete(outcome: Outcome) -> str:
+    """What kept the runner from closing its history, in one line: lines of a server's log may follow."""
+    return outcome.error.message.partition("\n")[0] if outcome.error else "the runner was stopped before it was over"
+
+
+def _keep(folder: Path, **facts: object) -> list[str]:
+    """Add facts about the end of the run to `run.json`, so that every later check knows them; return warnings."""
     try:
-        store.write_json(folder / store.RUN, data)
+        store.write_json(folder / store.RUN, {**store.read_json(folder / store.RUN), **facts})
     except OSError as full:
-        return [f"{store.RUN} does not say why the run ended early: {full.strerror}"]
+        return [f"{store.RUN} does not say how the run ended: {full.strerror}"]
     return []
 
 

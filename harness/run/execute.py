@@ -18,7 +18,7 @@ from fencepost.harness.faults.fitting import refuse_without_time
 from fencepost.harness.faults.forecast import Forecast, Surroundings
 from fencepost.harness.faults.forecast import look_ahead as work_out
 from fencepost.harness.faults.nemesis_text import versions_needed
-from fencepost.harness.plan import Plan, write_plan
+from fencepost.harness.plan import Plan, dump_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, plugins_of, refuse_changes
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
@@ -47,7 +47,8 @@ def execute(
     checked, forecast, artifacts, others = ready.checked, ready.forecast, ready.artifacts, ready.others
     provider = checked.provider
     folder = store.make_run_folder(results, checked.plan.slug)
-    write_plan(_with_own_schedule(checked.plan, folder), folder / store.PLAN)
+    # Half a plan is a plan, too: it would ask for less.
+    store.write_whole(folder / store.PLAN, dump_plan(_with_own_schedule(checked.plan, folder)))
     store.write_json(folder / store.RUN, facts_before_start(checked, forecast, artifacts, others))
     progress({"topic": "folder", "folder": str(folder)})
     for line in forecast.in_words(keep_quorum=checked.keeps_quorum):

@@ -356,7 +356,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     `read_guarantee` names the guarantee of the reads of this run; `options` are the workload's, as in the plan.
     `required` are the guarantees that the plan names by `--require`. `subjects` are what beliefs are about, first the
     one that the system's leaders are known by. `planned_ns` is the planned length of the main phase,
-    `failure` what ended the harness before the history was complete.
+    `failure` what ended the harness before the history was complete. `scheduled` counts the faults of the schedule that
+    the plan names; None where it names none.
     """
 
     system: str
@@ -378,6 +379,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     thresholds: Thresholds = Thresholds()
     planned_ns: int | None = None
     failure: str | None = None
+    scheduled: int | None = None
 
     @property
     def voters(self) -> tuple[str, ...]:

@@ -7,8 +7,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.campaigns.times.junit import Made, junit_of
+from fencepost.harness.cli import main
 from fencepost.harness.cli.output.outcome import say_times
+from fencepost.harness.cli.output.session import Session
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.run.conclude import Result
 from fencepost.harness.verdict import Validity
@@ -55,3 +58,33 @@ def test_the_summary_counts_verdicts_and_names_the_seeds_to_look_at(
     path = tmp_path / "junit-20261121T000000.000Z.xml"
     assert err.endswith(f"{path.name}\n")
     assert len(ET.parse(path).getroot()) == 4
+
+
+@pytest.mark.parametrize(("stopped_in", "code"), [(None, ExitCode.VALID), (2, ExitCode.VALID), (1, ExitCode.UNKNOWN)])
+def test_runs_that_were_never_begun_are_no_pass(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    stopped_in: int | None,
+    code: ExitCode,
+) -> None:
+    """Ctrl-C while run `stopped_in` of two is judged: that run is whole, and a later one is missing."""
+    number = 0
+
+    def execute(session: Session, *_: object) -> Result:
+        nonlocal number
+        number += 1
+        folder = made(tmp_path, number).folder
+        if number == stopped_in:
+            session.stop.request(by_hand=True)
+        judged = SimpleNamespace(validity=Validity.VALID, exit_code=ExitCode.VALID)
+        return cast(Result, SimpleNamespace(folder=folder, judgement=judged, warnings=(), document={}))
+
+    monkeypatch.setattr(Session, "execute", execute)
+    plan = ("--system", "example", "--workload", "register", "--nemesis", "none", "--seed", "1")
+    assert main(["run", *plan, "--times", "2", "--json", "--results", str(tmp_path)]) == code
+    root = ET.parse(tmp_path / "junit-20261121T000000.000Z.xml").getroot()
+    assert len(root) == 2
+    assert root.get("errors") == ("1" if code is ExitCode.UNKNOWN else "0")
+    said = capsys.readouterr().out
+    assert ("2 runs: 1 of 2 not begun (seeds 2), 1 of 2 valid" in said) is (code is ExitCode.UNKNOWN)

@@ -29,8 +29,10 @@ def tale_of(
     return tale
 
 
-def judged(tale: Tale, nemesis: tuple[str, ...] = ("pause:leader",), **thresholds: Any) -> Verdict:
-    given = facts(nemesis=nemesis, thresholds=Thresholds(**thresholds))
+def judged(
+    tale: Tale, nemesis: tuple[str, ...] = ("pause:leader",), *, scheduled: int | None = None, **thresholds: Any
+) -> Verdict:
+    given = facts(nemesis=nemesis, thresholds=Thresholds(**thresholds), scheduled=scheduled)
     (verdict,) = coverage.check(tale.history(), given)
     return verdict
 
@@ -109,6 +111,24 @@ def test_as_many_faults_as_the_plan_says(least: int, validity: Validity) -> None
     assert judged(tale_of(), effective_faults_min=least).validity is validity
 
 
+@pytest.mark.parametrize(("scheduled", "validity"), [(2, Validity.VALID), (3, Validity.UNKNOWN)])
+def test_every_fault_of_the_plans_schedule_must_have_been_tried(scheduled: int, validity: Validity) -> None:
+    tale = tale_of()
+    tale.fault("pause", ("n1",), (3000, 3010, 3010, 3010), outcome=FaultOutcome.SKIPPED)
+    verdict = judged(tale, scheduled=scheduled)
+    assert verdict.validity is validity
+    assert verdict.reason == (
+        "" if validity is Validity.VALID else "1 of the 3 faults of the plan's schedule never came"
+    )
+
+
+def test_a_fault_that_was_never_healed_leaves_the_run_unknown() -> None:
+    tale = tale_of()
+    tale.fault("kill", ("n2",), (3000, 3010, None, None))
+    verdict = judged(tale)
+    assert (verdict.validity, verdict.reason) == (Validity.UNKNOWN, "1 x kill was never healed")
+
+
 @pytest.mark.parametrize("nemesis", [(), ("none",)])
 def test_without_a_nemesis_no_fault_is_missed(nemesis: tuple[str, ...]) -> None:
     verdict = judged(tale_of(fault=None), nemesis=nemesis)
@@ -176,10 +196,12 @@ def _lacking(name: str) -> Tale:
 
 
 def test_each_rule_finds_what_is_planted_for_it() -> None:
-    whole = judged(_lacking("nothing"))
+    whole = judged(_lacking("nothing"), scheduled=1)
     assert whole.validity is Validity.VALID and all(rule.chances for rule in whole.rules), whole
     for rule in whole.rules:
-        verdict = judged(_lacking(rule.name))
+        # The tale has one fault, so a schedule of two has lost one.
+        scheduled = 2 if rule.name == "scheduled-fault-missing" else 1
+        verdict = judged(_lacking(rule.name), scheduled=scheduled)
         assert verdict.validity is Validity.UNKNOWN, rule.name
         assert {own.name: own.chances for own in verdict.rules}[rule.name] > 0
 
@@ -188,5 +210,6 @@ def test_without_a_fault_in_the_plan_or_samples_of_health_their_rules_have_no_ch
     lacks = {rule.name: rule.lacks for rule in judged(tale_of(fault=None), nemesis=("none",)).rules}
     assert lacks["no-effective-fault"] == lacks["no-operation-under-fault"] == "the plan asks for no fault"
     assert lacks["unproven-fault"] == "no fault was tried"
+    assert lacks["scheduled-fault-missing"] == "the plan names no schedule"
     assert lacks["stall"] == "nobody looked whether the harness stood still"
     assert not lacks["too-few-operations"] and not lacks["no-final-read"]

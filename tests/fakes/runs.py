@@ -101,8 +101,10 @@ def judge_fake(
     *,
     options: Mapping[str, Any] | None = None,
     failure: str | None = None,
+    nemesis: tuple[str, ...] = (),
+    scheduled: int | None = None,
 ) -> Judgement:
-    """The judgement of the checkers that a real run of this workload has; `failure` as in a run's facts."""
+    """The judgement of the checkers that a real run of this workload has; the last three as in a run's facts."""
     asking: Workload[Any] = registry.workload(workload)
     merged = options_of(asking, bug, options or {})
     facts = Facts(
@@ -116,6 +118,8 @@ def judge_fake(
         thresholds=Thresholds(ok_operations_min=40),
         planned_ns=round(_MAIN_S * 1e9),
         failure=failure,
+        nemesis=nemesis,
+        scheduled=scheduled,
     )
     verdicts: list[Verdict] = []
     for name in (*asking.checkers(SYSTEM, merged), *ALWAYS):

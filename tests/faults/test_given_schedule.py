@@ -12,7 +12,7 @@ from fencepost.harness.campaigns.replay.recorded import with_faults
 from fencepost.harness.cli import main
 from fencepost.harness.plan import Plan, read_plan, write_plan
 from fencepost.harness.plan.checked_plan import check_plan
-from fencepost.harness.results.schedule_rows import injected, read_rows, write_rows
+from fencepost.harness.results.schedule_rows import injected, read_rows, refuse_torn, write_rows
 from fencepost.harness.run.execute import look_ahead
 from fencepost.harness.runner.faults import schedule_of
 
@@ -123,6 +123,25 @@ def test_a_torn_last_line_is_no_line_and_a_whole_one_without_an_end_is(tmp_path:
     assert len(read_rows(path)) == 1
     path.write_text(text[:-1])
     assert len(read_rows(path)) == 2
+
+
+def test_a_schedule_cut_anywhere_is_refused_or_holds_each_fault_that_it_begins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cut between two lines nobody can tell it from a shorter schedule; cut within a line it is refused."""
+    path = written(tmp_path, row("kill:one"), row("kill:one", 2, number=1))
+    text = path.read_text()
+    lines = text.splitlines(keepends=True)
+    whole = {len(lines[0]), len(text) - 1, len(text)}
+    for end in {*range(1, len(text), 37), len(text) - 2} - whole - {len(lines[0]) - 1}:
+        path.write_text(text[:end])
+        arguments = ["--system", "etcd", "--workload", "set", "--schedule", str(path), "--results", str(tmp_path)]
+        assert main(["run", *arguments]) == 254, end
+        said = capsys.readouterr().err
+        assert "its last line is cut off" in said or "holds no fault that was injected" in said, (end, said)
+    for end in whole:
+        path.write_text(text[:end])
+        refuse_torn(path)
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,17 @@
 """Whether a run was played as planned: told by notes, by phases that are missing, and by lengths."""
 
 import asyncio
+import errno
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import msgspec
 import pytest
 
 from fencepost.checkers import coverage
-from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.history import (
     DISK_FULL,
@@ -25,6 +26,7 @@ from fencepost.harness.history import (
 from fencepost.harness.judging.judge import conclude
 from fencepost.harness.plan import Plan, write_plan
 from fencepost.harness.plan.checked_plan import check_plan
+from fencepost.harness.results import reader
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.recorder import Recorder
@@ -219,6 +221,45 @@ def test_what_ended_the_runner_stands_in_everything_that_is_kept(
         assert (why in (folder / name).read_text()) is not recorded, name
     when = "after the run: " if recorded else "the run ended early: "
     assert any(warning.startswith(when) for warning in first.warnings)
+
+
+def test_a_history_that_nobody_sealed_is_of_a_run_that_was_cut_short(tmp_path: Path) -> None:
+    """Harness and runner killed together in the final phase: every phase is there, and nothing tells of the end."""
+    folder = kept(tmp_path / "run")
+    judgement = judge_stored(folder, progress=lambda _: None).judgement
+    assert judgement.validity is Validity.UNKNOWN
+    assert judgement.headline.startswith("the run was cut short in its final phase: the history was never sealed")
+
+
+def test_a_runner_that_was_stopped_in_the_final_phase_leaves_a_run_that_was_cut_short(tmp_path: Path) -> None:
+    folder = kept(tmp_path / "run")
+    result = conclude_run(folder, Outcome(), progress=lambda _: None, stop=StopRequest())
+    assert result.judgement.validity is Validity.UNKNOWN
+    why = "the run was cut short in its final phase: the runner was stopped before it was over"
+    assert result.judgement.headline == why
+
+
+def test_a_complete_history_without_room_to_seal_it_stays_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(reader, "to_parquet", full)
+    folder = kept(tmp_path / "run")
+    first = conclude_run(folder, Outcome(recorded=True), progress=lambda _: None, stop=StopRequest())
+    again = judge_stored(folder, progress=lambda _: None)
+    assert (folder / store.HISTORY_LINES).is_file()
+    assert first.judgement.validity is again.judgement.validity is Validity.VALID
+
+
+def test_a_stored_plan_that_lost_its_faults_is_refused(tmp_path: Path) -> None:
+    """Without its line `nemesis` no fault would be missed in the history, and an unknown run would become valid."""
+    folder = kept(tmp_path / "run")
+    plan = folder / store.PLAN
+    plan.write_text("".join(line for line in plan.read_text().splitlines(True) if not line.startswith("nemesis")))
+    with pytest.raises(UsageError, match="the plan names no faults"):
+        judge_stored(folder, progress=lambda _: None)
 
 
 def judged(told: Tale, *more: Verdict) -> Any:

@@ -94,7 +94,7 @@ def test_facts_that_cannot_be_derived_cost_neither_verdict_nor_page(
         raise ZeroDivisionError("planted")
 
     monkeypatch.setattr(run_facts, "facts_of_run", fail)
-    result = conclude_run(folder, Outcome(finished=True), progress=lambda _: None, stop=StopRequest())
+    result = conclude_run(folder, Outcome(finished=True, recorded=True), progress=lambda _: None, stop=StopRequest())
     assert result.judgement.validity == "invalid"
     assert any("the facts could not be derived: ZeroDivisionError: planted" in w for w in result.warnings)
     assert "The facts of this run could not be derived" in (folder / store.REPORT).read_text()

@@ -13,11 +13,15 @@ from fencepost.harness.results import run_folder as store
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
-    """One run: its seed, and its folder; or, where the harness failed before there was anything to judge, why."""
+    """One run: its seed, and its folder; or, where there was nothing to judge, why.
+
+    `begun` is False for a run that the command never came to, since it was stopped before.
+    """
 
     seed: int
     folder: Path | None = None
     failure: str | None = None
+    begun: bool = True
 
 
 def junit_path(runs: Sequence[Made]) -> Path | None:

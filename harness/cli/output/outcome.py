@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 _CODES: Final = (ExitCode.INVALID, ExitCode.INTERNAL, ExitCode.UNKNOWN, ExitCode.VALID)
 
 
-def exit_code_of(results: "list[Result]") -> int:
-    """The exit code of several runs; unknown where there was none."""
-    return int(gravest([result.judgement.exit_code for result in results]))
+def exit_code_of(results: "Sequence[Result]", *, planned: int | None = None) -> int:
+    """The exit code of several runs: at best unknown where there was none, or fewer than planned."""
+    codes = [result.judgement.exit_code for result in results]
+    if planned is not None and len(results) < planned:
+        codes.append(ExitCode.UNKNOWN)
+    return int(gravest(codes))
 
 
 def gravest(codes: Sequence[ExitCode]) -> ExitCode:
@@ -43,9 +46,9 @@ def say_first(checked: "CheckedPlan", number: int, times: int) -> None:
     """On stderr, before anything starts."""
     plan = checked.plan
     which = f" (run {number + 1} of {times})" if times > 1 else ""
-    _err(
-        f"{plan.system} {plan.version} | {plan.workload} | {plan.nemesis} | {plan.nodes} nodes | {plan.runtime}{which}"
-    )
+    # An image decides the version: the plan has none then.
+    server = f"{plan.system} {plan.image or plan.version}"
+    _err(f"{server} | {plan.workload} | {plan.nemesis} | {plan.nodes} nodes | {plan.runtime}{which}")
     _err(f"seed {plan.seed}; repeat with: {repeat_command(checked)}")
     for problem in offers.offered().problems:
         if problem.name in (plan.system, plan.workload):
@@ -59,7 +62,9 @@ def repeat_command(checked: "CheckedPlan") -> str:
     """The flags that give this plan again; settings that have no flag of their own stand in -o and -O."""
     plan = checked.plan
     arguments = ["fencepost run", f"--system {plan.system}", f"--workload {plan.workload}"]
-    arguments += [f"--schedule {_quoted(shorten(plan.schedule))}" if plan.schedule else f"--nemesis {plan.nemesis}"]
+    arguments += [
+        f"--schedule {_quoted(shorten(plan.schedule))}" if plan.schedule else f"--nemesis {_quoted(plan.nemesis)}"
+    ]
     defaults = Plan(system="", workload="", seed=0, version=checked.system.releases.default)
     for field in (
         "quorum",
@@ -74,7 +79,6 @@ def repeat_command(checked: "CheckedPlan") -> str:
         "version",
     ):
         value = getattr(plan, field)
-        # An image decides the version: the plan has none then.
         if value and value != getattr(defaults, field):
             arguments.append(f"--{field.replace('_', '-')} {_quoted(str(value))}")
     watch_ns = checked.leadership().watch_ns
@@ -135,7 +139,8 @@ def say_times(results: "Sequence[Result]", made: "Sequence[Made]") -> None:
     seeds: dict[str, list[int]] = {}
     judged = iter(results)
     for run in made:
-        outcome = "failed" if run.failure else next(judged).judgement.validity.value
+        ended = "failed" if run.begun else "not begun"
+        outcome = ended if run.failure else next(judged).judgement.validity.value
         seeds.setdefault(outcome, []).append(run.seed)
     counts = []
     for outcome, of in sorted(seeds.items()):
