@@ -40,6 +40,7 @@ from fencepost.checkers.findings.words import duration, shown
 from fencepost.checkers.leadership import one_leader, self_fencing
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Rule, Validity, Verdict, in_words
+from fencepost.harness.verdict.anomaly_words import anomaly_count
 from fencepost.harness.verdict.figures import ClaimFigures, LeadershipFigures
 
 CHECKER: Final = "leadership"
@@ -161,7 +162,8 @@ def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures:
     acknowledged = [_acknowledged_finding(history, one) for one in acts.acknowledged]
     findings = [*lost, *stamped, *acknowledged]
     counts = Counter(finding.anomaly for finding in findings)
-    beside = f"; {len(acts.stale)} stale answers are held against {facts.read_guarantee}" if acts.stale else ""
+    stale = anomaly_count(len(acts.stale), "stale-answer-by-superseded-leader")
+    beside = f"; held against {facts.read_guarantee}: {stale}" if acts.stale else ""
     return Findings(
         checker=CHECKER,
         guarantee=NO_ACT,
