@@ -9,10 +9,8 @@ history to judge. The JVM ends when its standard input closes, so also if the ha
 import contextlib
 import importlib.util
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -23,6 +21,7 @@ from fencepost.harness.base.errors import HarnessError, MachineError
 from fencepost.harness.base.signals import ended_within, held_back
 from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.runtime.artifacts import java
+from fencepost.harness.warehouse.scratch import Scratch
 
 #: Packages of java.base that Spark accesses by reflection; without the flags its first query fails.
 _OPENED: Final = (
@@ -78,14 +77,13 @@ class GatewayJvm:
     """The process, its folder, and the file in it that has the address of its gateway."""
 
     def __init__(self, master: str, scratch: Path | None, flags: Sequence[str]) -> None:
-        if scratch is not None:
-            scratch.mkdir(parents=True, exist_ok=True)
-        self._folder = Path(tempfile.mkdtemp(prefix="fencepost-spark-", dir=scratch)).resolve()
+        self._scratch = Scratch(scratch)
+        self._folder = self._scratch.folder
         self._late = threading.Event()
         try:
             self.process = _launch(master, self._folder, flags)
         except BaseException:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._scratch.remove()
             raise
 
     def await_gateway(self, deadline: float) -> tuple[int, str]:
@@ -133,7 +131,7 @@ class GatewayJvm:
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         self.process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._scratch.remove()
 
     @contextlib.contextmanager
     def killed_at(self, deadline: float) -> Iterator[threading.Event]:
