@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fencepost.harness.base.errors import HarnessError
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 #: PySpark writes every exception of a query to these logs, as one long line, before it raises the exception.
 _QUERY_LOGS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether a record of the root logger is not of Py4J, which writes there, with a traceback, what it then raises."""
+    return "py4j" not in Path(record.pathname).parts
 
 
 def require_none_active() -> None:
@@ -47,6 +53,7 @@ def connect(port: int, secret: str, *, master: str) -> "SparkSession":
     os.environ.update(address)
     for name in _QUERY_LOGS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_ours)
     try:
         return SparkSession.builder.getOrCreate()
     finally:

@@ -128,7 +128,10 @@ class SparkHandle:
     def __enter__(self) -> "SparkHandle":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # Whoever presses Ctrl-C waits for no job to end.
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self.abandon()
         self.stop()
 
 

@@ -178,6 +178,34 @@ def test_ctrl_c_stays_with_the_command(spark: SparkSession) -> None:
     assert "pyspark" not in getattr(handler, "__module__", "")
 
 
+_LONG_JOB = """
+import sys
+from pathlib import Path
+from fencepost.harness.warehouse.spark_session import SparkHandle
+try:
+    with SparkHandle("local[1]", scratch=Path(sys.argv[1])) as handle:
+        spark = handle.session(timeout_s=110)
+        print("ready", flush=True)
+        spark.range(10**13).selectExpr("sum(id * id % 7)").collect()
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+"""
+
+
+@pytest.mark.long
+def test_ctrl_c_during_a_job_ends_it_at_once_and_without_a_word_of_py4j(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _LONG_JOB, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
+        assert job.stdout is not None and job.stderr is not None
+        assert job.stdout.readline() == "ready\n", job.stderr.read()
+        time.sleep(2)
+        job.send_signal(signal.SIGINT)
+        out, err = job.communicate(timeout=30)
+    assert (job.returncode, out) == (0, "stopped\n")
+    assert "Traceback" not in err and "ERROR" not in err, err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_jvm_that_is_abandoned_fails_its_calls_and_is_tidied_up(tmp_path: Path) -> None:
     """Also one that was ready: what says where its gateway was is still there."""
     handle = SparkHandle("local[1]", scratch=tmp_path)
