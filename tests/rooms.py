@@ -97,6 +97,7 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
         "watches",
         "elections",
         "groups",
+        "log_transactions",
         "log",
         "metadata",
         "metastore",

@@ -1,11 +1,12 @@
 """Brokers: how the controllers keep them, and what a broker does without a controller.
 
 That a silent broker is fenced in time and does not go on serving (`fencing`), that only living brokers lead and only
-their newest registration counts (`registrations`), and that a broker which is told to end hands over first
-(`shutdown`). A system that states nothing about brokers gets no verdict.
+their newest registration counts (`registrations`), that only who has every record is elected (`eligible`), that
+what leaders are told of in-sync replicas stays (`in_sync_changes`), and that a broker which is told to end hands over
+first (`shutdown`). A system that states nothing about brokers gets no verdict.
 """
 
-from fencepost.checkers.brokers import registrations, shutdown
+from fencepost.checkers.brokers import eligible, in_sync_changes, registrations, shutdown
 from fencepost.checkers.brokers.fencing import judge_in_time, judge_self_fencing
 from fencepost.checkers.brokers.silence import Silences
 from fencepost.checkers.facts.reigns import CONTROLLER, reigns_of, subjects
@@ -34,6 +35,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         judge_in_time(history, facts, bound, silences),
         judge_self_fencing(history, bound, facts, silences),
         *registrations.judge(history, bound, facts),
+        *eligible.judge(history, bound, facts),
+        in_sync_changes.judge(history, facts),
         *shutdown.judge(history, facts),
     ]
     return [verdict for verdict in verdicts if facts.guarantee(verdict.guarantee) is not None]

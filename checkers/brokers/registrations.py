@@ -80,18 +80,18 @@ class Read(msgspec.Struct, kw_only=True):
 
 def judge(history: History, bound: BrokerBound, facts: Facts) -> list[Verdict]:
     """Judge the voters' longest log; nothing is said where no log has records of brokers."""
-    log = max(history.logs.values(), key=_end, default=None)
-    if log is None or not any(e.type == "register-broker" for e in (*log.snapshot, *log.entries)):
+    log = longest_log(history)
+    if log is None:
         return []
     names = {number: node for node, number in bound.nodes.items()}
     read = read_log(log, _restarts(history, bound))
     attempts = tuple(e.index for e in history.events if type(e) is LogEvent and e.change is Logged.DUPLICATE_ID)
 
     def findings(*anomalies: str) -> list[Finding]:
-        return [_finding(log, *breach, names) for breach in read.breaches if breach[0] in anomalies]
+        return [finding_in_log(log, *breach, names) for breach in read.breaches if breach[0] in anomalies]
 
     noone = "no broker that led a partition began its controlled shutdown"
-    gap = Doubt(Cause.UNDECIDED, f"{log.node}'s log begins at offset {log.start_offset}") if log.start_offset else None
+    gap = log_gap(log)
     lacks = "no broker was fenced or in its controlled shutdown when a partition changed"
     return [
         Findings(
@@ -149,6 +149,21 @@ def judge(history: History, bound: BrokerBound, facts: Facts) -> list[Verdict]:
     ]
 
 
+def longest_log(history: History) -> NodeLog | None:
+    """The longest of the voters' logs; None where it has no records of brokers."""
+    log = max(history.logs.values(), key=_end, default=None)
+    if log is None or not any(e.type == "register-broker" for e in (*log.snapshot, *log.entries)):
+        return None
+    return log
+
+
+def log_gap(log: NodeLog) -> Doubt | None:
+    """Why a log does not tell everything: its beginning was replaced by a snapshot."""
+    if not log.start_offset:
+        return None
+    return Doubt(Cause.UNDECIDED, f"{log.node}'s log begins at offset {log.start_offset}")
+
+
 def _end(log: NodeLog) -> int:
     return log.entries[-1].offset if log.entries else log.start_offset
 
@@ -162,7 +177,7 @@ def _restarts(history: History, bound: BrokerBound) -> dict[int, int]:
 def read_log(log: NodeLog, restarts: dict[int, int]) -> Read:
     """Go through one log; `restarts` are the registrations by other processes of ours that each id may have."""
     read, left = Read(), dict(restarts)
-    for entry in _in_order(log):
+    for entry in in_order(log):
         match entry.type:
             case "register-broker":
                 _register(read, entry, left)
@@ -175,7 +190,7 @@ def read_log(log: NodeLog, restarts: dict[int, int]) -> Read:
     return read
 
 
-def _in_order(log: NodeLog) -> tuple[LogEntry, ...]:
+def in_order(log: NodeLog) -> tuple[LogEntry, ...]:
     """Every record once: a snapshot stands for the entries below its end, which may still be there."""
     if log.start_offset == 0:
         return log.entries
@@ -258,7 +273,8 @@ def _partition(read: Read, entry: LogEntry) -> None:
             read.breaches.append((IN_SYNC, entry, f"broker {number} was fenced or stopping, and counts as in sync"))
 
 
-def _finding(log: NodeLog, anomaly: str, entry: LogEntry, what: str, names: dict[int, str]) -> Finding:
+def finding_in_log(log: NodeLog, anomaly: str, entry: LogEntry, what: str, names: dict[int, str]) -> Finding:
+    """A finding that one entry shows, about its broker where it names one."""
     about = names.get(_broker_id(entry), log.node)
     return Finding(
         anomaly=anomaly,

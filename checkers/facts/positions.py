@@ -28,14 +28,25 @@ BOUND_LOOKS: Final = frozenset({"look"})
 #: Reads of a group's members, and what its listeners were called with.
 MEMBER_READS: Final = frozenset({"list", "listen"})
 #: Operations that are made as often as something ends or is due, and not at a rate of their own.
-OCCASIONAL: Final = frozenset({"watch", "compact", "join", "leave", "late-commit"})
+OCCASIONAL: Final = frozenset({"watch", "compact", "join", "leave", "late-commit", "begin", "late-record"})
 #: What brokers say of the cluster.
 BROKER_VIEWS: Final = frozenset({"view"})
 #: What a member of a group asks of its coordinator.
 GROUP_READS: Final = frozenset({"offset-fetch", "beat"})
+#: Reads of partitions that hold transactions, and of how far those have read.
+TRANSACTION_READS: Final = frozenset({"read-committed", "read-uncommitted", "consumed"})
 #: Operations that change nothing.
 EFFECT_FREE: Final = (
-    READS | MEMBERS | LOG_READS | LOOKS | LISTENS | BOUND_LOOKS | MEMBER_READS | BROKER_VIEWS | GROUP_READS
+    READS
+    | MEMBERS
+    | LOG_READS
+    | LOOKS
+    | LISTENS
+    | BOUND_LOOKS
+    | MEMBER_READS
+    | BROKER_VIEWS
+    | GROUP_READS
+    | TRANSACTION_READS
 )
 #: What counts as having looked again after healing; an id given out then meets those given before.
 _FINAL: Final = EFFECT_FREE | {"allocate"}

@@ -2,7 +2,8 @@
 
 KIP-30 names four: `KeyValue` (storage.py), `Watchable` (listeners.py), `Locks` and `Elections` (election.py) and
 `Leases` (membership.py) with `Memberships` (members.py). Kafka's own are `Log` (log.py), `Metadata` and `ProducerIds`
-(metadata.py), `PartitionStates` (partition_states.py) and `Groups` (groups.py). `session.py` says what every connection
+(metadata.py), `PartitionStates` (partition_states.py), `Groups` (groups.py) and `Transactions`
+(transactions.py). `session.py` says what every connection
 owes its user, `outcomes.py` how a request ends without a reply. The interfaces that KIP-30 and KIP-273 propose are in
 `kip_30.py` and `kip_273.py`.
 """
@@ -30,11 +31,13 @@ from fencepost.harness.coordination.outcomes import Compacted, Definite, Indefin
 from fencepost.harness.coordination.partition_states import PartitionStates
 from fencepost.harness.coordination.session import Session
 from fencepost.harness.coordination.storage import KeyValue, Members, ReadMode, Reply
+from fencepost.harness.coordination.transactions import Begun, Piece, Put, TransactionRecord, Transactions, Transformed
 
 __all__ = [
     "BOUND",
     "TRAIL",
     "Appended",
+    "Begun",
     "Bookmark",
     "Change",
     "Changes",
@@ -63,13 +66,18 @@ __all__ = [
     "Metadata",
     "NotSent",
     "PartitionStates",
+    "Piece",
     "Polled",
     "ProducerIds",
+    "Put",
     "ReadMode",
     "Record",
     "Reply",
     "Roster",
     "Session",
+    "TransactionRecord",
+    "Transactions",
+    "Transformed",
     "WatchBegun",
     "WatchMode",
     "Watchable",

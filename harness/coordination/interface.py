@@ -18,3 +18,4 @@ class Interface(StrEnum):
     PARTITION_STATES = "partition-states"
     LOG = "log"
     GROUPS = "consumer-groups"
+    TRANSACTIONS = "log-transactions"

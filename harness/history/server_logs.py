@@ -42,7 +42,8 @@ class Logged(StrEnum):
     #: The node ceased to lead in the layer `subject`; `epoch` is the reign's, where the line has it. Its state is again
     #: that of `position`, where the line has it: it gave up what it had not committed.
     RESIGNED = "resigned"
-    #: The in-sync replicas of the topic partition `key` became `detail`, by the log of its leader.
+    #: The in-sync replicas of the topic partition `key` became `detail`, by the log of its leader; `position` is the
+    #: version of the partition's state that has them, where the line names it.
     IN_SYNC = "in-sync"
     #: The broker was registered, with the broker epoch `position`.
     REGISTERED = "registered"

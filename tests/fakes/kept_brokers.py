@@ -31,6 +31,9 @@ GUARANTEES: Final = (
     "one-broker-per-id",
     "controlled-shutdown",
     "controlled-shutdown-unnoticed",
+    "in-sync-changes-are-kept",
+    "leaders-are-eligible",
+    "eligible-replicas-kept",
 )
 FACTS: Final = Facts(
     system="fake",
@@ -55,6 +58,9 @@ BUGS: Final = {
     "broker-epoch-went-back": "b3 comes back with a lower broker epoch",
     "stale-broker-epoch": "b3 reports under its first broker epoch when it has come back",
     "second-registration": "the second process gets b1's id",
+    "unlogged-in-sync-change": "a controller that was superseded tells b1 that b3 is no longer in sync",
+    "ineligible-leader": "b2 comes back and leads, though it is neither in sync nor eligible",
+    "dropped-eligible": "b3 is fenced as one of the last two in sync, and is not eligible",
     "left-as-leader": "b3 still leads when it is let go",
     "ended-without-leave": "b3 ends before a controller lets it",
     "unavailable-partition": "nobody leads b3's partition for two seconds",
@@ -82,8 +88,8 @@ class _Log:
     def change(self, broker: int, epoch: int, **fields: int) -> None:
         self.add("broker-registration-change", broker_id=broker, broker_epoch=epoch, **fields)
 
-    def lead(self, partition: int, leader: int, in_sync: list[int]) -> None:
-        self.add("partition-change", topic_id="t", partition_id=partition, leader=leader, isr=in_sync)
+    def lead(self, partition: int, leader: int, in_sync: list[int], **fields: Any) -> None:
+        self.add("partition-change", topic_id="t", partition_id=partition, leader=leader, isr=in_sync, **fields)
 
 
 def run_fake_brokers(bug: str | None, seed: int) -> History:
@@ -94,12 +100,23 @@ def run_fake_brokers(bug: str | None, seed: int) -> History:
     tale.phase(PhaseName.MAIN, 0)
     tale.health(0, _END_MS)
     tale.claims("n1", 1, [float(ms) for ms in range(100, _END_MS, 200)], subject="controller")
+    log.add("feature-level", name="eligible.leader.replicas.version", feature_level=1)
+    log.add("topic", topic_id="t", name="log")
+    log.add("config", resource_type=2, resource_name="log", name="min.insync.replicas", value="2")
     epochs = {name: log.register(number, f"{name}-0") for name, number in BROKERS.items()}
     for place, (name, number) in enumerate(BROKERS.items()):
         tale.node(name, NodeChange.STARTED, 1 + place)
         logged(tale, name, Logged.UNFENCED, 300 + place)
         log.change(number, epochs[name], fenced=-1)
-        log.add("partition", topic_id="t", partition_id=place, leader=number, isr=[4, 5, 6])
+        log.add(
+            "partition",
+            topic_id="t",
+            partition_id=place,
+            leader=number,
+            isr=[4, 5, 6],
+            replicas=[4, 5, 6],
+            partition_epoch=0,
+        )
     tale.cut("b2", *_CUT_MS)
     _fence_b2(tale, log, bug, epochs, late_ms)
     if bug == "second-registration":
@@ -113,6 +130,7 @@ def run_fake_brokers(bug: str | None, seed: int) -> History:
     if stops:
         _end_b3(tale, log, bug, epochs, late_ms)
     _append(tale, bug, draw, stops=stops)
+    _short_of_replicas(log, bug, epochs)
     history = tale.history()
     history.logs = {"n1": NodeLog(node="n1", start_offset=0, entries=tuple(log.entries))}
     return history
@@ -122,16 +140,52 @@ def _fence_b2(tale: Tale, log: _Log, bug: str | None, epochs: dict[str, int], la
     if bug == "broker-not-fenced":
         return
     logged(tale, "b2", Logged.FENCED, _CUT_MS[0] + 3_200 + late_ms)
-    log.lead(1, 4, [4, 6])
+    if bug != "fenced-broker-elected":
+        log.lead(1, 4, [4, 6])
     log.change(5, epochs["b2"], fenced=1)
     if bug == "fenced-broker-elected":
-        log.lead(1, 5, [4, 6])
+        log.lead(1, 5, [4, 5, 6])
     if bug == "fenced-broker-in-sync":
         log.lead(1, 4, [4, 5, 6])
     log.lead(0, 4, [4, 6])
+    _tell_leader(tale, bug, (4, 6))
     logged(tale, "b2", Logged.UNFENCED, _CUT_MS[1] + 300 + late_ms)
     log.change(5, epochs["b2"], fenced=-1)
     log.lead(0, 4, [4, 5, 6])
+
+
+def _tell_leader(tale: Tale, bug: str | None, in_sync: tuple[int, ...]) -> None:
+    """b1's log tells of the first change of its partition p0, after which b2 is not in sync."""
+    told = in_sync if bug != "unlogged-in-sync-change" else (4, 5)
+    tale.tell(
+        LogEvent,
+        _CUT_MS[0] + 3_300,
+        node="b1",
+        incarnation=0,
+        change=Logged.IN_SYNC,
+        asked_ns=(_CUT_MS[0] + 3_200) * MS,
+        source="log",
+        key="log-0",
+        position=1,
+        detail=",".join(map(str, told)),
+    )
+
+
+def _short_of_replicas(log: _Log, bug: str | None, epochs: dict[str, int]) -> None:
+    """Only b1 stays in sync, and is fenced: b3 is eligible and leads again, b2 must not."""
+    log.add("partition", topic_id="t", partition_id=3, leader=4, isr=[4, 5, 6], replicas=[4, 5, 6])
+    log.lead(3, 4, [4, 6])
+    log.lead(3, 4, [4], eligible_leader_replicas=[] if bug == "dropped-eligible" else [6])
+    log.change(4, epochs["b1"], fenced=1)
+    log.lead(3, -1, [], eligible_leader_replicas=[4, 6])
+    eligible = [6]
+    if bug == "ineligible-leader":
+        log.lead(3, 5, [5], eligible_leader_replicas=[4, 6])
+        eligible = [5, 6]
+    # b1 comes back after an unclean end, which takes it out.
+    log.lead(3, -1, [], eligible_leader_replicas=eligible)
+    log.register(4, "b1-1")
+    log.lead(3, 6, [6], eligible_leader_replicas=eligible[:-1])
 
 
 def _end_b3(tale: Tale, log: _Log, bug: str | None, epochs: dict[str, int], late_ms: int) -> None:

@@ -28,6 +28,7 @@ from tests.fakes import (
     partition_store,
     transaction_broker,
     transaction_runs,
+    transaction_store,
     watch_store,
 )
 from tests.fakes.log_runs import judge_log, run_log
@@ -112,6 +113,13 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
             bugs=tuple(log_broker.BUGS),
             run=run_log,
             judge=lambda history, bug: judge_log(history).verdicts,
+        ),
+    ),
+    "log-transactions": (
+        Planted(
+            bugs=tuple(transaction_store.BUGS),
+            run=transaction_store.run_fake_transactions,
+            judge=lambda history, bug: transaction_store.judge_transactions(history),
         ),
     ),
     "metadata": (

@@ -194,6 +194,19 @@ _KAFKA_ZK_NODES = ("z1", "z2", "z3", "b1", "b2", "b3")
                     )
                     for system in ("kraft", "kafka-zk")
                 ),
+                *(
+                    (
+                        *(system, "log-transactions", "kill:broker:for=2s"),
+                        {
+                            ("log-transactions", "transactions-atomic"),
+                            ("log-transactions", "transactions-durable"),
+                            ("log-transactions", "aborted-transactions-hidden"),
+                            ("log-transactions", "no-hanging-transactions"),
+                            ("log-transactions", "transforms-exactly-once"),
+                        },
+                    )
+                    for system in ("kraft", "kafka-zk")
+                ),
                 ("kafka-zk", "metadata", "partition:controller:for=4s", {("metadata", "metadata-durable")}),
                 ("kafka-zk", "log", "pause:controller:for=4s", {("log", "log-durable")}),
                 (

@@ -22,7 +22,15 @@ RUNS = 30
 _OF_LEADERS = frozenset({"one-leader-per-epoch", "leader-self-fencing", "epochs-never-go-back", "snapshots-are-loaded"})
 #: And those that are judged by what controllers' logs and disks say of brokers.
 _OF_BROKERS = frozenset(
-    {"broker-fenced-in-time", "broker-states", "broker-epochs", "one-broker-per-id", "controlled-shutdown"}
+    {
+        "broker-fenced-in-time",
+        "broker-states",
+        "broker-epochs",
+        "one-broker-per-id",
+        "controlled-shutdown",
+        "leaders-are-eligible",
+        "eligible-replicas-kept",
+    }
 )
 #: Rules that no plant can break, by guarantee and name.
 UNPLANTED = {

@@ -112,7 +112,7 @@ def in_sync(lines: Sequence[LogEvent], names: Mapping[str, str], end_ns: int) ->
 
 
 def _stays(begun: Sequence[tuple[LogEvent, str, bool]], end_ns: int) -> list[Stay]:
-    ends = [line.time_ns for line, _, _ in begun[1:]] + [end_ns]
+    ends = [*(line.time_ns for line, _, _ in begun[1:]), end_ns][: len(begun)]
     return [
         Stay(what=what, whole=whole, from_ns=line.time_ns, to_ns=to_ns, event=line.index)
         for (line, what, whole), to_ns in zip(begun, ends, strict=True)

@@ -58,7 +58,17 @@ _PROMISES: Final = (
 
 #: The guarantees that an unclean election may break.
 _COMMITTED: Final = frozenset(
-    {"log-durable", "log-offsets-stable", "log-order", "log-committed-reads", "zombie-broker-does-not-act"}
+    {
+        "log-durable",
+        "log-offsets-stable",
+        "log-order",
+        "log-committed-reads",
+        "zombie-broker-does-not-act",
+        "leaders-are-eligible",
+        "transactions-durable",
+        "transactions-atomic",
+        "transforms-exactly-once",
+    }
 )
 
 
@@ -139,6 +149,12 @@ BROKER_GUARANTEES: Final = (
         "nobody promises it: a fenced broker learns that from the controller (KIP-631, 'Broker lease')",
     ),
     _promised(
+        "in-sync-changes-are-kept",
+        "What a controller tells a partition's leader of its in-sync replicas stands in the metadata log, or in"
+        " ZooKeeper, under the version that it names",
+        "KIP-497: the controller writes a change of in-sync replicas before the leader takes it up",
+    ),
+    _promised(
         "controlled-shutdown",
         "A broker that is told to end does so when a controller has let it, and leads no partition then that another"
         " replica could lead",
@@ -175,6 +191,52 @@ GROUP_GUARANTEES: Final = (
         "group-offsets-fresh",
         "A read of a group's offset shows the last commit that was acknowledged before it, or a later one",
         "nobody promises it: a coordinator answers from memory, also one that was replaced and does not know it yet",
+    ),
+)
+
+_TRANSACTIONS: Final = "KIP-98, 'Transactional Guarantees'"
+#: From 3.6 on a partition's leader asks the coordinator before it takes the first record of a transaction.
+_LATE: Final = "before 3.6.0 a late record may hang, or become part of the next transaction (KIP-890)"
+
+TRANSACTION_GUARANTEES: Final = (
+    _promised(
+        "transactions-atomic",
+        "Readers in read_committed see a transaction's records in all of its partitions, once each, or in none",
+        f"{_TRANSACTIONS}: 'all messages in that transaction will be visible or none of them will'",
+    ),
+    _promised(
+        "transactions-durable",
+        "The records of a transaction whose commit was acknowledged, or that a reader in read_committed saw, stay"
+        " (three replicas, two of them in sync)",
+        "KIP-98, 5.1: the commit is decided once it is in the replicated transaction log; markers are written until"
+        " every partition has them",
+    ),
+    Guarantee(
+        name="aborted-transactions-hidden",
+        standing=Standing.PROMISED,
+        text="No reader in read_committed sees a record of a transaction that was aborted, or whose commit was refused",
+        source=f"{_TRANSACTIONS}: consumers in read_committed are given committed transactions only",
+        known_issue=_LATE,
+    ),
+    _promised(
+        "transactional-producers-fenced",
+        "Once a producer of a transactional id has begun, no commit that an earlier one asks for is accepted",
+        "KIP-98, 2.1: InitPidRequest bumps the epoch, so that an earlier producer 'cannot move forward with its"
+        " transaction'",
+    ),
+    Guarantee(
+        name="no-hanging-transactions",
+        standing=Standing.PROMISED,
+        text="Some time after the last transaction began, the last stable offset of every partition is at its end:"
+        " whatever was left open has been aborted",
+        source="KIP-98, transaction.timeout.ms: the coordinator aborts what is not ended in time; KIP-890 (late"
+        " records)",
+        known_issue=_LATE,
+    ),
+    _promised(
+        "transforms-exactly-once",
+        "What a transaction reads counts as read if and only if it is committed: each record is transformed once",
+        "KIP-98, 'atomic consume-transform-produce' (AddOffsetsToTxn, TxnOffsetCommit); KIP-447",
     ),
 )
 

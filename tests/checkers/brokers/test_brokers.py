@@ -1,10 +1,13 @@
 """Brokers without a controller, and brokers that end: what is proven, and what only looks like it."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 import pytest
 
 from fencepost.checkers import brokers
-from fencepost.harness.history import Effects, History, Logged, NodeChange, Stops
+from fencepost.harness.history import Effects, History, LogEntry, LogEvent, Logged, NodeChange, NodeLog, Stops
 from fencepost.harness.verdict import Facts, Validity, Verdict
 from tests.checkers.build import Tale
 from tests.fakes.kept_brokers import BUGS, FACTS, logged, run_fake_brokers
@@ -111,3 +114,110 @@ def test_a_process_that_registers_once_more_keeps_its_epoch() -> None:
     again = (log.entries[0], *log.entries)
     history.logs = {"n1": msgspec.structs.replace(log, entries=again)}
     assert {name for v in brokers.check(history, FACTS) for name in v.anomalies} == set()
+
+
+def test_who_may_be_elected_needs_a_replica_that_may_not() -> None:
+    """By the metadata log alone; a reassignment names a leader among the replicas that it adds."""
+    cases: dict[str, tuple[list[int], list[int] | None, int, list[int], dict[str, list[int]], Validity]] = {
+        "one in sync": ([4, 5], None, 5, [5], {}, Validity.VALID),
+        "one that is eligible": ([], [5], 5, [5], {}, Validity.VALID),
+        "one that is neither": ([4], [5], 6, [6], {}, Validity.INVALID),
+        "a reassignment": ([4], [5], 6, [6], {"replicas": [6]}, Validity.UNKNOWN),
+        "all in sync": ([4, 5, 6], None, 5, [4, 5, 6], {}, Validity.UNKNOWN),
+    }
+    for name, (in_sync, eligible, leader, after, fields, wanted) in cases.items():
+        history = partition_log(in_sync, eligible, {"leader": leader, "isr": after, **fields})
+        assert verdict(history, "leaders-are-eligible").validity is wanted, name
+
+
+def test_who_leaves_too_few_in_sync_stays_eligible_unless_it_comes_back_from_an_unclean_end() -> None:
+    change: dict[str, Any] = {"leader": 4, "isr": [4], "eligible_leader_replicas": []}
+    for fields, returns, wanted in (
+        (change | {"eligible_leader_replicas": [5]}, None, Validity.VALID),
+        (change, None, Validity.INVALID),
+        (change, 5, Validity.VALID),
+        (change, 6, Validity.INVALID),
+        (change | {"isr": [4, 5]}, None, Validity.UNKNOWN),
+    ):
+        history = partition_log([4, 5], [], fields, returns=returns)
+        assert verdict(history, "eligible-replicas-kept").validity is wanted, (fields, returns)
+    without = partition_log([4, 5], [], change, level=0)
+    assert verdict(without, "eligible-replicas-kept").validity is Validity.UNKNOWN
+
+
+def partition_log(
+    in_sync: list[int],
+    eligible: list[int] | None,
+    change: Mapping[str, Any],
+    *,
+    level: int = 1,
+    returns: int | None = None,
+) -> History:
+    """One partition of brokers 4 to 6, two of which appends need, and one change of it."""
+    kinds: list[tuple[str, dict[str, Any]]] = [
+        ("feature-level", {"name": "eligible.leader.replicas.version", "feature_level": level}),
+        ("topic", {"topic_id": "t", "name": "log"}),
+        ("config", {"resource_type": 2, "resource_name": "log", "name": "min.insync.replicas", "value": "2"}),
+        ("register-broker", {"broker_id": 4, "broker_epoch": 1}),
+        (
+            "partition",
+            {
+                "topic_id": "t",
+                "partition_id": 0,
+                "replicas": [4, 5, 6],
+                "isr": in_sync,
+                "eligible_leader_replicas": eligible,
+                "leader": 4,
+            },
+        ),
+        ("partition-change", {"topic_id": "t", "partition_id": 0, **change}),
+    ]
+    if returns is not None:
+        kinds.append(("register-broker", {"broker_id": returns, "broker_epoch": 9}))
+    history = Tale().history()
+    entries = tuple(LogEntry(offset=i, epoch=1, type=kind, fields=fields) for i, (kind, fields) in enumerate(kinds))
+    history.logs = {"n1": NodeLog(node="n1", start_offset=0, entries=entries)}
+    return history
+
+
+@pytest.mark.parametrize(
+    ("version", "replicas", "wanted"),
+    [
+        (1, "4,5", Validity.VALID),
+        (1, "4,6", Validity.INVALID),
+        (2, "4,5", Validity.INVALID),
+        (None, "4,6", Validity.UNKNOWN),
+    ],
+)
+@pytest.mark.parametrize("mode", ["kraft", "zookeeper"])
+def test_what_a_leader_was_told_of_in_sync_replicas_stands_in_the_log(
+    version: int | None, replicas: str, wanted: Validity, mode: str
+) -> None:
+    tale = Tale()
+    tale.tell(
+        LogEvent,
+        100,
+        node="b1",
+        incarnation=0,
+        change=Logged.IN_SYNC,
+        asked_ns=0,
+        source="log",
+        key="log-0",
+        position=version,
+        detail=replicas,
+    )
+    history = tale.history()
+    place = {"topic_id": "t", "partition_id": 0}
+    kinds: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("topic", {"topic_id": "t", "name": "log"}),
+        ("partition", {**place, "isr": [4, 5, 6], "partition_epoch": 0}),
+        ("partition-change", {**place, "isr": [4, 5]}),
+    )
+    if mode == "zookeeper":
+        kinds = tuple(
+            ("partition-state", {"topic": "log", "partition": 0, "isr": isr, "version": at})
+            for at, isr in enumerate(([4, 5, 6], [4, 5]))
+        )
+    entries = tuple(LogEntry(offset=i, epoch=1, type=kind, fields=fields) for i, (kind, fields) in enumerate(kinds))
+    history.logs = {"n1": NodeLog(node="n1", start_offset=0, entries=entries)}
+    assert verdict(history, "in-sync-changes-are-kept").validity is wanted

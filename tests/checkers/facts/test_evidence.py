@@ -31,6 +31,7 @@ from tests.fakes import (
     meta_store,
     metadata_store,
     partition_store,
+    transaction_store,
 )
 from tests.histories.language import FOLDER, cases, parse
 from tests.report import sample_kafka
@@ -144,6 +145,11 @@ def partition_states() -> Iterator[Example]:
 def consumer_groups() -> Iterator[Example]:
     for bug in (None, *group_store.BUGS):
         yield group_store.run_fake_groups(bug, 1, {"rate": 30.0}), group_store.FACTS
+
+
+def log_transactions() -> Iterator[Example]:
+    for bug in (None, *transaction_store.BUGS):
+        yield transaction_store.run_fake_transactions(bug, 1, {"rate": 6.0}), transaction_store.FACTS
 
 
 def producer_ids() -> Iterator[Example]:
@@ -264,6 +270,7 @@ EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
     "linearizable": register,
     "lock": lock,
     "log": kafka("zombie-brokers"),
+    "log-transactions": log_transactions,
     "metadata": kafka("zombie-controller"),
     "metastore": metastore,
     "partition-states": partition_states,
@@ -355,6 +362,7 @@ WITH_RULES: Final = (
     "handover",
     "group-membership",
     "log",
+    "log-transactions",
     "metadata",
     "metastore",
     "partition-states",
@@ -416,6 +424,14 @@ KINDS: Final[dict[str, Callable[[Event], bool]]] = {
     r"^consumer-groups\..*\.(commits_info|late_commits)$": of("offset-commit late-commit", OK, FAIL, INFO, INVOKE),
     r"^consumer-groups\..*\.joins$": of("join", OK),
     r"^consumer-groups\..*\.stale_reads$": of("offset-fetch", OK),
+    r"^log-transactions\..*\.(exposure|commits_info|anomalies\..*)$": of(
+        "transact transform late-record begin consumed read-committed", OK, FAIL, INFO, INVOKE
+    ),
+    r"^log-transactions\..*\.(commits_ok|aborts_ok|transforms_ok)$": of("transact transform", OK),
+    r"^log-transactions\..*\.(commits_fail|late_commits_refused)$": of("transact transform", FAIL),
+    r"^log-transactions\..*\.late_records_refused$": of("late-record", FAIL),
+    r"^log-transactions\..*\.refused_commits_in_the_log$": of("transact transform", FAIL),
+    r"^log-transactions\..*\.begins(_of_version_2)?$": of("begin", OK),
     r"^producer-ids\..*\.(exposure|ids|ids_of_node\..*|anomalies\..*)$": of("allocate", OK),
     r"^partition-states\..*\.(exposure|views|stale_views|stale|anomalies\..*)$": of("view", OK),
     r"^election\.one-acting-leader\.(exposure|superseded_acts|overtaken_acts)$": of("act", OK, FAIL, INFO, INVOKE),

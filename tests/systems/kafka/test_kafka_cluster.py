@@ -30,6 +30,8 @@ NOT_PROVOKED = {
     "inconsistent-group-protocol": "our members all name one protocol",
     "invalid-group-id": "our groups have names",
     "invalid-session-timeout": "our sessions are as long as the servers allow",
+    "unstable-offset-commit": "there for a moment while a transaction's offset is being committed",
+    "transaction-abortable": "answers Produce from 11 on, and no request of these tests is outside its transaction",
     "security-disabled": "no ACL is asked for in these tests; `test_kafka_metadata_kinds` has the row",
     "unacceptable-credential": "our client's credentials fit; `test_kafka_metadata_kinds` has the row",
     "topic-authorization-failed": "needs an authorizer; the servers have none",

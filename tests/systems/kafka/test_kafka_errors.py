@@ -35,8 +35,8 @@ DEFINITE: Final = {
     Kind.FORWARDED: ALWAYS | {17, 40, 44, 73, 92, 93},
     Kind.ZOOKEEPER: ALWAYS | {3, 17, 37, 38, 39, 40, 41, 44, 73, 89, 91, 92, 93},
     Kind.ALLOCATE: ALWAYS | {14, 15, 16, 47, 48, 77, 90, 102},
-    Kind.PRODUCE: ALWAYS | {2, 10, 17, 18, 19, 21, 32, 43, 45, 47, 48, 49, 59, 76, 87, 90},
-    Kind.TRANSACTION: ALWAYS | {47, 48, 49, 50, 51, 90},
+    Kind.PRODUCE: ALWAYS | {2, 10, 17, 18, 19, 21, 32, 43, 45, 47, 48, 49, 51, 59, 76, 87, 90, 120},
+    Kind.TRANSACTION: ALWAYS | {47, 48, 49, 50, 51, 90, 120},
     Kind.GROUP: ALWAYS | {22, 24, 25, 27},
     Kind.VOTERS: ALWAYS | {125, 126, 127},
     Kind.READ: set(CODES),
@@ -81,6 +81,7 @@ def test_words_differ_and_reasons_are_given() -> None:
         (Kind.CHANGE, 36, True),
         (Kind.TRANSACTION, 16, False),  # also when its log took what was asked, and then another one took over
         (Kind.TRANSACTION, 51, True),
+        (Kind.PRODUCE, 51, True),  # asked before the append, in transactions of version 2
     ],
 )
 def test_the_rows_that_matter_most(kind: Kind, number: int, definite: bool) -> None:

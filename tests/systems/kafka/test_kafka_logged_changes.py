@@ -60,6 +60,10 @@ def _registration(fenced: int, stops: int) -> str:
             LoggedChange(Logged.IN_SYNC, key="k7-0", epoch=2, detail="4,5,6"),
         ),
         (
+            "02:44:58.052 INFO Partition - [Partition out-2 broker=6] ISR updated to 4,5,6  and version updated to 2",
+            LoggedChange(Logged.IN_SYNC, key="out-2", detail="4,5,6", position=2),
+        ),
+        (
             "19:43:45.546 INFO QuorumController - [QuorumController id=3] registerBroker: event failed with "
             "DuplicateBrokerRegistrationException in 83 microseconds. Exception message: Another broker is registered "
             "with that broker id.",

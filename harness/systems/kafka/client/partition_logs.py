@@ -29,6 +29,9 @@ EARLIEST: Final = -2
 ANY_EPOCH: Final = -1
 
 _TIMEOUT_MS: Final = 10_000
+_PRODUCE: Final = log.PRODUCE.within(log.PRODUCE.versions[0], 10)
+#: From this version on a partition is added to the transaction that the batch belongs to.
+_PRODUCE_ADDING: Final = log.PRODUCE.within(12, 12)
 _FETCH_BYTES_MAX: Final = 1 << 20
 #: The kind of a control record, after two bytes of version in its key.
 _ABORT_MARKER: Final = b"\0\0"
@@ -58,7 +61,8 @@ class PartitionLogs:
                 `Indefinite("no-acknowledgement")`.
             producer: makes the append idempotent, with `acks` of all: a batch whose id, epoch and sequence are already
                 in the log is not appended again and gets the first answer. A producer with a transactional id appends
-                to its transaction, which must have the partition already (`transactions.add_partition`).
+                to its transaction, which must have the partition already (`transactions.add_partition`), unless the
+                producer `adds` it.
             timeout_ms: the node's own time limit.
         """
         if timestamp_ms is None:
@@ -69,9 +73,11 @@ class PartitionLogs:
             transactional_id, acks, timeout_ms, (log.ProduceTopic(topic, (log.ProducePartition(partition, batch),)),)
         )
         if acks == 0:
-            self._connection.post(log.PRODUCE, request)
+            self._connection.post(_PRODUCE, request)
             raise refused(NO_ACKNOWLEDGEMENT)
-        answer = await self._connection.request(log.PRODUCE, request)
+        answer = await self._connection.request(
+            _PRODUCE_ADDING if producer is not None and producer.adds else _PRODUCE, request
+        )
         result = only_item(only_item(answer.responses).partition_responses)
         raise_error(Kind.PRODUCE, result.error_code, result.error_message)
         return Appended(result.base_offset, result.log_start_offset)

@@ -15,7 +15,8 @@ controller's
   the epoch of a reply is exact. The acknowledgement of an append names no epoch.
 - The state of partitions is that of the same topic, in the metadata of the broker that is asked. A partition's leader
   is moved by giving it its replicas in another order (KIP-455) and electing the first of them (KIP-460).
-- Elections are those of transactional producers: see `elections`. Groups are consumer groups: see `groups`.
+- Elections are those of transactional producers: see `elections`. Groups are consumer groups: see `groups`. For
+  transactions over several partitions see `log_transactions`.
 
 Errors are those of `harness.systems.kafka.wire.errors`, except for "exists": a controller's refusal of a taken name.
 """
@@ -30,6 +31,7 @@ from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.coordination import (
     TRAIL,
     Appended,
+    Begun,
     CommittedAs,
     Deeds,
     Definite,
@@ -38,10 +40,13 @@ from fencepost.harness.coordination import (
     Interface,
     Joined,
     Leading,
+    Piece,
     Polled,
+    Put,
     ReadMode,
     Record,
     Reply,
+    Transformed,
 )
 from fencepost.harness.history import NO_LEADER, BrokerView, PartitionState
 from fencepost.harness.systems.kafka.client import metadata_kinds
@@ -49,6 +54,7 @@ from fencepost.harness.systems.kafka.client.client import KafkaNode, Role, open_
 from fencepost.harness.systems.kafka.client.elect_leaders import elect_preferred_leaders
 from fencepost.harness.systems.kafka.client.elections import KafkaElections
 from fencepost.harness.systems.kafka.client.groups import KafkaGroups
+from fencepost.harness.systems.kafka.client.log_transactions import KafkaTransactions
 from fencepost.harness.systems.kafka.client.partition_logs import ACKS_ALL
 from fencepost.harness.systems.kafka.client.reassignments import reassign
 from fencepost.harness.systems.kafka.client.replicated_topics import make_topic
@@ -69,6 +75,7 @@ INTERFACES: Final = frozenset(
         Interface.LOG,
         Interface.PARTITION_STATES,
         Interface.GROUPS,
+        Interface.TRANSACTIONS,
     }
 )
 LOG_TOPIC: Final = "log"
@@ -86,10 +93,15 @@ _ACKS: Final = {"all": ACKS_ALL, "1": 1, "0": 0}
 _PARTITION: Final = re.compile(r"p\d+")
 _MIN_ISR: Final = "min_isr="
 _GROUP: Final = re.compile(r"g\d+")
+#: Producers of transactions: those that read, and those that do not.
+_PRODUCER: Final = re.compile(r"[xc]\d+")
 
 
 class KafkaSession:
-    """`Metadata`, `ProducerIds`, `Log`, `PartitionStates`, `Groups` and `Elections` of one node, by its id `number`."""
+    """The interfaces of `INTERFACES` by way of one node; `number` is its id.
+
+    Size: a short method for each request of each interface.
+    """
 
     session_id: Final = None
 
@@ -97,6 +109,7 @@ class KafkaSession:
         self.node: Final = node
         self._elections: Final = KafkaElections(node, number, connect_timeout_s=connect_timeout_s)
         self._groups: Final = KafkaGroups(node, number, connect_timeout_s=connect_timeout_s)
+        self._transactions: Final = KafkaTransactions(node, number, connect_timeout_s=connect_timeout_s)
         self._number = number
         self._acks = ACKS_ALL
         self._idempotent = False
@@ -109,6 +122,7 @@ class KafkaSession:
     async def close(self) -> None:
         self._elections.close()
         self._groups.close()
+        self._transactions.close()
         self.node.close()
 
     # Metadata
@@ -288,16 +302,44 @@ class KafkaSession:
     async def deeds(self, trail: str, mode: ReadMode) -> Deeds:
         return await self._elections.deeds(trail, mode)
 
+    # Transactions
+
+    def use_version(self, version: int | None) -> None:
+        self._transactions.use_version(version)
+
+    async def begin(self, producer: str) -> Begun:
+        return await self._transactions.begin(producer)
+
+    async def transact(
+        self, producer: str, number: int, partitions: Sequence[int], *, commit: bool, wait_s: float
+    ) -> Put:
+        return await self._transactions.transact(producer, number, partitions, commit=commit, wait_s=wait_s)
+
+    async def put_late(self, producer: str, number: int, partition: int) -> Put:
+        return await self._transactions.put_late(producer, number, partition)
+
+    async def transform(self, producer: str, number: int, most: int, *, commit: bool, wait_s: float) -> Transformed:
+        return await self._transactions.transform(producer, number, most, commit=commit, wait_s=wait_s)
+
+    async def read(self, partition: int, offset: int, *, committed: bool) -> Piece:
+        return await self._transactions.read(partition, offset, committed=committed)
+
+    async def consumed(self, producer: str) -> int:
+        return await self._transactions.consumed(producer)
+
     # Before a run
 
     async def prepare(self, keys: Sequence[str]) -> None:
-        """Create the trail of an election, what groups need, the log when the keys are its partitions, or else a topic
-        for each key.
+        """Create the trail of an election, what groups or transactions need, the log when the keys are its partitions,
+        or else a topic for each key.
 
         Waits until the broker sees a leader for each partition and all replicas in sync. Idempotent.
         """
         if TRAIL in keys:
             await self._elections.prepare()
+            return
+        if any(_PRODUCER.fullmatch(key) for key in keys):
+            await self._transactions.prepare(keys)
             return
         groups = tuple(key for key in keys if _GROUP.fullmatch(key))
         if groups:

@@ -18,6 +18,7 @@ from fencepost.harness.systems.kafka.guarantees import (
     LOG_GUARANTEES,
     PARTITION_STATE_GUARANTEES,
     PRODUCER_ID_GUARANTEES,
+    TRANSACTION_GUARANTEES,
 )
 from fencepost.harness.verdict import Guarantee, LeadershipBound, Standing
 
@@ -112,6 +113,13 @@ _FOR_EVERY_RELEASE: Final = (
         source="KIP-631, 'Broker states'; KIP-841 (fenced brokers and in-sync replicas), released with 3.3.0",
     ),
     Guarantee(
+        name="leaders-are-eligible",
+        standing=Standing.PROMISED,
+        text="While unclean election is off, no partition gets a leader that was neither in sync nor an eligible leader"
+        " replica.",
+        source="[D], 'Unclean leader election'; KIP-966 (eligible leader replicas, from 4.1 on)",
+    ),
+    Guarantee(
         name="broker-epochs",
         standing=Standing.PROMISED,
         text="Each registration of a broker's id has a higher broker epoch, and only the newest changes its state.",
@@ -127,6 +135,7 @@ _FOR_EVERY_RELEASE: Final = (
     *LOG_GUARANTEES,
     *ELECTION_GUARANTEES,
     *GROUP_GUARANTEES,
+    *TRANSACTION_GUARANTEES,
     Guarantee(
         name="one-leader-per-epoch",
         standing=Standing.PROMISED,
@@ -143,6 +152,22 @@ _FOR_EVERY_RELEASE: Final = (
 )
 #: The subject of claims to be the active controller, the layer above raft.
 ACTIVE_CONTROLLER: Final = "controller"
+#: The first release whose new clusters have eligible leader replicas.
+_ELIGIBLE_SINCE: Final = (4, 1)
+_ELIGIBLE: Final = Guarantee(
+    name="eligible-replicas-kept",
+    standing=Standing.PROMISED,
+    text="A replica that leaves the in-sync ones when fewer remain than min.insync.replicas stays eligible as a leader,"
+    " unless its broker ended uncleanly.",
+    source="KIP-966: eligible leader replicas have every committed record; PartitionChangeBuilder.populateTargetElr",
+)
+_NO_ELIGIBLE: Final = Guarantee(
+    name=_ELIGIBLE.name,
+    standing=Standing.MEASURED,
+    text=_ELIGIBLE.text,
+    source="nobody promises it: new clusters have eligible leader replicas from 4.1 on (KIP-966)",
+    known_issue="KAFKA-14139",
+)
 _SELF_FENCING: Final = "A leader that is cut off from every majority stops claiming to lead within 1.5 fetch time-outs."
 _PROMISED_FENCING: Final = Guarantee(
     name="leader-self-fencing",
@@ -166,7 +191,9 @@ def checks_quorum(version: str) -> bool:
 
 def promises(version: str) -> tuple[Guarantee, ...]:
     """The guarantees that this release is held to."""
-    return (*_FOR_EVERY_RELEASE, _PROMISED_FENCING if checks_quorum(version) else _RELIED_UPON_FENCING)
+    fencing = _PROMISED_FENCING if checks_quorum(version) else _RELIED_UPON_FENCING
+    eligible = _NO_ELIGIBLE if is_before(version, _ELIGIBLE_SINCE) else _ELIGIBLE
+    return (*_FOR_EVERY_RELEASE, eligible, fencing)
 
 
 def leadership_bound(version: str, fetch: Duration, election: Duration) -> LeadershipBound:

@@ -23,7 +23,9 @@ _REGISTRATION: Final = re.compile(
 #: The first thing that a new controller in ZooKeeper mode says of brokers.
 _ACTIVE: Final = re.compile(r"Currently active brokers in the cluster: \w+\(([\d, ]*)\)")
 _CAME_AND_WENT: Final = re.compile(r"Newly added brokers: ([\d,]*), deleted brokers: ([\d,]*), bounced brokers: ")
-_IN_SYNC: Final = re.compile(r"\[Partition (\S+-\d+) broker=\d+\] ISR updated to ([\d,]+)")
+_IN_SYNC: Final = re.compile(
+    r"\[Partition (\S+-\d+) broker=\d+\] ISR updated to ([\d,]+)(?:.* version updated to \[?(\d+))?"
+)
 _LEADS: Final = re.compile(r"\bLeader (\S+-\d+) .*?starts at leader epoch (\d+) .*?\bISR \[([\d,]+)\]")
 _MAY_STOP: Final = (
     "The controller has asked us to exit controlled shutdown",
@@ -85,12 +87,14 @@ def _replayed(line: str) -> LoggedChange | None:
 
 
 def _in_sync(line: str) -> LoggedChange | None:
-    """A leader that begins names its epoch; a later change has none."""
+    """A leader that begins names its epoch; a later change has none, but the version of the partition's state."""
     if match := _LEADS.search(line):
         key, epoch, replicas = match.groups()
         return LoggedChange(Logged.IN_SYNC, key=key, epoch=int(epoch), detail=replicas)
     if match := _IN_SYNC.search(line):
-        return LoggedChange(Logged.IN_SYNC, key=match.group(1), detail=match.group(2))
+        key, replicas, version = match.groups()
+        position = None if version is None else int(version)
+        return LoggedChange(Logged.IN_SYNC, key=key, detail=replicas, position=position)
     return None
 
 

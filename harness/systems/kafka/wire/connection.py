@@ -61,13 +61,14 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._offered: Mapping[int, tuple[int, int]] = {API_VERSIONS.key: API_VERSIONS.versions}
+        self._features: Mapping[str, int] = {}
         self._versions: dict[str, int] = {}
         self._ended: str | None = None
         self._buffer = b""
         self._correlation = 0
         self._sent: deque[_Sent] = deque()
-        self._last_requests: dict[str, tuple[Body, bytes]] = {}
-        self._last_answers: dict[str, tuple[bytes, Any]] = {}
+        self._last_requests: dict[tuple[str, int], tuple[Body, bytes]] = {}
+        self._last_answers: dict[tuple[str, int], tuple[bytes, Any]] = {}
         #: The number of answers received, including those that nobody waited for.
         self.received = 0
 
@@ -80,6 +81,11 @@ class Connection(asyncio.Protocol):
     def offered(self) -> Mapping[int, tuple[int, int]]:
         """Return the lowest and highest version of every API that the node offers, by the API's number."""
         return self._offered
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """Return the levels of the cluster's features, as the node knew them when the connection was opened."""
+        return self._features
 
     @property
     def versions(self) -> Mapping[str, int]:
@@ -128,6 +134,7 @@ class Connection(asyncio.Protocol):
         if answer.error_code != 0:
             raise refused(NOT_CONNECTED, f"the node refuses to name its APIs: error {answer.error_code}")
         self._offered = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        self._features = {feature.name: feature.max_version_level for feature in answer.finalized_features}
 
     # asyncio.Protocol
 
@@ -167,26 +174,28 @@ class Connection(asyncio.Protocol):
         if transport.get_write_buffer_size() > 0:
             raise refused(NOT_TAKEN, f"{transport.get_write_buffer_size()} bytes of earlier requests wait")
         version = self._versions.get(api.name)
-        if version is None:
+        if version is None or not api.versions[0] <= version <= api.versions[1]:
             version = self._versions[api.name] = settled(api, self._offered)
         return version
 
     def _encoded(self, api: Api[Q, A], version: int, message: Q) -> bytes:
         """Encode the message, or reuse the last bytes for the same object, such as an observer's question."""
-        previous, body = self._last_requests.get(api.name, (None, b""))
+        which = api.name, version
+        previous, body = self._last_requests.get(which, (None, b""))
         if previous is not message:
             body = encode(message, version, version >= api.flexible)
-            self._last_requests[api.name] = (message, body)
+            self._last_requests[which] = (message, body)
         return body
 
     def _decoded(self, sent: _Sent, body: bytes) -> Any:
         """Decode the answer, or reuse the last one for the same bytes, as most answers to an observer have."""
         content = body[_LENGTH.size :]
-        before, answer = self._last_answers.get(sent.api.name, (None, None))
+        which = sent.api.name, sent.version
+        before, answer = self._last_answers.get(which, (None, None))
         if content != before:
             answer = _read(sent.api, sent.version, body)
             if len(content) <= _KEPT_BYTES_MAX:
-                self._last_answers[sent.api.name] = (content, answer)
+                self._last_answers[which] = (content, answer)
         return answer
 
     def _write(self, frame: bytes) -> None:

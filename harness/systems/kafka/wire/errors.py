@@ -13,9 +13,10 @@ What a code proves depends on the request and on the node that answers:
   definite. But its ZooKeeper client repeats a create after a lost connection
   (KafkaZkClient.retryRequestUntilConnected) and may then find its own znode, so "already exists" is not definite.
 - `ALLOCATE` (InitProducerId, AllocateProducerIds): definite when no id was given.
-- `TRANSACTION` (InitProducerId with a transactional id, AddPartitionsToTxn, EndTxn), sent to the coordinator: it checks
-  producer and state before it appends to its own log. 14, 15 and 16 are not definite, since they also report failures
-  of that append and failures after it (TransactionStateManager.appendTransactionToLog).
+- `TRANSACTION` (InitProducerId with a transactional id, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn),
+  sent to the coordinator: it checks producer and state before it appends to its own log. 14, 15 and 16 are not
+  definite, since they also report failures of that append and failures after it
+  (TransactionStateManager.appendTransactionToLog).
 - `GROUP` (OffsetCommit, LeaveGroup), sent to the coordinator: it checks member and generation before it appends to its
   own log. As with transactions, 14, 15 and 16 also report failures of that append.
 - `VOTERS` (AddRaftVoter, RemoveRaftVoter), sent to a controller: NOT_LEADER_OR_FOLLOWER (6) and REQUEST_TIMED_OUT (7)
@@ -112,6 +113,7 @@ INVALID_PRODUCER_EPOCH: Final = 47
 INVALID_TXN_STATE: Final = 48
 INVALID_PRODUCER_ID_MAPPING: Final = 49
 CONCURRENT_TRANSACTIONS: Final = 51
+UNSTABLE_OFFSET_COMMIT: Final = 88
 PRODUCER_FENCED: Final = 90
 RESOURCE_NOT_FOUND: Final = 91
 TRANSACTIONAL_ID_NOT_FOUND: Final = 105
@@ -175,7 +177,9 @@ CODES: Final = {
     48: Row("invalid-txn-state", _PRODUCE | _ALLOCATE | _TRANSACTION, "checked before the append"),
     49: Row("invalid-producer-id-mapping", _PRODUCE | _TRANSACTION, "producers are checked before the append"),
     50: Row("invalid-transaction-timeout", _TRANSACTION, "the request itself is wrong"),
-    51: Row("concurrent-transactions", _TRANSACTION, "the transaction before has not ended, so nothing was done"),
+    51: Row(
+        "concurrent-transactions", _PRODUCE | _TRANSACTION, "the transaction before has not ended, so nothing was done"
+    ),
     53: Row("transactional-id-authorization-failed", _ALL, "permissions are checked first"),
     54: Row("security-disabled", _ALL, "there is no authorizer, so there are no ACLs"),
     56: Row("kafka-storage-error", _NONE, "the disk failed; the record may still be on it"),
@@ -190,6 +194,7 @@ CODES: Final = {
     78: Row("offset-not-available", _NONE, "answers reads only"),
     80: Row("preferred-leader-not-available", _NONE, "the order of the replicas is changed all the same"),
     87: Row("invalid-record", _PRODUCE, "checked before the append"),
+    88: Row("unstable-offset-commit", _NONE, "answers reads only"),
     89: Row("throttling-quota-exceeded", _BY_STATE, "refused before anything is made"),
     90: Row("producer-fenced", _PRODUCE | _ALLOCATE | _TRANSACTION, "epochs are checked before the append"),
     91: Row("resource-not-found", _BY_STATE, "no such credential; a removal that is forwarded twice may find its own"),
@@ -199,6 +204,7 @@ CODES: Final = {
     102: Row("broker-id-not-registered", _ALLOCATE, "refused before a block is taken"),
     103: Row("inconsistent-topic-id", _NONE, "answers reads only"),
     105: Row("transactional-id-not-found", _NONE, "answers reads only"),
+    120: Row("transaction-abortable", _PRODUCE | _TRANSACTION, "the transaction is checked before the append"),
     125: Row("invalid-voter-key", _VOTERS, "refused by the leader before it appends"),
     126: Row("duplicate-voter", _VOTERS, "refused by the leader before it appends: the node votes already"),
     127: Row("voter-not-found", _VOTERS, "refused by the leader before it appends: the node does not vote"),

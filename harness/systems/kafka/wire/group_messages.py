@@ -4,9 +4,9 @@ These are the messages of the classic protocol (KIP-62), in versions that every 
 a member gets its id with its first request (KIP-394 came later).
 """
 
-from typing import Final
+from typing import Annotated, Final
 
-from fencepost.harness.systems.kafka.wire.fields import Body, Bytes, Int16, Int32, Int64, Text
+from fencepost.harness.systems.kafka.wire.fields import Body, Bool, Bytes, Int16, Int32, Int64, Since, Text
 from fencepost.harness.systems.kafka.wire.messages import Api
 
 # JoinGroup
@@ -133,11 +133,13 @@ class OffsetFetchRequestTopic(Body, frozen=True):
 class OffsetFetchRequest(Body, frozen=True):
     group_id: Text = ""
     topics: tuple[OffsetFetchRequestTopic, ...] | None = ()
+    require_stable: Annotated[Bool, Since(7)] = False
 
 
 class OffsetFetchResponsePartition(Body, frozen=True):
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
+    committed_leader_epoch: Annotated[Int32, Since(5)] = -1
     metadata: Text | None = ""
     error_code: Int16 = 0
 
@@ -158,4 +160,4 @@ SYNC_GROUP: Final = Api("SyncGroup", 14, (2, 2), 4, SyncGroupRequest, SyncGroupR
 HEARTBEAT: Final = Api("Heartbeat", 12, (2, 2), 4, HeartbeatRequest, HeartbeatResponse)
 LEAVE_GROUP: Final = Api("LeaveGroup", 13, (2, 2), 4, LeaveGroupRequest, LeaveGroupResponse)
 OFFSET_COMMIT: Final = Api("OffsetCommit", 8, (5, 5), 8, OffsetCommitRequest, OffsetCommitResponse)
-OFFSET_FETCH: Final = Api("OffsetFetch", 9, (3, 3), 6, OffsetFetchRequest, OffsetFetchResponse)
+OFFSET_FETCH: Final = Api("OffsetFetch", 9, (3, 7), 6, OffsetFetchRequest, OffsetFetchResponse)

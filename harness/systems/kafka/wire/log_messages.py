@@ -198,7 +198,7 @@ class OffsetForLeaderEpochResponse(Body, frozen=True):
     topics: tuple[EpochTopicResult, ...] = ()
 
 
-PRODUCE: Final = Api("Produce", 0, (3, 10), 9, ProduceRequest, ProduceResponse)
+PRODUCE: Final = Api("Produce", 0, (3, 12), 9, ProduceRequest, ProduceResponse)
 FETCH: Final = Api("Fetch", 1, (4, 12), 12, FetchRequest, FetchResponse)
 LIST_OFFSETS: Final = Api("ListOffsets", 2, (1, 7), 6, ListOffsetsRequest, ListOffsetsResponse)
 OFFSET_FOR_LEADER_EPOCH: Final = Api(

@@ -1,13 +1,13 @@
 """Kafka's messages that fencepost sends and reads, as tables of fields (see `fields`).
 
 The `versions` of an API are those that we write and read: low enough for the oldest release in use (2.8), and no higher
-than this code needs. Fetch ends at 12, Produce at 10 and DeleteTopics at 5, because later versions name topics only by
+than this code needs. Fetch and Produce end at 12 and DeleteTopics at 5, because later versions name topics only by
 id.
 
 Source: the definitions in `common/message/` of kafka-clients 3.6.0, 3.9.2 and 4.3.1; a test compares them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Final, Generic, TypeVar
 
 from fencepost.harness.systems.kafka.wire.fields import (
@@ -40,6 +40,10 @@ class Api(Generic[Q, A]):
     flexible: int
     request: type[Q]
     response: type[A]
+
+    def within(self, low: int, high: int) -> "Api[Q, A]":
+        """The same request, in some of its versions only: they may differ in what the node does."""
+        return replace(self, versions=(low, high))
 
 
 # ApiVersions

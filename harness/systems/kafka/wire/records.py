@@ -24,13 +24,15 @@ from fencepost.harness.systems.kafka.wire.fields import Malformed
 class Producer(NamedTuple):
     """The producer of a batch, for idempotence: its id and epoch, and the sequence number of the first record.
 
-    With a transactional id the batch belongs to the open transaction of that id.
+    With a transactional id the batch belongs to the open transaction of that id. A producer that `adds` partitions has
+    its batch's partition added to that first, by the request itself (KIP-890, from 4.0 on).
     """
 
     id: int
     epoch: int
     sequence: int
     transactional_id: str | None = None
+    adds: bool = False
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -1,13 +1,14 @@
 """Kafka's messages about transactions: their coordinator, their partitions, their end; see `messages`.
 
-Each API has one version here, which every release from 2.8 on knows. From EndTxn 5 on a coordinator gives the producer
-a new epoch at the end of every transaction (KIP-890). In the versions used here an epoch lasts until another producer
-with the same transactional id begins, so it can serve as the number of a term.
+From EndTxn 5 on (transactions of version 2, KIP-890) a coordinator gives the producer a new epoch at the end of every
+transaction, and partitions and groups are added to it by Produce 12 and TxnOffsetCommit 5. In the earlier versions,
+which every release from 2.8 on knows, an epoch lasts until another producer with the same transactional id begins, and
+partitions are added first. A client chooses by the versions in which it asks (`client.transactions`).
 """
 
-from typing import Final
+from typing import Annotated, Final
 
-from fencepost.harness.systems.kafka.wire.fields import Body, Bool, Int8, Int16, Int32, Int64, Text
+from fencepost.harness.systems.kafka.wire.fields import Body, Bool, Int8, Int16, Int32, Int64, Since, Text
 from fencepost.harness.systems.kafka.wire.messages import Api
 
 # FindCoordinator
@@ -70,6 +71,61 @@ class EndTxnRequest(Body, frozen=True):
 class EndTxnResponse(Body, frozen=True):
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
+    producer_id: Annotated[Int64, Since(5)] = -1
+    producer_epoch: Annotated[Int16, Since(5)] = -1
+
+
+# Offsets of consumer groups
+
+
+class AddOffsetsToTxnRequest(Body, frozen=True):
+    transactional_id: Text = ""
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
+    group_id: Text = ""
+
+
+class AddOffsetsToTxnResponse(Body, frozen=True):
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+
+
+class TxnOffset(Body, frozen=True):
+    partition_index: Int32 = 0
+    committed_offset: Int64 = 0
+    committed_leader_epoch: Int32 = -1
+    committed_metadata: Text | None = ""
+
+
+class TxnOffsetTopic(Body, frozen=True):
+    name: Text = ""
+    partitions: tuple[TxnOffset, ...] = ()
+
+
+class TxnOffsetCommitRequest(Body, frozen=True):
+    transactional_id: Text = ""
+    group_id: Text = ""
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
+    generation_id: Int32 = -1
+    member_id: Text = ""
+    group_instance_id: Text | None = None
+    topics: tuple[TxnOffsetTopic, ...] = ()
+
+
+class TxnOffsetResult(Body, frozen=True):
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+
+
+class TxnOffsetTopicResult(Body, frozen=True):
+    name: Text = ""
+    partitions: tuple[TxnOffsetResult, ...] = ()
+
+
+class TxnOffsetCommitResponse(Body, frozen=True):
+    throttle_time_ms: Int32 = 0
+    topics: tuple[TxnOffsetTopicResult, ...] = ()
 
 
 # DescribeTransactions
@@ -104,7 +160,9 @@ FIND_COORDINATOR: Final = Api("FindCoordinator", 10, (3, 3), 3, FindCoordinatorR
 ADD_PARTITIONS_TO_TXN: Final = Api(
     "AddPartitionsToTxn", 24, (3, 3), 3, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 )
-END_TXN: Final = Api("EndTxn", 26, (3, 3), 3, EndTxnRequest, EndTxnResponse)
+END_TXN: Final = Api("EndTxn", 26, (3, 5), 3, EndTxnRequest, EndTxnResponse)
+ADD_OFFSETS_TO_TXN: Final = Api("AddOffsetsToTxn", 25, (3, 3), 3, AddOffsetsToTxnRequest, AddOffsetsToTxnResponse)
+TXN_OFFSET_COMMIT: Final = Api("TxnOffsetCommit", 28, (3, 5), 3, TxnOffsetCommitRequest, TxnOffsetCommitResponse)
 DESCRIBE_TRANSACTIONS: Final = Api(
     "DescribeTransactions", 65, (0, 0), 0, DescribeTransactionsRequest, DescribeTransactionsResponse
 )

@@ -16,6 +16,7 @@ from fencepost.harness.systems.kafka.guarantees import (
     LOG_GUARANTEES,
     PARTITION_STATE_GUARANTEES,
     PRODUCER_ID_GUARANTEES,
+    TRANSACTION_GUARANTEES,
 )
 from fencepost.harness.systems.kafka.guarantees import unpromised as unpromised_by_brokers
 from fencepost.harness.systems.zookeeper.guarantees import unpromised as unpromised_by_keepers
@@ -93,6 +94,7 @@ GUARANTEES: Final = (
     *LOG_GUARANTEES,
     *ELECTION_GUARANTEES,
     *GROUP_GUARANTEES,
+    *TRANSACTION_GUARANTEES,
     Guarantee(
         name="one-leader-per-epoch",
         standing=Standing.PROMISED,

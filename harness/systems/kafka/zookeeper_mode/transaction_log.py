@@ -154,7 +154,8 @@ def _single(change: Change) -> tuple[str, dict[str, Any]]:
     word = _word(change)
     if (match := _STATE.fullmatch(change.path)) and word in ("create", "set"):
         state = msgspec.to_builtins(msgspec.json.decode(change.data or b"", type=_State))
-        return "partition-state", {"topic": match.group(1), "partition": int(match.group(2)), **state}
+        which = {"topic": match.group(1), "partition": int(match.group(2))}
+        return "partition-state", {**which, **state, "version": 0 if word == "create" else change.version}
     if (match := _CONFIG.fullmatch(change.path)) and word in ("create", "set"):
         settings = msgspec.json.decode(change.data or b"", type=_Settings).config
         if len(settings) == 1:

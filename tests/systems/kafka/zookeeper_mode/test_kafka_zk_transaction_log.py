@@ -162,6 +162,7 @@ def test_what_was_refused_keeps_its_codes_whichever_form_the_server_wrote() -> N
                 "leader": 4,
                 "leader_epoch": 2,
                 "isr": [4, 5],
+                "version": 1,
                 "checked_version": 3,
             },
         ),

@@ -1,0 +1,123 @@
+"""Changes of in-sync replicas that a controller acknowledged: do they stand where the controllers keep them?
+
+The leader of a partition asks the controller for such a change (AlterPartition), and logs what it was told: the
+replicas, and the version of the partition's state that has them. Each of them must stand under that version in the
+metadata log, or in ZooKeeper under /brokers/topics/.../state. A controller that was superseded, and says yes all the
+same, writes nothing that stays; the leader then counts on replicas that nobody else takes for in sync.
+
+"in-sync-changes-are-kept"
+  unlogged-in-sync-change   a leader was told of in-sync replicas that never stood under that version
+
+The version grows by one with every record about a partition. Versions before the beginning of a log are not judged.
+
+Source: KIP-497 (AlterIsr: the controller persists a change before the leader takes it up), KIP-841.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from fencepost.checkers.brokers.registrations import in_order
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
+from fencepost.checkers.findings.words import seconds
+from fencepost.harness.history import History, LogEntry, LogEvent, Logged, NodeLog
+from fencepost.harness.verdict import Cause, Facts, Verdict
+
+CHECKER: Final = "brokers"
+KEPT: Final = "in-sync-changes-are-kept"
+UNLOGGED: Final = "unlogged-in-sync-change"
+_NONE: Final = "no leader's log tells of a change of in-sync replicas with its version"
+_NO_LOG: Final = "no log with the states of partitions was kept"
+#: A partition by topic and number, with the version of its state.
+_State = tuple[str, int, int]
+
+
+def judge(history: History, facts: Facts) -> Verdict:
+    """Judge every change that a leader's log tells of, by all logs that were kept."""
+    kept: dict[_State, set[frozenset[int]]] = {}
+    first: dict[tuple[str, int], int] = {}
+    for log in history.logs.values():
+        for (topic, number, version), replicas in _states(log):
+            kept.setdefault((topic, number, version), set()).add(replicas)
+            first[topic, number] = min(first.get((topic, number), version), version)
+    lines = [
+        (event, state)
+        for event in history.of(LogEvent)
+        if event.change is Logged.IN_SYNC
+        and (state := _state_of(event)) is not None
+        and (state[:2] not in first or first[state[:2]] <= state[2])
+    ]
+    findings = [
+        _finding(event, state, kept.get(state, set()))
+        for event, state in lines
+        if _replicas(event) not in kept.get(state, set())
+    ]
+    return Findings(
+        checker=CHECKER,
+        guarantee=KEPT,
+        findings=findings,
+        doubt=None if kept or not lines else Doubt(Cause.UNDECIDED, _NO_LOG),
+        exposed=tuple(event.index for event, _ in lines),
+        exposure_of="changes of in-sync replicas that a controller acknowledged to a leader",
+        untested=_NONE if kept else _NO_LOG,
+        rules=(rule(UNLOGGED, len(lines), _NONE),),
+        kept=f"{len(lines)} changes of in-sync replicas that leaders were told of stand under their versions",
+    ).verdict(facts)
+
+
+def _state_of(event: LogEvent) -> _State | None:
+    """The partition and version of a line; None where it has no version, as one that tells of a new leader."""
+    if event.position is None or event.key is None:
+        return None
+    topic, _, number = event.key.rpartition("-")
+    return topic, int(number), event.position
+
+
+def _replicas(event: LogEvent) -> frozenset[int]:
+    return frozenset(int(number) for number in (event.detail or "").split(",") if number)
+
+
+def _states(log: NodeLog) -> Iterator[tuple[_State, frozenset[int]]]:
+    """Every state of a partition with its in-sync replicas, by a KRaft controller's or a ZooKeeper's log."""
+    topics: dict[str, str] = {}
+    known: dict[tuple[str, int], tuple[int, frozenset[int]]] = {}
+    for entry in in_order(log):
+        fields = entry.fields
+        if entry.type == "topic":
+            topics[str(fields.get("topic_id", ""))] = str(fields.get("name", ""))
+        elif entry.type == "partition-state" and fields.get("version") is not None:
+            yield (str(fields["topic"]), int(fields["partition"]), int(fields["version"])), frozenset(fields["isr"])
+        elif entry.type in ("partition", "partition-change"):
+            which = topics.get(str(fields.get("topic_id", "")), ""), int(fields.get("partition_id", -1))
+            known[which] = _after(entry, known.get(which, (-1, frozenset())))
+            version, replicas = known[which]
+            yield (*which, version), replicas
+
+
+def _after(entry: LogEntry, before: tuple[int, frozenset[int]]) -> tuple[int, frozenset[int]]:
+    """Version and in-sync replicas after a record of a partition, which names its version or counts on."""
+    replicas = entry.fields.get("isr")
+    version = int(entry.fields.get("partition_epoch", -1)) if entry.type == "partition" else before[0] + 1
+    return version, before[1] if replicas is None else frozenset(replicas)
+
+
+def _finding(event: LogEvent, state: _State, kept: set[frozenset[int]]) -> Finding:
+    topic, number, version = state
+    others = " or ".join(", ".join(map(str, sorted(replicas))) or "none" for replicas in kept)
+    steps = (
+        f"By {event.node}'s log, read at {seconds(event.time_ns)}, the controller made {event.detail} the in-sync"
+        f" replicas of {topic}-{number}, in version {version} of its state.",
+        f"Where the controllers keep it, that version has {others}."
+        if kept
+        else "The controllers keep no such version of it.",
+    )
+    return Finding(
+        anomaly=UNLOGGED,
+        steps=steps,
+        counted_by=event.index,
+        events=(event.index,),
+        from_ns=event.asked_ns,
+        to_ns=event.time_ns,
+        nodes=(event.node,),
+    )

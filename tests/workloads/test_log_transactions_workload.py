@@ -1,0 +1,53 @@
+"""The log-transactions workload against a cluster in memory: what producers do, and every planted bug is found."""
+
+from collections import Counter
+
+import pytest
+
+from fencepost.checkers.log_transactions.view import View
+from fencepost.harness.history import Outcome, PhaseName
+from fencepost.harness.verdict import Validity
+from tests.fakes.transaction_store import BUGS, NODES, judge_transactions, run_fake_transactions
+from tests.seeds import seeds
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
+    about, wanted = BUGS[bug]
+    seen = []
+    for seed in range(10):
+        broken = [v for v in judge_transactions(run_fake_transactions(bug, seed)) if v.validity is Validity.INVALID]
+        found = {f"{v.checker}:{name}" for v in broken for name in v.anomalies}
+        seen.append(found)
+        if wanted in found:
+            assert all(v.witnesses and v.witnesses[0].steps for v in broken)
+            return
+    pytest.fail(f"{bug} ({about}): wanted {wanted}, ten seeds gave {seen}")
+
+
+@pytest.mark.parametrize("seed", seeds(10, quick=3))
+def test_a_correct_cluster_passes_and_was_put_to_the_test(seed: int) -> None:
+    for verdict in judge_transactions(run_fake_transactions(None, seed)):
+        assert verdict.validity is Validity.VALID, (verdict.guarantee, verdict.reason, verdict.witnesses[:1])
+
+
+def test_producers_supersede_each_other_and_some_wait_inside_a_transaction_meanwhile() -> None:
+    history = run_fake_transactions(None, 1)
+    ended = Counter((o.f, o.type) for o in history.operations)
+    assert ended["begin", Outcome.OK] > 40
+    assert ended["transact", Outcome.OK] > 60
+    assert ended["transform", Outcome.OK] > 60
+    assert {o.error for o in history.operations if o.type is Outcome.FAIL} >= {"fenced", "timeout"}
+    assert ended["transact", Outcome.INFO] + ended["transform", Outcome.INFO] > 2
+    begins = {(o.node, o.key) for o in history.operations if o.f == "begin"}
+    assert begins == {(node, key) for node in NODES for key in ("x0", "x1", "c0", "c1")}
+
+
+def test_the_end_reads_every_partition_in_both_ways_to_its_end() -> None:
+    history = run_fake_transactions(None, 2)
+    view = View(history)
+    assert view.unread == []
+    assert all(partition.complete and partition.logged for partition in view.partitions.values())
+    assert set(view.consumed) == {"c0", "c1"}
+    final = history.phases[PhaseName.FINAL]
+    assert not [o for o in history.operations if o.invoked_ns >= final[0] and o.f in ("transact", "transform", "begin")]
