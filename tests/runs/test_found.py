@@ -20,6 +20,7 @@ FINDINGS = [
     ("etcd-3.5.1-lost-writes", "no-lost-acknowledged-writes", "lost-write", 2),
     ("etcd-3.5.1-renumbered-writes", "write-positions-agree", "renumbered-write", 148),
     ("etcd-3.5.1-woken-leader-revokes", "live-lease-lives", "live-lease-revoked", 2),
+    ("kafka-3.5.1-late-record", "aborted-transactions-hidden", "aborted-read", 10),
     ("kafka-3.6.0-controller-goes-on", "leader-self-fencing", "self-fencing-failed", 2),
     ("kafka-3.6.0-controller-goes-on", "topic-names-linearizable", "denied-taken-name", 21),
     ("kafka-3.9.2-last-replica", "log-durable", "lost-append", 49),
