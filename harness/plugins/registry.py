@@ -79,6 +79,7 @@ _OUR_CHECKERS: Final = {
     "brokers": "fencepost.checkers.brokers:check",
     "consumer-groups": "fencepost.checkers.groups:check",
     "coverage": "fencepost.checkers.coverage:check",
+    "dual-write": "fencepost.checkers.metadata.dual_write:check",
     "election": "fencepost.checkers.elections.elections:check",
     "freshness": "fencepost.checkers.leadership.freshness:check",
     "ground-truth": "fencepost.checkers.metadata.ground_truth:check",

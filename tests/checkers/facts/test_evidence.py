@@ -21,7 +21,7 @@ from tests.checkers import test_coverage
 from tests.checkers.build import Tale, facts
 from tests.checkers.elections import test_elections
 from tests.checkers.leadership import test_freshness
-from tests.checkers.metadata import test_ground_truth, test_handover, test_zombie_controllers
+from tests.checkers.metadata import test_dual_write, test_ground_truth, test_handover, test_zombie_controllers
 from tests.checkers.watches import test_watches
 from tests.fakes import (
     group_store,
@@ -188,6 +188,11 @@ def ground_truth() -> Iterator[Example]:
         yield history, test_ground_truth.FACTS
 
 
+def dual_write() -> Iterator[Example]:
+    for reached in ((10, 45), (45, 30)):
+        yield test_dual_write.told(reached), test_dual_write.FACTS
+
+
 def handover() -> Iterator[Example]:
     for words in ("c1:refused", "c1:set/migration c1:create/x", "b1:elected=5"):
         yield test_handover.told(f"{test_handover.WAY} {words}"), test_handover.FACTS
@@ -263,6 +268,7 @@ EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
     "election": election,
     "freshness": freshness,
     "ground-truth": ground_truth,
+    "dual-write": dual_write,
     "handover": handover,
     "group-membership": members_of_groups,
     "lease": leases,
@@ -357,6 +363,7 @@ WITH_RULES: Final = (
     "brokers",
     "consumer-groups",
     "coverage",
+    "dual-write",
     "freshness",
     "ground-truth",
     "handover",

@@ -74,6 +74,14 @@ _OF_THE_MIGRATION: Final = (
         source="KafkaZkClient.tryRegisterKRaftControllerAsActiveController: a claim of an earlier epoch is refused",
     ),
     Guarantee(
+        name="zookeeper-keeps-up",
+        standing=Standing.PROMISED,
+        text="Until the migration is final, ZooKeeper gets every change that KRaft acknowledges, within ten seconds"
+        " once the faults are healed.",
+        source='KIP-866, "Dual Write Mode": changes are also written to ZooKeeper so that there is a way back; it names'
+        " no time",
+    ),
+    Guarantee(
         name="zookeeper-is-left",
         standing=Standing.MEASURED,
         text="Once a KRaft controller has claimed /controller, no earlier controller writes to ZooKeeper.",

@@ -52,6 +52,12 @@ class _Controller(msgspec.Struct):
     kraft_epoch: int = msgspec.field(default=-1, name="kraftControllerEpoch")
 
 
+class _Migration(msgspec.Struct):
+    """What stands in /migration: up to which offset of its log KRaft has written to ZooKeeper; -1 before the copy."""
+
+    offset: int = msgspec.field(default=-1, name="kraft_metadata_offset")
+
+
 class _State(msgspec.Struct):
     """What stands in the state of a topic partition."""
 
@@ -123,6 +129,9 @@ def _meaning(transaction: Transaction) -> tuple[str, dict[str, Any]]:
             fields["checked_version"] = check.version - 1
         if check.path == MIGRATION:
             fields["by_kraft"] = True
+    for effect in effects:
+        if effect.path == MIGRATION and effect.data:
+            fields["migrated_to"] = msgspec.json.decode(effect.data, type=_Migration).offset
     kind, more = _effect(effects)
     return kind, {**more, **fields}
 

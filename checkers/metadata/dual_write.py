@@ -1,0 +1,111 @@
+"""Whether ZooKeeper keeps up with KRaft while a migrating Kafka writes to both, by the disks of both.
+
+Until the migration is final there is a way back to ZooKeeper, so every change that KRaft acknowledges is also written
+to ZooKeeper, and /migration says up to which offset of KRaft's log that was done. Judged if the run ended in such a
+phase:
+
+"zookeeper-keeps-up"
+  left-behind   a change that KRaft acknowledged stands in its log beyond the last offset in /migration, although it was
+                acknowledged, and all faults were healed, more than ten seconds before the end
+
+A roll-back would lose such a change. Changes that were made in ZooKeeper and copied to KRaft are none of KRaft's.
+"""
+
+from typing import Final
+
+import msgspec
+
+from fencepost.checkers.facts.controllers import committed
+from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
+from fencepost.checkers.metadata.placed_changes import placed_changes
+from fencepost.harness.history import History, MigrationEvent, Operation, Outcome
+from fencepost.harness.verdict import Cause, Facts, Verdict
+
+CHECKER: Final = "dual-write"
+GUARANTEE: Final = "zookeeper-keeps-up"
+GUARANTEES: Final = (GUARANTEE,)
+LEFT_BEHIND: Final = "left-behind"
+_PHASES: Final = frozenset({"hybrid", "dual-write"})
+#: A controller writes to ZooKeeper within milliseconds, and within a second after a failover; measured.
+_BOUND_NS: Final = 10_000_000_000
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """A change that KRaft acknowledged, and the first offset at which its log holds it."""
+
+    operation: Operation
+    offset: int
+
+    @property
+    def acknowledged_ns(self) -> int:
+        assert self.operation.completed_ns is not None, "it was acknowledged"
+        return self.operation.completed_ns
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """Compare the last offset in /migration with the changes that KRaft acknowledged.
+
+    Returns:
+        One verdict; none if the run did not end in a phase in which KRaft writes to both stores.
+
+    Source: KIP-866, "Dual Write Mode"; KRaftMigrationDriver of Kafka 3.6 to 3.9.
+
+    Cost: O(n log n) for n log entries.
+    """
+    phases = [event.phase for event in history.of(MigrationEvent)]
+    if not phases or phases[-1] not in _PHASES:
+        return []
+    written = [entry for entry in committed(history, facts) if "migrated_to" in entry.fields]
+    reached = written[-1].fields["migrated_to"] if written else -1
+    changes = _changes(history, facts)
+    settled_ns = history.end_ns - _BOUND_NS
+    # The migration itself acts on no node; its steps do, and are faults of their own.
+    spans = [fault for fault in history.faults if fault.nodes]
+    healed_ns = max((history.end_ns if fault.ended_ns is None else fault.ended_ns for fault in spans), default=0)
+    due = [change for change in changes if change.acknowledged_ns <= settled_ns] if healed_ns <= settled_ns else []
+    late = [change for change in due if change.offset > reached]
+    early = healed_ns > settled_ns
+    lacks = "KRaft acknowledged no change ten seconds before the end"
+    return [
+        Findings(
+            checker=CHECKER,
+            guarantee=GUARANTEE,
+            findings=[_finding(history, change, reached) for change in late],
+            broken=f"{len(late)} of {len(due)} changes that KRaft acknowledged stand beyond offset {reached},"
+            " the last one in /migration",
+            doubt=Doubt(Cause.NO_EXPOSURE, "the last fault was healed less than ten seconds before the end")
+            if early
+            else None,
+            exposed=rows(change.operation for change in due),
+            exposure_of="changes that KRaft acknowledged ten seconds before the end or earlier",
+            untested=lacks,
+            rules=(rule(LEFT_BEHIND, len(due), lacks),),
+            kept=f"/migration reached offset {reached}, beyond all {len(due)} changes that KRaft acknowledged",
+            counted={"acknowledged": rows(change.operation for change in changes)},
+        ).verdict(facts)
+    ]
+
+
+def _changes(history: History, facts: Facts) -> list[_Change]:
+    logs = history.logs.values()
+    # Only ZooKeepers log the elections of controllers.
+    zookeeper = {log.of for log in logs if any(entry.type == "election" for entry in log.entries)}
+    kraft = {log.node for log in logs if log.of not in zookeeper}
+    changes = []
+    for operation, places in placed_changes(history, facts).items:
+        offsets = [offset for node, held in places.items() if node in kraft for offset in held]
+        if offsets and operation.type is Outcome.OK:
+            changes.append(_Change(operation, min(offsets)))
+    return changes
+
+
+def _finding(history: History, change: _Change, reached: int) -> Finding:
+    waited_s = (history.end_ns - change.acknowledged_ns) / 1e9
+    steps = (
+        f"KRaft acknowledged this change {waited_s:.1f} s before the end, at offset {change.offset} of its log.",
+        f"The last transaction that wrote /migration says that ZooKeeper has everything up to offset {reached}.",
+    )
+    return Finding(anomaly=LEFT_BEHIND, operations=(change.operation,), steps=steps)
