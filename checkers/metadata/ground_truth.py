@@ -36,7 +36,7 @@ from fencepost.checkers.metadata.durable import GUARANTEE as DURABLE
 from fencepost.checkers.metadata.placed_changes import Log, Placed
 from fencepost.checkers.metadata.risk import LACKS, Risk
 from fencepost.harness.base.quorum import majority
-from fencepost.harness.history import History, LogEntry, Operation, Outcome
+from fencepost.harness.history import NEW_DISK, History, LogEntry, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict, in_words
 
 CHECKER: Final = "ground-truth"
@@ -275,10 +275,11 @@ def _contradictions(firsts: list[_At]) -> Iterator[tuple[_At, _At]]:
 def _lost(placed: Placed, logs: Mapping[str, Log], history: History, facts: Facts) -> Iterator[Finding]:
     """Find acknowledged changes that no majority of voters can hold; a voter without a known log counts as a holder."""
     groups = electorates(history, facts)
+    begun_ns = {node: fault.began_ns for fault in history.faults if NEW_DISK in fault.details for node in fault.nodes}
     for change, places in placed.items:
         if change.type is not Outcome.OK:
             continue
-        # A log that begins behind offset 0 may have held it before the snapshot.
+        # A log that begins behind offset 0, or on a new disk, may have held it before.
         lack = [
             node
             for node in facts.voters
@@ -286,6 +287,7 @@ def _lost(placed: Placed, logs: Mapping[str, Log], history: History, facts: Fact
             and node not in places
             and node not in placed.in_snapshot[change.invoke_index]
             and logs[node].log.start_offset == 0
+            and change.invoked_ns >= begun_ns.get(node, 0)
         ]
         if not any(_can_hold(voters, lack) for voters in groups.values()):
             yield Finding(

@@ -19,6 +19,8 @@ class Act:
     view: View
     resolved: Resolved | None = None
     seen: Seen | None = None
+    #: What was seen of the event of `end=`; None before the fault is healed, and without that option.
+    ended: Seen | None = None
     waited_ns: int = 0
     part_of: int | None = None
 
@@ -49,6 +51,8 @@ class ActLog:
         details = {**(resolved.details if resolved else {}), **(proof.details if proof else {})}
         if act.part_of is not None:
             details["part_of"] = act.part_of
+        if action is FaultAction.HEAL and act.ended is not None:
+            details["ended_by"] = act.ended.seen or "its length: the event did not come"
         event = self._records.record(
             FaultEvent,
             fault_id=act.fault_id,
@@ -83,6 +87,7 @@ class ActLog:
                 "duration_ns": entry.duration_ns,
                 "draw_seed": entry.draw_seed,
                 "when": asdict(act.seen) if act.seen else None,
+                "end": asdict(act.ended) if act.ended and action is FaultAction.HEAL else None,
                 "waited_ns": act.waited_ns,
                 "nodes": list(resolved.nodes) if resolved else [],
                 "severed": [str(link) for link in resolved.links] if resolved else [],

@@ -7,18 +7,18 @@ When a fault of another worker holds what this one needs, it waits a while, and 
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from fencepost.harness.base.quorum import Damage, Pair, Quorum, worst
 from fencepost.harness.faults.act_log import Act, ActLog
+from fencepost.harness.faults.event_watch import EventWatch, awaited, paused
 from fencepost.harness.faults.kind import Cluster, FaultKind, Proof, Resolved, Skip, View
 from fencepost.harness.faults.schedule import Entry, by_worker
-from fencepost.harness.faults.trigger import Seen, Trigger
+from fencepost.harness.faults.trigger import Seen
 from fencepost.harness.history import FaultAction, FaultOutcome, FaultStage
 from fencepost.harness.runtime.node import Node, NodeState, death_of
-from fencepost.harness.systems.contract.migration import MEANINGS, Phase
 
 #: A fault that holds one of these of a node (`FaultKind.holds`) may leave the node unable to vote; a server whose disk
 #: fails ends itself. Clocks do not matter, and links are counted separately. A removed member counts as one that is
@@ -31,8 +31,6 @@ HELD_WAIT_S: Final = 3.0
 #: A healing that was not proven is tried again this much later: a node that is not healed would spoil later faults.
 _HEAL_AGAIN_S: Final = 1.0
 _LOOK_S: Final = 0.02
-#: A trigger's delay counts from the moment when its event is seen, so looks for events are closer together.
-_TRIGGER_LOOK_S: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +68,8 @@ class Conductor:
         self._view = cluster.view
         self._keep_quorum = keep_quorum
         self._active: dict[int, Act] = {}
+        #: Watches for the events that end faults in force early, from before their injection.
+        self._endings: dict[int, EventWatch] = {}
         #: Faults whose healing was not proven. It is tried again at the end, when nothing may stand in the way.
         self._doubtful: dict[int, Act] = {}
 
@@ -123,14 +123,14 @@ class Conductor:
             injected = await self.inject(entry, stop)
             if injected.skipped:
                 continue
-            await self._sleep_until(self._records.now_ns() + entry.duration_ns, stop)
+            await self._hold(injected.fault_id, stop)
             await self.heal(injected.fault_id, stop)
             free_ns = self._records.now_ns() + entry.gap_ns
 
     async def inject(self, entry: Entry, stop: asyncio.Event) -> Injected:
         """Inject one fault now; `stop` ends its waiting for a leader or for other faults."""
         trigger = entry.spec.options.trigger
-        seen = await self._await_trigger(trigger, stop) if trigger else None
+        seen = await awaited(trigger, self._cluster, zero_ns=self._log.zero_ns, stop=stop) if trigger else None
         skip = None
         if trigger and seen and not seen.met and not trigger.acts_anyway:
             skip = Skip(f"the event of when={trigger.text} did not come within {trigger.within_ns / 1e9:g} s")
@@ -142,10 +142,26 @@ class Conductor:
         assert act.resolved is not None
         # Nothing was awaited since the check for obstacles, so no other worker came in between.
         self._active[act.fault_id] = act
+        ending = entry.spec.options.ending
+        if ending is not None:
+            self._endings[act.fault_id] = EventWatch(ending, self._cluster, zero_ns=self._log.zero_ns)
         fault = self._faults[entry.spec.fault]
         proof = await self._guard(fault.inject(act.fault_id, act.resolved, self._cluster), fault.act_deadline_s)
         self._log.write(act, FaultAction.INJECT, FaultStage.END, proof=proof)
         return Injected(act.fault_id, act.resolved.nodes, proof)
+
+    async def _hold(self, fault_id: int, stop: asyncio.Event) -> None:
+        """Keep a fault in force for its length, or until the event that ends it."""
+        entry = self._active[fault_id].entry
+        over_ns = self._records.now_ns() + entry.duration_ns
+        watch = self._endings.get(fault_id)
+        if watch is None:
+            await self._sleep_until(over_ns, stop)
+            return
+        seen = await watch.wait(over_ns, stop)
+        if seen.met:
+            await self._sleep_until(min(self._records.now_ns() + watch.trigger.delay_ns, over_ns), stop)
+        self._active[fault_id] = replace(self._active[fault_id], ended=seen)
 
     async def heal(self, fault_id: int, stop: asyncio.Event) -> Proof:
         """Heal one fault; a healing that is not proven is tried once more, unless `stop` is set meanwhile."""
@@ -168,6 +184,7 @@ class Conductor:
 
     def _let_go(self, fault_id: int, proof: Proof) -> None:
         act = self._active.pop(fault_id, None)
+        self._endings.pop(fault_id, None)
         if act is not None and proof.outcome is not FaultOutcome.HEALED:
             self._doubtful[fault_id] = act
 
@@ -274,30 +291,8 @@ class Conductor:
         others = (act.resolved for number, act in self._active.items() if number != fault_id)
         return frozenset(node for resolved in others if resolved for node in resolved.nodes)
 
-    async def _await_trigger(self, trigger: Trigger, stop: asyncio.Event) -> Seen:
-        due_ns = self._records.now_ns()
-        before = self._view()
-        starts = {name: node.incarnation for name, node in self._runtime.nodes.items()}
-        while True:
-            now_ns = self._records.now_ns()
-            seen = _look(trigger, before, self._view(), starts, self._runtime.nodes, self._cluster.phases)
-            if seen is not None:
-                seen = replace(seen, seen_at_ns=now_ns - self._log.zero_ns, waited_ns=now_ns - due_ns)
-                await self._sleep_until(now_ns + trigger.delay_ns, stop)
-                return seen
-            if now_ns - due_ns >= trigger.within_ns or not await self._sleep_until(
-                now_ns + round(_TRIGGER_LOOK_S * 1e9), stop
-            ):
-                return Seen(trigger=trigger.text, met=False, waited_ns=self._records.now_ns() - due_ns)
-
     async def _sleep_until(self, at_ns: int, stop: asyncio.Event) -> bool:
-        delay_s = (at_ns - self._records.now_ns()) / 1e9
-        if delay_s > 0 and not stop.is_set():
-            try:
-                await asyncio.wait_for(stop.wait(), delay_s)
-            except TimeoutError:
-                return True
-        return not stop.is_set()
+        return await paused((at_ns - self._records.now_ns()) / 1e9, stop)
 
 
 def _explained(proof: Proof, nodes: Iterable[Node]) -> Proof:
@@ -321,30 +316,6 @@ def damages_of(fault: FaultKind, resolved: Resolved) -> tuple[Damage, ...]:
     if resolved.in_turn:
         return tuple(Damage(absent=frozenset({name}), severed=links) for name in resolved.nodes)
     return (Damage(absent=frozenset(resolved.nodes), severed=links),)
-
-
-def _look(
-    trigger: Trigger,
-    before: View,
-    now: View,
-    starts: Mapping[str, int],
-    nodes: Mapping[str, Node],
-    phases: Sequence[Phase],
-) -> Seen | None:
-    """Return the event of the trigger if it has happened, else None."""
-    if trigger.what in MEANINGS:
-        if not phases or phases[-1] != trigger.what:
-            return None
-        return Seen(trigger=trigger.text, met=True, waited_ns=0, seen=f"the migration is in its phase {phases[-1]}")
-    if trigger.what == "leader":
-        if now.leader is None or (now.leader, now.epoch) == (before.leader, before.epoch):
-            return None
-        seen = f"{now.leader} leads in epoch {now.epoch}"
-        return Seen(trigger=trigger.text, met=True, waited_ns=0, seen=seen, node=now.leader, epoch=now.epoch)
-    for name, node in nodes.items():
-        if node.incarnation > starts[name]:
-            return Seen(trigger=trigger.text, met=True, waited_ns=0, seen=f"{name} was started again", node=name)
-    return None
 
 
 async def _all_or_none(tasks: "list[asyncio.Task[None]]") -> None:

@@ -18,8 +18,11 @@ class FaultOptions(Options, frozen=True, kw_only=True):
         Literal["act", "skip"], about("whether it acts or is skipped when the event of when= does not come")
     ] = "act"
 
+    end: Annotated[Moment | UnsetType, about("event that ends it before for= is over: claim+50ms, hybrid")] = UNSET
+
     @property
     def trigger(self) -> Trigger | None:
+        """What it waits for before it acts."""
         if self.when is UNSET:
             return None
         return Trigger(
@@ -30,8 +33,21 @@ class FaultOptions(Options, frozen=True, kw_only=True):
             acts_anyway=self.otherwise == "act",
         )
 
+    @property
+    def ending(self) -> Trigger | None:
+        """What ends it early; a fault whose event does not come ends by its length."""
+        if self.end is UNSET:
+            return None
+        return Trigger(
+            text=self.end.text,
+            what=self.end.event,
+            delay_ns=self.end.delay_ns,
+            within_ns=self.for_,
+            acts_anyway=True,
+        )
+
 
 #: The options that every kind has, by name.
-OF_EVERY_FAULT: Final[tuple[str, ...]] = ("for", "when", "within", "otherwise")
+OF_EVERY_FAULT: Final[tuple[str, ...]] = ("for", "when", "within", "otherwise", "end")
 #: Those of them that mean nothing without `when=`.
 OF_TRIGGERS: Final[tuple[str, ...]] = ("within", "otherwise")

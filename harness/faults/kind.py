@@ -18,6 +18,7 @@ import msgspec
 from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.base.options import Duration, parse
 from fencepost.harness.faults.fault_options import OF_TRIGGERS, FaultOptions
+from fencepost.harness.faults.trigger import CLAIM, LEADER
 from fencepost.harness.history import Effects, Event, FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.network import Effect, Link
@@ -312,9 +313,13 @@ class FaultKind(ABC):
 
     def refusal(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         """Return why this spec makes no sense there: it follows a leader and there is none, or what `refuse` says."""
-        trigger = spec.options.trigger
-        follows = spec.target in _OF_A_LEADER or (trigger is not None and trigger.what == "leader")
-        return (placement.leaderless if follows else None) or self.refuse(spec, placement)
+        events = {trigger.what for trigger in (spec.options.trigger, spec.options.ending) if trigger is not None}
+        follows = spec.target in _OF_A_LEADER or LEADER in events
+        return (
+            (placement.leaderless if follows else None)
+            or (placement.unlogged_leader if CLAIM in events else None)
+            or self.refuse(spec, placement)
+        )
 
     def unavailable(self, placement: Placement) -> Refusal | None:
         """Return why this machine cannot do it on that runtime; None when it can. Called before a run."""

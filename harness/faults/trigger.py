@@ -1,8 +1,10 @@
-"""Triggers: a fault that waits for an event of the cluster, such as "300 ms after a new leader appeared".
+"""Triggers: a fault that waits for an event of the cluster, or ends with it: "300 ms after a new leader appeared".
 
 `when=leader+300ms` waits for the event from the fault's nominal time on, at most `within=` (10 s unless given), and
 then for the delay. When the event does not come, the fault acts anyway, or is skipped with `otherwise=skip`. The
 schedule records which.
+
+`end=claim+50ms` ends a fault when the event is seen, and its delay later, but never after its `for=`.
 """
 
 from dataclasses import dataclass
@@ -13,10 +15,13 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.quantities import Quantity
 from fencepost.harness.systems.contract.migration import MEANINGS
 
-#: The events to wait for.
+LEADER: Final = "leader"
+CLAIM: Final = "claim"
+#: The events to wait for. For `end=` read "was injected" for "was due".
 TRIGGERS: Final = {
-    "leader": "a node leads that did not lead when the fault was due, or it leads in a higher epoch",
+    LEADER: "a node leads that did not lead when the fault was due, or it leads in a higher epoch",
     "restart": "a server was restarted after the fault was due; the target `restarted` is that node",
+    CLAIM: "a server logged, after the fault was due, that it leads now; it is seen within some 10 ms",
 }
 #: Further ones while a cluster migrates: each phase of a migration, by what holds in it.
 PHASES: Final = {phase.value: meaning for phase, meaning in MEANINGS.items()}

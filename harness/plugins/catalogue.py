@@ -262,8 +262,10 @@ def _faults() -> Iterator[Entry]:
             option_form=":NAME=VALUE",
             sections=(
                 *_rows(f"Targets (:{fault.default_target} unless given)", targets),
-                *_rows("Events of when=, such as when=leader+300ms", TRIGGERS),
-                *_rows("Phases, events of when= for other faults, such as when=hybrid+1s:within=60s", fault.phases),
+                *_rows("Events of when= and end=, such as when=leader+300ms", TRIGGERS),
+                *_rows(
+                    "Phases, events of when= and end= for other faults, such as when=hybrid+1s:within=60s", fault.phases
+                ),
                 *_rows("Effects", _effects(fault)),
                 *possible,
                 *_rows("In --nemesis all", {"as": mixture}),

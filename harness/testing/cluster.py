@@ -151,8 +151,10 @@ class TestCluster:
             raise UsageError(f"{text!r} names {len(specs)} faults", hint="name one; nest blocks for several at once")
         spec = specs[0]
         kind = faults[spec.fault]
-        if "for" in spec.given or spec.options.trigger is not None:
-            raise UsageError(f"{text}: the block decides when a fault begins and ends", hint="leave out for= and when=")
+        if "for" in spec.given or spec.options.trigger is not None or spec.options.ending is not None:
+            raise UsageError(
+                f"{text}: the block decides when a fault begins and ends", hint="leave out for=, when= and end="
+            )
         if spec.target == CLIENT_WORKER:
             raise UsageError(f"{text}: a test's cluster has no clients of the harness", hint="name a node")
         prepared = spec.fault in self._checked.request.named

@@ -6,7 +6,11 @@ end it. A phase begins when the servers' own words prove it, and lasts for `hold
 one: `when=hybrid+1s`.
 
 When `for=` ends early, the servers stay as they are, and the proof says how far the migration came. With `back=yes`
-healing rolls it back, as far as there is a way back.
+healing rolls it back, as far as there is a way back. Controllers that a roll-back ended begin a further migration on
+new disks.
+
+Two options are mistakes of an operator: `leaves=yes` forgets a step of the roll-back, `early=yes` ends the migration
+too early.
 """
 
 import asyncio
@@ -20,7 +24,7 @@ from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.trigger import PHASES
-from fencepost.harness.history import Effects, FaultOutcome, MigrationEvent, NoteEvent, Stops
+from fencepost.harness.history import NEW_DISK, Effects, FaultOutcome, MigrationEvent, NoteEvent, Stops
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.migration import MigratesMetadata, Migration, Phase, Stage, Turn
@@ -38,11 +42,13 @@ NOTE: Final = "migration"
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How far a migration is to go, how long each phase lasts at least, and whether healing rolls it back."""
+    """How far a migration is to go, how long each phase lasts at least, whether healing rolls it back, and mistakes."""
 
     until: Phase
     hold_ns: int
     back: bool
+    leaves: bool
+    early: bool
 
 
 class _Stuck(Exception):
@@ -69,7 +75,7 @@ class _Course:
     async def run(self) -> None:
         """Go through all stages until the time is over or one fails."""
         try:
-            for stage in self.migration.stages(self.way.until):
+            for stage in self.migration.stages(self.way.until, early=self.way.early):
                 if self._is_over:
                     break
                 await self._go(stage)
@@ -109,21 +115,23 @@ class _Course:
                     return
                 await self._turn(turn)
         if stage.releases:
-            self._note(await self.migration.release())
+            self._note(await self.migration.release(leaves=self.way.leaves))
         for phase in stage.reaches:
             await self._reach(phase)
 
     async def _turn(self, turn: Turn) -> None:
         """End the server if it runs, and start it as what it becomes."""
         node = self.cluster.runtime.nodes[turn.node]
-        step = _Step(node, self.cluster, turn)
+        ended = node.name in self.cluster.retired
+        step = _Step(node, self.cluster, turn, new_disk=ended)
         if turn.becomes is None:
             self.cluster.retired.add(node.name)
         else:
             # Whoever starts it from now on starts the new configuration.
-            spec = await self.migration.spec(turn)
+            first = ended or node.state is NodeState.NEW
+            spec = await self.migration.spec(turn, first=first)
             node.respec(spec)
-            if node.state is NodeState.NEW and spec.data_files:
+            if first and spec.data_files:
                 await node.wipe()
             self.cluster.retired.discard(node.name)
         self.modes[turn.node] = turn.becomes
@@ -219,15 +227,15 @@ class _Course:
 class _Step(Restart):
     """One turn: the end of a server, if it runs, and its next start, if there is one."""
 
-    def __init__(self, node: Node, cluster: Cluster, turn: Turn) -> None:
+    def __init__(self, node: Node, cluster: Cluster, turn: Turn, *, new_disk: bool) -> None:
         super().__init__(node, cluster, "stop", None)
         self._starts = turn.becomes is not None
-        self._first = node.state is NodeState.NEW
-        self.details = {"becomes": turn.becomes or "ended"}
+        self._idle = new_disk or node.state is NodeState.NEW
+        self.details = {"becomes": turn.becomes or "ended", **({NEW_DISK: True} if new_disk else {})}
 
     async def end(self) -> Proof:
-        if self._first:
-            return Proof(FaultOutcome.INSTALLED, "not started yet")
+        if self._idle:
+            return Proof(FaultOutcome.INSTALLED, "it did not run")
         return await super().end()
 
     async def begin(self) -> Proof:
@@ -242,6 +250,12 @@ class MigrateOptions(FaultOptions, frozen=True, kw_only=True):
     until: Annotated[Literal["provisioned", "hybrid", "dual-write", "final"], about("the last phase")] = "final"
     hold: Annotated[Duration, about("how long each phase lasts before the next step, at least")] = seconds(3)
     back: Annotated[bool, about("whether healing rolls the migration back; there is no way back from final")] = False
+    leaves: Annotated[
+        bool, about("a mistake: the roll-back leaves the state of the migration in the old store; needs back=yes")
+    ] = False
+    early: Annotated[
+        bool, about("a mistake: the controllers forget the old store while one server still uses it; needs until=final")
+    ] = False
 
 
 class Migrate(FaultKind):
@@ -271,11 +285,15 @@ class Migrate(FaultKind):
         options = spec.own(MigrateOptions)
         if options.back and options.until == "final":
             return Refusal("there is no way back from final", "give until=hybrid or until=dual-write")
+        if options.leaves and not options.back:
+            return Refusal("leaves=yes is about a roll-back", "give back=yes as well")
+        if options.early and options.until != "final":
+            return Refusal("early=yes is about the last phase", "leave out until=, or give until=final")
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         options = spec.own(MigrateOptions)
-        way = _Way(Phase(options.until), int(options.hold), options.back)
+        way = _Way(Phase(options.until), int(options.hold), options.back, options.leaves, options.early)
         details: dict[str, str | int | float | bool] = {"until": options.until, "back": options.back}
         # Its parts name their servers. In between it acts on none, so it stands in no other fault's way.
         return Resolved(nodes=(), means=way, details=details)

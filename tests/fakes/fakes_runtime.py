@@ -32,6 +32,7 @@ class FakeNode:
     last_exit: Exit | None = None
     actions: list[str] = field(default_factory=list)
     given: NodeSpec | None = None
+    kept_log: Path = Path("/dev/null")
     wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]] = field(default_factory=list)
     on_start: list[Callable[[Node], Awaitable[None] | None]] = field(default_factory=list)
 
@@ -84,7 +85,7 @@ class FakeNode:
 
     @property
     def log(self) -> Path:
-        return Path("/dev/null")
+        return self.kept_log
 
     def log_tail(self, lines: int = 20) -> str:
         return ""

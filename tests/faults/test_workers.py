@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, Fau
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import NodeState, members_alike
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.leadership import PartitionReign
+from fencepost.harness.systems.contract.leadership import PartitionReign, with_leader
 from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.verdict import LeadershipBound, Standing
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
@@ -32,6 +33,8 @@ from tests.fakes.virtual_time import run_virtual, virtual_loop
 FAULTS = registry.faults()
 SETTING = Placement(nodes=3)
 MS = 10**6
+#: A line of etcd's log.
+LEADS = '{{"level":"info","msg":"8eca65457f98811 became leader at term {}"}}\n'
 
 
 class Run:
@@ -86,6 +89,7 @@ def test_a_plus_joins_workers_and_a_comma_faults_that_take_turns() -> None:
         ("kill:one:when=noon+1s", "there is no event 'noon'"),
         ("kill:one:when=leader+3", "is not a duration"),
         ("kill:one:within=5s", "within= needs when="),
+        ("kill:one:end=noon", "there is no event 'noon'"),
         ("kill:one:when=leader:otherwise=perhaps", "is not a choice"),
         ("kill+flood", "unknown fault 'flood'"),
         ("gray:one:share=2", "2 is too large give at least 5%, at most 95%"),
@@ -324,6 +328,70 @@ def test_what_is_never_seen_is_said(otherwise: str, outcomes: list[FaultOutcome]
     assert run.rows[0]["when"]["met"] is False
 
 
+# -- events that end a fault --------------------------------------------------------------------------------------
+
+
+def test_a_fault_ends_with_the_event_and_records_what_it_saw() -> None:
+    run = Run()
+
+    async def scenario() -> None:
+        running = asyncio.create_task(_for_a_while(run, [entry("pause:leader:end=leader+30ms", 0, 5000)]))
+        await asyncio.sleep(0.2)
+        assert run.runtime.nodes["n2"].state is NodeState.PAUSED
+        run.leader, run.epoch = "n3", 5
+        await running
+
+    run_virtual(scenario())
+    healed = run.rows[-2]
+    assert (healed["action"], healed["stage"]) == ("heal", "begin")
+    assert healed["end"]["met"] and healed["end"]["seen"] == "n3 leads in epoch 5"
+    assert 0 <= healed["at_ns"] - healed["end"]["seen_at_ns"] - 30 * MS < 10 * MS
+    assert run.events[-1].details["ended_by"] == "n3 leads in epoch 5"
+    assert [row["end"] for row in run.rows[:2]] == [None, None]
+
+
+@pytest.mark.parametrize("option", ["end=leader", "end=leader+10s"])
+def test_a_fault_whose_event_does_not_come_or_comes_late_ends_by_its_length(option: str) -> None:
+    run = Run()
+
+    async def scenario() -> None:
+        running = asyncio.create_task(_for_a_while(run, [entry(f"pause:n1:{option}", 0, 300)]))
+        await asyncio.sleep(0.1)
+        run.epoch = 5 if "10s" in option else 4
+        await running
+
+    run_virtual(scenario())
+    proven, healed = run.rows[1], run.rows[2]
+    assert healed["end"]["met"] is ("10s" in option)
+    assert 300 * MS <= healed["at_ns"] - proven["at_ns"] < 320 * MS
+
+
+def test_a_claim_is_read_from_the_log_of_any_node_from_before_the_injection_on(tmp_path: Path) -> None:
+    run = Run()
+    logs = {name: tmp_path / name for name in run.runtime.nodes}
+    for name, node in run.runtime.nodes.items():
+        logs[name].write_text(LEADS.format(6))
+        node.kept_log = logs[name]
+
+    async def scenario() -> None:
+        running = asyncio.create_task(_for_a_while(run, [entry("pause:n1:end=claim", 0, 60_000)]))
+        await asyncio.sleep(0.2)
+        assert run.runtime.nodes["n1"].state is NodeState.PAUSED, "what stood in the log before is no event"
+        with logs["n3"].open("a") as log:
+            log.write(LEADS.format(7))
+        await running
+
+    run_virtual(scenario())
+    assert run.rows[-1]["end"]["seen"] == "n3 logged that it leads in epoch 7"
+    assert run.rows[-1]["end"]["waited_ns"] < 300 * MS
+
+
+@pytest.mark.parametrize("option", ["end=claim", "when=claim"])
+def test_a_claim_that_no_log_tells_of_is_refused(option: str) -> None:
+    with pytest.raises(UsageError, match="the logs of cassandra do not say who leads"):
+        parse_faults(f"kill:n1:{option}", FAULTS, with_leader(SETTING, registry.system("cassandra")))
+
+
 # -- the record ---------------------------------------------------------------------------------------------------
 
 
@@ -334,6 +402,7 @@ def test_a_recorded_schedule_is_read_back_as_it_was() -> None:
         entry("partition:leader:direction=out", 40, 20, number=1, seed=9),
         entry("pause:minority", 10, 30, worker=1, seed=7),
         entry("kill:one:when=leader:within=5ms", 60, 1, worker=1, number=1, seed=8),
+        entry("pause:n3:end=leader+5ms", 70, 20, worker=2, seed=6),
     ]
     run_virtual(_for_a_while(run, entries))
     again = recorded_entries(json.loads(json.dumps(run.rows)), FAULTS, SETTING)

@@ -12,7 +12,7 @@ from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import Cluster, View
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.faults.schedule import Entry
-from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage, MigrationEvent
+from fencepost.harness.history import NEW_DISK, FaultAction, FaultEvent, FaultOutcome, FaultStage, MigrationEvent
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member, Node, NodeSpec, NodeState, members_alike
 from fencepost.harness.runtime.provider import Placement
@@ -34,9 +34,13 @@ class FakeMigration:
     def __init__(self, nodes: Mapping[str, Any]) -> None:
         self.nodes = nodes
         self.never: set[Phase] = set()
-        self.released = 0
+        self.released: list[bool] = []
+        self.early = False
+        #: Nodes that were started on an empty disk.
+        self.empty: list[str] = []
 
-    def stages(self, until: Phase) -> tuple[Stage, ...]:
+    def stages(self, until: Phase, *, early: bool) -> tuple[Stage, ...]:
+        self.early = early
         way = (
             Stage(turns=(Turn("n3", "new"),), together=True, reaches=(Phase.PROVISIONED,)),
             Stage(turns=(Turn("n1", "between"), Turn("n2", "between")), reaches=(Phase.COPY, Phase.HYBRID)),
@@ -48,13 +52,15 @@ class FakeMigration:
         leave = Stage(turns=(Turn("n3", None),), together=True, releases=True)
         return (leave, Stage(turns=(Turn("n1", "old"), Turn("n2", "old")), reaches=(Phase.ROLLED_BACK,)))
 
-    async def spec(self, turn: Turn) -> NodeSpec:
+    async def spec(self, turn: Turn, *, first: bool) -> NodeSpec:
+        if first:
+            self.empty.append(turn.node)
         return NodeSpec(
             name=turn.node, argv=(str(turn.becomes),), listeners={}, data_files={"id": "1"}, ready_timeout_s=0.2
         )
 
-    async def release(self) -> str:
-        self.released += 1
+    async def release(self, *, leaves: bool) -> str:
+        self.released.append(leaves)
         return "deleted the claim"
 
     async def lacks(self, phase: Phase) -> str | None:
@@ -105,6 +111,18 @@ class Run:
             for i, (text, ms) in enumerate((text, 500 if i else for_ms) for i, text in enumerate(texts))
         ]
 
+        self._run(entries, meanwhile)
+
+    def play_in_turn(self, *texts: str) -> None:
+        self._run(
+            [
+                Entry(spec=parse_faults(text, FAULTS, SETTING)[0], inject_ns=0, duration_ns=60_000 * MS, draw_seed=1)
+                for text in texts
+            ],
+            None,
+        )
+
+    def _run(self, entries: list[Entry], meanwhile: Callable[[], None] | None) -> None:
         async def scenario() -> None:
             running = asyncio.create_task(self.conductor.run(entries, stop=asyncio.Event()))
             if meanwhile is not None:
@@ -162,11 +180,28 @@ def test_healing_rolls_back_and_what_was_ended_for_good_stays_so() -> None:
     run = Run()
     run.play("migrate:until=hybrid:back=yes")
     assert run.steps[-3:] == [("n3", "ended"), ("n1", "old"), ("n2", "old")]
-    assert run.system.way.released == 1
+    assert run.system.way.released == [False]
     assert run.modes[:2] == ["old", "old"]
     assert run.runtime.nodes["n3"].state is NodeState.DEAD
     assert run.phases[-1].phase == "rolled-back"
     assert run.whole.outcome is FaultOutcome.HEALED
+
+
+def test_a_further_migration_begins_on_new_disks_and_says_so() -> None:
+    run = Run()
+    run.play_in_turn("migrate:until=hybrid:back=yes:leaves=yes", "migrate:until=hybrid")
+    assert run.system.way.released == [True]
+    assert run.system.way.empty == ["n3", "n3"]
+    assert run.runtime.nodes["n3"].actions == ["wipe", "start", "stop", "wipe", "start"]
+    new = [event.nodes for event in run.faults if event.details.get(NEW_DISK) and event.stage is FaultStage.BEGIN]
+    assert set(new) == {("n3",)}
+    assert run.cluster.phases[-1] is Phase.HYBRID
+
+
+def test_an_early_end_is_asked_of_the_system() -> None:
+    run = Run()
+    run.play("migrate:early=yes")
+    assert run.system.way.early
 
 
 def test_a_run_that_is_being_ended_takes_no_further_step() -> None:
@@ -211,6 +246,8 @@ def test_a_server_that_does_not_start_ends_it() -> None:
         ("migrate:back=yes", SETTING, "no way back from final"),
         ("migrate", Placement(nodes=3), "no other store"),
         ("migrate:until=never", SETTING, "until"),
+        ("migrate:until=hybrid:leaves=yes", SETTING, "about a roll-back"),
+        ("migrate:until=hybrid:early=yes", SETTING, "about the last phase"),
     ],
 )
 def test_what_makes_no_sense_is_refused(text: str, setting: Placement, said: str) -> None:

@@ -14,7 +14,13 @@ from fencepost.harness.systems.contract.deposing import DeposesController
 from fencepost.harness.systems.contract.failover import MeasuresFailover
 from fencepost.harness.systems.contract.fenced_attempts import TellsAttempts
 from fencepost.harness.systems.contract.kip_rows import FillsColumn
-from fencepost.harness.systems.contract.leadership import BoundsLeadership, LeadsPartitions, LogsReigns, MovesLeadership
+from fencepost.harness.systems.contract.leadership import (
+    BoundsLeadership,
+    LeadsPartitions,
+    LogsClaims,
+    LogsReigns,
+    MovesLeadership,
+)
 from fencepost.harness.systems.contract.leases import BoundsLeases
 from fencepost.harness.systems.contract.listeners import OffersWatches
 from fencepost.harness.systems.contract.logged_changes import LogsChanges
@@ -44,6 +50,7 @@ ABILITIES: Final[Mapping[str, type]] = {
     "leads-partitions": LeadsPartitions,
     "logs-catch-ups": LogsCatchUps,
     "logs-changes": LogsChanges,
+    "logs-claims": LogsClaims,
     "logs-failures": LogsFailures,
     "logs-reigns": LogsReigns,
     "measures-failover": MeasuresFailover,

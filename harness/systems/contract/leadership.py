@@ -1,6 +1,6 @@
 """Who leads: the bound for a leader that is cut off, what logs say about it, and how leadership is moved."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, runtime_checkable
 
@@ -33,7 +33,12 @@ def leadership_of(system: System, options: SystemOptions, version: str = "") -> 
 
 
 def with_leader(placement: Placement, system: System) -> Placement:
-    """Add to the placement whether a node of this system leads."""
+    """Add to the placement whether a node of this system leads, and whether its log says when it comes to lead."""
+    if claim_reader(system) is None:
+        unlogged = Refusal(
+            f"the logs of {system.profile.name} do not say who leads", "wait for leader instead of claim"
+        )
+        placement = replace(placement, unlogged_leader=unlogged)
     if system.profile.subjects:
         return placement
     refusal = Refusal(f"no node of {system.profile.name} leads", "name another target: one, minority, or a node's name")
@@ -47,6 +52,22 @@ class LogsReigns(Protocol):
     def became_leader(self, line: str) -> int | None:
         """The epoch in which the node became leader, where this log line says so; else None."""
         ...
+
+
+@runtime_checkable
+class LogsClaims(Protocol):
+    """Its servers log when they take over the leader's role, but not every subject has that epoch."""
+
+    def claimed(self, line: str) -> int | None:
+        """The epoch in which the node took over, where this log line says so; else None."""
+        ...
+
+
+def claim_reader(system: System) -> Callable[[str], int | None] | None:
+    """What reads from a line of a node's log in which epoch the node came to lead; None where the logs do not tell."""
+    if isinstance(system, LogsClaims):
+        return system.claimed
+    return system.became_leader if isinstance(system, LogsReigns) else None
 
 
 @runtime_checkable

@@ -57,20 +57,26 @@ class Stage:
 class Migration(Protocol):
     """The way of one cluster."""
 
-    def stages(self, until: Phase) -> tuple[Stage, ...]:
-        """The steps from the beginning to this phase."""
+    def stages(self, until: Phase, *, early: bool) -> tuple[Stage, ...]:
+        """The steps from the beginning to this phase; `early`: the last phase begins one server too early."""
         ...
 
     def way_back(self, modes: Mapping[str, str | None]) -> tuple[Stage, ...]:
         """The steps back from where the nodes became `modes`; empty where there is none."""
         ...
 
-    async def spec(self, turn: Turn) -> NodeSpec:
-        """How a turn's server starts from now on. May ask the cluster; raises anything without an answer."""
+    async def spec(self, turn: Turn, *, first: bool) -> NodeSpec:
+        """How a turn's server starts from now on; `first`: on an empty disk. May ask the cluster.
+
+        Raises anything without an answer.
+        """
         ...
 
-    async def release(self) -> str:
-        """Give up the leadership in the old store by hand; return what was done, in words."""
+    async def release(self, *, leaves: bool) -> str:
+        """Give up the leadership in the old store by hand; return what was done, in words.
+
+        `leaves`: the state of the migration stays there.
+        """
         ...
 
     async def lacks(self, phase: Phase) -> str | None:

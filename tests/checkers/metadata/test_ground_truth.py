@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from fencepost.checkers.metadata import ground_truth
-from fencepost.harness.history import History, LogEntry, NodeLog, Outcome
+from fencepost.harness.history import NEW_DISK, Effects, History, LogEntry, NodeLog, Outcome
 from fencepost.harness.verdict import Validity, Verdict
 from tests.checkers.build import NODES, Tale, facts, only
 
@@ -52,6 +52,16 @@ def two_changes() -> Tale:
 
 
 SAME = "1:- 1:k=1 1:t5 1:-"
+
+
+@pytest.mark.parametrize(("began_ms", "lost"), [(5, True), (25, False)])
+def test_what_was_acknowledged_before_a_node_got_a_new_disk_is_not_missed_there(began_ms: int, lost: bool) -> None:
+    tale = two_changes()
+    for node in ("n1", "n2"):
+        at = (began_ms, began_ms, began_ms, began_ms)
+        tale.fault("migrate", (node,), at, effects=Effects(), details={NEW_DISK: True})
+    found = judged(tale, {"n1": "1:- 1:t5", "n2": "1:- 1:t5", "n3": SAME})
+    assert only(found, "metadata-durable").anomalies == ({"lost-acknowledged-change": 1} if lost else {})
 
 
 def test_logs_that_agree_and_hold_everything() -> None:

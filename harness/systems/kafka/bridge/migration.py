@@ -38,11 +38,15 @@ class BridgeMigration:
         self._keepers = self._of(KEEPER)
         self._brokers, self._controllers = self._of(BROKER), self._of(CONTROLLER)
 
-    def stages(self, until: Phase) -> tuple[Stage, ...]:
+    def stages(self, until: Phase, *, early: bool) -> tuple[Stage, ...]:
+        to_kraft = Stage(turns=_turns(self._brokers, Mode.KRAFT), reaches=(Phase.DUAL_WRITE,))
+        if early:
+            # KAFKA-20960: Kafka accepts it.
+            to_kraft = Stage(turns=_turns(self._brokers[:-1], Mode.KRAFT))
         way = (
             Stage(turns=_turns(self._controllers, Mode.MIGRATION), together=True, reaches=(Phase.PROVISIONED,)),
             Stage(turns=_turns(self._brokers, Mode.MIGRATION), reaches=(Phase.COPY, Phase.HYBRID)),
-            Stage(turns=_turns(self._brokers, Mode.KRAFT), reaches=(Phase.DUAL_WRITE,)),
+            to_kraft,
             Stage(turns=_turns(self._controllers, Mode.KRAFT), reaches=(Phase.FINAL,)),
         )
         return way[: _ORDER.index(until) + 1]
@@ -59,12 +63,10 @@ class BridgeMigration:
             Stage(turns=_turns(brokers, Mode.ZOOKEEPER), reaches=(Phase.ROLLED_BACK,)),
         )
 
-    async def spec(self, turn: Turn) -> NodeSpec:
+    async def spec(self, turn: Turn, *, first: bool) -> NodeSpec:
         place = self._layout[turn.node]
         assert turn.becomes is not None
-        own_id = (
-            await znodes.cluster_id(self._keepers) if CONTROLLER in place.roles and not self._has_disk(place) else ""
-        )
+        own_id = await znodes.cluster_id(self._keepers) if CONTROLLER in place.roles and first else ""
         return configuration.spec(
             place,
             self._layout,
@@ -75,14 +77,15 @@ class BridgeMigration:
             cluster_id=own_id,
         )
 
-    async def release(self) -> str:
+    async def release(self, *, leaves: bool) -> str:
         """Delete /controller, so that a broker can become the controller, and /migration.
 
-        Without the second a later migration would take ZooKeeper for a copy, and overwrite it (KAFKA-17146).
+        Without the second a later migration takes ZooKeeper for a copy, and overwrites it (KAFKA-17146); the
+        documentation before 3.9 did not mention it.
         """
         held = await znodes.holder(self._keepers)
         claimed = (CONTROLLER_ZNODE,) if held is not None and held.persistent else ()
-        gone = await znodes.delete(self._keepers, *claimed, MIGRATION_ZNODE)
+        gone = await znodes.delete(self._keepers, *claimed, *(() if leaves else (MIGRATION_ZNODE,)))
         return f"deleted {' and '.join(gone)}" if gone else "there was nothing to delete"
 
     async def lacks(self, phase: Phase) -> str | None:
@@ -147,9 +150,6 @@ class BridgeMigration:
             if log.is_file() and (match := pattern.search(log.read_text(encoding="utf-8", errors="replace"))):
                 return match.group(0)[:200]
         return None
-
-    def _has_disk(self, place: Place) -> bool:
-        return (place.kept / SERVER_LOG).is_file()
 
     def _of(self, role: str) -> tuple[Place, ...]:
         return tuple(place for place in self._layout.values() if role in place.roles)

@@ -23,7 +23,7 @@ from fencepost.harness.systems.contract.system import Answer, Question
 from fencepost.harness.systems.kafka.bridge.configuration import name_of
 from fencepost.harness.systems.kafka.client.client import KafkaNode, Role
 from fencepost.harness.systems.kafka.client.reconnecting_client import ReconnectingClient
-from fencepost.harness.systems.kafka.server.log_lines import read_role_change
+from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leader, read_role_change
 from fencepost.harness.systems.kafka.zookeeper_mode.role_log import RoleLog
 
 LOG_SOURCE: Final = "log"
@@ -67,6 +67,12 @@ class ClaimLog:
         for line in self._follower.lines():
             self._epoch = claimed_after(self._epoch, line)
         return self._epoch
+
+
+def claimed(line: str) -> int | None:
+    """The controller epoch of an election or a claim, where this line of a broker or KRaft controller says so."""
+    match = _CLAIMED.search(line)
+    return int(match.group(1)) if match else became_leader(line, Layer.ZOOKEEPER)
 
 
 def claimed_after(epoch: int | None, line: str) -> int | None:

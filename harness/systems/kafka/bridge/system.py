@@ -20,7 +20,12 @@ from fencepost.harness.systems.kafka.bridge.guarantees import GUARANTEES, LEADER
 from fencepost.harness.systems.kafka.bridge.logs import read_archive
 from fencepost.harness.systems.kafka.bridge.migration import BridgeMigration
 from fencepost.harness.systems.kafka.bridge.options import BridgeOptions
-from fencepost.harness.systems.kafka.bridge.question import BrokerQuestion, ClaimedQuestion, ClaimLog
+from fencepost.harness.systems.kafka.bridge.question import (
+    BrokerQuestion,
+    ClaimedQuestion,
+    ClaimLog,
+    claimed,
+)
 from fencepost.harness.systems.kafka.bridge.releases import BridgeReleases
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.harness.systems.kafka.client.session import INTERFACES, KafkaSession
@@ -116,6 +121,10 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
 
     def read_log(self, archive: Path, node: str) -> NodeLog | None:
         return read_archive(archive, node)
+
+    def claimed(self, line: str) -> int | None:
+        """The controller epoch; the quorum of KRaft controllers, the other subject, has epochs of its own."""
+        return claimed(line)
 
     def logged(self, line: str) -> Sequence[LoggedChange]:
         return read_changes(line, {Layer.ZOOKEEPER: ACTS, Layer.RAFT: RAFT})

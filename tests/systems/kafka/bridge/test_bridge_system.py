@@ -84,12 +84,16 @@ def shown(stages: tuple[Stage, ...]) -> list[str]:
 
 def test_the_way_and_the_way_back(tmp_path: Path) -> None:
     migration = BridgeMigration(layout(tmp_path), ARTIFACTS, OPTIONS, {})
-    assert shown(migration.stages(Phase.HYBRID)) == [
+    assert shown(migration.stages(Phase.HYBRID, early=False)) == [
         "c1>migration c2>migration c3>migration | provisioned",
         "b1>migration b2>migration | copy hybrid",
     ]
-    assert shown(migration.stages(Phase.FINAL))[2:] == [
+    assert shown(migration.stages(Phase.FINAL, early=False))[2:] == [
         "b1>kraft b2>kraft | dual-write",
+        "c1>kraft c2>kraft c3>kraft | final",
+    ]
+    assert shown(migration.stages(Phase.FINAL, early=True))[2:] == [
+        "b1>kraft | ",
         "c1>kraft c2>kraft c3>kraft | final",
     ]
     modes: dict[str, str | None] = {
@@ -126,3 +130,21 @@ def test_options_that_a_server_cannot_run_with_are_refused(given: dict[str, obje
 
 def test_it_is_a_system_of_the_registry() -> None:
     assert registry.system("kafka-bridge") is KAFKA_BRIDGE
+
+
+@pytest.mark.parametrize(
+    ("line", "epoch"),
+    [
+        ("INFO kafka.zk.KafkaZkClient - Successfully registered KRaft controller 5 with ZK epoch 4", 4),
+        (
+            "[Controller id=7] 7 successfully elected as the controller. Epoch incremented to 2",
+            2,
+        ),
+        ("[QuorumController id=5] Becoming the active controller at epoch 9, next write offset 3.", None),
+        ("[RaftManager id=5] Completed transition to Leader(localId=5, epoch=9, epochStartOffset=3)", None),
+    ],
+)
+def test_the_log_says_in_which_controller_epoch_a_broker_or_kraft_controller_leads(
+    line: str, epoch: int | None
+) -> None:
+    assert KAFKA_BRIDGE.claimed(line) == epoch
