@@ -68,11 +68,11 @@ def _has_clique(size: int, candidates: Sequence[str], peers: dict[str, set[str]]
     return False
 
 
-def worst(voters: Sequence[str], together: Iterable[Iterable[Damage]]) -> Quorum:
-    """Return the worst state of the quorum under faults in force at the same time.
+def worst(groups: Sequence[Sequence[str]], together: Iterable[Iterable[Damage]]) -> Quorum:
+    """Return the worst state of any quorum under faults in force at the same time.
 
     Args:
-        voters: the nodes that elect.
+        groups: the nodes that elect, by electorate.
         together: for each fault its alternative damages, of which one holds at a time.
     """
     order = list(Quorum)
@@ -81,7 +81,7 @@ def worst(voters: Sequence[str], together: Iterable[Iterable[Damage]]) -> Quorum
         total = Damage()
         for damage in choice:
             total |= damage
-        worst_state = max(worst_state, quorum_of(voters, total), key=order.index)
+        worst_state = max([worst_state, *(quorum_of(voters, total) for voters in groups)], key=order.index)
         if worst_state is Quorum.NONE:
             break
     return worst_state

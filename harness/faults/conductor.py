@@ -269,12 +269,13 @@ class Conductor:
             return f"not running: {', '.join(f'{name} is {state}' for name, state in states.items())}"
         if self._keep_quorum:
             together = [*self._damages(view), damages_of(fault, resolved)]
-            if worst(view.voters, together) is not Quorum.MUTUAL:
+            short = next((own for own in view.electorates if worst([own], together) is not Quorum.MUTUAL), None)
+            if short is not None:
                 absent = {name for damages in together for damage in damages for name in damage.absent}
-                gone = ", ".join(sorted(absent & set(view.voters))) or "none"
+                gone = ", ".join(sorted(absent & set(short))) or "none"
                 cuts = any(damage.severed for damages in together for damage in damages)
                 also = ", and links would be cut" if cuts else ""
-                return f"it would leave no quorum: of {len(view.voters)} voters {gone} would be down{also}"
+                return f"it would leave no quorum: of {len(short)} voters {gone} would be down{also}"
         return None
 
     def _damages(self, view: View) -> list[tuple[Damage, ...]]:

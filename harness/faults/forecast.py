@@ -17,7 +17,7 @@ from fencepost.harness.faults.cuts import cuts_off_leader, with_holds
 from fencepost.harness.faults.kind import FaultKind, FaultSpec, Skip, View
 from fencepost.harness.faults.nemesis_text import Choice, NemesisRequest, is_mixed, parse_nemesis
 from fencepost.harness.faults.schedule import Entry, by_worker, draw_schedules
-from fencepost.harness.runtime.node import Member
+from fencepost.harness.runtime.node import Member, electorates
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.verdict import LeadershipBound
 
@@ -213,9 +213,9 @@ def _worst(
             {Damage(), *(damage for i in together if entries[i].worker == worker for damage in damages[i])}
             for worker in workers
         ]
-        state = worst(around.voters, [damages[place], *others])
+        state = worst(electorates(around.members), [damages[place], *others])
         if order.index(state) > order.index(result[0]):
-            alone = worst(around.voters, [damages[place]]) is state
+            alone = worst(electorates(around.members), [damages[place]]) is state
             texts = [entries[i].spec.text for i in ([place] if alone else together) if damages[i] != {Damage()}]
             result = (state, tuple(dict.fromkeys(texts))[:_BY_SHOWN])
     return result

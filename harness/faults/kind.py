@@ -22,7 +22,7 @@ from fencepost.harness.faults.trigger import CLAIM, LEADER
 from fencepost.harness.history import Effects, Event, FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.network import Effect, Link
-from fencepost.harness.runtime.node import Member, NodeSpec, Runtime
+from fencepost.harness.runtime.node import Member, NodeSpec, Runtime, electorates
 from fencepost.harness.runtime.provider import Need, Placement
 from fencepost.harness.systems.contract.membership import ChangesMembers
 from fencepost.harness.systems.contract.migration import Phase
@@ -101,6 +101,11 @@ class View:
     def voters(self) -> tuple[str, ...]:
         """The nodes that elect, in order."""
         return tuple(member.name for member in self.members if member.votes) or self.nodes
+
+    @property
+    def electorates(self) -> tuple[tuple[str, ...], ...]:
+        """The nodes that elect, by what they elect."""
+        return electorates(self.members) or (self.nodes,)
 
     def with_role(self, role: str) -> tuple[str, ...]:
         """The nodes that have this role, in order."""

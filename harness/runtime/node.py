@@ -29,6 +29,15 @@ class Member:
     joins_later: bool = False
 
 
+def electorates(members: Iterable[Member]) -> tuple[tuple[str, ...], ...]:
+    """Divide the members that vote by their first role: each such group elects for itself."""
+    groups: dict[str, list[str]] = {}
+    for member in members:
+        if member.votes:
+            groups.setdefault(member.roles[0], []).append(member.name)
+    return tuple(map(tuple, groups.values()))
+
+
 def members_alike(count: int) -> tuple[Member, ...]:
     """Return n1, n2, ...: nodes that are all the same."""
     return tuple(Member(f"n{number}") for number in range(1, count + 1))

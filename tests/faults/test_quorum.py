@@ -18,6 +18,7 @@ from fencepost.harness.history import (
     NodeEvent,
     NoteEvent,
 )
+from fencepost.harness.runtime.node import Member, electorates
 
 
 @st.composite
@@ -57,6 +58,19 @@ def test_more_damage_never_mends_a_quorum(cluster: tuple[list[str], Damage]) -> 
     assert order.index(quorum_of(voters, less)) <= order.index(quorum_of(voters, damage))
 
 
+def test_each_electorate_needs_a_majority_of_its_own() -> None:
+    keepers = [Member(f"z{number}", ("zookeeper",)) for number in (1, 2, 3)]
+    controllers = [Member(f"c{number}", ("controller",)) for number in (1, 2, 3)]
+    groups = electorates([*keepers, Member("b1", ("broker",), votes=False), *controllers])
+    assert groups == (("z1", "z2", "z3"), ("c1", "c2", "c3"))
+
+    def state(*absent: str) -> Quorum:
+        return worst(groups, [[Damage(absent=frozenset(absent))]])
+
+    assert state("z1", "c1") is Quorum.MUTUAL
+    assert state("z1", "z2") is Quorum.NONE, "four of six are up, but only one of them is a ZooKeeper"
+
+
 @given(_clusters(), _clusters())
 def test_the_worst_of_two_faults_is_that_of_their_worst_combination(
     one: tuple[list[str], Damage], other: tuple[list[str], Damage]
@@ -64,7 +78,7 @@ def test_the_worst_of_two_faults_is_that_of_their_worst_combination(
     voters = one[0]
     alternatives = [[Damage(), one[1]], [Damage(), other[1]]]
     found = [quorum_of(voters, a | b) for a in alternatives[0] for b in alternatives[1]]
-    assert worst(voters, alternatives) is max(found, key=list(Quorum).index)
+    assert worst([voters], alternatives) is max(found, key=list(Quorum).index)
 
 
 def test_a_ring_of_five_is_a_star_and_a_bridge_is_mutual() -> None:
