@@ -58,7 +58,12 @@ class Placed:
                 name = _name_of(entry)
                 if name is not None:
                     snapshots.setdefault(name, set()).add(log.node)
-        shown = _ALWAYS_SHOWN | {name[0] for name in (*by_name, *snapshots)}
+        kinds: dict[str, set[str]] = {log.log.of: set() for log in logs.values()}
+        for name, nodes in (*by_name.items(), *snapshots.items()):
+            for node in nodes:
+                kinds[logs[node].log.of].add(name[0])
+        # A change that one of several stores does not show may have been made there.
+        shown = _ALWAYS_SHOWN.union(set.intersection(*kinds.values()) if kinds else ())
         named = [(o, name) for o in history.operations if o.f in _CHANGES and (name := _name(o)) and name[0] in shown]
         makers = _makers(o for o, _ in named)
         #: Each change with the offsets at which each node's log holds it.

@@ -64,6 +64,20 @@ def test_what_was_acknowledged_before_a_node_got_a_new_disk_is_not_missed_there(
     assert only(found, "metadata-durable").anomalies == ({"lost-acknowledged-change": 1} if lost else {})
 
 
+@pytest.mark.parametrize(("of", "lost"), [("", True), ("other", False)])
+def test_a_kind_that_only_one_of_two_stores_shows_is_not_missed(of: str, lost: bool) -> None:
+    tale = Tale()
+    tale.op("alter", "quota/u", 7, at=(10, 20))
+    tale.op("alter", "quota/u", 8, at=(30, 40))
+    quota = {"key": "producer_byte_rate", "value": 8.0, "entity": [{"entity_name": "u"}]}
+    shows = NodeLog(
+        node="n1", start_offset=0, entries=(LogEntry(offset=0, epoch=1, type="client-quota", fields=quota),)
+    )
+    kept: dict[str, Words | NodeLog] = {"n1": shows, **{node: log(node, "1:-", of=of) for node in ("n2", "n3")}}
+    anomalies = {verdict.guarantee: verdict.anomalies for verdict in judged(tale, kept)}
+    assert bool(anomalies.get("metadata-durable")) is lost
+
+
 def test_logs_that_agree_and_hold_everything() -> None:
     verdicts = judged(two_changes(), {"n1": SAME, "n2": SAME, "n3": "1:- 1:k=1", "b1": "1:-"})
     assert [v.validity for v in verdicts] == [Validity.VALID, Validity.VALID]
