@@ -68,8 +68,8 @@ class LogTransactionsOptions(Options, frozen=True, kw_only=True):
     readers_per_node: Annotated[int, about("workers per node that read", least=1, most=1000)] = 1
     abort_one_in: Annotated[int, about("one transaction in so many is aborted", least=2)] = 5
     wait_one_in: Annotated[int, about("one transaction in so many waits before its end", least=1)] = 4
-    wait: Annotated[Duration, about("how long it waits at most")] = seconds(2)
-    takeover: Annotated[Duration, about("mean time before a fenced producer begins again")] = seconds(8)
+    wait: Annotated[Duration, about("how long it waits at most", above=0)] = seconds(2)
+    takeover: Annotated[Duration, about("mean time before a fenced producer begins again", above=0)] = seconds(8)
     late_one_in: Annotated[int, about("one aborted transaction in so many gets a late record", least=1)] = 3
     hangs_after: Annotated[
         Duration, about("a record may be unstable for so long after the last transaction, at the end", above=0)

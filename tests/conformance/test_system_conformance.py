@@ -67,7 +67,7 @@ def _marks(system: str) -> list[pytest.MarkDecorator]:
 
 
 def test_every_system_is_held_to_it() -> None:
-    assert set(ABSENT) == set(registry.SYSTEMS)
+    assert set(ABSENT) == {name for name in registry.SYSTEMS if registry.SYSTEMS.offer(name) is None}
 
 
 def test_every_row_has_a_remedy() -> None:

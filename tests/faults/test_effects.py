@@ -18,6 +18,8 @@ FAULTS: Final = registry.faults()
 TABLE: Final = "harness/history/effects.py"
 #: What else these words name: an anomaly of stores, and the key of a Kafka record's partition in a witness.
 OTHER_MEANINGS: Final = {
+    "checkers/brokers/eligible.py": "partition",
+    "checkers/brokers/in_sync_changes.py": "partition",
     "checkers/brokers/registrations.py": "partition",
     "checkers/facts/in_sync.py": "partition",
     "checkers/log/kafka_history.py": "lost-write",

@@ -200,7 +200,7 @@ def test_a_killed_harness_leaves_nothing_but_a_readable_history(tmp_path: Path) 
     folder = only_folder(tmp_path)
     assert len(read_history(folder).operations) > 100
     done = run("check", str(folder))
-    assert_told_cut_short(folder, done.stdout, "of the planned 60 s of its main phase: the history ends there")
+    assert_told_cut_short(folder, done.stdout, "of the planned 60 s of its main phase: the history was never sealed")
 
 
 def test_a_run_whose_runner_is_killed_is_unknown_and_says_so(tmp_path: Path) -> None:

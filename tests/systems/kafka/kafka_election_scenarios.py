@@ -1,9 +1,9 @@
 """What happens to transactional producers on real brokers in the lab; judged by `test_kafka_elections`."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fencepost.harness.coordination import TRAIL, Definite, Held, Indefinite, ReadMode
 from fencepost.harness.runtime.lab.lab import Lab
@@ -19,7 +19,12 @@ from tests.systems.contract.patience import PATIENCE_S
 from tests.systems.kafka.kraft.kraft_scenarios import opened, start
 
 _NAME: Final = "election"
+#: By Java's hash these are in the same one of three partitions, so one coordinator has all of them.
+_OTHER: Final = "e"
+_NEVER_BEGUN: Final = "h"
 _SETTLE_S: Final = 60.0
+
+T = TypeVar("T")
 
 
 async def elections(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
@@ -48,12 +53,12 @@ async def _refused(request: Awaitable[Any]) -> list[str]:
         return ["indefinite", error.code, str(error)]
 
 
-async def _first_term(session: KafkaSession) -> Held:
-    """The first campaign of a fresh cluster, whose coordinators may still be moving into place."""
+async def _settled(request: Callable[[], Awaitable[T]]) -> T:
+    """The first answer of a fresh cluster, whose coordinators may still be moving into place."""
     async with asyncio.timeout(_SETTLE_S):
         while True:
             try:
-                return await session.acquire(_NAME)
+                return await request()
             except (Definite, Indefinite):
                 await asyncio.sleep(0.2)
 
@@ -70,11 +75,11 @@ async def _terms(lab: Lab, brokers: list[str], one: KafkaSession, two: KafkaSess
         finally:
             await session.close()
 
-    first = await _first_term(one)
+    first = await _settled(lambda: one.acquire(_NAME))
     found: dict[str, Any] = {
         "coordinator": [first.handle, sorted(str(lab.layout[name].number) for name in brokers)],
         "first acts": [await act(one, first, number) for number in (1, 2)],
-        "seen": (await two.leader(_NAME, ReadMode.PLAIN)).token == first.token,
+        "seen": (await _settled(lambda: two.leader(_NAME, ReadMode.PLAIN))).token == first.token,
         "renewed": await _refused(one.renew()),
         # Nothing was produced in this session, and what an earlier one produced is not known to it.
         "first term in another session": await resumed(first, 3),
@@ -138,29 +143,31 @@ async def _requests(lab: Lab, brokers: list[str], session: KafkaSession) -> dict
     other = await open_node(*wrong.dial(CLIENT_PORT), connect_timeout_s=PATIENCE_S)
     leader = await open_node(*lab.layout[await _leader(lab, brokers)].dial(CLIENT_PORT), connect_timeout_s=PATIENCE_S)
 
-    old = await transactions.init_producer(at, "r", timeout_ms=60_000)
-    new = await transactions.init_producer(at, "r", timeout_ms=60_000)
+    old = await transactions.init_producer(at, _OTHER, timeout_ms=60_000)
+    new = await transactions.init_producer(at, _OTHER, timeout_ms=60_000)
     stranger = ProducerId(new.id + 1, 0)
     steps: dict[str, Awaitable[Any]] = {
-        "nothing to end": transactions.end_transaction(at, "r", new, commit=True),
-        "not in the transaction": leader.logs.produce(TRAIL, 0, [b"x"], producer=Producer(new.id, new.epoch, 0, "r")),
-        "opened": transactions.add_partition(at, "r", new, TRAIL, 0),
-        "opened again": transactions.add_partition(at, "r", new, TRAIL, 0),
-        "old opens": transactions.add_partition(at, "r", old, TRAIL, 0),
-        "old ends": transactions.end_transaction(at, "r", old, commit=True),
-        "stranger opens": transactions.add_partition(at, "r", stranger, TRAIL, 0),
-        "stranger ends": transactions.end_transaction(at, "r", stranger, commit=True),
-        "unknown topic": transactions.add_partition(at, "r", new, "nowhere", 0),
-        "begin elsewhere": transactions.init_producer(other, "r", timeout_ms=60_000),
-        "open elsewhere": transactions.add_partition(other, "r", new, TRAIL, 0),
-        "end elsewhere": transactions.end_transaction(other, "r", new, commit=True),
-        "describe elsewhere": transactions.describe_transaction(other, "r"),
-        "describe": transactions.describe_transaction(at, "r"),
-        "describe nothing": transactions.describe_transaction(at, "never-begun"),
-        "begin while open": transactions.init_producer(at, "r", timeout_ms=60_000),
-        "the one before ends": transactions.end_transaction(at, "r", new, commit=True),
-        "the one before resumes": transactions.init_producer(at, "r", timeout_ms=60_000, resumed=old),
-        "too long": transactions.init_producer(at, "r", timeout_ms=2**31 - 1),
+        "nothing to end": transactions.end_transaction(at, _OTHER, new, commit=True),
+        "not in the transaction": leader.logs.produce(
+            TRAIL, 0, [b"x"], producer=Producer(new.id, new.epoch, 0, _OTHER)
+        ),
+        "opened": transactions.add_partition(at, _OTHER, new, TRAIL, 0),
+        "opened again": transactions.add_partition(at, _OTHER, new, TRAIL, 0),
+        "old opens": transactions.add_partition(at, _OTHER, old, TRAIL, 0),
+        "old ends": transactions.end_transaction(at, _OTHER, old, commit=True),
+        "stranger opens": transactions.add_partition(at, _OTHER, stranger, TRAIL, 0),
+        "stranger ends": transactions.end_transaction(at, _OTHER, stranger, commit=True),
+        "unknown topic": transactions.add_partition(at, _OTHER, new, "nowhere", 0),
+        "begin elsewhere": transactions.init_producer(other, _OTHER, timeout_ms=60_000),
+        "open elsewhere": transactions.add_partition(other, _OTHER, new, TRAIL, 0),
+        "end elsewhere": transactions.end_transaction(other, _OTHER, new, commit=True),
+        "describe elsewhere": transactions.describe_transaction(other, _OTHER),
+        "describe": transactions.describe_transaction(at, _OTHER),
+        "describe nothing": transactions.describe_transaction(at, _NEVER_BEGUN),
+        "begin while open": transactions.init_producer(at, _OTHER, timeout_ms=60_000),
+        "the one before ends": transactions.end_transaction(at, _OTHER, new, commit=True),
+        "the one before resumes": transactions.init_producer(at, _OTHER, timeout_ms=60_000, resumed=old),
+        "too long": transactions.init_producer(at, _OTHER, timeout_ms=2**31 - 1),
         "no name": transactions.init_producer(at, "", timeout_ms=60_000),
     }
     found = {name: await _refused(step) for name, step in steps.items()}
