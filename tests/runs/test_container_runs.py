@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,14 +124,21 @@ def _assert_complete(results: Path, kinds: set[str], nodes: Sequence[str] = ("n1
 
 
 #: One of each system in every test run, of the workload with the most operations; the others take as long again.
-_QUICK = (("etcd", "register"), ("zookeeper", "register"))
+_QUICK = ("etcd", "register")
+_IN_CI = ("zookeeper", "register")
+
+
+def _marks(system: str, workload: str) -> Collection[pytest.MarkDecorator]:
+    if (system, workload) == _QUICK:
+        return ()
+    return (pytest.mark.slow if (system, workload) == _IN_CI else pytest.mark.long,)
 
 
 @needs_engine
 @pytest.mark.parametrize(
     ("system", "workload"),
     [
-        pytest.param(system, workload, marks=() if (system, workload) in _QUICK else pytest.mark.long)
+        pytest.param(system, workload, marks=_marks(system, workload))
         for system in ("etcd", "zookeeper")
         for workload in ("register", "set", "lock")
     ],
@@ -159,7 +166,7 @@ def test_every_workload_runs_on_every_system(
 
 
 #: Its image is made of jars that have to be there: one short run of Kafka, of the workload that the disks prove.
-_QUICK_KAFKA = () if versions.are_fetched(KRAFT.releases.default) else (pytest.mark.long,)
+_QUICK_KAFKA = pytest.mark.slow if versions.are_fetched(KRAFT.releases.default) else pytest.mark.long
 _KRAFT_NODES = ("n1", "n2", "n3", "b1")
 _KAFKA_ZK_NODES = ("z1", "z2", "z3", "b1", "b2", "b3")
 
@@ -270,7 +277,10 @@ def test_zookeepers_woken_leader_answers_stale_after_sync(engine: "DockerClient"
             *("sidecar", "partition:leader:for=2s,pause:follower:for=1s", {"partition", "pause"}),
             marks=pytest.mark.long,
         ),
-        ("toxiproxy", "toxic:leader:kind=latency:for=2s,partition:follower:for=2s", {"toxic", "partition"}),
+        pytest.param(
+            *("toxiproxy", "toxic:leader:kind=latency:for=2s,partition:follower:for=2s", {"toxic", "partition"}),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_other_ways_of_links(engine: "DockerClient", tmp_path: Path, links: str, nemesis: str, kinds: set[str]) -> None:

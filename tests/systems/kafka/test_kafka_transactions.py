@@ -10,7 +10,7 @@ from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK
 from tests.lab_scenario import run_scenario
 from tests.systems.kafka.kafka_releases import needs
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
 _SAID: Final = {
     "not begun": "no-producer",
