@@ -160,6 +160,7 @@ def test_a_controller_of_3_9_2_that_comes_back_deposes_a_healthy_one(tmp_path: P
     assert not [v for v in found.document["verdicts"] if v["decides"] and v["validity"] == "invalid"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", [pytest.param("kafka-zk", marks=needs("kafka-zk"))])
 def test_a_controller_on_zookeeper_that_was_paused_is_fenced_and_the_disks_prove_it(
     tmp_path: Path, system: str
@@ -188,6 +189,7 @@ def test_a_controller_on_zookeeper_that_was_paused_is_fenced_and_the_disks_prove
     assert not [v for v in found.document["verdicts"] if v["decides"] and v["validity"] == "invalid"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", [pytest.param("kafka-zk", marks=needs("kafka-zk"))])
 def test_a_broker_that_is_cut_off_from_the_controller_alone_answers_of_old_leaders(tmp_path: Path, system: str) -> None:
     """The fourth partition: its session lives, so the others count it as alive, and it hears of no later leader."""

@@ -51,6 +51,7 @@ def _run(words: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
 
 
+@pytest.mark.slow
 def test_a_gate_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     words = _words(tmp_path, _POLICY + _DEFECT)
     first = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
