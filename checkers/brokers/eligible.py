@@ -8,10 +8,11 @@ The records of one log are in order, so no clock is needed. Two verdicts:
   dropped-eligible     a replica left the in-sync ones, or was eligible, and is not eligible when fewer are in sync than
                        appends need; a replica that comes back after an unclean end is left out rightly
 
-A reassignment may name a leader among the replicas that it adds; it is not judged.
+A reassignment may name a leader among the replicas that it adds; it is not judged. Where nobody is in sync or eligible,
+the last known leader may come back, as KIP-966 has it: its unclean end took it from both.
 
 Source: Kafka's documentation, "Unclean leader election"; KIP-966, "Eligible Leader Replicas";
-PartitionChangeBuilder.populateTargetElr.
+PartitionChangeBuilder.populateTargetElr and canElectLastKnownLeader.
 """
 
 from typing import Any, Final
@@ -45,6 +46,8 @@ class _Partition(msgspec.Struct, kw_only=True):
     leader: int = -1
     in_sync: frozenset[int] = frozenset()
     eligible: frozenset[int] = frozenset()
+    #: Who led last, named by the log where nobody is in sync or eligible.
+    last_known: frozenset[int] = frozenset()
 
 
 class _Log:
@@ -83,6 +86,7 @@ class _Log:
                     leader=int(fields.get("leader", -1)),
                     in_sync=_set(fields.get("isr")),
                     eligible=_set(fields.get("eligible_leader_replicas")),
+                    last_known=_set(fields.get("last_known_elr")),
                 )
             case "partition-change" if _which(entry) in self._partitions:
                 self._change(at, entry)
@@ -105,14 +109,18 @@ class _Log:
             eligible=_set(fields["eligible_leader_replicas"])
             if fields.get("eligible_leader_replicas") is not None
             else before.eligible,
+            last_known=_set(fields["last_known_elr"])
+            if fields.get("last_known_elr") is not None
+            else before.last_known,
         )
         self._partitions[which] = now
         if _REASSIGNS & {name for name, value in fields.items() if value is not None}:
             return
         may_lead = before.in_sync | before.eligible
+        last_resort = frozenset() if may_lead else before.last_known
         if leader >= 0 and before.replicas - may_lead:
             self.elections += 1
-            if leader not in may_lead:
+            if leader not in may_lead | last_resort:
                 what = f"broker {leader} leads; in sync were {_text(before.in_sync)}, eligible {_text(before.eligible)}"
                 self.breaches.append((INELIGIBLE, entry, what))
         least = min(self._least.get(self._names.get(which[0], ""), self._least_of_all), len(now.replicas))

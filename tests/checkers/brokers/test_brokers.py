@@ -1,6 +1,6 @@
 """Brokers without a controller, and brokers that end: what is proven, and what only looks like it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -130,6 +130,13 @@ def test_who_may_be_elected_needs_a_replica_that_may_not() -> None:
         assert verdict(history, "leaders-are-eligible").validity is wanted, name
 
 
+def test_the_last_known_leader_may_come_back_where_nobody_else_may_lead() -> None:
+    """As a killed broker does that has the one replica of a partition (seen on 4.3.1)."""
+    for in_sync, leader, wanted in (([], 4, Validity.VALID), ([], 5, Validity.INVALID), ([6], 4, Validity.INVALID)):
+        history = partition_log(in_sync, [], {"leader": leader, "isr": [leader]}, last_known=[4])
+        assert verdict(history, "leaders-are-eligible").validity is wanted, (in_sync, leader)
+
+
 def test_who_leaves_too_few_in_sync_stays_eligible_unless_it_comes_back_from_an_unclean_end() -> None:
     change: dict[str, Any] = {"leader": 4, "isr": [4], "eligible_leader_replicas": []}
     for fields, returns, wanted in (
@@ -152,6 +159,7 @@ def partition_log(
     *,
     level: int = 1,
     returns: int | None = None,
+    last_known: Sequence[int] = (),
 ) -> History:
     """One partition of brokers 4 to 6, two of which appends need, and one change of it."""
     kinds: list[tuple[str, dict[str, Any]]] = [
@@ -167,6 +175,7 @@ def partition_log(
                 "replicas": [4, 5, 6],
                 "isr": in_sync,
                 "eligible_leader_replicas": eligible,
+                "last_known_elr": list(last_known),
                 "leader": 4,
             },
         ),

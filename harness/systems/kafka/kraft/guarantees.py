@@ -116,7 +116,7 @@ _FOR_EVERY_RELEASE: Final = (
         name="leaders-are-eligible",
         standing=Standing.PROMISED,
         text="While unclean election is off, no partition gets a leader that was neither in sync nor an eligible leader"
-        " replica.",
+        " replica, nor, where there was neither, the last known leader.",
         source="[D], 'Unclean leader election'; KIP-966 (eligible leader replicas, from 4.1 on)",
     ),
     Guarantee(
