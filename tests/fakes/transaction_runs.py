@@ -13,7 +13,7 @@ from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.systems.kafka.client import election_nodes
+from fencepost.harness.systems.kafka.client import peers
 from fencepost.harness.systems.kafka.client.client import KafkaNode
 from fencepost.harness.systems.kafka.client.session import KafkaSession
 from fencepost.harness.systems.kafka.wire.connection import Connection
@@ -71,7 +71,7 @@ async def _run(bug: str | None, seed: int, options: ElectionOptions) -> History:
         recorder=recorder,
         seed=seed,
     )
-    with patch.object(election_nodes, "open_node", open_node):
+    with patch.object(peers, "open_node", open_node):
         try:
             recorder.record(PhaseEvent, phase=PhaseName.MAIN)
             await interpreter.run(time_limit(_MAIN_NS, workload.generator(options, len(NODES))))

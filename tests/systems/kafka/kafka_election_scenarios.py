@@ -79,7 +79,7 @@ async def _terms(lab: Lab, brokers: list[str], one: KafkaSession, two: KafkaSess
     found: dict[str, Any] = {
         "coordinator": [first.handle, sorted(str(lab.layout[name].number) for name in brokers)],
         "first acts": [await act(one, first, number) for number in (1, 2)],
-        "seen": (await _settled(lambda: two.leader(_NAME, ReadMode.PLAIN))).token == first.token,
+        "seen": (await two.leader(_NAME, ReadMode.PLAIN)).token == first.token,
         "renewed": await _refused(one.renew()),
         # Nothing was produced in this session, and what an earlier one produced is not known to it.
         "first term in another session": await resumed(first, 3),

@@ -31,10 +31,11 @@ from typing import Final, NoReturn
 
 from fencepost.harness.coordination import TRAIL, Deeds, Definite, Held, Indefinite, Leading, ReadMode, Reply
 from fencepost.harness.systems.kafka.client.client import KafkaNode
-from fencepost.harness.systems.kafka.client.election_nodes import PARTITION, SUPERSEDED, ElectionNodes, Peer
+from fencepost.harness.systems.kafka.client.peers import SUPERSEDED, Peer, Peers
 from fencepost.harness.systems.kafka.client.replicated_topics import make_topic
 from fencepost.harness.systems.kafka.client.transactions import (
     NOBODY,
+    TRANSACTIONAL_ID,
     add_partition,
     describe_transaction,
     end_transaction,
@@ -52,6 +53,8 @@ FENCED: Final = "fenced"
 NOT_HELD: Final = "not-held"
 LEASE_EXPIRED: Final = "lease-expired"
 SEQUENCE_UNKNOWN: Final = "sequence-unknown"
+#: The trail has one partition.
+PARTITION: Final = 0
 _EPOCH_BITS: Final = 16
 #: Appended before a barrier read; it is no deed.
 _BARRIER: Final = b""
@@ -66,7 +69,7 @@ class KafkaElections:
     """`harness.coordination.Elections` by way of one node; `number` is its node id."""
 
     def __init__(self, node: KafkaNode, number: int, *, connect_timeout_s: float) -> None:
-        self._nodes: Final = ElectionNodes(node, number, connect_timeout_s=connect_timeout_s)
+        self._nodes: Final = Peers(node, number, connect_timeout_s=connect_timeout_s)
         #: The election and the producer that this session was granted, and the number of its next batch.
         self._term: tuple[str, ProducerId] | None = None
         self._sequence = 0
@@ -81,12 +84,13 @@ class KafkaElections:
 
     async def acquire(self, name: str) -> Held:
         self._term = None
-        producer = await self._nodes.at_idle_coordinator(
-            name, lambda node: init_producer(node, name, timeout_ms=TRANSACTION_TIMEOUT_MS)
+        producer = await self._nodes.at_coordinator(
+            TRANSACTIONAL_ID, name, lambda node: init_producer(node, name, timeout_ms=TRANSACTION_TIMEOUT_MS)
         )
         self._term, self._sequence, self._opened_at = (name, producer), 0, None
-        assert self._nodes.coordinator is not None
-        return Held(token=token_of(producer), handle=str(self._nodes.coordinator.number))
+        by = self._coordinator(name)
+        assert by is not None
+        return Held(token=token_of(producer), handle=str(by.number))
 
     async def renew(self) -> Reply:
         if self._term is None:
@@ -105,8 +109,10 @@ class KafkaElections:
         self._term = self._opened_at = None
         try:
             await self._abort(name, producer)
-            await self._nodes.at_idle_coordinator(
-                name, lambda node: init_producer(node, name, timeout_ms=TRANSACTION_TIMEOUT_MS, resumed=producer)
+            await self._nodes.at_coordinator(
+                TRANSACTIONAL_ID,
+                name,
+                lambda node: init_producer(node, name, timeout_ms=TRANSACTION_TIMEOUT_MS, resumed=producer),
             )
         except ServerRefusal as refusal:
             _raise(refusal, NOT_HELD)
@@ -115,14 +121,18 @@ class KafkaElections:
     async def _abort(self, name: str, producer: ProducerId) -> None:
         """End what the producer has open, if anything. InitProducerId would also end what its successor has open."""
         try:
-            await self._nodes.at_coordinator(name, lambda node: end_transaction(node, name, producer, commit=False))
+            await self._nodes.at_coordinator(
+                TRANSACTIONAL_ID, name, lambda node: end_transaction(node, name, producer, commit=False)
+            )
         except ServerRefusal as refusal:
             if refusal.number != INVALID_TXN_STATE:
                 raise
 
     async def leader(self, name: str, mode: ReadMode) -> Leading:
         try:
-            description = await self._nodes.at_coordinator(name, lambda node: describe_transaction(node, name))
+            description = await self._nodes.at_coordinator(
+                TRANSACTIONAL_ID, name, lambda node: describe_transaction(node, name)
+            )
         except ServerRefusal as refusal:
             if refusal.number == TRANSACTIONAL_ID_NOT_FOUND:
                 return Leading(None)
@@ -150,13 +160,18 @@ class KafkaElections:
 
     async def _append(self, trail: str, deed: str, producer: Producer | None) -> Reply:
         done = await self._nodes.at_leader(
-            trail, lambda node: node.logs.produce(trail, PARTITION, [deed.encode()], producer=producer)
+            trail, PARTITION, lambda node: node.logs.produce(trail, PARTITION, [deed.encode()], producer=producer)
         )
         return Reply(position=done.base_offset, value_position=done.base_offset)
 
+    def _coordinator(self, name: str) -> Peer | None:
+        return self._nodes.coordinator(TRANSACTIONAL_ID, name)
+
     def _is_open(self) -> bool:
         """Whether the coordinator that this session is connected to has a transaction of the term open."""
-        return self._opened_at is not None and self._opened_at is self._nodes.coordinator
+        if self._term is None or self._opened_at is None:
+            return False
+        return self._opened_at is self._coordinator(self._term[0])
 
     async def _open(self, name: str, producer: ProducerId) -> None:
         """Have the coordinator open a transaction with the trail in it, if none is open.
@@ -165,15 +180,15 @@ class KafkaElections:
         """
         self._opened_at = None
         try:
-            await self._nodes.at_idle_coordinator(
-                name, lambda node: add_partition(node, name, producer, TRAIL, PARTITION)
+            await self._nodes.at_coordinator(
+                TRANSACTIONAL_ID, name, lambda node: add_partition(node, name, producer, TRAIL, PARTITION)
             )
         except ServerRefusal as refusal:
             _raise(refusal, FENCED)
         except Indefinite as doubt:
             raise Definite(doubt.code, str(doubt)) from None
         if (name, producer) == self._term:
-            self._opened_at = self._nodes.coordinator
+            self._opened_at = self._coordinator(name)
 
     async def _commit(self, name: str, producer: ProducerId) -> None:
         """Commit the transaction that holds a record, at the coordinator where it was opened.
@@ -184,9 +199,11 @@ class KafkaElections:
         """
         self._opened_at = None
         try:
-            if self._nodes.coordinator is None:
+            if self._coordinator(name) is None:
                 raise Indefinite("not-sent", "the coordinator is gone")
-            await self._nodes.at_idle_coordinator(name, lambda node: end_transaction(node, name, producer, commit=True))
+            await self._nodes.at_coordinator(
+                TRANSACTIONAL_ID, name, lambda node: end_transaction(node, name, producer, commit=True)
+            )
         except Definite as unsent:
             if isinstance(unsent, ServerRefusal) and unsent.number in SUPERSEDED:
                 raise Definite(FENCED, str(unsent)) from None
@@ -210,7 +227,9 @@ class KafkaElections:
         end = None
         if mode is ReadMode.BARRIER:
             end = (
-                await self._nodes.at_leader(trail, lambda node: node.logs.produce(trail, PARTITION, [_BARRIER]))
+                await self._nodes.at_leader(
+                    trail, PARTITION, lambda node: node.logs.produce(trail, PARTITION, [_BARRIER])
+                )
             ).base_offset
         deeds: list[str] = []
         at = 0
@@ -227,7 +246,9 @@ class KafkaElections:
 
     async def _piece(self, trail: str, at: int) -> Fetched:
         return await self._nodes.at_leader(
-            trail, lambda node: node.logs.fetch(trail, PARTITION, at, committed=True, max_wait_ms=_FETCH_WAIT_MS)
+            trail,
+            PARTITION,
+            lambda node: node.logs.fetch(trail, PARTITION, at, committed=True, max_wait_ms=_FETCH_WAIT_MS),
         )
 
     # Before a run
@@ -246,7 +267,7 @@ class KafkaElections:
     async def _is_prepared(self) -> bool:
         try:
             # For any transactional id. A coordinator gives its first producer an id out of a block that it must get.
-            await self._nodes.at_coordinator(TRAIL, lambda node: node.allocate_producer_id())
+            await self._nodes.at_coordinator(TRANSACTIONAL_ID, TRAIL, lambda node: node.allocate_producer_id())
         except Definite:
             return False
         views = [view for topic in (await self._nodes.own.metadata(None)).topics for view in topic.partitions]

@@ -7,8 +7,7 @@
   members have joined the next one; after that they refuse them.
 - A group commits the offset of partition 0 of the topic "log". The numbers need be no offsets of records there.
 
-Every request goes to the group's coordinator, the leader of a partition of `__consumer_offsets`. A connection to it is
-kept until it ends, or until its node refuses because it is not, or not yet, the coordinator.
+Every request goes to the group's coordinator, the leader of a partition of `__consumer_offsets` (`peers`).
 
 Source: Kafka's protocol guide, "Group Membership API"; GroupCoordinator (to 3.9), GroupMetadataManager (from 4.0 on).
 """
@@ -17,14 +16,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, TypeVar
 
-from fencepost.harness.coordination import CommittedAs, Definite, Indefinite, Joined, NotSent
-from fencepost.harness.systems.kafka.client.client import KafkaNode, open_node
+from fencepost.harness.coordination import CommittedAs, Definite, Joined
+from fencepost.harness.systems.kafka.client.client import KafkaNode
+from fencepost.harness.systems.kafka.client.peers import Peers
 from fencepost.harness.systems.kafka.client.replicated_topics import make_topic
-from fencepost.harness.systems.kafka.client.transactions import GROUP, find_coordinator
+from fencepost.harness.systems.kafka.client.transactions import GROUP
 from fencepost.harness.systems.kafka.wire import group_messages as wire
 from fencepost.harness.systems.kafka.wire.errors import (
-    ILLEGAL_GENERATION,
-    REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
     Kind,
     ServerRefusal,
@@ -44,8 +42,6 @@ _PARTITION: Final = 0
 _PROTOCOL_TYPE: Final = "consumer"
 _PROTOCOLS: Final = (wire.JoinGroupRequestProtocol("fencepost", b""),)
 _NO_OFFSET: Final = -1
-#: Refusals that only a coordinator gives.
-_BY_THE_COORDINATOR: Final = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS})
 _PREPARE_POLL_S: Final = 0.05
 
 
@@ -58,18 +54,14 @@ class KafkaGroups:
     """`harness.coordination.Groups` by way of one node; `number` is its node id."""
 
     def __init__(self, node: KafkaNode, number: int, *, connect_timeout_s: float) -> None:
-        self._own: Final = node
-        self._number = number
-        self._connect_timeout_s = connect_timeout_s
-        self._coordinators: dict[str, KafkaNode] = {}
+        self._peers: Final = Peers(node, number, connect_timeout_s=connect_timeout_s)
         #: By group: what this session is, and what it was one generation before.
         self._members: dict[str, _Member] = {}
         self._earlier: dict[str, _Member] = {}
 
     def close(self) -> None:
         """Close the connections to the other nodes at once. Idempotent; never raises."""
-        for group in list(self._coordinators):
-            self._drop(group)
+        self._peers.close()
 
     async def join(self, group: str) -> Joined:
         known = self._members.get(group)
@@ -124,50 +116,17 @@ class KafkaGroups:
                 del known[group]
 
     async def _ask(self, group: str, request: Callable[[KafkaNode], Awaitable[T]], member: str = "") -> T:
-        """Send one request of this member to the group's coordinator.
-
-        A lost connection ends the session (`NotSent`) only where it is that to the own node.
-        """
-        node = await self._coordinator(group)
+        """Send one request of this member to the group's coordinator."""
         try:
-            return await request(node)
+            return await self._peers.at_coordinator(GROUP, group, request)
         except ServerRefusal as refusal:
             if refusal.number == UNKNOWN_MEMBER_ID:
                 self._forget(group, member)
-            if refusal.number not in _BY_THE_COORDINATOR:
-                self._drop(group)
             raise
-        except NotSent as unsent:
-            self._drop(group)
-            if node is self._own:
-                raise
-            raise Definite(unsent.code, str(unsent)) from None
-        except BaseException:
-            self._drop(group)
-            raise
-
-    async def _coordinator(self, group: str) -> KafkaNode:
-        if group not in self._coordinators:
-            try:
-                to = await find_coordinator(self._own, group, GROUP)
-            except Indefinite as lost:
-                # Nothing was asked of the group yet.
-                raise NotSent(lost.code, str(lost)) from None
-            self._coordinators[group] = (
-                self._own
-                if to.node == self._number
-                else await open_node(to.host, to.port, connect_timeout_s=self._connect_timeout_s)
-            )
-        return self._coordinators[group]
-
-    def _drop(self, group: str) -> None:
-        node = self._coordinators.pop(group, None)
-        if node is not None and node is not self._own:
-            node.close()
 
     async def prepare(self, groups: tuple[str, ...]) -> None:
         """Make the topic and the coordinators' log; wait until they are in sync and every group is served."""
-        await make_topic(self._own, _TOPIC, configs=lambda replicas: {})
+        await make_topic(self._peers.own, _TOPIC, configs=lambda replicas: {})
         while not await self._is_prepared(groups):
             await asyncio.sleep(_PREPARE_POLL_S)
 
@@ -177,7 +136,7 @@ class KafkaGroups:
                 await self.fetch_offset(group)
         except Definite:
             return False
-        views = [view for topic in (await self._own.metadata(None)).topics for view in topic.partitions]
+        views = [view for topic in (await self._peers.own.metadata(None)).topics for view in topic.partitions]
         return bool(views) and all(view.is_in_sync for view in views)
 
 

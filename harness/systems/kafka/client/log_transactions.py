@@ -37,8 +37,7 @@ from fencepost.harness.coordination import (
     Transformed,
 )
 from fencepost.harness.systems.kafka.client.client import KafkaNode
-from fencepost.harness.systems.kafka.client.election_nodes import SUPERSEDED
-from fencepost.harness.systems.kafka.client.peers import Peers
+from fencepost.harness.systems.kafka.client.peers import SUPERSEDED, Peers
 from fencepost.harness.systems.kafka.client.replicated_topics import make_topic
 from fencepost.harness.systems.kafka.client.transactions import (
     FEATURE,
@@ -66,6 +65,8 @@ OUT: Final = "out"
 IN: Final = "in"
 #: A transaction that is left alone is aborted after this.
 TRANSACTION_TIMEOUT_MS: Final = 6000
+#: Of each request: a transaction has several.
+_PATIENCE_S: Final = 1.5
 _EPOCH_BITS: Final = 16
 #: How long a node waits for records that are not there yet, or not stable.
 _FETCH_WAIT_MS: Final = 50
@@ -99,7 +100,7 @@ class KafkaTransactions:
     """`harness.coordination.Transactions` by way of one node; `number` is its node id."""
 
     def __init__(self, node: KafkaNode, number: int, *, connect_timeout_s: float) -> None:
-        self._peers: Final = Peers(node, number, connect_timeout_s=connect_timeout_s)
+        self._peers: Final = Peers(node, number, connect_timeout_s=connect_timeout_s, patience_s=_PATIENCE_S)
         self._version: int | None = None
         self._producers: dict[str, _ActiveProducer] = {}
         #: How many partitions the records go to; 0 before the own node was asked.
