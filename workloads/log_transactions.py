@@ -39,10 +39,11 @@ COMMIT: Final = "commit"
 ABORT: Final = "abort"
 #: Most records of an input that one transaction reads.
 _INPUTS_MAX: Final = 3
-#: Mean pauses before a producer begins again: after it was fenced, and after another failure.
+#: The mean pause before a producer begins again after a failure; one that was fenced waits for `takeover`.
 _AFTER_FAILURE_NS: Final = 300_000_000
 #: Failures before anything was sent.
 _UNSENT: Final = frozenset({"not-connected", "not-sent"})
+#: The pause of a producer whose input is read to its end.
 _NO_INPUT_NS: Final = 1_000_000_000
 #: The stream of draws for pauses, apart from those of operations.
 _PAUSES: Final = 18
@@ -68,7 +69,7 @@ class LogTransactionsOptions(Options, frozen=True, kw_only=True):
     readers_per_node: Annotated[int, about("workers per node that read", least=1, most=1000)] = 1
     abort_one_in: Annotated[int, about("one transaction in so many is aborted", least=2)] = 5
     wait_one_in: Annotated[int, about("one transaction in so many waits before its end", least=1)] = 4
-    wait: Annotated[Duration, about("how long it waits at most", above=0)] = seconds(2)
+    wait: Annotated[Duration, about("how long such a transaction waits at most", above=0)] = seconds(2)
     takeover: Annotated[Duration, about("mean time before a fenced producer begins again", above=0)] = seconds(8)
     late_one_in: Annotated[int, about("one aborted transaction in so many gets a late record", least=1)] = 3
     hangs_after: Annotated[

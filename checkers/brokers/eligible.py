@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.checkers.brokers.registrations import finding_in_log, in_order, log_gap, longest_log
+from fencepost.checkers.facts.in_sync import SAME_LEADER
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
@@ -36,18 +37,31 @@ _MIN_IN_SYNC: Final = "min.insync.replicas"
 #: Types of resources that have configurations.
 _TOPIC: Final = 2
 _BROKER: Final = 4
-_SAME_LEADER: Final = -2
 #: Fields by which a change of a partition is one of its replicas.
 _REASSIGNS: Final = frozenset({"replicas", "adding_replicas", "removing_replicas"})
 
 
 class _Partition(msgspec.Struct, kw_only=True):
+    """Brokers by id; `last_known` is who led last, named by the log where nobody is in sync or eligible."""
+
     replicas: frozenset[int] = frozenset()
-    leader: int = -1
     in_sync: frozenset[int] = frozenset()
     eligible: frozenset[int] = frozenset()
-    #: Who led last, named by the log where nobody is in sync or eligible.
     last_known: frozenset[int] = frozenset()
+
+    @classmethod
+    def after(cls, fields: dict[str, Any], before: "_Partition") -> "_Partition":
+        """The state after a record; what it does not name stays."""
+
+        def now(name: str, was: frozenset[int]) -> frozenset[int]:
+            return was if fields.get(name) is None else frozenset(fields[name])
+
+        return cls(
+            replicas=now("replicas", before.replicas),
+            in_sync=now("isr", before.in_sync),
+            eligible=now("eligible_leader_replicas", before.eligible),
+            last_known=now("last_known_elr", before.last_known),
+        )
 
 
 class _Log:
@@ -81,13 +95,7 @@ class _Log:
                     if fields.get("topic_name", "") in ("", self._names.get(topic)):
                         partition.eligible = frozenset()
             case "partition":
-                self._partitions[_which(entry)] = _Partition(
-                    replicas=_set(fields.get("replicas")),
-                    leader=int(fields.get("leader", -1)),
-                    in_sync=_set(fields.get("isr")),
-                    eligible=_set(fields.get("eligible_leader_replicas")),
-                    last_known=_set(fields.get("last_known_elr")),
-                )
+                self._partitions[_which(entry)] = _Partition.after(fields, _Partition())
             case "partition-change" if _which(entry) in self._partitions:
                 self._change(at, entry)
 
@@ -101,19 +109,8 @@ class _Log:
     def _change(self, at: int, entry: LogEntry) -> None:
         fields, which = entry.fields, _which(entry)
         before = self._partitions[which]
-        leader = int(fields.get("leader", _SAME_LEADER))
-        now = _Partition(
-            replicas=_set(fields["replicas"]) if fields.get("replicas") is not None else before.replicas,
-            leader=before.leader if leader == _SAME_LEADER else leader,
-            in_sync=_set(fields["isr"]) if fields.get("isr") is not None else before.in_sync,
-            eligible=_set(fields["eligible_leader_replicas"])
-            if fields.get("eligible_leader_replicas") is not None
-            else before.eligible,
-            last_known=_set(fields["last_known_elr"])
-            if fields.get("last_known_elr") is not None
-            else before.last_known,
-        )
-        self._partitions[which] = now
+        leader = int(fields.get("leader", SAME_LEADER))
+        now = self._partitions[which] = _Partition.after(fields, before)
         if _REASSIGNS & {name for name, value in fields.items() if value is not None}:
             return
         may_lead = before.in_sync | before.eligible
@@ -136,9 +133,11 @@ class _Log:
 
     def _comes_back(self, at: int, broker: int) -> bool:
         """Whether the change belongs to a registration of the broker: the changes stand before it in the log."""
-        following = (entry for entry in self._entries[at + 1 :] if entry.type != "partition-change")
-        entry = next(following, None)
-        return entry is not None and entry.type == "register-broker" and entry.fields.get("broker_id", 0) == broker
+        for number in range(at + 1, len(self._entries)):
+            entry = self._entries[number]
+            if entry.type != "partition-change":
+                return entry.type == "register-broker" and entry.fields.get("broker_id", 0) == broker
+        return False
 
 
 def judge(history: History, bound: BrokerBound, facts: Facts) -> list[Verdict]:
@@ -186,10 +185,6 @@ def judge(history: History, bound: BrokerBound, facts: Facts) -> list[Verdict]:
 
 def _which(entry: LogEntry) -> tuple[str, int]:
     return str(entry.fields.get("topic_id", "")), int(entry.fields.get("partition_id", -1))
-
-
-def _set(brokers: Any) -> frozenset[int]:
-    return frozenset(brokers or ())
 
 
 def _text(brokers: frozenset[int]) -> str:
