@@ -55,7 +55,7 @@ _ENDING_POLL_S: Final = 0.005
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Peer:
-    """A node in one role. A node that is looked up again is another `Peer`, so `is` tells whether the role may have moved."""
+    """A node in one role. Each look-up makes another one, so `is` tells whether the role may have moved."""
 
     number: int
     node: KafkaNode
