@@ -18,7 +18,7 @@ import msgspec
 from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.base.options import Duration, parse
 from fencepost.harness.faults.fault_options import OF_TRIGGERS, FaultOptions
-from fencepost.harness.faults.trigger import CLAIM, LEADER
+from fencepost.harness.faults.trigger import CLAIM, LEADER, PHASES
 from fencepost.harness.history import Effects, Event, FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.network import Effect, Link
@@ -323,6 +323,7 @@ class FaultKind(ABC):
         return (
             (placement.leaderless if follows else None)
             or (placement.unlogged_leader if CLAIM in events else None)
+            or (placement.not_migrating if events & PHASES.keys() else None)
             or self.refuse(spec, placement)
         )
 

@@ -29,6 +29,7 @@ from fencepost.harness.systems.contract.conditions import promises_in_force
 from fencepost.harness.systems.contract.deposing import with_controller
 from fencepost.harness.systems.contract.leadership import leadership_of
 from fencepost.harness.systems.contract.membership import with_members
+from fencepost.harness.systems.contract.migration import with_migration
 from fencepost.harness.systems.contract.options import SystemOptions
 from fencepost.harness.systems.contract.reported_version import TellsVersion
 from fencepost.harness.systems.contract.server_settings import checked as checked_settings
@@ -249,7 +250,8 @@ def _placement(resolved: ResolvedPlan) -> Placement:
     # An image decides the release; it is known once the image has been inspected.
     version = "" if plan.image else plan.version or system.releases.default
     placement = with_runtime(plan.placement(resolved.members), registry.runtime(plan.runtime))
-    return with_members(with_controller(placement, system), system, version, resolved.system_options)
+    placement = with_migration(with_controller(placement, system), system)
+    return with_members(placement, system, version, resolved.system_options)
 
 
 def _given(plan: Plan, placement: Placement) -> tuple[Entry, ...]:

@@ -27,6 +27,7 @@ from fencepost.harness.systems.contract import releases
 from fencepost.harness.systems.contract.abilities import ABILITIES, abilities_of, meaning
 from fencepost.harness.systems.contract.deposing import with_controller
 from fencepost.harness.systems.contract.membership import with_members
+from fencepost.harness.systems.contract.migration import with_migration
 from fencepost.harness.systems.contract.server_settings import TakesSettings
 from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.contract.system import System
@@ -294,7 +295,8 @@ def _placement(system_name: str, place: str) -> Placement:
         members=members_of(system, nodes, options),
         closed_files=registry.runtime(placement.runtime).closed_files,
     )
-    return with_members(with_controller(placement, system), system, system.releases.default, options)
+    placement = with_migration(with_controller(placement, system), system)
+    return with_members(placement, system, system.releases.default, options)
 
 
 def _refusal(fault: FaultKind, system: str, place: str, target: str = "") -> str | None:

@@ -59,6 +59,8 @@ class Placement:
     leaderless: Refusal | None = None
     #: Why no fault can wait for the log line of a node that comes to lead; None where the logs tell.
     unlogged_leader: Refusal | None = None
+    #: Why no fault can wait for a phase of a migration; None where the system migrates.
+    not_migrating: Refusal | None = None
     #: Why the files of the nodes cannot be changed from here (`Provider.closed_files`); None where they can.
     closed_files: Refusal | None = None
     #: Asks the runtime (`Provider.why_untraceable`).

@@ -25,6 +25,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import NodeState, members_alike
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.leadership import PartitionReign, with_leader
+from fencepost.harness.systems.contract.migration import with_migration
 from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.verdict import LeadershipBound, Standing
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
@@ -388,8 +389,16 @@ def test_a_claim_is_read_from_the_log_of_any_node_from_before_the_injection_on(t
 
 @pytest.mark.parametrize("option", ["end=claim", "when=claim"])
 def test_a_claim_that_no_log_tells_of_is_refused(option: str) -> None:
-    with pytest.raises(UsageError, match="the logs of cassandra do not say who leads"):
-        parse_faults(f"kill:n1:{option}", FAULTS, with_leader(SETTING, registry.system("cassandra")))
+    for system, why in (("nats", "the logs of nats do not say who leads"), ("cassandra", "no node of cassandra leads")):
+        with pytest.raises(UsageError, match=why):
+            parse_faults(f"kill:n1:{option}", FAULTS, with_leader(SETTING, registry.system(system)))
+
+
+@pytest.mark.parametrize("option", ["end=hybrid", "when=hybrid+1s"])
+def test_a_phase_is_waited_for_only_where_there_is_a_migration(option: str) -> None:
+    with pytest.raises(UsageError, match="etcd does not migrate"):
+        parse_faults(f"kill:n1:{option}", FAULTS, with_migration(SETTING, registry.system("etcd")))
+    assert parse_faults(f"kill:n1:{option}", FAULTS, with_migration(SETTING, registry.system("kafka-bridge")))
 
 
 # -- the record ---------------------------------------------------------------------------------------------------

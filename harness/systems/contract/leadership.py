@@ -34,15 +34,14 @@ def leadership_of(system: System, options: SystemOptions, version: str = "") -> 
 
 def with_leader(placement: Placement, system: System) -> Placement:
     """Add to the placement whether a node of this system leads, and whether its log says when it comes to lead."""
+    name = system.profile.name
+    if not system.profile.subjects:
+        refusal = Refusal(f"no node of {name} leads", "name another target: one, minority, or a node's name")
+        return replace(placement, leaderless=refusal, unlogged_leader=refusal)
     if claim_reader(system) is None:
-        unlogged = Refusal(
-            f"the logs of {system.profile.name} do not say who leads", "wait for leader instead of claim"
-        )
-        placement = replace(placement, unlogged_leader=unlogged)
-    if system.profile.subjects:
-        return placement
-    refusal = Refusal(f"no node of {system.profile.name} leads", "name another target: one, minority, or a node's name")
-    return replace(placement, leaderless=refusal)
+        unlogged = Refusal(f"the logs of {name} do not say who leads", "wait for leader instead of claim")
+        return replace(placement, unlogged_leader=unlogged)
+    return placement
 
 
 @runtime_checkable
