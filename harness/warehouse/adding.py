@@ -20,9 +20,10 @@ from fencepost.harness.warehouse.store import Add, NightPart, Part, Store, new_g
 from fencepost.harness.warehouse.warehouse import REBUILT_NAME, STORED, tuned
 
 #: A task costs Spark about 30 ms and one file per table: it judges several runs, but leaves enough tasks that both the
-#: last ones are short and a repeated one costs little.
-_RUNS_PER_TASK_MAX: Final = 16
+#: last ones are short and a repeated one costs little. Beyond so many for each core, files would grow with the runs.
+_RUNS_PER_TASK: Final = 16
 _TASKS_PER_CORE: Final = 4
+_TASKS_PER_CORE_MAX: Final = 32
 #: What a run costs beside its history, as if its file were so much larger.
 _RUN_BYTES: Final = 30_000
 #: A night's rows stand in a part of this name instead of a system's.
@@ -123,7 +124,8 @@ def _carry_out(
 
 def _tasks(runs: int, cores: int) -> int:
     """Return how many tasks share `runs` runs on `cores` cores."""
-    return min(runs, max(-(-runs // _RUNS_PER_TASK_MAX), _TASKS_PER_CORE * cores))
+    wanted = min(-(-runs // _RUNS_PER_TASK), _TASKS_PER_CORE_MAX * cores)
+    return min(runs, max(wanted, _TASKS_PER_CORE * cores))
 
 
 def deal(sources: Sequence[Source], tasks: int) -> pa.Table:

@@ -197,7 +197,17 @@ def test_a_copy_of_a_run_counts_once(built: Built, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("runs", "cores", "tasks"), [(1, 2, 1), (7, 2, 7), (9, 2, 8), (100, 2, 8), (1_000, 2, 63), (1_000, 64, 256)]
+    ("runs", "cores", "tasks"),
+    [
+        (1, 2, 1),
+        (7, 2, 7),
+        (9, 2, 8),
+        (100, 2, 8),
+        (1_000, 2, 63),
+        (10_000, 2, 64),
+        (1_000, 64, 256),
+        (10_000, 64, 625),
+    ],
 )
 def test_tasks_are_few_and_fill_every_core(runs: int, cores: int, tasks: int) -> None:
     assert _tasks(runs, cores) == tasks
