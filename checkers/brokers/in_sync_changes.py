@@ -33,25 +33,43 @@ _NO_LOG: Final = "no log with the states of partitions was kept"
 _State = tuple[str, int, int]
 
 
-def judge(history: History, facts: Facts) -> Verdict:
+class Kept:
+    """The in-sync replicas of every version of every partition's state, by all logs that were kept."""
+
+    def __init__(self, history: History) -> None:
+        self._of: Final[dict[tuple[str, int], dict[int, set[frozenset[int]]]]] = {}
+        for log in history.logs.values():
+            for (topic, number, version), replicas in _states(log):
+                self._of.setdefault((topic, number), {}).setdefault(version, set()).add(replicas)
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def at(self, state: _State) -> set[frozenset[int]]:
+        """The in-sync replicas of one version: none where no log has it, several where logs differ."""
+        return self._of.get(state[:2], {}).get(state[2], set())
+
+    def reaches(self, state: _State) -> bool:
+        """Whether no log that was kept of this partition begins after this version."""
+        own = self._of.get(state[:2])
+        return own is None or min(own) <= state[2]
+
+    def versions(self, line: LogEvent) -> Iterator[tuple[int, tuple[frozenset[int], ...]]]:
+        """Every known version of the partition that a leader's line is about, with its in-sync replicas."""
+        state = _state_of(line)
+        for version, states in self._of.get(state[:2], {}).items() if state is not None else ():
+            yield version, tuple(states)
+
+
+def judge(history: History, facts: Facts, kept: Kept) -> Verdict:
     """Judge every change that a leader's log tells of, by all logs that were kept."""
-    kept: dict[_State, set[frozenset[int]]] = {}
-    first: dict[tuple[str, int], int] = {}
-    for log in history.logs.values():
-        for (topic, number, version), replicas in _states(log):
-            kept.setdefault((topic, number, version), set()).add(replicas)
-            first[topic, number] = min(first.get((topic, number), version), version)
     lines = [
         (event, state)
         for event in history.of(LogEvent)
-        if event.change is Logged.IN_SYNC
-        and (state := _state_of(event)) is not None
-        and (state[:2] not in first or first[state[:2]] <= state[2])
+        if event.change is Logged.IN_SYNC and (state := _state_of(event)) is not None and kept.reaches(state)
     ]
     findings = [
-        _finding(event, state, kept.get(state, set()))
-        for event, state in lines
-        if _replicas(event) not in kept.get(state, set())
+        _finding(event, state, kept.at(state)) for event, state in lines if replicas_in(event) not in kept.at(state)
     ]
     return Findings(
         checker=CHECKER,
@@ -74,7 +92,8 @@ def _state_of(event: LogEvent) -> _State | None:
     return topic, int(number), event.position
 
 
-def _replicas(event: LogEvent) -> frozenset[int]:
+def replicas_in(event: LogEvent) -> frozenset[int]:
+    """The in-sync replicas that a leader's line names."""
     return frozenset(int(number) for number in (event.detail or "").split(",") if number)
 
 

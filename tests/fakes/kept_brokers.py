@@ -32,6 +32,7 @@ GUARANTEES: Final = (
     "controlled-shutdown",
     "controlled-shutdown-unnoticed",
     "in-sync-changes-are-kept",
+    "appends-need-replicas",
     "leaders-are-eligible",
     "eligible-replicas-kept",
 )
@@ -59,6 +60,7 @@ BUGS: Final = {
     "stale-broker-epoch": "b3 reports under its first broker epoch when it has come back",
     "second-registration": "the second process gets b1's id",
     "unlogged-in-sync-change": "a controller that was superseded tells b1 that b3 is no longer in sync",
+    "acknowledged-with-too-few": "b1 takes an append while it is the only one in sync",
     "ineligible-leader": "b2 comes back and leads, though it is neither in sync nor eligible",
     "dropped-eligible": "b3 is fenced as one of the last two in sync, and is not eligible",
     "left-as-leader": "b3 still leads when it is let go",
@@ -67,6 +69,8 @@ BUGS: Final = {
 }
 _CUT_MS: Final = (2_000, 12_000)
 _STOP_MS: Final = 14_000
+#: When b1 is the only one of p4's replicas in sync.
+_ALONE_MS: Final = (5_500, 9_000)
 _END_MS: Final = 22_000
 
 
@@ -130,6 +134,7 @@ def run_fake_brokers(bug: str | None, seed: int) -> History:
     if stops:
         _end_b3(tale, log, bug, epochs, late_ms)
     _append(tale, bug, draw, stops=stops)
+    _append_alone(tale, log, bug, draw)
     _short_of_replicas(log, bug, epochs)
     history = tale.history()
     history.logs = {"n1": NodeLog(node="n1", start_offset=0, entries=tuple(log.entries))}
@@ -157,18 +162,44 @@ def _fence_b2(tale: Tale, log: _Log, bug: str | None, epochs: dict[str, int], la
 def _tell_leader(tale: Tale, bug: str | None, in_sync: tuple[int, ...]) -> None:
     """b1's log tells of the first change of its partition p0, after which b2 is not in sync."""
     told = in_sync if bug != "unlogged-in-sync-change" else (4, 5)
+    _told_in_sync(tale, _CUT_MS[0] + 3_300, 0, 1, told)
+
+
+def _told_in_sync(tale: Tale, at_ms: int, partition: int, version: int, in_sync: tuple[int, ...]) -> None:
     tale.tell(
         LogEvent,
-        _CUT_MS[0] + 3_300,
+        at_ms,
         node="b1",
         incarnation=0,
         change=Logged.IN_SYNC,
-        asked_ns=(_CUT_MS[0] + 3_200) * MS,
+        asked_ns=(at_ms - 100) * MS,
         source="log",
-        key="log-0",
-        position=1,
-        detail=",".join(map(str, told)),
+        key=f"log-{partition}",
+        position=version,
+        detail=",".join(map(str, in_sync)),
     )
+
+
+def _append_alone(tale: Tale, log: _Log, bug: str | None, draw: random.Random) -> None:
+    """b1 leads p4, alone in sync for a while in which it refuses every append."""
+    first_ms, last_ms = _ALONE_MS
+    log.add("partition", topic_id="t", partition_id=4, leader=4, isr=[4, 5, 6], replicas=[4, 5, 6], partition_epoch=0)
+    log.lead(4, 4, [4], eligible_leader_replicas=[5, 6])
+    log.lead(4, 4, [4, 5, 6], eligible_leader_replicas=[])
+    _told_in_sync(tale, first_ms, 4, 1, (4,))
+    _told_in_sync(tale, last_ms, 4, 2, (4, 5, 6))
+    for ms in range(first_ms - 500, last_ms + 500, 250):
+        at_ms = ms + draw.randrange(20)
+        refused = first_ms - 100 < at_ms < last_ms and bug != "acknowledged-with-too-few"
+        tale.op(
+            "append",
+            node="b1",
+            key="p4",
+            value=at_ms,
+            at=(at_ms, at_ms + 5),
+            type=Outcome.FAIL if refused else Outcome.OK,
+            error="not-enough-replicas" if refused else None,
+        )
 
 
 def _short_of_replicas(log: _Log, bug: str | None, epochs: dict[str, int]) -> None:

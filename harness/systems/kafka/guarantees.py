@@ -155,6 +155,12 @@ BROKER_GUARANTEES: Final = (
         "KIP-497: the controller writes a change of in-sync replicas before the leader takes it up",
     ),
     _promised(
+        "appends-need-replicas",
+        "A leader with fewer in-sync replicas than min.insync.replicas acknowledges no append (acks=all)",
+        "Kafka documentation, min.insync.replicas: 'If this minimum cannot be met, then the producer will raise an"
+        " exception'",
+    ),
+    _promised(
         "controlled-shutdown",
         "A broker that is told to end does so when a controller has let it, and leads no partition then that another"
         " replica could lead",

@@ -9,7 +9,7 @@ import pytest
 from fencepost.checkers import brokers
 from fencepost.harness.history import Effects, History, LogEntry, LogEvent, Logged, NodeChange, NodeLog, Stops
 from fencepost.harness.verdict import Facts, Validity, Verdict
-from tests.checkers.build import Tale
+from tests.checkers.build import MS, Tale
 from tests.fakes.kept_brokers import BUGS, FACTS, logged, run_fake_brokers
 
 #: A session of 3 s: judged from 5.5 s on.
@@ -230,3 +230,50 @@ def test_what_a_leader_was_told_of_in_sync_replicas_stands_in_the_log(
     entries = tuple(LogEntry(offset=i, epoch=1, type=kind, fields=fields) for i, (kind, fields) in enumerate(kinds))
     history.logs = {"n1": NodeLog(node="n1", start_offset=0, entries=entries)}
     assert verdict(history, "in-sync-changes-are-kept").validity is wanted
+
+
+@pytest.mark.parametrize(
+    ("states", "next_version", "next_ms", "wanted"),
+    [
+        ([[4, 5, 6], [4]], None, None, Validity.INVALID),
+        ([[4, 5, 6], [4], [4, 5]], 2, 9_000, Validity.INVALID),
+        # The leader took up the next version less than a second after the append.
+        ([[4, 5, 6], [4], [4, 5]], 2, 5_900, Validity.UNKNOWN),
+        # It may have learned of version 2 by the metadata, without a line.
+        ([[4, 5, 6], [4], [4, 5], [4]], 3, 9_000, Validity.UNKNOWN),
+        # No log has the version of its line.
+        ([], 2, 9_000, Validity.UNKNOWN),
+    ],
+)
+def test_an_append_is_acknowledged_while_too_few_replicas_are_in_sync(
+    states: list[list[int]], next_version: int | None, next_ms: int | None, wanted: Validity
+) -> None:
+    tale = Tale()
+    lines = [(1_000, 1, "4"), *([(next_ms, next_version, "4,5")] if next_ms is not None else [])]
+    for at_ms, version, replicas in lines:
+        tale.tell(
+            LogEvent,
+            at_ms,
+            node="b1",
+            incarnation=0,
+            change=Logged.IN_SYNC,
+            asked_ns=(at_ms - 50) * MS,
+            source="log",
+            key="log-0",
+            position=version,
+            detail=replicas,
+        )
+    tale.op("append", node="b1", key="p0", value=7, at=(5_000, 5_010))
+    tale.op("append", node="b1", key="p0", value=8, at=(12_000, 12_010))
+    history = tale.history()
+    entries = tuple(
+        LogEntry(
+            offset=at,
+            epoch=1,
+            type="partition-state",
+            fields={"topic": "log", "partition": 0, "isr": isr, "version": at},
+        )
+        for at, isr in enumerate(states)
+    )
+    history.logs = {"z1": NodeLog(node="z1", start_offset=0, entries=entries)}
+    assert verdict(history, "appends-need-replicas").validity is wanted
