@@ -24,7 +24,7 @@ class Silences:
 
     def __init__(self, history: History, facts: Facts, bound: BrokerBound, reigns: Reigns) -> None:
         self._history, self._bound = history, bound
-        self._reigns = [reign for reign in reigns.reigns if _term(reign)[0] < _term(reign)[1]]
+        self._reigns = [reign for reign in reigns.reigns if certain_term(reign)[0] < certain_term(reign)[1]]
         self._cut: dict[str, Intervals] = {}
         for cut in cuts(history, tuple(dict.fromkeys((*bound.nodes, *facts.nodes))), facts.voters):
             self._cut.setdefault(cut.node, []).append((cut.from_ns, cut.to_ns))
@@ -36,7 +36,7 @@ class Silences:
             for reign in self._reigns:
                 if reign.node == broker:
                     continue
-                first_ns, last_ns = _term(reign)
+                first_ns, last_ns = certain_term(reign)
                 away = merged([*stopped(self._history, broker), *self._out_of_reach(broker, reign)])
                 for start_ns, end_ns in clipped(away, first_ns, last_ns):
                     if not self._hindered(reign, start_ns, end_ns):
@@ -48,7 +48,7 @@ class Silences:
         from_leaders: Intervals = []
         for reign in self._reigns:
             if reign.node != broker:
-                from_leaders += clipped(severed(self._history, broker, reign.node), *_term(reign))
+                from_leaders += clipped(severed(self._history, broker, reign.node), *certain_term(reign))
         return merged([*self._cut.get(broker, []), *from_leaders])
 
     def _out_of_reach(self, broker: str, reign: Reign) -> Intervals:
@@ -62,7 +62,7 @@ class Silences:
         return any(start < to_ns and from_ns < end for start, end in times)
 
 
-def _term(reign: Reign) -> tuple[int, int]:
+def certain_term(reign: Reign) -> tuple[int, int]:
     """When it certainly led and no later epoch had begun."""
     superseded = reign.superseded
     return reign.first_ns, reign.until_ns if superseded is None else min(reign.until_ns, superseded.at_ns)

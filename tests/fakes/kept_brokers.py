@@ -7,7 +7,10 @@ its partition, ends and comes back under a new broker epoch. Somebody tries to r
 import random
 from typing import Any, Final
 
+import msgspec
+
 from fencepost.harness.history import (
+    BrokerView,
     History,
     LogEntry,
     LogEvent,
@@ -33,6 +36,7 @@ GUARANTEES: Final = (
     "controlled-shutdown-unnoticed",
     "in-sync-changes-are-kept",
     "appends-need-replicas",
+    "fencing-is-told",
     "leaders-are-eligible",
     "eligible-replicas-kept",
 )
@@ -54,6 +58,7 @@ FACTS: Final = Facts(
 BUGS: Final = {
     "broker-not-fenced": "n1 never fences b2",
     "served-without-controller": "b2 takes appends all the time",
+    "fenced-broker-counted-as-alive": "b1 is not told that b2 is fenced",
     "fenced-broker-elected": "a partition moves to b2 while it is fenced",
     "fenced-broker-in-sync": "b2 counts as in sync while it is fenced",
     "broker-epoch-went-back": "b3 comes back with a lower broker epoch",
@@ -135,6 +140,7 @@ def run_fake_brokers(bug: str | None, seed: int) -> History:
         _end_b3(tale, log, bug, epochs, late_ms)
     _append(tale, bug, draw, stops=stops)
     _append_alone(tale, log, bug, draw)
+    _view(tale, bug, draw)
     _short_of_replicas(log, bug, epochs)
     history = tale.history()
     history.logs = {"n1": NodeLog(node="n1", start_offset=0, entries=tuple(log.entries))}
@@ -252,6 +258,16 @@ def _append(tale: Tale, bug: str | None, draw: random.Random, *, stops: bool) ->
                 type=Outcome.FAIL if away or gone else Outcome.OK,
                 error="not-leader" if away or gone else None,
             )
+
+
+def _view(tale: Tale, bug: str | None, draw: random.Random) -> None:
+    """b1 and b3 say who is alive, by a copy that is half a second old at most."""
+    for name in ("b1", "b3"):
+        for ms in range(400, _END_MS - 1_000, 300):
+            knows = name == "b3" or bug != "fenced-broker-counted-as-alive"
+            away = knows and _CUT_MS[0] + 3_300 + draw.randrange(500) < ms < _CUT_MS[1] + 300
+            view = BrokerView(BROKERS[name], (4, 6) if away else (4, 5, 6), ())
+            tale.op("view", None, node=name, at=(ms, ms + 3), result=msgspec.to_builtins(view))
 
 
 def logged(tale: Tale, node: str, change: Logged, at_ms: int, *, source: str = "n1's log") -> None:

@@ -148,6 +148,13 @@ BROKER_GUARANTEES: Final = (
         "A broker that reaches no controller stops serving clients within 1.5 of its sessions and a second",
         "nobody promises it: a fenced broker learns that from the controller (KIP-631, 'Broker lease')",
     ),
+    _measured(
+        "fencing-is-told",
+        "Two seconds after a controller has fenced a broker, the others that reach a controller leave it out of the"
+        " live brokers that they name to clients",
+        "nobody promises a bound: brokers hear of it by the metadata (KIP-500, 'Broker states'), or in ZooKeeper mode"
+        " by UpdateMetadata",
+    ),
     _promised(
         "in-sync-changes-are-kept",
         "What a controller tells a partition's leader of its in-sync replicas stands in the metadata log, or in"
