@@ -1,6 +1,7 @@
 """`log-transactions`: producers play transactions over several partitions, and are superseded while they do.
 
-Operations of a producer have its name as key, "x<i>", or "c<i>" where it also reads an input and sends its offset:
+Operations of a producer have its name as key: "x<i>", or "c<i>" where it also reads an input and sends its offset, or
+"m<i>" where it does that as a member of a group, whose generation fences it and not its epoch (KIP-447):
   begin      as the next producer of the name: an ok has [token, version]. It fences the one before.
   transact   value: [number, partitions, ending, wait_ms]. One record with that number goes into each of the partitions,
              in one transaction; then the producer waits, and commits or aborts as `ending` says. An ok did so, and has
@@ -60,6 +61,7 @@ class LogTransactionsOptions(Options, frozen=True, kw_only=True):
     partitions: Annotated[int, about("how many partitions records go to", least=2, most=100)] = 4
     producers: Annotated[int, about("names of producers that read nothing", least=1, most=100)] = 2
     transforming: Annotated[int, about("names of producers that read an input", least=0, most=100)] = 2
+    grouped: Annotated[int, about("names of producers that read an input as members of a group", least=0, most=100)] = 1
     version: Annotated[
         Literal["auto", "1", "2"],
         about("version of transactions; 2: an epoch for each one (KIP-890); auto: the cluster's"),
@@ -78,7 +80,13 @@ class LogTransactionsOptions(Options, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (*(f"x{i}" for i in range(self.producers)), *(f"c{i}" for i in range(self.transforming)))
+        return (*(f"x{i}" for i in range(self.producers)), *self.readers)
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """The names that read an input; their numbers are those of the inputs."""
+        first = self.transforming
+        return (*(f"c{i}" for i in range(first)), *(f"m{i}" for i in range(first, first + self.grouped)))
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
@@ -126,7 +134,7 @@ class LogTransactions(Workload[LogTransactionsOptions]):
     def final_generator(self, options: LogTransactionsOptions, node_count: int) -> Generator:
         return _End(
             reads=tuple((key, f) for key in options.partition_keys for f in ("read-uncommitted", "read-committed")),
-            readers=tuple(name for name in options.names if name.startswith("c")),
+            readers=options.readers,
             patience_ns=options.hangs_after + seconds(5),
         )
 
@@ -168,7 +176,7 @@ class _Producers(msgspec.Struct, frozen=True, kw_only=True):
         waits = draw.below(rules.wait_one_in) == 0
         wait_ms = draw.below(rules.wait.ms + 1) if waits else 0
         number = ctx.number(worker)
-        if name.startswith("c"):
+        if name in rules.readers:
             return Offer("transform", name, [number, 1 + draw.below(_INPUTS_MAX), ending, wait_ms])
         left = list(range(rules.partitions))
         chosen = [left.pop(draw.below(len(left))) for _ in range(1 + draw.below(min(3, rules.partitions)))]

@@ -52,8 +52,9 @@ class Piece(msgspec.Struct, frozen=True):
 class Transactions(Session, Protocol):
     """One session plays any number of producers, each with one transaction at a time.
 
-    `System.prepare` makes from the keys "p<i>" the partitions, and from the keys "c<i>" what producers of that name
-    read; "x<i>" are producers that read nothing. A producer whose transaction did not end as asked plays no other one
+    `System.prepare` makes from the keys "p<i>" the partitions, and from the keys "c<i>" and "m<i>" what producers of
+    that name read; "x<i>" are producers that read nothing. Those named "m<i>" are members of a group, and a later
+    generation of it fences them. A producer whose transaction did not end as asked plays no other one
     until it has begun again: whatever fails is refused from then on ("no-producer"). `Definite` means that the
     transaction was not committed and never will be; "fenced" that a later producer of the same name has begun.
     """

@@ -32,7 +32,7 @@ def test_a_correct_cluster_passes_and_was_put_to_the_test(seed: int) -> None:
 
 
 def test_producers_supersede_each_other_and_some_wait_inside_a_transaction_meanwhile() -> None:
-    history = run_fake_transactions(None, 1)
+    history = run_fake_transactions(None, 3)
     ended = Counter((o.f, o.type) for o in history.operations)
     assert ended["begin", Outcome.OK] > 40
     assert ended["transact", Outcome.OK] > 60
@@ -40,7 +40,7 @@ def test_producers_supersede_each_other_and_some_wait_inside_a_transaction_meanw
     assert {o.error for o in history.operations if o.type is Outcome.FAIL} >= {"fenced", "timeout"}
     assert ended["transact", Outcome.INFO] + ended["transform", Outcome.INFO] > 2
     begins = {(o.node, o.key) for o in history.operations if o.f == "begin"}
-    assert begins == {(node, key) for node in NODES for key in ("x0", "x1", "c0", "c1")}
+    assert begins == {(node, key) for node in NODES for key in ("x0", "x1", "c0", "c1", "m2")}
 
 
 def test_the_end_reads_every_partition_in_both_ways_to_its_end() -> None:
@@ -48,6 +48,6 @@ def test_the_end_reads_every_partition_in_both_ways_to_its_end() -> None:
     view = View(history)
     assert view.unread == []
     assert all(partition.complete and partition.logged for partition in view.partitions.values())
-    assert set(view.consumed) == {"c0", "c1"}
+    assert set(view.consumed) == {"c0", "c1", "m2"}
     final = history.phases[PhaseName.FINAL]
     assert not [o for o in history.operations if o.invoked_ns >= final[0] and o.f in ("transact", "transform", "begin")]

@@ -9,7 +9,7 @@ from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.systems.kafka.client.session import KafkaSession
 from tests.systems.kafka.kraft.kraft_scenarios import opened, start
 
-_KEYS: Final = ("p0", "p1", "p2", "x0", "c0")
+_KEYS: Final = ("p0", "p1", "p2", "x0", "c0", "m1")
 _BOTH: Final = (0, 1)
 
 
@@ -66,9 +66,23 @@ async def _said(one: KafkaSession, two: KafkaSession) -> dict[str, Any]:
     await two.begin("c0")
     said["consumed"] = await two.consumed("c0") - start_at
     said["read again"] = (await two.transform("c0", 10, 1, commit=True, wait_s=0)).at - start_at
+    await _as_members(one, two, said)
     ends = [await _stable(two, partition) for partition in range(3)]
     said["stable at the end"] = all(piece.stable == piece.high_watermark for piece in ends)
     return said
+
+
+async def _as_members(one: KafkaSession, two: KafkaSession, said: dict[str, Any]) -> None:
+    """Two members of one group, the second of which joins while the first is inside a transaction."""
+    first = await one.begin("m1")
+    start_at = await one.consumed("m1")
+    await one.transform("m1", 11, 2, commit=True, wait_s=0)
+    waiting = asyncio.ensure_future(_ended(one.transform("m1", 12, 2, commit=True, wait_s=5.0)))
+    await asyncio.sleep(0.5)
+    second = await two.begin("m1")
+    said["later generation"] = second.token > first.token
+    said["member left out"] = await waiting
+    said["read by the next"] = (await two.transform("m1", 13, 1, commit=True, wait_s=0)).at - start_at
 
 
 async def _numbers(session: KafkaSession, at: int, last: int) -> list[int]:

@@ -29,6 +29,9 @@ _SAID: Final = {
     "read": [0, 2],
     "consumed": 2,
     "read again": 2,
+    "later generation": True,
+    "member left out": "fenced",
+    "read by the next": 2,
     "stable at the end": True,
 }
 _REFUSED: Final = {"not begun": "no-producer", "begin": "unsupported-transaction-version"}

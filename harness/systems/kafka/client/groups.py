@@ -14,7 +14,7 @@ Source: Kafka's protocol guide, "Group Membership API"; GroupCoordinator (to 3.9
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from fencepost.harness.coordination import CommittedAs, Definite, Joined
 from fencepost.harness.systems.kafka.client.client import KafkaNode
@@ -29,6 +29,7 @@ from fencepost.harness.systems.kafka.wire.errors import (
     only_item,
     raise_error,
 )
+from fencepost.harness.systems.kafka.wire.values import GroupMember
 
 T = TypeVar("T")
 
@@ -45,19 +46,14 @@ _NO_OFFSET: Final = -1
 _PREPARE_POLL_S: Final = 0.05
 
 
-class _Member(NamedTuple):
-    id: str
-    generation: int
-
-
 class KafkaGroups:
     """`harness.coordination.Groups` by way of one node; `number` is its node id."""
 
     def __init__(self, node: KafkaNode, number: int, *, connect_timeout_s: float) -> None:
         self._peers: Final = Peers(node, number, connect_timeout_s=connect_timeout_s)
         #: By group: what this session is, and what it was one generation before.
-        self._members: dict[str, _Member] = {}
-        self._earlier: dict[str, _Member] = {}
+        self._members: dict[str, GroupMember] = {}
+        self._earlier: dict[str, GroupMember] = {}
 
     def close(self) -> None:
         """Close the connections to the other nodes at once. Idempotent; never raises."""
@@ -65,15 +61,7 @@ class KafkaGroups:
 
     async def join(self, group: str) -> Joined:
         known = self._members.get(group)
-        request = wire.JoinGroupRequest(
-            group, SESSION_TIMEOUT_MS, REBALANCE_TIMEOUT_MS, known.id if known else "", _PROTOCOL_TYPE, _PROTOCOLS
-        )
-        answer = await self._ask(group, lambda node: _join(node, request), request.member_id)
-        member = _Member(answer.member_id, answer.generation_id)
-        ordered = sorted(other.member_id for other in answer.members) if answer.leader == member.id else []
-        shares = tuple(wire.SyncGroupRequestAssignment(other, b"%d" % i) for i, other in enumerate(ordered))
-        sync = wire.SyncGroupRequest(group, member.generation, member.id, shares)
-        share = await self._ask(group, lambda node: _sync(node, sync), member.id)
+        member, share = await enter(lambda request, id: self._ask(group, request, id), group, known.id if known else "")
         if known is not None and known.generation != member.generation:
             self._earlier[group] = known
         self._members[group] = member
@@ -105,7 +93,7 @@ class KafkaGroups:
         offset = await self._ask(group, lambda node: _fetch(node, request))
         return None if offset == _NO_OFFSET else offset
 
-    def _member(self, group: str) -> _Member:
+    def _member(self, group: str) -> GroupMember:
         if group not in self._members:
             raise Definite(NOT_A_MEMBER, f"{group}: this session has not joined it")
         return self._members[group]
@@ -138,6 +126,30 @@ class KafkaGroups:
             return False
         views = [view for topic in (await self._peers.own.metadata(None)).topics for view in topic.partitions]
         return bool(views) and all(view.is_in_sync for view in views)
+
+
+async def enter(
+    ask: Callable[[Callable[[KafkaNode], Awaitable[Any]], str], Awaitable[Any]],
+    group: str,
+    member_id: str,
+    *,
+    session_ms: int = SESSION_TIMEOUT_MS,
+    rebalance_ms: int = REBALANCE_TIMEOUT_MS,
+) -> tuple[GroupMember, int]:
+    """Join the next generation of a group, and learn one's share of it.
+
+    Args:
+        ask: sends a request, of the member with this id, to the group's coordinator.
+        member_id: of the generation before; "" joins as a new member.
+    """
+    request = wire.JoinGroupRequest(group, session_ms, rebalance_ms, member_id, _PROTOCOL_TYPE, _PROTOCOLS)
+    answer: wire.JoinGroupResponse = await ask(lambda node: _join(node, request), member_id)
+    member = GroupMember(answer.member_id, answer.generation_id)
+    ordered = sorted(other.member_id for other in answer.members) if answer.leader == member.id else []
+    shares = tuple(wire.SyncGroupRequestAssignment(other, b"%d" % i) for i, other in enumerate(ordered))
+    sync = wire.SyncGroupRequest(group, member.generation, member.id, shares)
+    share: int = await ask(lambda node: _sync(node, sync), member.id)
+    return member, share
 
 
 async def _join(node: KafkaNode, request: wire.JoinGroupRequest) -> wire.JoinGroupResponse:

@@ -4,11 +4,14 @@ What the words of `harness.coordination.Transactions` mean here:
 
 - A producer's name is its transactional id. To begin is InitProducerId; the token is producer id and epoch as one
   number, as in `elections`.
+- Those named "m<i>" are members of a group of that name (KIP-447). Each node has a transactional id of its own, so
+  that no producer fences another. To begin is also to join the group as a new member; whoever else is in it does not
+  join again, and is left out. The token is the generation.
 - Records go into the topic "out". A transaction is AddPartitionsToTxn, one Produce for each partition, and EndTxn. In
   transactions of version 2 (KIP-890) Produce 12 adds its partition, and EndTxn 5 answers with the next epoch.
 - What is read stands in the topic "in", one partition for each producer that reads. How far it has come is the offset
   of a consumer group with the producer's name: AddOffsetsToTxn (version 1 only) and TxnOffsetCommit. The producer's
-  epoch fences it; there are no members of the group (KIP-447 fences by these instead).
+  epoch fences it, or that of a member its generation.
 - Where a producer begins to read is asked of the group's coordinator after InitProducerId, when the transaction before
   has ended; `require_stable` makes sure of that (KIP-447).
 
@@ -37,12 +40,14 @@ from fencepost.harness.coordination import (
     Transformed,
 )
 from fencepost.harness.systems.kafka.client.client import KafkaNode
+from fencepost.harness.systems.kafka.client.groups import enter
 from fencepost.harness.systems.kafka.client.peers import SUPERSEDED, Peers
 from fencepost.harness.systems.kafka.client.replicated_topics import make_topic
 from fencepost.harness.systems.kafka.client.transactions import (
     FEATURE,
     FIRST,
     GROUP,
+    NO_MEMBER,
     SECOND,
     TRANSACTIONAL_ID,
     TopicOffset,
@@ -53,13 +58,22 @@ from fencepost.harness.systems.kafka.client.transactions import (
     init_producer,
 )
 from fencepost.harness.systems.kafka.wire import group_messages
-from fencepost.harness.systems.kafka.wire.errors import Kind, ServerRefusal, only_item, raise_error
+from fencepost.harness.systems.kafka.wire.errors import (
+    ILLEGAL_GENERATION,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+    Kind,
+    ServerRefusal,
+    only_item,
+    raise_error,
+)
 from fencepost.harness.systems.kafka.wire.records import Producer, Record
-from fencepost.harness.systems.kafka.wire.values import ProducerId
+from fencepost.harness.systems.kafka.wire.values import GroupMember, ProducerId
 
 FENCED: Final = "fenced"
 NO_PRODUCER: Final = "no-producer"
 NO_INPUT: Final = "no-input"
+NO_SHARE: Final = "no-share"
 UNSUPPORTED: Final = "unsupported-transaction-version"
 OUT: Final = "out"
 IN: Final = "in"
@@ -74,16 +88,25 @@ _FETCH_WAIT_MS: Final = 50
 INPUT_RECORDS: Final = 20_000
 _INPUT_BATCH: Final = 2000
 _PREPARE_POLL_S: Final = 0.05
-_READER: Final = re.compile(r"c\d+")
+_READER: Final = re.compile(r"[cm]\d+")
+_MEMBER: Final = re.compile(r"m\d+")
+#: A member is left out when the next generation begins, not because it was silent.
+_SESSION_MS: Final = 60_000
+#: How long a new generation waits for the members of the one before, which never join again.
+_REBALANCE_MS: Final = 500
+_FENCED_MEMBERS: Final = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS})
 _PARTITION: Final = re.compile(r"p\d+")
 
 
 class _ActiveProducer:
     """A producer of this session: its identity, the version of its transactions, its place in each sequence."""
 
-    def __init__(self, id: ProducerId, version: int) -> None:
+    def __init__(self, name: str, id: ProducerId, version: int, member: GroupMember) -> None:
+        #: Its transactional id.
+        self.name: Final = name
         self.id = id
-        self.version = version
+        self.version: Final = version
+        self.member: Final = member
         self.sequences: dict[int, int] = {}
         #: The next record to read; None before the group's coordinator was asked.
         self.position: int | None = None
@@ -101,6 +124,7 @@ class KafkaTransactions:
 
     def __init__(self, node: KafkaNode, number: int, *, connect_timeout_s: float) -> None:
         self._peers: Final = Peers(node, number, connect_timeout_s=connect_timeout_s, patience_s=_PATIENCE_S)
+        self._number: Final = number
         self._version: int | None = None
         self._producers: dict[str, _ActiveProducer] = {}
         #: How many partitions the records go to; 0 before the own node was asked.
@@ -119,20 +143,41 @@ class KafkaTransactions:
         version = self._version or offered
         if version > offered:
             raise Definite(UNSUPPORTED, f"{FEATURE} of the cluster is below {version}")
-        begun = await self._init(producer)
-        self._producers[producer] = _ActiveProducer(begun, version)
-        return Begun(begun.id << _EPOCH_BITS | begun.epoch, version)
+        name = self._transactional_id(producer)
+        begun = await self._init(name)
+        member, token = NO_MEMBER, begun.id << _EPOCH_BITS | begun.epoch
+        if name != producer:
+            member = await self._join(producer)
+            token = member.generation
+        self._producers[producer] = _ActiveProducer(name, begun, version, member)
+        return Begun(token, version)
 
-    async def _init(self, producer: str) -> ProducerId:
+    def _transactional_id(self, producer: str) -> str:
+        return f"{producer}-{self._number}" if _MEMBER.fullmatch(producer) else producer
+
+    async def _init(self, name: str) -> ProducerId:
         return await self._peers.at_coordinator(
-            TRANSACTIONAL_ID, producer, lambda node: init_producer(node, producer, timeout_ms=TRANSACTION_TIMEOUT_MS)
+            TRANSACTIONAL_ID, name, lambda node: init_producer(node, name, timeout_ms=TRANSACTION_TIMEOUT_MS)
         )
+
+    async def _join(self, group: str) -> GroupMember:
+        """Become the one member of a new generation that has the input."""
+        member, share = await enter(
+            lambda request, _: self._peers.at_coordinator(GROUP, group, request),
+            group,
+            "",
+            session_ms=_SESSION_MS,
+            rebalance_ms=_REBALANCE_MS,
+        )
+        if share != 0:
+            raise Definite(NO_SHARE, f"another member of generation {member.generation} of {group} has the input")
+        return member
 
     async def transact(
         self, producer: str, number: int, partitions: Sequence[int], *, commit: bool, wait_s: float
     ) -> Put:
         async with self._playing(producer) as active:
-            records = await self._put(producer, active, {p: [b"%d" % number] for p in partitions})
+            records = await self._put(active, {p: [b"%d" % number] for p in partitions})
             await asyncio.sleep(wait_s)
         await self._end(producer, active, commit=commit)
         return Put(records)
@@ -143,7 +188,7 @@ class KafkaTransactions:
             if active.aborted is None:
                 raise Definite(NO_PRODUCER, f"{producer} has aborted no transaction")
             old, sequences = active.aborted
-            by = Producer(old.id, old.epoch, sequences.get(partition, 0), producer, active.version == SECOND)
+            by = Producer(old.id, old.epoch, sequences.get(partition, 0), active.name, active.version == SECOND)
             return Put(((partition, await self._append(partition, [b"%d" % number], by)),))
 
     async def transform(self, producer: str, number: int, most: int, *, commit: bool, wait_s: float) -> Transformed:
@@ -153,7 +198,7 @@ class KafkaTransactions:
             values: dict[int, list[bytes]] = {}
             for offset in range(at, at + count):
                 values.setdefault(offset % partitions, []).append(b"%d %d" % (number, offset))
-            records = await self._put(producer, active, values)
+            records = await self._put(active, values)
             await asyncio.sleep(wait_s)
             await self._send_offset(producer, active, at + count)
         await self._end(producer, active, commit=commit)
@@ -189,25 +234,23 @@ class KafkaTransactions:
         except BaseException as error:
             if not (isinstance(error, Definite) and error.code == NO_INPUT):
                 self._producers.pop(producer, None)
-            if isinstance(error, ServerRefusal) and error.number in SUPERSEDED:
+            if isinstance(error, ServerRefusal) and error.number in SUPERSEDED | _FENCED_MEMBERS:
                 raise Definite(FENCED, str(error)) from None
             if isinstance(error, Indefinite):
                 raise Definite(error.code, str(error)) from None
             raise
 
-    async def _put(
-        self, producer: str, active: _ActiveProducer, values: Mapping[int, Sequence[bytes]]
-    ) -> tuple[tuple[int, int], ...]:
+    async def _put(self, active: _ActiveProducer, values: Mapping[int, Sequence[bytes]]) -> tuple[tuple[int, int], ...]:
         if active.version == FIRST:
             await self._peers.at_coordinator(
                 TRANSACTIONAL_ID,
-                producer,
-                lambda node: add_partitions(node, producer, active.id, OUT, tuple(values)),
+                active.name,
+                lambda node: add_partitions(node, active.name, active.id, OUT, tuple(values)),
             )
         records: list[tuple[int, int]] = []
         for partition, own in values.items():
             sequence = active.sequences.get(partition, 0)
-            by = Producer(active.id.id, active.id.epoch, sequence, producer, active.version == SECOND)
+            by = Producer(active.id.id, active.id.epoch, sequence, active.name, active.version == SECOND)
             offset = await self._append(partition, own, by)
             active.sequences[partition] = sequence + len(own)
             records += [(partition, offset + i) for i in range(len(own))]
@@ -235,13 +278,15 @@ class KafkaTransactions:
     async def _send_offset(self, producer: str, active: _ActiveProducer, offset: int) -> None:
         if active.version == FIRST:
             await self._peers.at_coordinator(
-                TRANSACTIONAL_ID, producer, lambda node: add_offsets(node, producer, active.id, producer)
+                TRANSACTIONAL_ID, active.name, lambda node: add_offsets(node, active.name, active.id, producer)
             )
         at = TopicOffset(IN, _number_of(producer), offset)
         await self._peers.at_coordinator(
             GROUP,
             producer,
-            lambda node: commit_offset(node, producer, active.id, producer, at, version=active.version),
+            lambda node: commit_offset(
+                node, active.name, active.id, producer, at, version=active.version, member=active.member
+            ),
         )
 
     async def _end(self, producer: str, active: _ActiveProducer, *, commit: bool) -> None:
@@ -249,8 +294,8 @@ class KafkaTransactions:
         try:
             following = await self._peers.at_coordinator(
                 TRANSACTIONAL_ID,
-                producer,
-                lambda node: end_transaction(node, producer, active.id, commit=commit, version=active.version),
+                active.name,
+                lambda node: end_transaction(node, active.name, active.id, commit=commit, version=active.version),
             )
         except BaseException as error:
             self._producers.pop(producer, None)
@@ -289,7 +334,7 @@ class KafkaTransactions:
     async def _is_prepared(self, producers: Sequence[str], readers: Sequence[str]) -> bool:
         try:
             for key in producers:
-                await self._init(key)
+                await self._init(self._transactional_id(key))
             for key in readers:
                 await self.consumed(key)
         except NotSent:

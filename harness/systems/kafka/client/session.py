@@ -94,7 +94,7 @@ _PARTITION: Final = re.compile(r"p\d+")
 _MIN_ISR: Final = "min_isr="
 _GROUP: Final = re.compile(r"g\d+")
 #: Producers of transactions: those that read, and those that do not.
-_PRODUCER: Final = re.compile(r"[xc]\d+")
+_PRODUCER: Final = re.compile(r"[xcm]\d+")
 
 
 class KafkaSession:

@@ -13,7 +13,7 @@ from fencepost.harness.systems.kafka.client.client import KafkaNode
 from fencepost.harness.systems.kafka.wire import transaction_messages as wire
 from fencepost.harness.systems.kafka.wire.errors import INCOMPLETE_ANSWER, Kind, only_item, raise_error, refused
 from fencepost.harness.systems.kafka.wire.messages import INIT_PRODUCER_ID, InitProducerIdRequest
-from fencepost.harness.systems.kafka.wire.values import BrokerAddress, ProducerId
+from fencepost.harness.systems.kafka.wire.values import BrokerAddress, GroupMember, ProducerId
 
 #: What a coordinator is asked for.
 GROUP: Final = 0
@@ -29,6 +29,8 @@ _COMMIT_OFFSETS: Final = {FIRST: wire.TXN_OFFSET_COMMIT.within(3, 3), SECOND: wi
 _NOT_ATTEMPTED: Final = 55
 #: No producer: the request begins a new one and fences the one before.
 NOBODY: Final = ProducerId(-1, -1)
+#: No member of a group, whose generation would be looked at.
+NO_MEMBER: Final = GroupMember("", -1)
 
 
 class TopicOffset(NamedTuple):
@@ -103,15 +105,29 @@ async def add_offsets(node: KafkaNode, transactional_id: str, producer: Producer
 
 
 async def commit_offset(
-    node: KafkaNode, transactional_id: str, producer: ProducerId, group: str, at: TopicOffset, *, version: int
+    node: KafkaNode,
+    transactional_id: str,
+    producer: ProducerId,
+    group: str,
+    at: TopicOffset,
+    *,
+    version: int,
+    member: GroupMember = NO_MEMBER,
 ) -> None:
     """Write a group's offset as part of the transaction; the node is the group's coordinator.
 
-    In transactions of version 2 the group is added to the transaction first, if it is not in it.
+    In transactions of version 2 the group is added to the transaction first, if it is not in it. A `member` of an
+    earlier generation is refused (KIP-447); with `NO_MEMBER` only the producer's epoch is looked at.
     """
     offset = wire.TxnOffset(at.partition, at.offset, -1, None)
     request = wire.TxnOffsetCommitRequest(
-        transactional_id, group, producer.id, producer.epoch, topics=(wire.TxnOffsetTopic(at.topic, (offset,)),)
+        transactional_id,
+        group,
+        producer.id,
+        producer.epoch,
+        member.generation,
+        member.id,
+        topics=(wire.TxnOffsetTopic(at.topic, (offset,)),),
     )
     answer = await node.connection.request(_COMMIT_OFFSETS[version], request)
     raise_error(Kind.TRANSACTION, only_item(only_item(answer.topics).partitions).error_code)

@@ -61,6 +61,13 @@ class ConfigValue(msgspec.Struct, frozen=True):
     source: ConfigSource
 
 
+class GroupMember(msgspec.Struct, frozen=True):
+    """A member of one generation of a consumer group."""
+
+    id: str
+    generation: int
+
+
 class ProducerId(msgspec.Struct, frozen=True):
     """The identity of a producer: an id, and an epoch that grows with every producer of its transactional id."""
 
