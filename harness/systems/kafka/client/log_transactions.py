@@ -63,6 +63,7 @@ from fencepost.harness.systems.kafka.wire.errors import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
     Kind,
+    ServerDoubt,
     ServerRefusal,
     only_item,
     raise_error,
@@ -234,7 +235,9 @@ class KafkaTransactions:
         except BaseException as error:
             if not (isinstance(error, Definite) and error.code == NO_INPUT):
                 self._producers.pop(producer, None)
-            if isinstance(error, ServerRefusal) and error.number in SUPERSEDED | _FENCED_MEMBERS:
+            if isinstance(error, ServerRefusal) and error.number in SUPERSEDED:
+                raise Definite(FENCED, str(error)) from None
+            if isinstance(error, ServerRefusal | ServerDoubt) and error.number in _FENCED_MEMBERS:
                 raise Definite(FENCED, str(error)) from None
             if isinstance(error, Indefinite):
                 raise Definite(error.code, str(error)) from None
