@@ -26,6 +26,7 @@ from fencepost.harness.runtime.provider import Links, Placement
 from fencepost.harness.systems.contract import releases
 from fencepost.harness.systems.contract.abilities import ABILITIES, abilities_of, meaning
 from fencepost.harness.systems.contract.deposing import with_controller
+from fencepost.harness.systems.contract.features import with_features
 from fencepost.harness.systems.contract.membership import with_members
 from fencepost.harness.systems.contract.migration import with_migration
 from fencepost.harness.systems.contract.server_settings import TakesSettings
@@ -295,7 +296,7 @@ def _placement(system_name: str, place: str) -> Placement:
         members=members_of(system, nodes, options),
         closed_files=registry.runtime(placement.runtime).closed_files,
     )
-    placement = with_migration(with_controller(placement, system), system)
+    placement = with_features(with_migration(with_controller(placement, system), system), system)
     return with_members(placement, system, system.releases.default, options)
 
 

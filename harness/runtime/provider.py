@@ -55,6 +55,8 @@ class Placement:
     wiped_members: Refusal | None = None
     #: Why this system's controller cannot be deposed while it is paused; None where it can.
     fixed_controller: Refusal | None = None
+    #: Why the cluster has no features to raise after an upgrade; None where it has.
+    fixed_features: Refusal | None = None
     #: Why no fault can follow the leader; None where a node leads.
     leaderless: Refusal | None = None
     #: Why no fault can wait for the log line of a node that comes to lead; None where the logs tell.

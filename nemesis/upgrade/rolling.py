@@ -2,7 +2,9 @@
 
 A node is restarted only when all other nodes serve, so at most one node is down at a time. With `to=VERSION` each node
 starts again as that release: an upgrade, or a downgrade, under load. The binaries of that release are fetched or built
-before the cluster starts. Nodes keep the new release; with `back=yes` healing rolls them back one by one.
+before the cluster starts. Nodes keep the new release; with `back=yes` healing rolls them back one by one. With
+`finish=yes` the cluster's features are raised after the last restart, which ends an upgrade of Kafka: no node can go
+back then.
 
 Each restart is recorded as a part of this fault. The injection is proven by the process being gone, the healing by a
 new process that serves and reports its release. When `for=` ends before the last restart, the remaining nodes are left
@@ -17,6 +19,7 @@ from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
+from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, ReleaseChange, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
@@ -24,12 +27,15 @@ from fencepost.harness.faults.version_change import changed
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Placement
+from fencepost.harness.systems.contract.features import RaisesFeatures
 from fencepost.nemesis.upgrade.restart import Release, Restart, until
 
 #: Longest wait for all other nodes to serve, before the next restart.
 _OTHERS_S: Final = 10.0
 #: Longest wait for a known leader, where the order depends on it.
 _LEADER_S: Final = 2.0
+#: Longest wait for the cluster's features to be raised.
+_FEATURES_S: Final = 20.0
 _VOTERS: Final = "voters"
 _OTHERS: Final = "others"
 
@@ -44,13 +50,14 @@ class _Turns:
     pause_ns: int
     to: str | None
     back: bool
+    finish: bool
 
     @property
     def details(self) -> dict[str, str | int | bool]:
         """The order and manner, as the history records them."""
         details: dict[str, str | int | bool] = {"order": ",".join(self.order), "order_by": self.order_by}
         details |= {"how": self.how, "pause_ms": self.pause_ns // 10**6}
-        return details if self.to is None else {**details, "to": self.to, "back": self.back}
+        return details if self.to is None else {**details, "to": self.to, "back": self.back, "finish": self.finish}
 
 
 @dataclass(slots=True)
@@ -67,6 +74,8 @@ class _Roll:
     #: The release of each node before this fault changed it.
     before: dict[str, Release] = field(default_factory=dict)
     failure: str | None = None
+    #: Which features were raised in the end.
+    raised: str | None = None
 
     async def run(self) -> None:
         """Restart every node in turn, until the time is over or one restart fails."""
@@ -89,6 +98,22 @@ class _Roll:
             self.done.append(name)
             if left:
                 await until(self.over.is_set, self.turns.pause_ns / 1e9)
+        if self.turns.finish and not left:
+            await self._finish()
+
+    async def _finish(self) -> None:
+        """Raise the cluster's features, now that every node runs as the new release."""
+        system, nodes = self.cluster.system, self.cluster.runtime.nodes.values()
+        assert isinstance(system, RaisesFeatures), "refused before the run"
+        assert self.turns.to is not None
+        version = self.cluster.others[self.turns.to].version
+        try:
+            async with asyncio.timeout(_FEATURES_S):
+                self.raised = await system.raise_features(
+                    [node.place for node in nodes if node.state is NodeState.RUNNING], version
+                )
+        except (Definite, Indefinite, TimeoutError) as error:
+            self.failure = f"the features were not raised: {str(error) or f'no answer in {_FEATURES_S:g} s'}"
 
     async def turn_back(self) -> None:
         """Return each changed node to its release, one by one, until one fails or the run is to end."""
@@ -170,6 +195,8 @@ class _Roll:
         if len(self.done) < len(self.turns.order) and self.failure is None:
             text += ", then its time was over"
         parts = [text, *([self.failure] if self.failure else [])]
+        if self.raised is not None:
+            parts.append(f"features raised: {self.raised}")
         if self.turns.to is not None:
             parts.append("now " + ", ".join(f"{n} {self.cluster.artifacts_of(n).version}" for n in self.turns.order))
         return "; ".join(parts)
@@ -185,6 +212,9 @@ class RollingOptions(FaultOptions, frozen=True, kw_only=True):
     how: Annotated[Literal["stop", "kill"], about("how a server is ended: stop sends SIGTERM, kill SIGKILL")] = "stop"
     pause: Annotated[Duration, about("time from a node that serves again to the next restart")] = seconds(1)
     back: Annotated[bool, about("whether healing returns the nodes to their first release")] = False
+    finish: Annotated[
+        bool, about("whether the cluster's features are raised once every node runs as to= (Kafka's metadata.version)")
+    ] = False
 
 
 class Rolling(FaultKind):
@@ -215,7 +245,14 @@ class Rolling(FaultKind):
             return Refusal("every node of this cluster votes", "leave the target out")
         options = spec.own(RollingOptions)
         if not options.to:
-            return Refusal("back=yes needs to=VERSION", "give to= as well") if options.back else None
+            for name, given in (("back", options.back), ("finish", options.finish)):
+                if given:
+                    return Refusal(f"{name}=yes needs to=VERSION", "give to= as well")
+            return None
+        if options.finish and options.back:
+            return Refusal("with finish=yes no node can go back", "leave out back=yes, or finish=yes")
+        if options.finish and placement.fixed_features is not None:
+            return placement.fixed_features
         if placement.image:
             return Refusal("to= needs one of our images for each release", "leave out --image, or to=")
         return None
@@ -244,6 +281,7 @@ class Rolling(FaultKind):
             pause_ns=int(options.pause),
             to=options.to or None,
             back=options.back,
+            finish=options.finish,
         )
         return Resolved(nodes=chosen, means=turns, details=turns.details, in_turn=True)
 

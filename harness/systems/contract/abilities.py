@@ -12,6 +12,7 @@ from fencepost.harness.systems.contract.catching_up import LogsCatchUps
 from fencepost.harness.systems.contract.conditions import QualifiesPromises
 from fencepost.harness.systems.contract.deposing import DeposesController
 from fencepost.harness.systems.contract.failover import MeasuresFailover
+from fencepost.harness.systems.contract.features import RaisesFeatures
 from fencepost.harness.systems.contract.fenced_attempts import TellsAttempts
 from fencepost.harness.systems.contract.kip_rows import FillsColumn
 from fencepost.harness.systems.contract.leadership import (
@@ -59,6 +60,7 @@ ABILITIES: Final[Mapping[str, type]] = {
     "offers-watches": OffersWatches,
     "prepares-keys": PreparesKeys,
     "qualifies-promises": QualifiesPromises,
+    "raises-features": RaisesFeatures,
     "reads-logs": ReadsLogs,
     "samples-settings": SamplesSettings,
     "starts-from-archive": StartsFromArchive,

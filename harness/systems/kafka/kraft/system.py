@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.coordination import ReadMode, Session
+from fencepost.harness.coordination import Definite, ReadMode, Session
 from fencepost.harness.history import CatchUp, NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
@@ -19,7 +19,7 @@ from fencepost.harness.systems.kafka.client import partition_leaders
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.harness.systems.kafka.client.session import INTERFACES, KafkaSession, open_session
 from fencepost.harness.systems.kafka.guarantees import broker_numbers, unpromised
-from fencepost.harness.systems.kafka.kraft import catching_up, configuration, health, membership
+from fencepost.harness.systems.kafka.kraft import catching_up, configuration, features, health, membership
 from fencepost.harness.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
 from fencepost.harness.systems.kafka.kraft.failover import FAILOVER
 from fencepost.harness.systems.kafka.kraft.guarantees import ACTIVE_CONTROLLER, leadership_bound, promises
@@ -148,6 +148,13 @@ class Kraft(BaseSystem[KraftOptions]):
                 f"{to} does not know the metadata.version of a cluster that began as {start}", "choose a newer release"
             )
         return None
+
+    async def raise_features(self, running: Sequence[Place], version: str) -> str:
+        """`harness.systems.contract.features.RaisesFeatures`."""
+        brokers = [place for place in running if BROKER in place.roles]
+        if not brokers:
+            raise Definite("no-broker", "no broker runs that could be asked")
+        return await features.raise_features(brokers[0].dial(CLIENT_PORT), version)
 
     def read_log(self, archive: Path, node: str) -> NodeLog | None:
         return read_archive(archive, node)

@@ -90,6 +90,11 @@ def directory_of(meta: str) -> bytes:
     return base64.urlsafe_b64decode(text + "==")
 
 
+def levels(version: str) -> Mapping[str, int]:
+    """The levels of the features of a new cluster of this release; none where they are not known."""
+    return _LEVELS.get(numbers(version)[:2], {})
+
+
 def data_files(number: int, version: str, *, votes: bool, cluster_id: str = CLUSTER_ID) -> dict[str, str | bytes]:
     """The files of a formatted directory of this release, by relative path; `votes` says that it is a controller's."""
     files: dict[str, str | bytes] = {"meta.properties": meta_properties(number, cluster_id=cluster_id)}
