@@ -4,6 +4,8 @@
   ended-without-leave     a broker began its controlled shutdown and ended by itself, and no controller had let it
 "controlled-shutdown-unnoticed"
   unavailable-partition   while a broker was in its controlled shutdown, a partition took no append for a second
+"orderly-restart-unnoticed"
+  unavailable-in-restart  the same, from the beginning of the shutdown until the broker's server serves again
 
 Which partitions a broker still led when it was let go is judged by `checkers.brokers.registrations`.
 
@@ -13,7 +15,7 @@ each partition is unavailable to a few milliseconds"; KIP-631, "Controlled shutd
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -23,10 +25,12 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration, seconds
-from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
+from fencepost.harness.history import History, LogEvent, Logged, NodeChange, NodeEvent, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 
 CHECKER: Final = "brokers"
+RESTART: Final = "orderly-restart-unnoticed"
+IN_RESTART: Final = "unavailable-in-restart"
 CONTROLLED: Final = "controlled-shutdown"
 UNNOTICED: Final = "controlled-shutdown-unnoticed"
 NO_LEAVE: Final = "ended-without-leave"
@@ -45,6 +49,8 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     began: LogEvent
     leave: LogEvent | None
     ended: Exit
+    #: When the next server of this broker served; None where none did.
+    back: NodeEvent | None
 
     @property
     def killed(self) -> bool:
@@ -66,14 +72,22 @@ def stops(history: History) -> list[Stop]:
     for end in exits(history):
         which = end.node, end.incarnation
         if which in begun:
-            ended.append(Stop(broker=end.node, began=begun[which], leave=leaves.get(which), ended=end))
+            back = next(
+                (
+                    e
+                    for e in history.of(NodeEvent)
+                    if e.change is NodeChange.READY and e.node == end.node and e.index > end.event
+                ),
+                None,
+            )
+            ended.append(Stop(broker=end.node, began=begun[which], leave=leaves.get(which), ended=end, back=back))
     return ended
 
 
 def judge(history: History, facts: Facts) -> list[Verdict]:
     """Judge the controlled shutdowns of one history; nothing is said where none was begun."""
     own = stops(history)
-    if not own and not {CONTROLLED, UNNOTICED} & set(facts.required):
+    if not own and not {CONTROLLED, UNNOTICED, RESTART} & set(facts.required):
         return []
     ended = [stop for stop in own if not stop.killed]
     slowest = max((stop for stop in ended if stop.leave), key=_took_ns, default=None)
@@ -95,7 +109,13 @@ def judge(history: History, facts: Facts) -> list[Verdict]:
         figures={"stopped_within_ns_max": 0 if slowest is None else _took_ns(slowest)},
         evidence={"stopped_within_ns_max": () if slowest is None else _took_rows(slowest)},
     )
-    return [controlled.verdict(facts), _unnoticed(history, facts, ended)]
+    shutdowns = [_Window(stop=stop, to_ns=stop.ended.at_ns, to_event=stop.ended.event) for stop in ended]
+    restarts = [_Window(stop=s, to_ns=s.back.time_ns, to_event=s.back.index) for s in ended if s.back is not None]
+    return [
+        controlled.verdict(facts),
+        _unnoticed(history, facts, _Question(UNNOTICED, UNAVAILABLE, "in its controlled shutdown"), shutdowns),
+        _unnoticed(history, facts, _Question(RESTART, IN_RESTART, "restarted by a controlled shutdown"), restarts),
+    ]
 
 
 def _took_ns(stop: Stop) -> int:
@@ -121,10 +141,30 @@ def _no_leave(stop: Stop) -> Finding:
     )
 
 
+class _Question(NamedTuple):
+    """A guarantee with its rule, and what a broker was meanwhile."""
+
+    guarantee: str
+    anomaly: str
+    was: str
+
+
+class _Window(msgspec.Struct, frozen=True, kw_only=True):
+    """The time from the beginning of a controlled shutdown to an event that ends the window."""
+
+    stop: Stop
+    to_ns: int
+    to_event: int
+
+    @property
+    def from_ns(self) -> int:
+        return self.stop.began.asked_ns
+
+
 class _Gap(msgspec.Struct, frozen=True, kw_only=True):
     """`first` and `last` are acknowledged appends of one partition with none between them, and `waiting` had begun."""
 
-    stop: Stop
+    window: _Window
     first: Operation
     last: Operation
     waiting: int
@@ -134,23 +174,23 @@ class _Gap(msgspec.Struct, frozen=True, kw_only=True):
         return (self.last.completed_ns or 0) - (self.first.completed_ns or 0)
 
 
-def _unnoticed(history: History, facts: Facts, ended: Sequence[Stop]) -> Verdict:
+def _unnoticed(history: History, facts: Facts, question: _Question, windows: Sequence[_Window]) -> Verdict:
     appends: dict[str | None, list[Operation]] = {}
     for operation in history.operations:
         if operation.f == "append":
             appends.setdefault(operation.key, []).append(operation)
-    gaps = [gap for stop in ended for own in appends.values() for gap in _gaps(stop, own)]
+    gaps = [gap for window in windows for own in appends.values() for gap in _gaps(window, own)]
     longest = max(gaps, key=lambda gap: gap.length_ns, default=None)
-    inside = [o for stop in ended for own in appends.values() for o in own if _while(stop, o.invoked_ns)]
-    lacks = "nothing was appended while a broker was in its controlled shutdown"
+    inside = [o for w in windows for own in appends.values() for o in own if w.from_ns <= o.invoked_ns <= w.to_ns]
+    lacks = f"nothing was appended while a broker was {question.was}"
     return Findings(
         checker=CHECKER,
-        guarantee=UNNOTICED,
-        findings=[_unavailable(gap) for gap in gaps if gap.length_ns > _GAP_NS_MAX and gap.waiting],
+        guarantee=question.guarantee,
+        findings=[_unavailable(question, gap) for gap in gaps if gap.length_ns > _GAP_NS_MAX and gap.waiting],
         exposed=rows(inside),
-        exposure_of="appends asked for while a broker was in its controlled shutdown",
+        exposure_of=f"appends asked for while a broker was {question.was}",
         untested=lacks,
-        rules=(rule(UNAVAILABLE, len(inside), lacks),),
+        rules=(rule(question.anomaly, len(inside), lacks),),
         kept=f"no partition was without an append for more than {duration(_GAP_NS_MAX)}; the longest time was"
         f" {duration(0 if longest is None else longest.length_ns)}",
         figures={"without_append_ns_max": 0 if longest is None else longest.length_ns},
@@ -158,30 +198,26 @@ def _unnoticed(history: History, facts: Facts, ended: Sequence[Stop]) -> Verdict
     ).verdict(facts)
 
 
-def _while(stop: Stop, at_ns: int) -> bool:
-    return stop.began.asked_ns <= at_ns <= stop.ended.at_ns
-
-
-def _gaps(stop: Stop, own: Sequence[Operation]) -> list[_Gap]:
-    """The times between two acknowledged appends that reach into the shutdown."""
+def _gaps(window: _Window, own: Sequence[Operation]) -> list[_Gap]:
+    """The times between two acknowledged appends that reach into the window."""
     done = sorted((o for o in own if o.type is Outcome.OK), key=lambda o: o.completed_ns or 0)
     gaps = []
     for first, last in pairwise(done):
         from_ns, to_ns = first.completed_ns or 0, last.completed_ns or 0
-        if from_ns <= stop.ended.at_ns and to_ns >= stop.began.asked_ns:
+        if from_ns <= window.to_ns and to_ns >= window.from_ns:
             waiting = sum(from_ns <= o.invoked_ns <= to_ns - _GAP_NS_MAX // 2 for o in own)
-            gaps.append(_Gap(stop=stop, first=first, last=last, waiting=waiting))
+            gaps.append(_Gap(window=window, first=first, last=last, waiting=waiting))
     return gaps
 
 
-def _unavailable(gap: _Gap) -> Finding:
+def _unavailable(question: _Question, gap: _Gap) -> Finding:
+    stop = gap.window.stop
     return Finding(
-        anomaly=UNAVAILABLE,
+        anomaly=question.anomaly,
         operations=(gap.first, gap.last),
-        events=(gap.stop.began.index, gap.stop.ended.event),
+        events=(stop.began.index, gap.window.to_event),
         steps=(
-            f"{gap.stop.broker} was in its controlled shutdown from {seconds(gap.stop.began.time_ns)} to"
-            f" {seconds(gap.stop.ended.at_ns)}.",
+            f"{stop.broker} was {question.was} from {seconds(stop.began.time_ns)} to {seconds(gap.window.to_ns)}.",
             f"No append to {gap.first.key} was acknowledged for {duration(gap.length_ns)}, though {gap.waiting} were"
             " sent.",
         ),

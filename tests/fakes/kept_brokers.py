@@ -34,6 +34,7 @@ GUARANTEES: Final = (
     "one-broker-per-id",
     "controlled-shutdown",
     "controlled-shutdown-unnoticed",
+    "orderly-restart-unnoticed",
     "in-sync-changes-are-kept",
     "appends-need-replicas",
     "fencing-is-told",
@@ -71,9 +72,12 @@ BUGS: Final = {
     "left-as-leader": "b3 still leads when it is let go",
     "ended-without-leave": "b3 ends before a controller lets it",
     "unavailable-partition": "nobody leads b3's partition for two seconds",
+    "unavailable-in-restart": "nobody leads b3's partition for two seconds after b3 has ended",
 }
 _CUT_MS: Final = (2_000, 12_000)
 _STOP_MS: Final = 14_000
+#: How long after b3 is told to end its partition has no leader, by the bug.
+_GONE_MS: Final = {"unavailable-partition": 0, "unavailable-in-restart": 1_250}
 #: When b1 is the only one of p4's replicas in sync.
 _ALONE_MS: Final = (5_500, 9_000)
 _END_MS: Final = 22_000
@@ -236,6 +240,7 @@ def _end_b3(tale: Tale, log: _Log, bug: str | None, epochs: dict[str, int], late
         logged(tale, "b3", Logged.MAY_STOP, at_ms + 500, source="log")
     tale.node("b3", NodeChange.EXITED, at_ms + 900)
     tale.node("b3", NodeChange.STARTED, at_ms + 1_500, incarnation=1)
+    tale.node("b3", NodeChange.READY, at_ms + 3_100, incarnation=1)
     first = epochs["b3"]
     epochs["b3"] = log.register(6, "b3-1", epoch=first - 1 if bug == "broker-epoch-went-back" else None)
     log.change(6, first if bug == "stale-broker-epoch" else epochs["b3"], fenced=-1)
@@ -248,7 +253,11 @@ def _append(tale: Tale, bug: str | None, draw: random.Random, *, stops: bool) ->
         for ms in range(500, _END_MS - 1_000, 150):
             at_ms = ms + draw.randrange(20)
             away = name == "b2" and _CUT_MS[0] <= at_ms < _CUT_MS[1] and bug != "served-without-controller"
-            gone = name == "b3" and bug == "unavailable-partition" and _STOP_MS <= at_ms < _STOP_MS + 2_000
+            gone = (
+                name == "b3"
+                and bug in _GONE_MS
+                and _STOP_MS + _GONE_MS[bug] <= at_ms < _STOP_MS + _GONE_MS[bug] + 2_000
+            )
             tale.op(
                 "append",
                 node="b1" if name == "b3" and stops and at_ms > _STOP_MS else name,

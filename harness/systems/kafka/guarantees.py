@@ -178,6 +178,12 @@ BROKER_GUARANTEES: Final = (
         "While a broker is in its controlled shutdown, no partition is without an append for more than a second",
         "Kafka documentation, Operations: graceful shutdown: 'unavailable to a few milliseconds'; no bound is promised",
     ),
+    _measured(
+        "orderly-restart-unnoticed",
+        "From a broker's controlled shutdown until it serves again no partition is without an append for more than a"
+        " second",
+        "Kafka documentation, Upgrading: brokers are restarted one at a time, without downtime; no bound is promised",
+    ),
 )
 
 _GROUPS: Final = "Kafka documentation, Design, 4.9 Consumer offset tracking"

@@ -28,7 +28,8 @@ def of(history: History, guarantee: str) -> list[Verdict]:
 @pytest.mark.parametrize("bug", BUGS)
 def test_each_bug_is_found_by_its_own_name_alone(bug: str) -> None:
     found = {name for v in brokers.check(run_fake_brokers(bug, 1), FACTS) for name in v.anomalies}
-    assert found == {bug}
+    # What is unavailable in the shutdown is so in the restart.
+    assert found == {bug} | ({"unavailable-in-restart"} if bug == "unavailable-partition" else set())
 
 
 def test_a_correct_run_keeps_everything_and_says_how_long_it_took() -> None:
