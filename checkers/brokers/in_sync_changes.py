@@ -54,11 +54,10 @@ class Kept:
         own = self._of.get(state[:2])
         return own is None or min(own) <= state[2]
 
-    def versions(self, line: LogEvent) -> Iterator[tuple[int, tuple[frozenset[int], ...]]]:
-        """Every known version of the partition that a leader's line is about, with its in-sync replicas."""
-        state = _state_of(line)
-        for version, states in self._of.get(state[:2], {}).items() if state is not None else ():
-            yield version, tuple(states)
+    def between(self, topic: str, number: int, since: int, until: int | None) -> list[set[frozenset[int]]]:
+        """The in-sync replicas of the partition's versions from `since` on and before `until`, in order."""
+        own = sorted(self._of.get((topic, number), {}).items())
+        return [states for version, states in own if since <= version and (until is None or version < until)]
 
 
 def judge(history: History, facts: Facts, kept: Kept) -> Verdict:

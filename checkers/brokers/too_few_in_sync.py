@@ -1,26 +1,27 @@
 """Appends with acks=all while too few replicas are in sync: the leader must refuse them.
 
-The leader of a partition logs which replicas are in sync, and the version of the partition's state that has them. From
-a line with fewer than `min.insync.replicas` until more are in sync again it may acknowledge no append.
+The leader of a partition logs which replicas are in sync, and the version of the partition's state that has them. When
+it learns of a change by the metadata first, it logs nothing; then its first refusal (NOT_ENOUGH_REPLICAS) tells that it
+knows. From there on until a later line it may acknowledge no append, if every version in between has too few replicas.
 
 "appends-need-replicas"
-  acknowledged-with-too-few   an append was sent after such a line, and acknowledged a second before the next one
+  acknowledged-with-too-few   an append was sent after that, and acknowledged a second before the next line
 
-More replicas may be in sync without a line, when the leader learns of it by the metadata. So a time is judged only
-where the kept log of states has no version in it that has enough replicas. The second is there because a leader takes a
-change up before it logs it.
+The versions are those of the kept log of states; where more replicas were in sync once in between, nothing is said. The
+second is there because a leader takes a change up before it logs it.
 
 Source: Kafka's documentation, `min.insync.replicas`; Partition.appendRecordsToLeader (NOT_ENOUGH_REPLICAS) and
 Partition.checkEnoughReplicasReachOffset (NOT_ENOUGH_REPLICAS_AFTER_APPEND).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 import msgspec
 
-from fencepost.checkers.brokers.in_sync_changes import Kept, replicas_in
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.brokers.in_sync_changes import Kept
+from fencepost.checkers.facts.evidence import row, rows
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
@@ -31,30 +32,49 @@ from fencepost.harness.verdict import Facts, Verdict
 CHECKER: Final = "brokers"
 NEED: Final = "appends-need-replicas"
 TOO_FEW: Final = "acknowledged-with-too-few"
-_LACKS: Final = "nothing was appended at a leader that logged too few in-sync replicas"
+_LACKS: Final = "nothing was appended at a leader that is known to have had too few in-sync replicas"
 _SLACK_NS: Final = 1_000_000_000
 _TOPIC: Final = "log"
+REFUSED: Final = "not-enough-replicas"
 
 
 class _Short(msgspec.Struct, frozen=True, kw_only=True):
-    """By its line `since` a leader had too few replicas in sync; it had enough at `until_ns` at the earliest."""
+    """A leader that knew of too few replicas in sync from `from_ns` on, and had enough at `until_ns` at the earliest.
 
-    since: LogEvent
+    `event` is the row that tells it: a line of its log, or the answer to an append that it refused.
+    """
+
+    node: str
+    key: str
+    event: int
+    from_ns: int
     until_ns: int
-
-    @property
-    def operation_key(self) -> str:
-        """The partition as operations name it."""
-        return f"p{(self.since.key or '').rpartition('-')[2]}"
 
     def holds(self, append: Operation) -> bool:
         """Whether this append was sent to that leader in that time, and ended in it or never."""
         return (
-            append.node == self.since.node
-            and append.key == self.operation_key
-            and append.invoked_ns > self.since.time_ns
+            append.node == self.node
+            and append.key == self.key
+            and append.invoked_ns > self.from_ns
             and (append.ended_ns or self.until_ns) <= self.until_ns
         )
+
+
+class _Stretch(msgspec.Struct, frozen=True, kw_only=True):
+    """The time between two lines with versions about one partition; `since` is None before the first one."""
+
+    partition: int
+    since: LogEvent | None
+    until_ns: int
+    states: list[set[frozenset[int]]]
+
+    def ends_short(self, least: int) -> bool:
+        """Whether the versions in it end with too few replicas, and none has enough after one that has not."""
+        short = [all(len(replicas) < least for replicas in states) for states in self.states]
+        return bool(short) and short[-1] and short == sorted(short)
+
+    def is_short(self, least: int) -> bool:
+        return self.ends_short(least) and all(len(replicas) < least for replicas in self.states[0])
 
 
 def judge(history: History, facts: Facts, kept: Kept) -> list[Verdict]:
@@ -63,7 +83,9 @@ def judge(history: History, facts: Facts, kept: Kept) -> list[Verdict]:
     least = int(facts.options.get("min_isr", 2))
     if not appends or facts.options.get("acks", "all") != "all" or least < 2:
         return []
-    asked = [(short, append) for short in _shorts(history, least, kept) for append in appends if short.holds(append)]
+    asked = [
+        (short, append) for short in _shorts(history, appends, least, kept) for append in appends if short.holds(append)
+    ]
     took = [(short, append) for short, append in asked if append.type is Outcome.OK]
     findings = Findings(
         checker=CHECKER,
@@ -79,44 +101,51 @@ def judge(history: History, facts: Facts, kept: Kept) -> list[Verdict]:
     return [findings.verdict(facts)]
 
 
-def _shorts(history: History, least: int, kept: Kept) -> list[_Short]:
-    """The times with too few replicas, by the leaders' logs and the kept states."""
-    lines: dict[str, list[LogEvent]] = {}
-    for event in history.of(LogEvent):
-        if event.change is Logged.IN_SYNC and event.key is not None and event.key.startswith(f"{_TOPIC}-"):
-            lines.setdefault(event.key, []).append(event)
+def _shorts(history: History, appends: Sequence[Operation], least: int, kept: Kept) -> list[_Short]:
+    """The times with too few replicas, by the leaders' lines and refusals and the kept states."""
+    refused = sorted((o for o in appends if o.error == REFUSED), key=lambda o: o.ended_ns or 0)
     shorts = []
-    for own in lines.values():
-        for at, line in enumerate(own):
-            following = own[at + 1] if at + 1 < len(own) else None
-            if line.position is None or len(replicas_in(line)) >= least:
-                continue
-            to_version = None if following is None else following.position
-            if _enough_between(kept.versions(line), line.position, to_version, least):
-                continue
-            until_ns = history.end_ns if following is None else following.asked_ns
-            shorts.append(_Short(since=line, until_ns=until_ns - _SLACK_NS))
+    for stretch in _stretches(history, kept):
+        since, key = stretch.since, f"p{stretch.partition}"
+        until_ns = stretch.until_ns - _SLACK_NS
+        if since is not None and stretch.is_short(least):
+            shorts.append(_Short(node=since.node, key=key, event=since.index, from_ns=since.time_ns, until_ns=until_ns))
+        elif stretch.ends_short(least):
+            from_ns = 0 if since is None else since.time_ns
+            inside = [o for o in refused if o.key == key and from_ns < o.invoked_ns and (o.ended_ns or 0) < until_ns]
+            first = {o.node: o for o in reversed(inside)}
+            shorts += [
+                _Short(node=node, key=key, event=row(o), from_ns=o.ended_ns or 0, until_ns=until_ns)
+                for node, o in first.items()
+            ]
     return shorts
 
 
-def _enough_between(
-    versions: Iterable[tuple[int, Sequence[frozenset[int]]]], since: int, until: int | None, least: int
-) -> bool:
-    """Whether some version in between has enough replicas, or none is known, so that nothing can be said."""
-    known = False
-    for version, states in versions:
-        known = known or version == since
-        between = since < version and (until is None or version < until)
-        if between and any(len(replicas) >= least for replicas in states):
-            return True
-    return not known
+def _stretches(history: History, kept: Kept) -> Iterator[_Stretch]:
+    lines: dict[int, list[LogEvent]] = {}
+    for event in history.of(LogEvent):
+        topic, _, number = (event.key or "").rpartition("-")
+        if event.change is Logged.IN_SYNC and topic == _TOPIC and event.position is not None:
+            lines.setdefault(int(number), []).append(event)
+    for number, own in lines.items():
+        for since, following in pairwise([None, *own, None]):
+            yield _Stretch(
+                partition=number,
+                since=since,
+                until_ns=history.end_ns if following is None else following.asked_ns,
+                states=kept.between(
+                    _TOPIC,
+                    number,
+                    0 if since is None or since.position is None else since.position,
+                    None if following is None else following.position,
+                ),
+            )
 
 
 def _finding(short: _Short, append: Operation, least: int) -> Finding:
-    line = short.since
     steps = (
-        f"At {seconds(line.time_ns)} {line.node}'s log says that of {line.key} only {line.detail} are in sync, and"
-        f" min.insync.replicas is {least}.",
+        f"From {seconds(short.from_ns)} on, by its log or by a refusal, {short.node} knew that fewer than {least}"
+        f" replicas of {short.key} were in sync, and until {seconds(short.until_ns)} no version of its state has more.",
         f"It acknowledged {append.value}, which was sent at {seconds(append.invoked_ns)}, all the same.",
     )
-    return Finding(anomaly=TOO_FEW, operations=(append,), events=(line.index,), steps=steps)
+    return Finding(anomaly=TOO_FEW, operations=(append,), events=(short.event,), steps=steps)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from fencepost.checkers import brokers
-from fencepost.harness.history import Effects, History, LogEntry, LogEvent, Logged, NodeChange, NodeLog, Stops
+from fencepost.harness.history import Effects, History, LogEntry, LogEvent, Logged, NodeChange, NodeLog, Outcome, Stops
 from fencepost.harness.verdict import Facts, Validity, Verdict
 from tests.checkers.build import MS, Tale
 from tests.fakes.kept_brokers import BUGS, FACTS, logged, run_fake_brokers
@@ -278,3 +278,40 @@ def test_an_append_is_acknowledged_while_too_few_replicas_are_in_sync(
     )
     history.logs = {"z1": NodeLog(node="z1", start_offset=0, entries=entries)}
     assert verdict(history, "appends-need-replicas").validity is wanted
+
+
+@pytest.mark.parametrize(("states", "wanted"), [([[4, 5], [4]], Validity.INVALID), ([[4], [4, 5]], Validity.UNKNOWN)])
+def test_a_leader_that_refused_once_knows_that_too_few_are_in_sync(states: list[list[int]], wanted: Validity) -> None:
+    """Its log has no line about version 1, of which it learned by the metadata."""
+    tale = Tale()
+    tale.op("append", node="b1", key="p0", value=6, at=(900, 905))
+    tale.op("append", node="b1", key="p0", value=7, at=(1_000, 1_005), type=Outcome.FAIL, error="not-enough-replicas")
+    # Another leader's answers say nothing about b1.
+    tale.op("append", node="b2", key="p0", value=8, at=(2_000, 2_005))
+    tale.op("append", node="b1", key="p0", value=9, at=(3_000, 3_005))
+    tale.tell(
+        LogEvent,
+        9_000,
+        node="b1",
+        incarnation=0,
+        change=Logged.IN_SYNC,
+        asked_ns=8_950 * MS,
+        source="log",
+        key="log-0",
+        position=2,
+        detail="4,5,6",
+    )
+    history = tale.history()
+    kinds = enumerate((*states, [4, 5, 6]))
+    entries = tuple(
+        LogEntry(
+            offset=at,
+            epoch=1,
+            type="partition-state",
+            fields={"topic": "log", "partition": 0, "isr": isr, "version": at},
+        )
+        for at, isr in kinds
+    )
+    history.logs = {"z1": NodeLog(node="z1", start_offset=0, entries=entries)}
+    found = verdict(history, "appends-need-replicas")
+    assert (found.validity, found.exposure) == (wanted, 1 if wanted is Validity.INVALID else 0)
