@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from fencepost.harness.systems.kafka.client import elect_leaders, reassignments
 from fencepost.harness.systems.kafka.wire import (
     admin_messages,
+    feature_messages,
     group_messages,
     log_messages,
     messages,
@@ -29,7 +30,7 @@ from fencepost.harness.systems.kafka.wire.messages import Api, ApiVersion, ApiVe
 APIS: Final[Mapping[int, Api[Any, Any]]] = {
     api.key: api
     for module in (
-        *(messages, admin_messages, log_messages, transaction_messages, group_messages),
+        *(messages, admin_messages, log_messages, transaction_messages, group_messages, feature_messages),
         *(elect_leaders, reassignments),
     )
     for api in vars(module).values()

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.base.quorum import Quorum
+from fencepost.harness.coordination import Definite
 from fencepost.harness.faults.conductor import Conductor, damages_of
 from fencepost.harness.faults.forecast import Surroundings, look_ahead
 from fencepost.harness.faults.kind import Cluster, Resolved, Skip, View
@@ -24,8 +25,9 @@ from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.node import Member, Node, NodeSpec, NodeState, members_alike
+from fencepost.harness.runtime.node import Member, Node, NodeSpec, NodeState, Place, members_alike
 from fencepost.harness.runtime.provider import Placement
+from fencepost.harness.systems.contract.features import with_features
 from fencepost.harness.systems.contract.leadership import leadership_of
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.systems.etcd import ETCD
@@ -50,6 +52,14 @@ class FakeSystem:
         self.never_ready: set[str] = set()
         self.lies: dict[str, str] = {}
         self.asked: list[str] = []
+        self.raised: list[tuple[str, str]] = []
+        self.refuses = False
+
+    async def raise_features(self, running: Sequence[Place], version: str) -> str:
+        if self.refuses:
+            raise Definite("refused", "one broker is old")
+        self.raised.append((" ".join(place.name for place in running), version))
+        return "level 1 to 2"
 
     async def ready(self, node: Node) -> bool:
         return node.state is NodeState.RUNNING and node.name not in self.never_ready
@@ -230,6 +240,28 @@ def test_nodes_become_another_release_and_stay_it() -> None:
     for healed in run.ends(FaultAction.HEAL, parts=True):
         assert healed.details["to_version"] == healed.details["says_version"] == "1.1.0"
     assert "now " in (run.ends(FaultAction.HEAL, parts=False)[0].proof or "")
+
+
+def test_with_finish_the_features_are_raised_when_every_node_runs_the_new_release() -> None:
+    run = Run()
+    run.play("rolling:to=1.1.0:finish=yes:pause=0ms")
+    assert run.system.raised == [("n1 n2 n3", "1.1.0")]
+    assert "features raised: level 1 to 2" in (run.ends(FaultAction.HEAL, parts=False)[0].proof or "")
+
+
+def test_features_that_the_system_refuses_to_raise_are_told() -> None:
+    run = Run()
+    run.system.refuses = True
+    run.play("rolling:to=1.1.0:finish=yes:pause=0ms")
+    assert "the features were not raised: refused: one broker is old" in (
+        run.ends(FaultAction.HEAL, parts=False)[0].proof or ""
+    )
+
+
+def test_features_stay_when_not_every_node_was_restarted_in_time() -> None:
+    run = Run()
+    run.play("rolling:to=1.1.0:finish=yes:pause=5s", for_ms=6_000)
+    assert run.system.raised == []
 
 
 def test_with_back_they_are_rolled_back_one_by_one_when_it_is_healed() -> None:
@@ -524,6 +556,9 @@ def test_a_schedule_holds_it_with_its_own_length() -> None:
     [
         ("rolling:pause=soon", SETTING, "rolling option pause: 'soon' is not a duration"),
         ("rolling:back=yes", SETTING, "give to= as well"),
+        ("rolling:finish=yes", SETTING, "finish=yes needs to=VERSION"),
+        ("rolling:to=1.1.0:finish=yes:back=yes", SETTING, "leave out back=yes, or finish=yes"),
+        ("rolling:to=3.6.0:finish=yes", with_features(SETTING, ETCD), "has no features that are raised"),
         ("rolling:others", SETTING, "every node of this cluster votes"),
         ("rolling:how=gently", SETTING, "is not a choice"),
         ("rolling:order=random", SETTING, "is not a choice"),
