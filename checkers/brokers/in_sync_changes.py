@@ -55,9 +55,13 @@ class Kept:
         return own is None or min(own) <= state[2]
 
     def between(self, topic: str, number: int, since: int, until: int | None) -> list[set[frozenset[int]]]:
-        """The in-sync replicas of the partition's versions from `since` on and before `until`, in order."""
-        own = sorted(self._of.get((topic, number), {}).items())
-        return [states for version, states in own if since <= version and (until is None or version < until)]
+        """The in-sync replicas of the partition's versions from `since` on and before `until`, in order.
+
+        None at all where some version of these is not kept.
+        """
+        own = self._of.get((topic, number), {})
+        end = max(own, default=-1) + 1 if until is None else until
+        return [own[version] for version in range(since, end)] if own.keys() >= set(range(since, end)) else []
 
 
 def judge(history: History, facts: Facts, kept: Kept) -> Verdict:

@@ -242,12 +242,13 @@ def test_what_a_leader_was_told_of_in_sync_replicas_stands_in_the_log(
         ([[4, 5, 6], [4], [4, 5]], 2, 5_900, Validity.UNKNOWN),
         # It may have learned of version 2 by the metadata, without a line.
         ([[4, 5, 6], [4], [4, 5], [4]], 3, 9_000, Validity.UNKNOWN),
-        # No log has the version of its line.
+        # No log has the version of its line, or not all of those between two lines.
         ([], 2, 9_000, Validity.UNKNOWN),
+        ([[4, 5, 6], [4], None, [4]], 4, 9_000, Validity.UNKNOWN),
     ],
 )
 def test_an_append_is_acknowledged_while_too_few_replicas_are_in_sync(
-    states: list[list[int]], next_version: int | None, next_ms: int | None, wanted: Validity
+    states: list[list[int] | None], next_version: int | None, next_ms: int | None, wanted: Validity
 ) -> None:
     tale = Tale()
     lines = [(1_000, 1, "4"), *([(next_ms, next_version, "4,5")] if next_ms is not None else [])]
@@ -275,6 +276,7 @@ def test_an_append_is_acknowledged_while_too_few_replicas_are_in_sync(
             fields={"topic": "log", "partition": 0, "isr": isr, "version": at},
         )
         for at, isr in enumerate(states)
+        if isr is not None
     )
     history.logs = {"z1": NodeLog(node="z1", start_offset=0, entries=entries)}
     assert verdict(history, "appends-need-replicas").validity is wanted
