@@ -127,15 +127,15 @@ def _stretches(history: History, kept: Kept) -> Iterator[_Stretch]:
         topic, _, number = (event.key or "").rpartition("-")
         if event.change is Logged.IN_SYNC and topic == _TOPIC and event.position is not None:
             lines.setdefault(int(number), []).append(event)
-    for number, own in lines.items():
+    for partition, own in lines.items():
         for since, following in pairwise([None, *own, None]):
             yield _Stretch(
-                partition=number,
+                partition=partition,
                 since=since,
                 until_ns=history.end_ns if following is None else following.asked_ns,
                 states=kept.between(
                     _TOPIC,
-                    number,
+                    partition,
                     0 if since is None or since.position is None else since.position,
                     None if following is None else following.position,
                 ),
