@@ -65,8 +65,14 @@ class _Stretch(msgspec.Struct, frozen=True, kw_only=True):
 
     partition: int
     since: LogEvent | None
-    until_ns: int
+    ends_ns: int
+    #: When a leader began, by lines without a version: what one refused before says nothing of it then.
+    leaders_ns: tuple[int, ...]
     states: list[set[frozenset[int]]]
+
+    def until_ns(self, from_ns: int) -> int:
+        """Until when a leader is the one that it was at `from_ns`, and no later state is known."""
+        return min([self.ends_ns, *(at_ns for at_ns in self.leaders_ns if at_ns > from_ns)]) - _SLACK_NS
 
     def ends_short(self, least: int) -> bool:
         """Whether the versions in it end with too few replicas, and none has enough after one that has not."""
@@ -107,32 +113,40 @@ def _shorts(history: History, appends: Sequence[Operation], least: int, kept: Ke
     shorts = []
     for stretch in _stretches(history, kept):
         since, key = stretch.since, f"p{stretch.partition}"
-        until_ns = stretch.until_ns - _SLACK_NS
         if since is not None and stretch.is_short(least):
+            until_ns = stretch.until_ns(since.time_ns)
             shorts.append(_Short(node=since.node, key=key, event=since.index, from_ns=since.time_ns, until_ns=until_ns))
         elif stretch.ends_short(least):
             from_ns = 0 if since is None else since.time_ns
-            inside = [o for o in refused if o.key == key and from_ns < o.invoked_ns and (o.ended_ns or 0) < until_ns]
-            first = {o.node: o for o in reversed(inside)}
-            shorts += [
-                _Short(node=node, key=key, event=row(o), from_ns=o.ended_ns or 0, until_ns=until_ns)
-                for node, o in first.items()
+            inside = [
+                o for o in refused if o.key == key and from_ns < o.invoked_ns and (o.ended_ns or 0) < stretch.ends_ns
             ]
+            first = {o.node: o for o in reversed(inside)}
+            for node, o in first.items():
+                told_ns = o.ended_ns or 0
+                until_ns = stretch.until_ns(o.invoked_ns)
+                shorts.append(_Short(node=node, key=key, event=row(o), from_ns=told_ns, until_ns=until_ns))
     return shorts
 
 
 def _stretches(history: History, kept: Kept) -> Iterator[_Stretch]:
     lines: dict[int, list[LogEvent]] = {}
+    leaders_ns: dict[int, list[int]] = {}
     for event in history.of(LogEvent):
         topic, _, number = (event.key or "").rpartition("-")
-        if event.change is Logged.IN_SYNC and topic == _TOPIC and event.position is not None:
+        if event.change is not Logged.IN_SYNC or topic != _TOPIC:
+            continue
+        if event.position is None:
+            leaders_ns.setdefault(int(number), []).append(event.asked_ns)
+        else:
             lines.setdefault(int(number), []).append(event)
     for partition, own in lines.items():
         for since, following in pairwise([None, *own, None]):
             yield _Stretch(
                 partition=partition,
                 since=since,
-                until_ns=history.end_ns if following is None else following.asked_ns,
+                ends_ns=history.end_ns if following is None else following.asked_ns,
+                leaders_ns=tuple(leaders_ns.get(partition, ())),
                 states=kept.between(
                     _TOPIC,
                     partition,
