@@ -14,6 +14,7 @@ Source: Kafka's documentation, `min.insync.replicas`; Partition.appendRecordsToL
 Partition.checkEnoughReplicasReachOffset (NOT_ENOUGH_REPLICAS_AFTER_APPEND).
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
@@ -51,13 +52,8 @@ class _Short(msgspec.Struct, frozen=True, kw_only=True):
     until_ns: int
 
     def holds(self, append: Operation) -> bool:
-        """Whether this append was sent to that leader in that time, and ended in it or never."""
-        return (
-            append.node == self.node
-            and append.key == self.key
-            and append.invoked_ns > self.from_ns
-            and (append.ended_ns or self.until_ns) <= self.until_ns
-        )
+        """Whether this append to that leader and partition was sent in that time, and ended in it or never."""
+        return append.invoked_ns > self.from_ns and (append.ended_ns or self.until_ns) <= self.until_ns
 
 
 class _Stretch(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,9 +85,11 @@ def judge(history: History, facts: Facts, kept: Kept) -> list[Verdict]:
     least = int(facts.options.get("min_isr", 2))
     if not appends or facts.options.get("acks", "all") != "all" or least < 2:
         return []
-    asked = [
-        (short, append) for short in _shorts(history, appends, least, kept) for append in appends if short.holds(append)
-    ]
+    at: defaultdict[tuple[str, str | None], list[Operation]] = defaultdict(list)
+    for append in appends:
+        at[append.node, append.key].append(append)
+    shorts = _shorts(history, appends, least, kept)
+    asked = [(short, append) for short in shorts for append in at[short.node, short.key] if short.holds(append)]
     took = [(short, append) for short, append in asked if append.type is Outcome.OK]
     findings = Findings(
         checker=CHECKER,
