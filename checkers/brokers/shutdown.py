@@ -20,12 +20,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
-from fencepost.checkers.facts.servers import Exit, exits
+from fencepost.checkers.facts.servers import Exit, Return, exits, next_return
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration, seconds
-from fencepost.harness.history import History, LogEvent, Logged, NodeChange, NodeEvent, Operation, Outcome
+from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 
 CHECKER: Final = "brokers"
@@ -50,7 +50,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     leave: LogEvent | None
     ended: Exit
     #: When the next server of this broker served; None where none did.
-    back: NodeEvent | None
+    back: Return | None
 
     @property
     def killed(self) -> bool:
@@ -72,14 +72,7 @@ def stops(history: History) -> list[Stop]:
     for end in exits(history):
         which = end.node, end.incarnation
         if which in begun:
-            back = next(
-                (
-                    e
-                    for e in history.of(NodeEvent)
-                    if e.change is NodeChange.READY and e.node == end.node and e.index > end.event
-                ),
-                None,
-            )
+            back = next_return(history, end)
             ended.append(Stop(broker=end.node, began=begun[which], leave=leaves.get(which), ended=end, back=back))
     return ended
 
@@ -110,7 +103,7 @@ def judge(history: History, facts: Facts) -> list[Verdict]:
         evidence={"stopped_within_ns_max": () if slowest is None else _took_rows(slowest)},
     )
     shutdowns = [_Window(stop=stop, to_ns=stop.ended.at_ns, to_event=stop.ended.event) for stop in ended]
-    restarts = [_Window(stop=s, to_ns=s.back.time_ns, to_event=s.back.index) for s in ended if s.back is not None]
+    restarts = [_Window(stop=s, to_ns=s.back.at_ns, to_event=s.back.event) for s in ended if s.back is not None]
     return [
         controlled.verdict(facts),
         _unnoticed(history, facts, _Question(UNNOTICED, UNAVAILABLE, "in its controlled shutdown"), shutdowns),

@@ -89,18 +89,18 @@ def judge(history: History, facts: Facts, kept: Kept) -> list[Verdict]:
     for append in appends:
         at[append.node, append.key].append(append)
     shorts = _shorts(history, appends, least, kept)
-    asked = [(short, append) for short in shorts for append in at[short.node, short.key] if short.holds(append)]
-    took = [(short, append) for short, append in asked if append.type is Outcome.OK]
+    requests = [(short, append) for short in shorts for append in at[short.node, short.key] if short.holds(append)]
+    took = [(short, append) for short, append in requests if append.type is Outcome.OK]
     findings = Findings(
         checker=CHECKER,
         guarantee=NEED,
         findings=[_finding(short, append, least) for short, append in took],
-        exposed=rows(append for _, append in asked),
+        exposed=rows(append for _, append in requests),
         exposure_of=f"appends asked of a leader that had fewer than {least} replicas in sync",
         untested=_LACKS,
-        rules=(rule(TOO_FEW, len(asked), _LACKS),),
-        kept=f"{len(asked)} appends at leaders with fewer than {least} replicas in sync were not acknowledged",
-        counted={"refused": rows(append for _, append in asked if append.type is Outcome.FAIL)},
+        rules=(rule(TOO_FEW, len(requests), _LACKS),),
+        kept=f"{len(requests)} appends at leaders with fewer than {least} replicas in sync were not acknowledged",
+        counted={"refused": rows(append for _, append in requests if append.type is Outcome.FAIL)},
     )
     return [findings.verdict(facts)]
 

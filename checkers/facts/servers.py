@@ -40,6 +40,21 @@ def exits(history: History) -> list[Exit]:
     ]
 
 
+class Return(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that serves after the end of the one before; `event` is its row."""
+
+    at_ns: int
+    event: int
+
+
+def next_return(history: History, end: Exit) -> Return | None:
+    """Find when the node served again after this end; None where it never did."""
+    for e in history.of(NodeEvent):
+        if e.change is NodeChange.READY and e.node == end.node and e.index > end.event:
+            return Return(at_ns=e.time_ns, event=e.index)
+    return None
+
+
 def starts(history: History) -> dict[str, list[tuple[int, int]]]:
     """Map nodes to the starts of their servers: (when, incarnation), in order."""
     by_node: dict[str, list[tuple[int, int]]] = {}
