@@ -242,6 +242,28 @@ def test_failover_is_measured_told_and_drawn(tmp_path: Path, systems: str) -> No
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("version", [pytest.param("3.9.2", marks=needs("kraft", "3.9.2"))])
+def test_a_rolling_upgrade_ends_by_raising_the_features_and_loses_nothing(tmp_path: Path, version: str) -> None:
+    found = Judged(
+        tmp_path, "--system", "kraft", "--version", version, "--workload", "log", "-O", "combined=true", "--seed", "1",
+        "--nemesis", "rolling:all:to=4.3.1:finish=yes:for=80s", "--time-limit", "84s",
+        every_verdict=False,
+    )  # fmt: skip
+    (proof,) = (
+        e.proof or ""
+        for e in read_history(found.folder).of(FaultEvent)
+        if (e.action, e.stage) == (FaultAction.HEAL, FaultStage.END) and "part_of" not in e.details
+    )
+    assert "3 of 3 nodes restarted" in proof
+    assert "features raised: metadata.version 21 to 30" in proof
+    logs = read_logs(found.folder)
+    levels = [e.fields for log in logs.values() for e in log.entries if e.type == "feature-level"]
+    assert {"name": "metadata.version", "feature_level": 30} in levels
+    assert found.verdict("log", "log-durable")["validity"] == "valid"
+    assert found.verdict("brokers", "orderly-restart-unnoticed")["exposure"] > 0
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("system", [pytest.param("kraft", marks=needs("kraft"))])
 def test_clocks_of_kafka_s_servers_are_skewed_read_back_and_healed(tmp_path: Path, system: str) -> None:
     """It tells no time of its own, so the proof is what is read back from its processes."""
