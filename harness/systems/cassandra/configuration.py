@@ -8,13 +8,13 @@ Every server gets its clock from the machine and stamps writes that come without
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS, Java, jar_parts, java_in
+from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS, jar_parts, java_in
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.harness.systems.cassandra.options import CassandraOptions
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings
@@ -105,13 +105,16 @@ _TOKENS: Final = 1 << 64
 _LEAST_TOKEN: Final = -(1 << 63)
 
 
+def is_image(artifacts: Artifacts) -> bool:
+    """Whether jars and Java are inside an image, where the harness does not see them."""
+    return "image" in artifacts.paths
+
+
 def archive_key(jars: list[Path]) -> list[str]:
     return [*_JVM_FLAGS, MAIN_CLASS, *jar_parts(jars)]
 
 
-def argv(
-    java: Java, jars: list[Path], archive: Path | None, place: Place, heap_mib: int, more: tuple[str, ...] = ()
-) -> tuple[str, ...]:
+def argv(java: str, classpath: str, place: Place, heap_mib: int, more: Sequence[str] = ()) -> tuple[str, ...]:
     """The command line of a server whose configuration is in the folder of `place`; `more` are further JVM flags."""
     folder, data = place.folder, place.data
     own = (
@@ -123,8 +126,7 @@ def argv(
         # Libraries unpack native code there.
         f"-Djava.io.tmpdir={data}",
     )
-    classpath = ":".join(map(str, jars))
-    return (str(java.binary), *_JVM_FLAGS, *own, *java.using(archive), *more, "-cp", classpath, MAIN_CLASS)
+    return (java, *_JVM_FLAGS, *own, *more, "-cp", classpath, MAIN_CLASS)
 
 
 def files(
@@ -183,12 +185,14 @@ def spec(place: Place, layout: Layout, artifacts: Artifacts, options: CassandraO
             "Cassandra's servers know each other by their own addresses, which a proxy hides",
             hint="leave --links out, or use --links sidecar",
         )
-    java, archive = java_in(Path(artifacts.paths["java-home"])), artifacts.paths.get("archive")
-    jars = [Path(jar) for jar in artifacts.paths["classpath"].split(":")]
-    command = argv(java, jars, Path(archive) if archive else None, place, options.heap_mib)
+    if is_image(artifacts):
+        java, more = artifacts.paths["java"], []
+    else:
+        runtime, archive = java_in(Path(artifacts.paths["java-home"])), artifacts.paths.get("archive")
+        java, more = str(runtime.binary), runtime.using(Path(archive) if archive else None)
     return NodeSpec(
         name=place.name,
-        argv=command,
+        argv=argv(java, artifacts.paths["classpath"], place, options.heap_mib, more),
         listeners=LISTENERS,
         files=files(place, layout, options, settings),
         data_limit_bytes=options.data_limit_mib << 20,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from fencepost.harness.base.errors import MachineError, UsageError, unknown_choice
 from fencepost.harness.runtime.containers.engine.engine import asking
+from fencepost.harness.runtime.containers.images import folder
 from fencepost.harness.runtime.containers.images.recipes import Recipe, Source, is_ours, own, reference_of
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def refuse_unknown(
     for name in (*chosen, *versions):
         if name not in known:
             raise unknown_choice("image", name, list(known))
-    bases = sorted({source.base for source in known.values() if source.base})
+    bases = sorted(name for name, pin in folder.pinned().items() if pin.official)
     for name in base:
         if name not in bases:
             raise unknown_choice("base image", name, bases)

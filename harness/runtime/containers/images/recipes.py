@@ -12,12 +12,12 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import MachineError
-from fencepost.harness.runtime.artifacts import ImageContents, ImageRecipe
+from fencepost.harness.runtime.artifacts import ImageContents, ImageRecipe, java_runtimes
 from fencepost.harness.runtime.artifacts.cache import sha256_of
 from fencepost.harness.runtime.containers.images import agent, folder, machine, parts
 from fencepost.harness.runtime.containers.images.parts import Part
@@ -97,7 +97,7 @@ def of_system(system: ImageRecipe) -> Source:
             version=contents.version,
             identity={f"{system.folder}/{name}": sha256 for name, sha256 in contents.sums.items()},
             parts=lambda: _system_parts(system, contents),
-            base=system.base,
+            base=contents.base or system.base,
             is_given="/" in version or Path(version).exists(),
         )
 
@@ -113,6 +113,7 @@ def _system_parts(system: ImageRecipe, contents: ImageContents) -> list[Part]:
 def own() -> dict[str, Source]:
     """Return the runtime's own images by name: the proxy, the side-car, and the bases."""
     makers = {"toxiproxy": _toxiproxy, "sidecar": _sidecar, "java": _java, "python": _python}
+    makers |= {f"java-{feature}": partial(_older_java, feature) for feature in java_runtimes.WHEELS}
     return {
         name: Source(name=name, make=makers[name], version=pin.version, base=pin.base, has_versions=bool(pin.module))
         for name, pin in folder.pinned().items()
@@ -170,6 +171,22 @@ def _java(_: str) -> Recipe:
         version=source.version,
         identity={"java": source.version, "for": platform.machine(), "libc": " ".join(platform.libc_ver()), **origin},
         parts=lambda: machine.java_root(source, modules),
+    )
+
+
+def _older_java(feature: int, _: str) -> Recipe:
+    """The Java of an older feature release, for servers that do not run on the one of this machine."""
+    wheel = java_runtimes.WHEELS[feature]
+
+    def root() -> list[Part]:
+        java = java_runtimes.java_runtime(feature)
+        return machine.java_root(machine.JavaSource(java.home, java.version, linked=False), ())
+
+    return Recipe(
+        name=f"java-{feature}",
+        version=wheel.release,
+        identity={"wheel": wheel.sha256, "for": platform.machine(), "libc": " ".join(platform.libc_ver())},
+        parts=root,
     )
 
 
