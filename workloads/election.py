@@ -33,6 +33,7 @@ from fencepost.harness.generators.contract import Context, Draw, Generator, Invo
 from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload, current_read
+from fencepost.harness.systems.contract.leases import BoundsLeases
 from fencepost.harness.systems.contract.system import System
 
 T = TypeVar("T")
@@ -102,9 +103,10 @@ class Election(Workload[ElectionOptions]):
     }
 
     def defaults(self, system: System) -> ElectionOptions:
-        members = current_read(system)
-        if Interface.LOCKS in system.profile.interfaces:
-            return ElectionOptions(members=members)
+        members, has_locks = current_read(system), Interface.LOCKS in system.profile.interfaces
+        if isinstance(system, BoundsLeases):
+            # Where a term is no lock, an act is a transaction of its own kind, and takes longer.
+            return ElectionOptions(members=members, acts_per_term=20 if has_locks else 8)
         # Who waits long for a coordinator that sleeps sees nothing of the one that is elected meanwhile.
         return ElectionOptions(
             members=members,

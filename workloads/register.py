@@ -29,6 +29,13 @@ class RegisterOptions(Options, frozen=True, kw_only=True):
     cas_share: Annotated[
         float, about("share of compare-and-sets; 0.35 are reads, the rest are writes", least=0, most=0.65)
     ] = 0.25
+    settle: Annotated[
+        Duration,
+        about(
+            "after a write of unknown outcome its key is read, and not written, for this long; 0: it is used on",
+            least=0,
+        ),
+    ] = seconds(0)
     rate: Annotated[float, about("operations per second of the active workers together", above=0, most=1e6)] = 150.0
     active_per_node: Annotated[
         int, about("workers per node that read, write and compare-and-set", least=1, most=1000)
@@ -62,8 +69,10 @@ class Register(Workload[RegisterOptions]):
             "fresh-from-any-node": ("freshness",),
             "fresh-by-quorum": ("freshness",),
         }
-        ordered = ("session-order",) if any(g.name == "session-order" for g in system.promises()) else ()
-        return (*by_guarantee.get(self.guarantee(system, options), ()), *ordered)
+        stated = {guarantee.name for guarantee in system.promises()}
+        by_name = {"session-order": "session-order", "serial-reads-settle": "late-effects"}
+        further = (checker for guarantee, checker in by_name.items() if guarantee in stated)
+        return (*by_guarantee.get(self.guarantee(system, options), ()), *further)
 
     def keys(self, options: RegisterOptions) -> tuple[str, ...]:
         return tuple(f"r{i}" for i in range(options.keys))
@@ -78,7 +87,8 @@ class Register(Workload[RegisterOptions]):
     def generator(self, options: RegisterOptions, node_count: int) -> Generator:
         keys = self.keys(options)
         small = 5 if options.values == "small" else 0
-        active = at_rate(options.rate, _Active(keys=keys, small=small, cas_share=options.cas_share))
+        traffic = _Active(keys=keys, small=small, cas_share=options.cas_share, settle_ns=int(options.settle))
+        active = at_rate(options.rate, traffic)
         idle = each_worker(stagger(options.seldom_every, draws(lambda w, i, draw: Offer("read", draw.choice(keys)))))
         probing = probes(
             lambda draw: Offer("read", draw.choice(keys)),
@@ -103,18 +113,27 @@ def _probe(keys: tuple[str, ...], new: int, draw: Draw) -> Offer:
 
 
 class _Active(msgspec.Struct, frozen=True, kw_only=True):
-    """35 % reads, the rest writes and compare-and-sets; `seen` is what each worker last read or wrote, per key."""
+    """35 % reads, the rest writes and compare-and-sets; `seen` is what each worker last read or wrote, per key.
+
+    Keys of `unsettled` had a write of unknown outcome: until the time given they are only read, and half of all
+    operations read one of them.
+    """
 
     keys: tuple[str, ...]
     small: int  # how many values there are; 0: every write has its own
     cas_share: float
+    settle_ns: int = 0
     seen: dict[tuple[int, str], int] = {}
+    unsettled: dict[str, int] = {}
 
     def op(self, ctx: Context) -> Step:
         worker = ctx.free[0]
         draw = ctx.draw(worker)
         key, point = draw.choice(self.keys), draw.random()
-        if point < 0.35:
+        unsettled = [key for key, until_ns in self.unsettled.items() if until_ns > ctx.time_ns]
+        if unsettled and draw.below(2):
+            return Invocation(worker, Offer("read", draw.choice(unsettled)), ctx.time_ns), self
+        if point < 0.35 or key in unsettled:
             return Invocation(worker, Offer("read", key), ctx.time_ns), self
         new = 1 + draw.below(self.small) if self.small else ctx.number(worker)
         old = 1 + draw.below(self.small) if self.small else self.seen.get((worker, key))
@@ -123,6 +142,10 @@ class _Active(msgspec.Struct, frozen=True, kw_only=True):
         return Invocation(worker, offer, ctx.time_ns), self
 
     def update(self, ctx: Context, event: OpEvent) -> Generator:
+        if self.settle_ns and event.type is Outcome.INFO and event.f != "read" and event.key is not None:
+            unsettled = {key: until_ns for key, until_ns in self.unsettled.items() if until_ns > ctx.time_ns}
+            unsettled[event.key] = ctx.time_ns + self.settle_ns
+            return msgspec.structs.replace(self, unsettled=unsettled)
         if self.small or event.type is not Outcome.OK or event.key is None:
             return self
         value = event.value[1] if event.f == "cas" else event.value

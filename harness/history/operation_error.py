@@ -25,6 +25,14 @@ class ErrorKind(StrEnum):
     TIMEOUT = "timeout"
 
 
+class GaveUp(StrEnum):
+    """The codes with which a server says that it ended its own work on a request whose outcome it does not know."""
+
+    WRITE_TIMEOUT = "write-timeout"
+    READ_TIMEOUT = "read-timeout"
+    CAS_UNKNOWN = "cas-unknown"
+
+
 class OpError(msgspec.Struct, frozen=True):
     """One error. `text` is that of the history; `code` is a row of the client's table, or the exception's name."""
 

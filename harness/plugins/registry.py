@@ -87,6 +87,7 @@ _OUR_CHECKERS: Final = {
     "leadership": "fencepost.checkers.leadership:check",
     "handover": "fencepost.checkers.metadata.handover:check",
     "lease": "fencepost.checkers.leases:check",
+    "late-effects": "fencepost.checkers.storage.late_effects:check",
     "linearizable": "fencepost.checkers.storage.registers:check",
     "lock": "fencepost.checkers.elections.locks:check",
     "log": "fencepost.checkers.log:check",

@@ -48,6 +48,12 @@ BUGS: Final[dict[str, PlantedBug]] = {
         workload="register",
         anomalies=frozenset({"linearizable:stale-read", "linearizable:lost-write"}),
     ),
+    "late-effect": PlantedBug(
+        about="one write in twenty is given up with an answer, and takes effect up to 800 ms later",
+        workload="register",
+        anomalies=frozenset({"late-effects:late-effect"}),
+        options={"keys": 40},
+    ),
     "cas-ignores-old": PlantedBug(
         about="one compare-and-set in five does not compare",
         workload="register",

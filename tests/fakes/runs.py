@@ -43,6 +43,7 @@ from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
 _PROMISED: Final = (
     "linearizable",
     "session-order",
+    "serial-reads-settle",
     "no-lost-acknowledged-writes",
     "fenced-lock",
     "lock-mutual-exclusion",

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from fencepost.harness.coordination import Definite, Held, Indefinite, Members, NotSent, ReadMode, Reply
+from fencepost.harness.history.operation_error import GaveUp
 from tests.fakes.cluster import LOCK_TTL_S, Cell, FakeCluster, FakeNode, Lock
 
 T = TypeVar("T")
@@ -54,6 +55,8 @@ class FakeSession:
             late_s = cluster.random.uniform(0.0, 0.5)
             asyncio.get_running_loop().call_later(late_s, _ignoring_refusal, effect)
             raise Indefinite("request-delayed")
+        if fate == 3 or (again and cluster.hits("late-effect", 20)):
+            return await self._give_up(effect)
         answer = effect()
         await self._travel()
         self._check_connection()
@@ -62,6 +65,17 @@ class FakeSession:
                 asyncio.get_running_loop().call_later(0.1, _ignoring_refusal, effect)
             raise Indefinite("reply-lost")
         return answer
+
+    async def _give_up(self, effect: Callable[[], T]) -> NoReturn:
+        """Answer that the outcome is unknown; what has not taken effect by then never does, unless a bug says so."""
+        cluster = self._cluster
+        if cluster.bug == "late-effect":
+            asyncio.get_running_loop().call_later(cluster.random.uniform(0.2, 0.8), _ignoring_refusal, effect)
+        elif cluster.random.random() < 0.5:
+            _ignoring_refusal(effect)
+        await self._travel()
+        self._check_connection()
+        raise Indefinite(GaveUp.WRITE_TIMEOUT)
 
     async def _arrive(self) -> None:
         if self._closed or not self._node.alive or self._node.incarnation != self._incarnation:

@@ -46,6 +46,7 @@ class FakeSystem:
 
     def __init__(self, flavour: str) -> None:
         self.resumes_watches: Final = flavour == "history"
+        self.changes_keys_together: Final = True
         self.watch_modes: Final = _MODES[flavour]
 
 

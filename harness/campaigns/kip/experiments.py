@@ -90,7 +90,9 @@ EXPERIMENTS: Final = (
         id=ExperimentId.FENCING,
         workload="election",
         nemesis="pause:leader",
-        about="leaders act with a check of their term, by a token that KIP-30's interface does not have",
+        about="leaders act with a check of their term, by a token that KIP-30's interface does not have; observers ask"
+        " by current reads",
         workload_options={"fencing": "on"},
+        reads="observe",
     ),
 )

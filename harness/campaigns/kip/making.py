@@ -27,6 +27,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import current_read
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.systems.contract.kip_rows import Column, FillsColumn, Proposal
+from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import Thresholds
 
 FOLDER: Final = "conformance-kip"
@@ -113,13 +114,19 @@ def plans(wishes: Wishes, columns: Mapping[str, Column | None]) -> list[Planned]
                 thresholds=Thresholds(ok_operations_min=1, effective_faults_min=0),
                 workload_options={
                     **experiment.workload_options,
-                    **({experiment.reads: current_read(system).value} if experiment.reads else {}),
+                    **_current(experiment, system),
                 },
             )
             check_plan(plan)
             cell = Cell(id=cell_id(plan), name=f"{name} {experiment.id}", plan=plan)
             planned.append(Planned(system=name, experiment=experiment, cell=cell, seed=wishes.seed))
     return planned
+
+
+def _current(experiment: Experiment, system: System) -> dict[str, str]:
+    """The option by which this experiment reads currently; none where the system has no such read."""
+    mode = current_read(system)
+    return {experiment.reads: mode.value} if experiment.reads and mode in system.profile.read_modes else {}
 
 
 class Making:

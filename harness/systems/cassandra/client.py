@@ -10,24 +10,17 @@ Cassandra tells no position of a write or of a row, and has no leader, so `posit
 import asyncio
 import functools
 import uuid
-from collections.abc import Mapping
 from typing import Final
 
-from fencepost.harness.coordination import Definite, Members, ReadMode, Reply
+from fencepost.harness.coordination import TRAIL, Members, ReadMode, Reply
 from fencepost.harness.systems.cassandra import schema
-from fencepost.harness.systems.cassandra.options import CassandraOptions, Writes
+from fencepost.harness.systems.cassandra.elections import RowElections
+from fencepost.harness.systems.cassandra.members import RowMemberships
+from fencepost.harness.systems.cassandra.options import Writes
 from fencepost.harness.systems.cassandra.schema import KEYSPACE
+from fencepost.harness.systems.cassandra.statements import level
 from fencepost.harness.systems.cassandra.wire import errors
-from fencepost.harness.systems.cassandra.wire.connection import Connection
-from fencepost.harness.systems.cassandra.wire.frames import Consistency
 
-LEVELS: Final[Mapping[ReadMode, Consistency]] = {
-    ReadMode.STRONG: Consistency.SERIAL,
-    ReadMode.LOCAL: Consistency.LOCAL_SERIAL,
-    ReadMode.QUORUM: Consistency.QUORUM,
-    ReadMode.PLAIN: Consistency.ONE,
-}
-_TRUE: Final = b"\x01"
 #: Keys that are created at a time.
 _TOGETHER: Final = 20
 _SET: Final = f"UPDATE {KEYSPACE}.pairs SET v = ?, edition = now() WHERE k = ?"
@@ -37,20 +30,8 @@ _ADD: Final = f"INSERT INTO {KEYSPACE}.sets (name, element) VALUES (?, ?)"
 _MEMBERS: Final = f"SELECT element FROM {KEYSPACE}.sets WHERE name = ?"
 
 
-class CassandraClient:
-    """`harness.coordination.KeyValue` on Cassandra."""
-
-    def __init__(self, connection: Connection, options: CassandraOptions) -> None:
-        self._connection = connection
-        self._options = options
-
-    @property
-    def session_id(self) -> int | None:
-        """A connection of Cassandra has no number."""
-        return None
-
-    async def close(self) -> None:
-        self._connection.close()
+class CassandraClient(RowElections, RowMemberships):
+    """`harness.coordination.KeyValue` on Cassandra, with elections and groups."""
 
     async def prepare(self, keys: tuple[str, ...]) -> None:
         """Create the tables, and these keys with an empty value: a write by transaction changes a row that exists."""
@@ -59,9 +40,11 @@ class CassandraClient:
             some = keys[first : first + _TOGETHER]
             made = (functools.partial(self._apply, _CREATE, key.encode(), b"") for key in some)
             await asyncio.gather(*map(schema.insist, made))
+        if TRAIL in keys:
+            await schema.insist(self.found)
 
     async def read(self, key: str, mode: ReadMode) -> Reply:
-        rows = await self._connection.query(_READ, key.encode(), consistency=_level(mode))
+        rows = await self._connection.query(_READ, key.encode(), consistency=level(mode))
         if not rows:
             return Reply()
         edition = rows[0]["edition"]
@@ -95,22 +78,5 @@ class CassandraClient:
         return await self._change(f"{_ADD} IF NOT EXISTS", *values, otherwise=errors.EXISTS)
 
     async def members(self, name: str, mode: ReadMode) -> Members:
-        rows = await self._connection.query(_MEMBERS, name.encode(), consistency=_level(mode))
+        rows = await self._connection.query(_MEMBERS, name.encode(), consistency=level(mode))
         return Members(tuple(sorted(int.from_bytes(row["element"] or b"") for row in rows)))
-
-    async def _change(self, statement: str, *values: bytes, otherwise: str) -> Reply:
-        """Make a lightweight transaction; raises `Definite(otherwise)` when its condition does not hold."""
-        if not await self._apply(statement, *values):
-            raise Definite(otherwise)
-        return Reply()
-
-    async def _apply(self, statement: str, *values: bytes) -> bool:
-        """Make a lightweight transaction, and return whether its condition held."""
-        (row,) = await self._connection.query(statement, *values, conditional=True)
-        return row["[applied]"] == _TRUE
-
-
-def _level(mode: ReadMode) -> Consistency:
-    if mode not in LEVELS:
-        raise Definite("no-such-read", f"Cassandra has no read {mode.value!r}")
-    return LEVELS[mode]

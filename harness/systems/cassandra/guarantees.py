@@ -6,11 +6,15 @@ that for current reads; which of two writes a reader sees is decided by their ti
 
 from typing import Final
 
+from fencepost.harness.base.options import seconds
+from fencepost.harness.history import Clock
 from fencepost.harness.systems.cassandra.options import CassandraOptions, Writes
-from fencepost.harness.verdict import Guarantee, Standing
+from fencepost.harness.systems.contract.membership_guarantees import Source, membership_guarantees
+from fencepost.harness.verdict import Guarantee, LeaseBound, Standing
 
 BY_QUORUM: Final = "fresh-by-quorum"
 FROM_ANY: Final = "fresh-from-any-node"
+SETTLED: Final = "serial-reads-settle"
 
 _DOCS: Final = "cassandra.apache.org/doc/5.0"
 _GUARANTEES: Final = f"{_DOCS}, Guarantees"
@@ -28,6 +32,14 @@ GUARANTEES: Final = (
         " one total order that agrees with real time.",
         source=f'{_GUARANTEES}: "Lightweight transactions with linearizable consistency"',
         known_issue=_UNSYNCED,
+    ),
+    Guarantee(
+        name=SETTLED,
+        standing=Standing.PROMISED,
+        text="A lightweight transaction that its coordinator gave up, and that a later read at level SERIAL does not"
+        " show, never takes effect.",
+        source='apache/cassandra, NEWS.txt, 4.0: "a correctness issue with SERIAL reads, and LWT writes that do not'
+        ' apply" is fixed (CASSANDRA-12126)',
     ),
     Guarantee(
         name=BY_QUORUM,
@@ -53,14 +65,71 @@ GUARANTEES: Final = (
     ),
 )
 
+_PLUGIN: Final = "riptano/kafka-cassandra-plugin, README: a table with default_time_to_live = 2"
+_TTL: Final = f"{_DOCS}, Expiring data with TTL: counted in whole seconds of the coordinators' clocks"
+
+ELECTION_GUARANTEES: Final = (
+    Guarantee(
+        name="one-acting-leader",
+        standing=Standing.PROMISED,
+        text="An act of a leader, made in a lightweight transaction on condition that the leader's row is still there,"
+        " takes effect only during the leader's term.",
+        source=f"{_GUARANTEES}: lightweight transactions, in one partition",
+    ),
+    Guarantee(
+        name="terms-grow",
+        standing=Standing.PROMISED,
+        text="Each leader's term has a greater number than the terms of all earlier leaders.",
+        source=f"{_GUARANTEES}: lightweight transactions, in one partition",
+    ),
+    Guarantee(
+        name="one-believed-leader",
+        standing=Standing.RELIED_UPON,
+        text="At most one candidate at a time believes that it leads.",
+        source=_PLUGIN,
+        known_issue="a leader that stalls for longer than its row lives still believes that it leads, and the row may"
+        " end a second early, or when a coordinator's clock is ahead",
+    ),
+)
+
+GROUP_GUARANTEES: Final = membership_guarantees(
+    {
+        "one-member-per-id": Source(Standing.PROMISED, f"{_GUARANTEES}: lightweight transactions (IF NOT EXISTS)"),
+        "joined-member-listed": Source(Standing.PROMISED, f"{_GUARANTEES}: reads of one partition at level SERIAL"),
+        "leave-ends-own-membership": Source(Standing.PROMISED, f"{_GUARANTEES}: lightweight transactions (IF pid =)"),
+        "renewing-member-stays": Source(
+            Standing.RELIED_UPON, f"{_TTL}; a row gets a second more than it is granted for"
+        ),
+        "silent-member-goes": Source(Standing.RELIED_UPON, _TTL),
+        "member-data-belongs": Source(Standing.PROMISED, f"{_GUARANTEES}: a row is written as a whole"),
+        "member-lists-in-order": Source(
+            Standing.MEASURED, f"disclaimed for reads at level ONE by {_DYNAMO}, Tunable Consistency"
+        ),
+        "group-listener-converges": Source(Standing.RELIED_UPON, "a listener that reads the group again and again"),
+    }
+)
+
+
+def lease_bound(options: CassandraOptions) -> LeaseBound:
+    """A row ends when a coordinator's clock says so, in whole seconds; no leader has to notice it first."""
+    return LeaseBound(
+        extra_ns=seconds(2),
+        ttls=1,
+        source="apache/cassandra, ExpiringCell: it is live before nowInSec + ttl, and the row has 1 s more than it is"
+        " granted for; plus 1 s for the read",
+        clocks=(Clock.WALL,),
+    )
+
 
 def unpromised(options: CassandraOptions) -> dict[str, str]:
     """The guarantees that Cassandra does not give with these options, with the reason (`QualifiesPromises`)."""
     if options.writes is Writes.QUORUM:
-        return {
-            "linearizable": "-O writes=quorum mixes plain writes with lightweight transactions, whose order is another"
-            " one (apache/cassandra, Paxos.md: they must not be mixed)"
-        }
+        mixed = (
+            "-O writes=quorum mixes plain writes with lightweight transactions, whose order is another one"
+            " (apache/cassandra, Paxos.md: they must not be mixed)"
+        )
+        return {"linearizable": mixed, SETTLED: mixed}
     if options.paxos_variant not in ("v1", "v2"):
-        return {"linearizable": f"-O paxos_variant={options.paxos_variant} is how it was before CASSANDRA-12126"}
+        before = f"-O paxos_variant={options.paxos_variant} is how it was before CASSANDRA-12126"
+        return {"linearizable": before, SETTLED: before}
     return {}

@@ -19,6 +19,7 @@ _LEAST: Final = {
     "timeout": seconds(0.01),
     "contention_timeout": seconds(0.01),
     "commitlog_period": seconds(0.001),
+    "lock_ttl": seconds(1),
     "heap_mib": 128,
     "data_limit_mib": 128,
 }
@@ -42,8 +43,14 @@ class CassandraOptions(SystemOptions, frozen=True, kw_only=True):
         Literal["periodic", "batch"], about("whether a replica answers before its disk has a write, or after")
     ] = "periodic"
     commitlog_period: Annotated[Duration, about("pause between two fsyncs of a periodic commit log")] = seconds(10)
+    lock_ttl: Annotated[Duration, about("time to live of the row that says who leads, in whole seconds")] = seconds(2)
     heap_mib: Annotated[int, about("heap of one server, in MiB")] = 192
     data_limit_mib: Annotated[int, about("room for the data of one server, in MiB")] = 512
 
     def refuse(self) -> Refusal | None:
+        if self.lock_ttl % seconds(1):
+            return Refusal(
+                f"lock_ttl={self.lock_ttl} is not a whole number of seconds",
+                "Cassandra counts whole seconds",
+            )
         return out_of_range(self, _LEAST)

@@ -20,6 +20,12 @@ _TABLES: Final = (
     " WITH speculative_retry = 'NEVER'",
     f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.sets (name text, element int, PRIMARY KEY (name, element))"
     " WITH speculative_retry = 'NEVER'",
+    f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.leaders (resource text, deed text, done blob, owner text static,"
+    " term bigint static, PRIMARY KEY (resource, deed)) WITH speculative_retry = 'NEVER'",
+    f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.members (team text, id text, data blob, pid text, PRIMARY KEY (team, id))"
+    " WITH speculative_retry = 'NEVER'",
+    f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.leases (handle text PRIMARY KEY, team text, id text, data blob)"
+    " WITH speculative_retry = 'NEVER'",
 )
 _INSIST_S: Final = 20.0
 _PAUSE_S: Final = 0.05

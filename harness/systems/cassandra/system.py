@@ -16,11 +16,19 @@ from fencepost.harness.coordination import Definite, Indefinite, Interface, KeyV
 from fencepost.harness.history import Clock
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
-from fencepost.harness.systems.cassandra import configuration, schema
+from fencepost.harness.systems.cassandra import configuration, schema, versions
 from fencepost.harness.systems.cassandra import settings as server_settings
 from fencepost.harness.systems.cassandra.client import CassandraClient
 from fencepost.harness.systems.cassandra.configuration import CLIENT_PORT
-from fencepost.harness.systems.cassandra.guarantees import BY_QUORUM, FROM_ANY, GUARANTEES, unpromised
+from fencepost.harness.systems.cassandra.guarantees import (
+    BY_QUORUM,
+    ELECTION_GUARANTEES,
+    FROM_ANY,
+    GROUP_GUARANTEES,
+    GUARANTEES,
+    lease_bound,
+    unpromised,
+)
 from fencepost.harness.systems.cassandra.kip_column import COLUMN
 from fencepost.harness.systems.cassandra.options import CassandraOptions
 from fencepost.harness.systems.cassandra.releases import CassandraReleases
@@ -31,6 +39,7 @@ from fencepost.harness.systems.contract.profile import Profile
 from fencepost.harness.systems.contract.reported_version import minor
 from fencepost.harness.systems.contract.server_clock import ReportedTime
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
+from fencepost.harness.verdict import LeaseBound
 
 #: One attempt to ask a node.
 _ATTEMPT_S: Final = 2.0
@@ -47,7 +56,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
     profile: Final = Profile(
         name="cassandra",
         options=CassandraOptions,
-        interfaces=frozenset({Interface.STORAGE}),
+        interfaces=frozenset({Interface.STORAGE, Interface.ELECTION, Interface.MEMBERSHIP}),
         # In Cassandra's words: SERIAL, LOCAL_SERIAL, QUORUM and ONE.
         reads={
             ReadMode.STRONG: "linearizable",
@@ -60,13 +69,17 @@ class Cassandra(BaseSystem[CassandraOptions]):
         sizes=(1, 3, 5),
     )
     releases: Final = CassandraReleases()
-    guarantees = GUARANTEES
+    guarantees = (*GUARANTEES, *ELECTION_GUARANTEES, *GROUP_GUARANTEES)
     column: Final = COLUMN
 
     def specs(
         self, layout: Layout, artifacts: Artifacts, options: CassandraOptions, settings: Settings = NO_SETTINGS
     ) -> list[NodeSpec]:
         return [configuration.spec(place, layout, artifacts, options, settings) for place in layout.values()]
+
+    def lease_bound(self, options: CassandraOptions) -> LeaseBound:
+        """`harness.systems.contract.leases.BoundsLeases`."""
+        return lease_bound(options)
 
     def unpromised(self, settings: Settings, options: CassandraOptions) -> Mapping[str, str]:
         """`harness.systems.contract.conditions.QualifiesPromises`."""
@@ -122,7 +135,13 @@ class Cassandra(BaseSystem[CassandraOptions]):
         return server_settings.RESERVED.refuse(key)
 
     def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
-        jars = map(Path, artifacts.paths["classpath"].split(":"))
+        if not configuration.is_image(artifacts):
+            jars = list(map(Path, artifacts.paths["classpath"].split(":")))
+        elif artifacts.version in versions.RECORDED.known():
+            jars = versions.jars(artifacts.version)
+        else:
+            # The jars cannot be seen from here; a server that does not know a key says so and ends.
+            return None
         return server_settings.refuse_unknown(jars, artifacts.version, settings)
 
     async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.history.operation_error import GaveUp
 from fencepost.harness.systems.cassandra.wire.frames import Consistency, ServerError
 
 #: Outcomes that the client itself decides, without an answer or from what an answer says.
@@ -23,6 +24,11 @@ NOT_CONNECTED: Final = "not-connected"
 CAS_MISMATCH: Final = "cas-mismatch"
 EXISTS: Final = "exists"
 ABSENT: Final = "absent"
+HELD: Final = "held"
+NOT_HELD: Final = "not-held"
+FENCED: Final = "fenced"
+LEASE_EXPIRED: Final = "lease-expired"
+NOT_WATCHING: Final = "not-watching"
 #: The connection ended after the request was handed to the kernel: indefinite.
 CONNECTION_LOST: Final = "connection-lost"
 
@@ -32,6 +38,11 @@ OWN_DEFINITE: Final = {
     CAS_MISMATCH: "the answer says that the condition did not hold ([applied] is false): nothing was proposed",
     EXISTS: "the answer says that the row existed ([applied] is false): nothing was proposed",
     ABSENT: "the answer says that there is no such row ([applied] is false): nothing was proposed",
+    HELD: "a row says that somebody leads, or the answer says so ([applied] is false): nothing was proposed",
+    NOT_HELD: "the answer says that the row is not the caller's ([applied] is false): nothing was proposed",
+    FENCED: "the answer says that the term's row has ended ([applied] is false): nothing was proposed",
+    LEASE_EXPIRED: "the answer says that the row has ended ([applied] is false), or no row was ever noted",
+    NOT_WATCHING: "the client watches no group, so nothing was sent",
 }
 
 
@@ -71,13 +82,13 @@ TABLE: Final = (
     ),
     Row(code="bootstrapping", number=0x1002, definite=True, why="the node does not serve reads yet"),
     Row(
-        code="write-timeout",
+        code=GaveUp.WRITE_TIMEOUT,
         number=0x1100,
         definite=False,
         why="too few replicas answered in time; those that have the write or the proposal keep it",
     ),
     Row(
-        code="read-timeout",
+        code=GaveUp.READ_TIMEOUT,
         number=0x1200,
         definite=False,
         why="too few replicas answered a read in time; it may be the read within a lightweight transaction",
@@ -86,7 +97,7 @@ TABLE: Final = (
     Row(code="function-failure", number=0x1400, definite=False, why="a function of the statement failed"),
     Row(code="write-failure", number=0x1500, definite=False, why="a replica failed; others may have the write"),
     Row(
-        code="cas-unknown",
+        code=GaveUp.CAS_UNKNOWN,
         number=0x1700,
         definite=False,
         why="the proposal was accepted by some replicas, and a later transaction may carry it out",
