@@ -35,6 +35,7 @@ from typing import Annotated, Final, Literal
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import NEVER, Duration, Options, about, seconds
 from fencepost.harness.coordination import (
+    PAIR,
     Bookmark,
     Changes,
     Compacted,
@@ -68,7 +69,6 @@ from fencepost.harness.systems.contract.system import System
 from fencepost.workloads.watch_traffic import Begin, Follow, Listen, Remembered, Traffic, WatchMemory
 
 KEY: Final = "watched"
-_PAIR: Final = ("p0", "p1")
 #: The only values of these options where watches cannot be resumed.
 _NOT_RESUMED: Final = {"again_every": (NEVER,), "compact_every": (NEVER,), "begin": (Begin.CONTINUE.value,)}
 _LAST_CHANGE_NS: Final = 3_000_000_000
@@ -79,6 +79,9 @@ class WatchOptions(Options, frozen=True, kw_only=True):
     watches: Annotated[WatchMode, about("the kind of watch")] = WatchMode.PERSISTENT
     rate: Annotated[float, about("changes per second, all writers together", above=0, most=1e6)] = 150.0
     keys: Annotated[int, about("keys that are changed and deleted, beside the pair of the transactions", least=1)] = 6
+    transactions: Annotated[
+        Literal["on", "off"], about("whether some changes are transactions, of two keys that are never deleted")
+    ] = "on"
     writers_per_node: Annotated[int, about("workers per node that change keys", least=1, most=1000)] = 3
     change_timeout: Annotated[Duration, about("a change is given up after this long", above=0)] = seconds(1.5)
     wait: Annotated[Duration, about("a listener waits this long for reports", above=0)] = seconds(0.1)
@@ -98,7 +101,7 @@ class WatchOptions(Options, frozen=True, kw_only=True):
 
     @property
     def watched(self) -> tuple[str, ...]:
-        return (*self.deletable, *_PAIR)
+        return (*self.deletable, *PAIR)
 
 
 class Watch(Workload[WatchOptions]):
@@ -115,12 +118,16 @@ class Watch(Workload[WatchOptions]):
         self._memory = WatchMemory()
 
     def defaults(self, system: System) -> WatchOptions:
+        mode, transactions = _modes(system)[0], _transactions(system)[0]
         if _resumes(system):
-            return WatchOptions(watches=_modes(system)[0], resume="on", again_every=seconds(4))
-        return WatchOptions(watches=_modes(system)[0])
+            return WatchOptions(watches=mode, transactions=transactions, resume="on", again_every=seconds(4))
+        return WatchOptions(watches=mode, transactions=transactions)
 
     def choices(self, system: System) -> Mapping[str, tuple[str, ...]]:
-        modes = {"watches": tuple(mode.value for mode in _modes(system))}
+        modes: dict[str, tuple[str, ...]] = {
+            "watches": tuple(mode.value for mode in _modes(system)),
+            "transactions": _transactions(system),
+        }
         return modes if _resumes(system) else {**modes, "resume": ("off",), **_NOT_RESUMED}
 
     def refuse(self, options: WatchOptions, members: tuple[Member, ...]) -> Refusal | None:
@@ -132,7 +139,7 @@ class Watch(Workload[WatchOptions]):
 
     def keys(self, options: WatchOptions) -> tuple[str, ...]:
         """The keys that are never deleted."""
-        return _PAIR
+        return PAIR
 
     def workers(self, options: WatchOptions, node_count: int) -> int:
         return node_count * (1 + options.writers_per_node)
@@ -145,7 +152,7 @@ class Watch(Workload[WatchOptions]):
         traffic = Traffic(
             memory=self._memory,
             keys=options.deletable,
-            pair=_PAIR,
+            pair=PAIR if options.transactions == "on" else (),
             compact_every_ns=_period_ns(options.compact_every),
         )
         return reserve(
@@ -255,6 +262,12 @@ def _period_ns(every: Duration | None) -> int:
 
 def _modes(system: System) -> tuple[WatchMode, ...]:
     return system.watch_modes if isinstance(system, OffersWatches) else (WatchMode.PERSISTENT,)
+
+
+def _transactions(system: System) -> tuple[Literal["on", "off"], ...]:
+    """The choices of the option `transactions`, the default first."""
+    together = isinstance(system, OffersWatches) and system.changes_keys_together
+    return ("on", "off") if together else ("off",)
 
 
 def _resumes(system: System) -> bool:

@@ -176,7 +176,10 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes, and compactions where the options ask for them; the keys of `pair` change together and always exist."""
+    """Changes, and compactions where the options ask for them.
+
+    The keys of `pair` change together and always exist; without a pair there are no transactions.
+    """
 
     memory: WatchMemory
     keys: tuple[str, ...]
@@ -196,7 +199,7 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
         number = ctx.number(worker)
         drawn = draw.below(20)
         key = draw.choice(self.keys)
-        if drawn < _PAIRS:
+        if drawn < _PAIRS and self.pair:
             offer = Offer("put-all", self.pair[0], [[one, number] for one in self.pair])
         elif drawn < _PAIRS + _DELETES:
             offer = Offer("delete", key)

@@ -12,6 +12,7 @@ from fencepost.harness.coordination.election import TRAIL, Deeds, Elections, Hel
 from fencepost.harness.coordination.groups import CommittedAs, Groups, Joined
 from fencepost.harness.coordination.interface import Interface
 from fencepost.harness.coordination.listeners import (
+    PAIR,
     Bookmark,
     Change,
     Changes,
@@ -35,6 +36,7 @@ from fencepost.harness.coordination.transactions import Begun, Piece, Put, Trans
 
 __all__ = [
     "BOUND",
+    "PAIR",
     "TRAIL",
     "Appended",
     "Begun",

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from fencepost.harness.coordination.session import Session
 from fencepost.harness.coordination.storage import Reply
+
+#: The keys of a watched run that transactions change together and that are never deleted: by them `System.prepare`
+#: learns that keys will be watched.
+PAIR: Final = ("p0", "p1")
 
 
 class WatchMode(StrEnum):

@@ -122,6 +122,7 @@ def check_plan(plan: Plan) -> CheckedPlan:
     senseless = resolved.workload.refuse(resolved.options, resolved.members)
     if senseless:
         raise senseless.error(plan.workload)
+    _refuse_unstated(resolved)
     provider, placement = registry.runtime(plan.runtime), _placement(resolved)
     refusal = provider.refuse(placement)
     if refusal:
@@ -157,6 +158,18 @@ def check_plan(plan: Plan) -> CheckedPlan:
         request=request,
         given=given,
     )
+
+
+def _refuse_unstated(resolved: ResolvedPlan) -> None:
+    """Raise UsageError for options of a workload that are judged by a guarantee of which the system says nothing."""
+    guarantee = resolved.workload.guarantee(resolved.system, resolved.options)
+    stated = [one.name for one in resolved.system.promises(resolved.plan.version)]
+    if guarantee not in stated:
+        plan = resolved.plan
+        raise UsageError(
+            f"{plan.system} says nothing about '{guarantee}', which {plan.workload} with these options is judged by",
+            hint="leave some of its options (-o) out",
+        )
 
 
 def plugins_of(resolved: ResolvedPlan, request: NemesisRequest) -> list[UsedPlugin]:

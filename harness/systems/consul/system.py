@@ -60,6 +60,7 @@ class Consul(BaseSystem[ConsulOptions]):
     column: Final = COLUMN
     watch_modes: Final = (WatchMode.MERGED,)
     resumes_watches: Final = False
+    changes_keys_together: Final = True
 
     def promises(self, version: str = "") -> tuple[Guarantee, ...]:
         return promises()

@@ -18,3 +18,8 @@ class OffersWatches(Protocol):
     def resumes_watches(self) -> bool:
         """Whether a watch may begin at a past position, as long as history was not compacted there."""
         ...
+
+    @property
+    def changes_keys_together(self) -> bool:
+        """Whether one transaction changes several watched keys at one position."""
+        ...

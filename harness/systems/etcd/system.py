@@ -68,6 +68,7 @@ class Etcd(BaseSystem[EtcdOptions]):
     column: Final = COLUMN
     watch_modes: Final = (WatchMode.PERSISTENT,)
     resumes_watches: Final = True
+    changes_keys_together: Final = True
 
     def promises(self, version: str = "") -> tuple[Guarantee, ...]:
         return promises(version or self.releases.default)

@@ -17,11 +17,13 @@ stale the write is refused.
 
 import base64
 import json
+from collections.abc import Callable
 from typing import Final
 
-from fencepost.harness.coordination import Definite, Members, ReadMode, Reply
+from fencepost.harness.coordination import Definite, Members, ReadMode, Reply, WatchMode
 from fencepost.harness.systems.nats.log import StreamLog
 from fencepost.harness.systems.nats.stream import STREAM, create_streams
+from fencepost.harness.systems.nats.watches import NatsWatches
 from fencepost.harness.systems.nats.wire import errors
 from fencepost.harness.systems.nats.wire.connection import Connection, answer_of
 
@@ -51,6 +53,10 @@ class NatsClient(StreamLog):
     async def prepare(self, keys: tuple[str, ...]) -> None:
         """Create the streams for these keys. Idempotent."""
         await create_streams(self._connection, self._replicas, keys)
+
+    def watching(self, mode: WatchMode, keys: tuple[str, ...], now_ns: Callable[[], int]) -> NatsWatches:
+        """See `harness.coordination.Watchable`. There is one mode, and it covers all watched keys."""
+        return NatsWatches(self._connection, now_ns)
 
     async def read(self, key: str, mode: ReadMode) -> Reply:
         match mode:

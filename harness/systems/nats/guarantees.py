@@ -124,7 +124,49 @@ LOG_GUARANTEES: Final = (
     ),
 )
 
-GUARANTEES: Final = (*STORAGE_GUARANTEES, *LOG_GUARANTEES)
+_CONSUMERS: Final = "docs.nats.io, Consumers"
+_ORDERED: Final = "ADR-17, ordered consumers: messages in the order of the stream; a gap ends the consumer"
+
+WATCH_GUARANTEES: Final = (
+    Guarantee(
+        name="watch-ordered",
+        standing=Standing.PROMISED,
+        text="A consumer delivers messages in the order of the stream, from the asked sequence on.",
+        source=_ORDERED,
+    ),
+    Guarantee(
+        name="watch-unique",
+        standing=Standing.RELIED_UPON,
+        text="A message is never delivered twice by one ordered consumer.",
+        source=f"{_CONSUMERS}: nothing is delivered again where nothing is acknowledged (ack policy none)",
+    ),
+    Guarantee(
+        name="watch-reliable",
+        standing=Standing.PROMISED,
+        text="No message is left out between two others that one ordered consumer delivers.",
+        source=_ORDERED,
+    ),
+    Guarantee(
+        name="watch-resumable",
+        standing=Standing.PROMISED,
+        text="A new consumer from the sequence after the last one received continues a broken one without a loss.",
+        source=f"{_CONSUMERS}, DeliverPolicy: by start sequence",
+    ),
+    Guarantee(
+        name="watch-bookmarkable",
+        standing=Standing.RELIED_UPON,
+        text="A heartbeat names a sequence up to which every message was delivered before it.",
+        source="ADR-17: Nats-Last-Stream and Nats-Last-Consumer of an idle heartbeat",
+    ),
+    Guarantee(
+        name="watch-truthful",
+        standing=Standing.PROMISED,
+        text="Every delivered message was published, with the sequence that its acknowledgement named.",
+        source="ADR-53, Monotonic writes: all writes to a single stream are ordered by the stream's sequence",
+    ),
+)
+
+GUARANTEES: Final = (*STORAGE_GUARANTEES, *LOG_GUARANTEES, *WATCH_GUARANTEES)
 
 
 def leadership_bound(options: NatsOptions) -> LeadershipBound:

@@ -1,7 +1,7 @@
 """The streams that a run uses: their names, their subjects, how they are created.
 
-A run uses one stream for key-value storage, or one for each partition of a log. The first of either is the one whose
-leader the faults follow (`MAIN`).
+A run uses one stream for key-value storage, or one that keeps every change of watched keys, or one for each partition
+of a log. The first of them is the one whose leader the faults follow (`MAIN`).
 """
 
 import asyncio
@@ -9,10 +9,13 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.coordination import PAIR, Definite, Indefinite
 from fencepost.harness.systems.nats.wire.connection import Connection, answer_of
 
 STREAM: Final = "S"
+#: The stream of watched keys, and the subjects of the keys.
+WATCHED: Final = "W"
+WATCHED_SUBJECTS: Final = "watched.>"
 #: The leader of the meta group may have just been elected, and may not know all servers yet.
 _CREATE_S: Final = 20.0
 _TRY_S: Final = 3.0
@@ -28,14 +31,19 @@ def partition_subject(partition: int) -> str:
 
 
 #: The stream that a belief is about: whichever of these exists.
-MAIN: Final = (STREAM, partition_stream(0))
+MAIN: Final = (STREAM, WATCHED, partition_stream(0))
 
 
 async def create_streams(connection: Connection, replicas: int, keys: tuple[str, ...]) -> None:
-    """Create what a workload with these keys needs: a stream for each key "p<i>", or else the one of key-value storage.
+    """Create what a workload with these keys needs: a stream for watched keys, for each partition, or for storage.
 
     Idempotent. Raises Definite or Indefinite, the last refusal, when a stream is not there within 20 s.
     """
+    if keys == PAIR:
+        await _create(
+            connection, WATCHED, {"subjects": [WATCHED_SUBJECTS, "watch-barrier.>"], "num_replicas": replicas}
+        )
+        return
     partitions = [int(key[1:]) for key in keys if key[0] == "p" and key[1:].isdigit()]
     if not partitions:
         await _create(

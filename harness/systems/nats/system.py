@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from fencepost.harness.base.errors import Refusal
-from fencepost.harness.coordination import Interface, KeyValue, ReadMode, Session
+from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.coordination import Interface, KeyValue, ReadMode, Session, WatchMode
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.base import BaseSystem
@@ -37,7 +37,7 @@ class Nats(BaseSystem[NatsOptions]):
     profile: Final = Profile(
         name="nats",
         options=NatsOptions,
-        interfaces=frozenset({Interface.STORAGE, Interface.LOG}),
+        interfaces=frozenset({Interface.STORAGE, Interface.LISTENERS, Interface.LOG}),
         reads={
             ReadMode.STRONG: "linearizable",
             ReadMode.LEADER: "fresh-from-leader",
@@ -50,10 +50,18 @@ class Nats(BaseSystem[NatsOptions]):
     )
     releases: Final = NatsReleases()
     column: Final = COLUMN
+    watch_modes: Final = (WatchMode.PERSISTENT,)
+    resumes_watches: Final = True
+    changes_keys_together: Final = False
     guarantees = GUARANTEES
 
     def members(self, nodes: int, options: NatsOptions) -> tuple[Member, ...]:
         """`harness.systems.contract.servers.ArrangesMembers`: all alike, and asked on the monitoring port too."""
+        if options.replicas > nodes:
+            raise UsageError(
+                f"a stream with {options.replicas} replicas does not fit on {nodes} node{'s' if nodes > 1 else ''}",
+                hint=f"-O replicas={nodes}, or more --nodes",
+            )
         return tuple(Member(f"n{number}", dialled=("client", "monitor")) for number in range(1, nodes + 1))
 
     def specs(

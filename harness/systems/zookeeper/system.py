@@ -86,6 +86,7 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
     guarantees = GUARANTEES
     watch_modes: Final = (WatchMode.PERSISTENT, WatchMode.ONE_SHOT)
     resumes_watches: Final = False
+    changes_keys_together: Final = True
 
     def specs(
         self,

@@ -24,6 +24,11 @@ MALFORMED: Final = "malformed-answer"
 NO_MESSAGE: Final = "no-message"
 NO_STREAM: Final = "no-stream"
 NO_RESPONDERS: Final = "no-responders"
+ABSENT: Final = "absent"
+UNSUPPORTED: Final = "unsupported"
+NOT_WATCHING: Final = "not-watching"
+WATCH_SILENT: Final = "watch-silent"
+WATCH_GAP: Final = "watch-gap"
 
 #: Definite by what the client itself knows: code and reason.
 OWN_DEFINITE: Final = {
@@ -31,6 +36,11 @@ OWN_DEFINITE: Final = {
     CAS_MISMATCH: "a read showed another value than the compare-and-set expects, or the stream's leader answered that"
     " the subject has another last sequence",
     EXISTS: "the answer says that the subject has a message already, so nothing was stored",
+    ABSENT: "a read showed no value, or the mark of a deletion, so nothing was stored",
+    UNSUPPORTED: "nothing was sent: NATS has no transaction over several subjects that has one position",
+    NOT_WATCHING: "the client has no consumer, so nothing was sent",
+    WATCH_SILENT: "neither a message nor a heartbeat came for 3 s: the watch is over, and changes nothing",
+    WATCH_GAP: "the consumer's own sequence has a gap: the watch is over, and changes nothing",
     BEHIND: "the answer stands behind a message that was acknowledged before it was asked for: an effect-free read",
 }
 
