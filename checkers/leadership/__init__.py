@@ -1,13 +1,14 @@
 """Leadership: which leaders were superseded, what they were asked after that, and whether they still acted.
 
-To claim an old epoch is allowed and gives a figure; to act under it is a violation. One history gives up to four
+To claim an old epoch is allowed and gives a figure; to act under it is a violation. One history gives up to five
 verdicts:
   - the guarantee of the run's reads, by stale answers of superseded leaders. A read is held to what the system promises
     for reads, so ZooKeeper's `sync`, which recipes rely on and the manual disclaims, does not make every run invalid;
   - "superseded-leader-does-not-act", by the effects of changes: lost acknowledgements, stamped effects and, where the
     maker rules them out, acknowledgements;
   - "leader-self-fencing", where the system states a bound;
-  - "one-leader-per-epoch", where the system's samples allow to judge it.
+  - "one-leader-per-epoch", where the system's samples allow to judge it;
+  - "groups-keep-their-size", where the system's nodes tell how large they believe their group to be.
 
 Only requests that reached a superseded leader put it to the test, whether it answered them, refused them or left them
 unanswered: changes test its effects, and reads after a newer acknowledged write test its answers. Where reads have to
@@ -37,7 +38,7 @@ from fencepost.checkers.findings.circumstances import answered_words
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Findings
 from fencepost.checkers.findings.words import duration, shown
-from fencepost.checkers.leadership import one_leader, self_fencing
+from fencepost.checkers.leadership import group_size, one_leader, self_fencing
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Rule, Validity, Verdict, in_words
 from fencepost.harness.verdict.anomaly_words import anomaly_count
@@ -56,7 +57,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         facts: what the system promises: the guarantee of reads, its bound on claims, its voters.
 
     Returns:
-        Up to four verdicts for each subject, which they name. A verdict is `unknown` where no request
+        Up to five verdicts for each subject, which they name. A verdict is `unknown` where no request
         reached a superseded leader, or where stalls of the machine explain what was seen.
 
     Cost: O(n log n) for n events.
@@ -75,6 +76,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             msgspec.structs.replace(no_act, evidence={**claim_evidence(reigns, marks), **no_act.evidence}),
             *self_fencing.judge(history, facts, reigns, subject),
             *one_leader.judge(history, facts, reigns),
+            *group_size.judge(history, facts, subject),
         ]
         # Two layers of one node are judged alike: every verdict names its layer.
         verdicts += [msgspec.structs.replace(v, subject=subject) for v in of_subject]

@@ -81,6 +81,13 @@ STORAGE_GUARANTEES: Final = (
         source=f"{_RAFT}, Election Safety",
     ),
     Guarantee(
+        name="groups-keep-their-size",
+        standing=Standing.PROMISED,
+        text="While nobody changes its members, every server names the same size of a group, and its majority.",
+        source=f"{_RAFT}, section 6: members change by entries of the log alone; {_CLUSTERING}, The Quorum",
+        known_issue="nats-server 2.12.4: a server that starts again may take its group for one of itself alone",
+    ),
+    Guarantee(
         name="leader-self-fencing",
         standing=Standing.MEASURED,
         text="A leader that is cut off from every majority stops claiming to lead within a bounded time.",

@@ -21,6 +21,7 @@ from fencepost.harness.systems.nats.client import NatsClient
 from fencepost.harness.systems.nats.configuration import CLIENT_PORT, LISTENERS, MONITOR_PORT
 from fencepost.harness.systems.nats.guarantees import GUARANTEES, leadership_bound
 from fencepost.harness.systems.nats.kip_column import COLUMN
+from fencepost.harness.systems.nats.move_leadership import move_leader
 from fencepost.harness.systems.nats.options import NatsOptions
 from fencepost.harness.systems.nats.raftz import META_LEADER, STREAM_LEADER, Group, NoAnswer, RaftzQuestion
 from fencepost.harness.systems.nats.releases import NatsReleases
@@ -101,6 +102,10 @@ class Nats(BaseSystem[NatsOptions]):
         if not isinstance(client, NatsClient):
             raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
         await client.prepare(keys)
+
+    async def move_leadership(self, leader: Place, to: Place, *, timeout_s: float) -> None:
+        """`harness.systems.contract.leadership.MovesLeadership`: of the stream, not of the meta group."""
+        await move_leader(*leader.dial(CLIENT_PORT), to.name, timeout_s)
 
     def question(self, place: Place, subject: str) -> Question:
         return RaftzQuestion(place, subject)

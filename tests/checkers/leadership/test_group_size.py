@@ -1,0 +1,50 @@
+"""The size of a group and its quorum, as each node answers."""
+
+import pytest
+
+from fencepost.checkers import leadership
+from fencepost.checkers.leadership.group_size import GUARANTEE, NO_MAJORITY, OTHER_SIZE
+from fencepost.harness.history import Claim
+from fencepost.harness.verdict import Guarantee, Standing, Validity, Verdict
+from tests.checkers.build import Tale, facts
+
+STATED = Guarantee(name=GUARANTEE, standing=Standing.PROMISED, text="", source="")
+
+
+def tale(*said: tuple[str, int, str]) -> Tale:
+    """n1 leads 2 of 3; then nodes answer: name, number of the start, and what they say of the size."""
+    told = Tale()
+    told.belief("n1", Claim.YES, 100, 101, epoch=1, detail="2 of 3")
+    for at, (node, incarnation, detail) in enumerate(said, start=1):
+        told.belief(node, Claim.NO, 1000 * at, 1000 * at + 1, epoch=1, detail=detail, incarnation=incarnation)
+    return told
+
+
+def judged(told: Tale) -> list[Verdict]:
+    return [v for v in leadership.check(told.history(), facts(guarantees=(STATED,))) if v.guarantee == GUARANTEE]
+
+
+@pytest.mark.parametrize(
+    ("detail", "anomaly"), [("1 of 1", OTHER_SIZE), ("3 of 5", OTHER_SIZE), ("1 of 3", NO_MAJORITY)]
+)
+def test_a_server_that_comes_back_with_another_group_is_told(detail: str, anomaly: str) -> None:
+    (verdict,) = judged(tale(("n2", 0, "2 of 3"), ("n2", 1, detail), ("n2", 1, detail)))
+    assert verdict.validity is Validity.INVALID and verdict.anomalies == {anomaly: 1}
+    assert detail in verdict.witnesses[0].steps[1]
+
+
+def test_a_server_that_comes_back_to_its_group_puts_it_to_the_test() -> None:
+    (verdict,) = judged(tale(("n2", 1, "2 of 3"), ("n3", 1, "no replica here"), ("n3", 2, "2 of 3")))
+    assert verdict.validity is Validity.VALID and verdict.exposure == 2
+
+
+def test_without_a_restart_nothing_was_tested() -> None:
+    (verdict,) = judged(tale(("n2", 0, "2 of 3")))
+    assert verdict.validity is Validity.UNKNOWN and verdict.exposure == 0
+
+
+def test_nothing_is_said_where_nobody_tells_a_size_or_the_system_states_nothing() -> None:
+    assert not [v for v in leadership.check(tale().history(), facts()) if v.guarantee == GUARANTEE]
+    silent = Tale()
+    silent.belief("n1", Claim.YES, 100, 101, epoch=1)
+    assert judged(silent) == []
