@@ -5,6 +5,7 @@ The verdicts:
                        and before its leader's resignation. The trail, read after healing, and acknowledged positions
                        show this, so no clock decides. An act that was refused must not be on the trail.
   terms-grow           a term that was asked for after another one was granted has a greater token; no token twice.
+  resign-ends-own-term a leader whose term is over is refused when it resigns: it ends nobody else's term.
   one-believed-leader  no two candidates believe at the same time that they lead. A lease cannot prevent that, because
                        its holder may stall without knowing it; so this decides the run only where acts are not
                        fenced. Elsewhere it is a figure.
@@ -22,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fencepost.checkers.elections import resigns
 from fencepost.checkers.elections.acts import Attempts, acts_out_of_term, impossible_acts, lost_acts, to_be_shown
 from fencepost.checkers.elections.beliefs import (
     OBSERVED_BY_MODE,
@@ -63,7 +65,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         facts: the options `fencing` ("on" by default) and `observe` (the read mode), and the guarantee of reads.
 
     Returns:
-        The five verdicts of this module's docstring, in its order. Without fencing the first one is a second verdict on
+        The six verdicts of this module's docstring, in its order. Without fencing the first one is a second verdict on
         "one-believed-leader".
 
     Raises:
@@ -97,6 +99,13 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             anomaly="term-went-back",
             exposed=_sequels(terms),
             counted={"terms": list(terms.granted.values()), "campaigns_ok": terms.campaigns},
+        ),
+        _Judgement(
+            guarantee=resigns.GUARANTEE,
+            findings=resigns.acknowledged_late(terms),
+            anomaly=resigns.ANOMALY,
+            exposed=resigns.late_resigns(terms),
+            exposure_of=resigns.EXPOSURE_OF,
         ),
         _Judgement(
             guarantee=BELIEVED,

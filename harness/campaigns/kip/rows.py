@@ -155,8 +155,8 @@ ROWS: Final = (
         part=Part.ELECTION,
         text="resign by a non-leader or an old incarnation changes nothing",
         anomaly="deposed-by-stale-resign",
+        measures=(Measure(_E.BELIEF, "resign-ends-own-term"), Measure(_E.FENCING, "resign-ends-own-term")),
         lacks="resign takes an id and no incarnation; the recipe has to remember its own",
-        unmeasured="no resign comes after the end of its term",
     ),
     Row(
         id=RowId.L5,

@@ -83,6 +83,12 @@ ELECTION_GUARANTEES: Final = (
         source=f"{_GUARANTEES}: lightweight transactions, in one partition",
     ),
     Guarantee(
+        name="resign-ends-own-term",
+        standing=Standing.PROMISED,
+        text="A leader whose term is over is refused when it resigns, and ends nobody else's term.",
+        source=f"{_GUARANTEES}: lightweight transactions (DELETE IF owner =)",
+    ),
+    Guarantee(
         name="one-believed-leader",
         standing=Standing.RELIED_UPON,
         text="At most one candidate at a time believes that it leads.",

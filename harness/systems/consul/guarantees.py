@@ -87,6 +87,12 @@ GUARANTEES: Final = (
         source=_INDEX,
     ),
     Guarantee(
+        name="resign-ends-own-term",
+        standing=Standing.PROMISED,
+        text="A leader whose term is over is refused when it resigns, and ends nobody else's term.",
+        source=_TRANSACTIONS,
+    ),
+    Guarantee(
         name="one-believed-leader",
         standing=Standing.RELIED_UPON,
         text="At most one candidate at a time believes that it leads.",

@@ -76,6 +76,12 @@ GUARANTEES: Final = (
         source=f"{_API}, section Revision: every change of the store has a greater revision than the one before",
     ),
     Guarantee(
+        name="resign-ends-own-term",
+        standing=Standing.PROMISED,
+        text="A leader whose term is over is refused when it resigns, and ends nobody else's term.",
+        source=f"{_API}, section Strict serializability: transactions are atomic (create_revision of the leader's key)",
+    ),
+    Guarantee(
         name="one-believed-leader",
         standing=Standing.RELIED_UPON,
         text="At most one candidate at a time believes that it leads.",

@@ -286,6 +286,12 @@ ELECTION_GUARANTEES: Final = (
         " documentation's design for both logs",
     ),
     Guarantee(
+        name="resign-ends-own-term",
+        standing=Standing.PROMISED,
+        text="A leader whose term is over is refused when it resigns, and ends nobody else's term.",
+        source=f"{_KIP}: a producer with an older epoch is fenced",
+    ),
+    Guarantee(
         name="one-believed-leader",
         standing=Standing.RELIED_UPON,
         text="At most one candidate at a time believes that it leads.",

@@ -174,6 +174,12 @@ GUARANTEES: Final = (
         source='Programmer\'s Guide, "Time in ZooKeeper": every change has a unique zxid, in the order of changes',
     ),
     Guarantee(
+        name="resign-ends-own-term",
+        standing=Standing.PROMISED,
+        text="A leader whose term is over is refused when it resigns, and ends nobody else's term.",
+        source='Programmer\'s Guide, "ZooKeeper Access": multi checks the version of the lock before it deletes',
+    ),
+    Guarantee(
         name="one-believed-leader",
         standing=Standing.RELIED_UPON,
         text="At most one candidate at a time believes that it leads.",

@@ -15,6 +15,7 @@ from fencepost.harness.verdict import Validity, Verdict
 from tests.checkers.build import Tale, facts, ns, only
 
 ACTING, GROW, BELIEVED = "one-acting-leader", "terms-grow", "one-believed-leader"
+RESIGNED = "resign-ends-own-term"
 KEPT = "no-lost-acknowledged-writes"
 OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
 
@@ -127,6 +128,7 @@ def two_terms() -> Vote:
     vote.grant(20, (100, 102), process=2)
     vote.act(20, 3, (110, 112), 21, process=2)
     vote.refused(10, 4, (120, 122))
+    vote.resign(10, (124, 126), None, process=1, type=FAIL, error="not-held")
     for process, token in ((7, 10), (7, 20)):
         vote.see(token, (25 if token == 10 else 115, 27 if token == 10 else 117), process=process)
     return vote
@@ -137,10 +139,10 @@ def test_two_terms_in_order_are_valid_in_every_respect() -> None:
     vote.trail((10, 1), (10, 2), (20, 3))
     verdicts = {v.guarantee: v for v in vote.judged()}
     assert {name: v.validity for name, v in verdicts.items() if name != BELIEVED} == dict.fromkeys(
-        (ACTING, GROW, "session-order", KEPT), Validity.VALID
+        (ACTING, GROW, RESIGNED, "session-order", KEPT), Validity.VALID
     )
     assert {name: v.exposure for name, v in verdicts.items()} == {
-        ACTING: 1, GROW: 1, BELIEVED: 1, "session-order": 1, KEPT: 3,
+        ACTING: 1, GROW: 1, RESIGNED: 1, BELIEVED: 1, "session-order": 1, KEPT: 3,
     }  # fmt: skip
     assert verdicts[ACTING].figures.plain() == {
         "fencing": "on", "superseded_acts": 1, "superseded_fenced": 1, "overtaken_acts": 0,
@@ -524,8 +526,34 @@ def test_each_verdict_names_its_rule_and_how_often_it_could_have_fired() -> None
     assert {names: rule.chances for names, rule in rules.items()} == {
         (ACTING, "acted-after-its-term"): 1,
         (GROW, "term-went-back"): 1,
+        (RESIGNED, "deposed-by-stale-resign"): 0,
         (BELIEVED, "two-believers"): 1,
         ("session-order", "observed-term-went-back"): 0,
         (KEPT, "lost-act"): 2,
     }
-    assert [rule.name for rule in rules.values() if rule.lacks] == ["observed-term-went-back"]
+    assert [rule.name for rule in rules.values() if rule.lacks] == [
+        "deposed-by-stale-resign",
+        "observed-term-went-back",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sent_ms", "ended", "validity", "exposure"),
+    [
+        (110, {}, Validity.INVALID, 1),
+        (110, {"type": FAIL, "error": "not-held"}, Validity.VALID, 1),
+        # The answer never came, or the later term was granted meanwhile, or the resignation was not sent.
+        (110, {"type": INFO}, Validity.UNKNOWN, 0),
+        (101, {}, Validity.UNKNOWN, 0),
+        (110, {"type": FAIL, "error": "not-sent"}, Validity.UNKNOWN, 0),
+    ],
+)
+def test_who_resigns_late_ends_nobody_elses_term(
+    sent_ms: float, ended: dict[str, Any], validity: Validity, exposure: int
+) -> None:
+    vote = Epochs()
+    vote.grant(1, (10, 12), process=1)
+    vote.grant(3, (100, 102), process=2)
+    vote.resign(1, (sent_ms, sent_ms + 2), None, process=1, **ended)
+    verdict = vote.verdict(RESIGNED)
+    assert (verdict.validity, verdict.exposure) == (validity, exposure)
