@@ -15,7 +15,7 @@ A term is a value: a leader whose connection broke continues with its term over 
 knows its token and does not know yet that it was replaced. Some terms end in a stall longer than the lease, after which
 the leader continues to act, like a process that was stopped (Kleppmann, "How to do distributed locking", 2016). With
 `fencing=on` an act is one transaction that also checks the term. With `fencing=off` it does not check, and acts of old
-terms are expected among those of new ones.
+terms are expected among those of new ones. A leader that was refused resigns, late: that must end nobody else's term.
 
 `lock` guards short critical sections, in which a single write may come too late. Here a term has many acts, so a leader
 can continue to act after its term, and acts of two terms can be seen mixed.
@@ -242,7 +242,8 @@ class _Candidates(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.structs.replace(seat, failures=seat.failures + 1, due_ns=now_ns + _AFTER_FAILURE_NS)
         refusals = seat.refusals + (event.type is Outcome.FAIL)
         if refusals >= BACKLOG:
-            return self._candidate(now_ns, draw)
+            # It gives up its term as a leader does whose time has come, and must end nobody else's.
+            return msgspec.structs.replace(seat, acts_left=0, renew_ns=_NEVER_NS, due_ns=now_ns, refusals=0)
         left = seat.acts_left - 1
         if refusals:
             left = max(left, 1)

@@ -24,11 +24,11 @@ class SizedBelief(msgspec.Struct, frozen=True, kw_only=True):
 
 def sized_beliefs(history: History, subject: str) -> list[SizedBelief]:
     """List the answers about this subject that name a quorum and a size, in the order of time."""
-    found = []
+    beliefs = []
     for event in history.of(BeliefEvent):
         match = _QUORUM_OF_SIZE.fullmatch(event.detail or "") if event.subject == subject else None
         if match is not None:
-            found.append(
+            beliefs.append(
                 SizedBelief(
                     row=event.index,
                     at_ns=event.answered_ns,
@@ -39,4 +39,4 @@ def sized_beliefs(history: History, subject: str) -> list[SizedBelief]:
                     size=int(match.group(2)),
                 )
             )
-    return found
+    return beliefs

@@ -59,11 +59,11 @@ def judge(history: History, facts: Facts, subject: str) -> list[Verdict]:
 
 def _differing(beliefs: list[SizedBelief], first: SizedBelief) -> list[SizedBelief]:
     """The first answer of each life of a server that names another size, or a quorum that is no majority."""
-    found: dict[tuple[str, int], SizedBelief] = {}
+    differing: dict[tuple[str, int], SizedBelief] = {}
     for belief in beliefs:
         if belief.size != first.size or belief.quorum != belief.size // 2 + 1:
-            found.setdefault((belief.node, belief.incarnation), belief)
-    return list(found.values())
+            differing.setdefault((belief.node, belief.incarnation), belief)
+    return list(differing.values())
 
 
 def _finding(subject: str, first: SizedBelief, belief: SizedBelief) -> Finding:

@@ -81,7 +81,7 @@ def _settled(operations: list[Operation]) -> list[_Settled]:
     """The writes of one key that were given up, and not seen before a serial read, which another operation followed."""
     makers = Counter[Value](written(o) for o in operations if o.f in WRITES and o.type is not Outcome.FAIL)
     answers = [o for o in operations if o.type is Outcome.OK and _shows(o) is not None]
-    found = []
+    settled = []
     for write in operations:
         if not _is_given_up(write) or makers[written(write)] != 1:
             continue
@@ -95,8 +95,8 @@ def _settled(operations: list[Operation]) -> list[_Settled]:
             # It may have taken effect before the read did.
             continue
         if any(o.invoked_ns > _ended(first) for o in answers):
-            found.append(_Settled(write=write, read=first, seen=seen))
-    return found
+            settled.append(_Settled(write=write, read=first, seen=seen))
+    return settled
 
 
 def _is_given_up(write: Operation) -> bool:

@@ -32,7 +32,14 @@ from fencepost.workloads.election import Election
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
 
 NODES: Final = ("n1", "n2", "n3")
-PROMISED: Final = ("one-acting-leader", "terms-grow", "session-order", "linearizable", "no-lost-acknowledged-writes")
+PROMISED: Final = (
+    "one-acting-leader",
+    "terms-grow",
+    "resign-ends-own-term",
+    "session-order",
+    "linearizable",
+    "no-lost-acknowledged-writes",
+)
 TTL_S: Final = 2.0
 _ASLEEP_S: Final = {"n2": (4.0, 7.0), "n3": (9.0, 12.0), "n1": (14.0, 17.0)}
 _LAG_S: Final = {"n1": 0.0, "n2": 0.04, "n3": 0.08}

@@ -55,7 +55,7 @@ class FakeSession:
             late_s = cluster.random.uniform(0.0, 0.5)
             asyncio.get_running_loop().call_later(late_s, _ignoring_refusal, effect)
             raise Indefinite("request-delayed")
-        if fate == 3 or (again and cluster.hits("late-effect", 20)):
+        if again and (fate == 3 or cluster.hits("late-effect", 20)):
             return await self._give_up(effect)
         answer = effect()
         await self._travel()

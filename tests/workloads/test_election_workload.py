@@ -164,12 +164,10 @@ def test_every_so_many_terms_one_stalls_and_acts_on_afterwards() -> None:
     assert stalled[:3] == [3, 7, 11]
 
 
-def test_a_leader_that_is_refused_acts_on_for_a_while_and_then_campaigns() -> None:
-    world = World(act=(Outcome.FAIL, "fenced"))
-    events = load(5, world)
-    world.holder = None
+def test_a_leader_that_is_refused_acts_on_for_a_while_resigns_late_and_then_campaigns() -> None:
+    events = load(5, World(act=(Outcome.FAIL, "fenced"), resign=(Outcome.FAIL, "not-held")))
     assert len(invoked(events, "act")) == BACKLOG
-    assert not invoked(events, "resign")
+    assert len(invoked(events, "resign")) == 1
     assert invoked(events, "campaign")[-1].time_ns > 4 * S
 
 

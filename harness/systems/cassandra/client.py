@@ -41,7 +41,7 @@ class CassandraClient(RowElections, RowMemberships):
             made = (functools.partial(self._apply, _CREATE, key.encode(), b"") for key in some)
             await asyncio.gather(*map(schema.insist, made))
         if TRAIL in keys:
-            await schema.insist(self.found)
+            await schema.insist(self.begin_count)
 
     async def read(self, key: str, mode: ReadMode) -> Reply:
         rows = await self._connection.query(_READ, key.encode(), consistency=level(mode))

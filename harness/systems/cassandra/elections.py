@@ -27,7 +27,7 @@ _DONE: Final = b"\x01"
 _SECOND_NS: Final = 1_000_000_000
 
 _LOOK: Final = f"SELECT owner, term FROM {_TABLE} WHERE resource = ? LIMIT 1"
-_FOUND: Final = f"UPDATE {_TABLE} SET term = ? WHERE resource = ? IF term = null"
+_BEGIN_COUNT: Final = f"UPDATE {_TABLE} SET term = ? WHERE resource = ? IF term = null"
 _TAKE: Final = (
     f"BEGIN BATCH UPDATE {_TABLE} USING TTL ? SET owner = ? WHERE resource = ? IF owner = null AND term = ?;"
     f" UPDATE {_TABLE} SET term = ? WHERE resource = ?; APPLY BATCH"
@@ -44,15 +44,15 @@ class RowElections(Statements):
 
     _owner: bytes | None = None
 
-    async def found(self) -> None:
+    async def begin_count(self) -> None:
         """Begin to count terms. Idempotent."""
-        await self._apply(_FOUND, _number(0), _PARTITION)
+        await self._apply(_BEGIN_COUNT, _number(0), _PARTITION)
 
     async def acquire(self, name: str) -> Held:
         """Look who leads, then take the row where it is absent; of candidates that see one term, one gets the next."""
         rows = await self._first(_LOOK, _PARTITION)
         if not rows or rows[0]["term"] is None:
-            raise Definite(errors.ABSENT, "the election was not founded")
+            raise Definite(errors.ABSENT, "the terms are not counted yet")
         if rows[0]["owner"] is not None:
             raise Definite(errors.HELD)
         before, ttl = rows[0]["term"], self._ttl()

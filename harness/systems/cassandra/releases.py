@@ -35,7 +35,7 @@ class CassandraReleases(BaseReleases):
         """
         from fencepost.harness.runtime.artifacts.java_runtimes import java_runtime
 
-        version, jars = _found(version)
+        version, jars = _resolved(version)
         java = java_runtime(versions.java_needed(version))
         # A name of their own: the archives of many releases must not displace the default's.
         name = CASSANDRA if version == self.default else f"other-{CASSANDRA}"
@@ -58,18 +58,18 @@ class CassandraReleases(BaseReleases):
 
         The scripts of the entry point would write a configuration of their own. The jars say which release it is.
         """
-        found = [m.group(1) for name in image.files(_IN_IMAGE) if (m := versions.SERVER_JAR.fullmatch(name))]
-        if len(found) != 1:
+        releases = [m.group(1) for name in image.files(_IN_IMAGE) if (m := versions.SERVER_JAR.fullmatch(name))]
+        if len(releases) != 1:
             raise UsageError(
                 f"{image.reference}: expected one cassandra-all-<version>.jar or apache-cassandra-<version>.jar in"
-                f" {_IN_IMAGE}, found {len(found)}",
+                f" {_IN_IMAGE}, found {len(releases)}",
                 hint="give an image with Cassandra's jars in that folder and `java` on its PATH, as the official one",
             )
         paths = {"image": image.reference, "java": "java", "classpath": f"{_IN_IMAGE}/*"}
-        return Artifacts(version=found[0], paths=paths, sha256={"image": image.id})
+        return Artifacts(version=releases[0], paths=paths, sha256={"image": image.id})
 
 
-def _found(version: str) -> tuple[str, list[Path]]:
+def _resolved(version: str) -> tuple[str, list[Path]]:
     """Version and jars of a known release, or of a folder that a user gave."""
     if Path(version).is_dir():
         return versions.given(Path(version).absolute())
@@ -84,7 +84,7 @@ def _contents(version: str) -> ImageContents:
     """The contents for a version; the sums of a known release are recorded, so nothing is fetched for them."""
     sums = versions.RECORDED.sums(version)
     if sums is None:
-        version, jars = _found(version)
+        version, jars = _resolved(version)
         return ImageContents(
             version=version,
             sums={jar.name: sha256_of(jar) for jar in jars},

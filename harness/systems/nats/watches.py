@@ -93,12 +93,12 @@ class NatsWatches:
         state = answer_of(await self._connection.request(f"$JS.API.STREAM.INFO.{WATCHED}", request))["state"]
         if state["last_seq"] < least:
             raise Definite(errors.BEHIND, f"the answer ends at {state['last_seq']}, expected {least} or more")
-        found = []
+        present = []
         for key in sorted(subject.partition(".")[2] for subject in state.get("subjects") or {}):
             sequence, value = await self._last(key)
             if value is not None:
-                found.append(Entry(key, value, sequence))
-        return tuple(found)
+                present.append(Entry(key, value, sequence))
+        return tuple(present)
 
     async def watch(self, start: int | None) -> WatchBegun:
         if self._watch is not None:
@@ -209,12 +209,12 @@ class _Watch:
                 self._heard.append(Bookmark(at_ns, int(message.headers["nats-last-stream"])))
             return
         # $JS.ACK.<stream>.<consumer>.<deliveries>.<stream sequence>.<consumer sequence>.<time>.<pending>
-        words = message.reply.split(".")
-        if len(words) < 5 or int(words[-3]) != self._sequence + 1:
+        parts = message.reply.split(".")
+        if len(parts) < 5 or int(parts[-3]) != self._sequence + 1:
             self._end(Definite(errors.WATCH_GAP, f"{message.reply!r} came after message {self._sequence}"))
             return
         self._sequence += 1
-        position, key = int(words[-4]), message.subject.partition(".")[2]
+        position, key = int(parts[-4]), message.subject.partition(".")[2]
         kind = "deleted" if message.headers.get(_OPERATION.lower()) == _DELETED else "put"
         change = Change(position, kind, key, None if kind == "deleted" else message.payload)
         self._heard.append(Changes(at_ns, position, (change,)))

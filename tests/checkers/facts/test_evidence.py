@@ -22,6 +22,7 @@ from tests.checkers.build import Tale, facts
 from tests.checkers.elections import test_elections
 from tests.checkers.leadership import test_freshness
 from tests.checkers.metadata import test_dual_write, test_ground_truth, test_handover, test_zombie_controllers
+from tests.checkers.storage import test_late_effects
 from tests.checkers.watches import test_watches
 from tests.fakes import (
     group_store,
@@ -215,6 +216,11 @@ def leases() -> Iterator[Example]:
         yield lease_store.run_fake_leases(bug, 0), lease_store.facts()
 
 
+def late_effects() -> Iterator[Example]:
+    for words in ("a:w1 b(w2 b? c:r1 d:r2", "a:w1 b(w2 b? c:r1 d:r1"):
+        yield test_late_effects.history(words), test_late_effects.SERIAL
+
+
 def members_of_groups() -> Iterator[Example]:
     for bug in member_store.BUGS:
         yield member_store.run_fake_groups(bug, 0), member_store.FACTS
@@ -273,6 +279,7 @@ EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
     "group-membership": members_of_groups,
     "lease": leases,
     "leadership": kafka("zombie-controller", "zombie-brokers"),
+    "late-effects": late_effects,
     "linearizable": register,
     "lock": lock,
     "log": kafka("zombie-brokers"),
