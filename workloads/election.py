@@ -105,8 +105,10 @@ class Election(Workload[ElectionOptions]):
     def defaults(self, system: System) -> ElectionOptions:
         members, has_locks = current_read(system), Interface.LOCKS in system.profile.interfaces
         if isinstance(system, BoundsLeases):
+            if has_locks:
+                return ElectionOptions(members=members)
             # Where a term is no lock, an act is a transaction of its own kind, and takes longer.
-            return ElectionOptions(members=members, acts_per_term=20 if has_locks else 8)
+            return ElectionOptions(members=members, acts_per_term=8, renew_every=seconds(0.1))
         # Who waits long for a coordinator that sleeps sees nothing of the one that is elected meanwhile.
         return ElectionOptions(
             members=members,
