@@ -13,6 +13,7 @@ FOUND = Path(__file__).parents[1] / "histories" / "found"
 
 #: Folder, the guarantee that is broken, the anomaly and how often, as first judged.
 FINDINGS = [
+    ("cassandra-5.0.9-late-effect", "serial-reads-settle", "late-effect", 3),
     ("cassandra-5.0.9-wrong-clock", "fresh-by-quorum", "stale-read", 164),
     ("etcd-3.5.1-lost-watch-events", "watch-resumable", "lost-event", 11),
     ("etcd-3.5.1-lost-watch-events", "watch-bookmarkable", "bookmark-ahead", 594),
