@@ -43,3 +43,18 @@ def test_a_superseded_leader_answers_gets(tmp_path: Path) -> None:
 def test_no_acknowledged_element_of_a_set_is_lost(tmp_path: Path) -> None:
     document = outcome(tmp_path, "--workload", "set", "--nemesis", "kill,partition:leader", "--time-limit", "30s")
     assert verdicts(document)["no-lost-acknowledged-writes"] == "valid", document["headline"]
+
+
+@pytest.mark.long
+def test_listeners_hear_every_change_while_servers_are_killed(tmp_path: Path) -> None:
+    document = outcome(tmp_path, "--workload", "watch", "--nemesis", "kill:one:for=2s", "--time-limit", "16s")
+    judged = verdicts(document)
+    for name in ("watch-reliable", "watch-ordered", "watch-resumable", "watch-truthful", "groups-keep-their-size"):
+        assert judged[name] == "valid", document["headline"]
+
+
+@pytest.mark.long
+def test_a_stream_of_five_replicas_changes_its_leader_on_request(tmp_path: Path) -> None:
+    arguments = ("--nodes", "5", "-O", "replicas=5", "--workload", "register", "--nemesis", "churn")
+    judged = verdicts(outcome(tmp_path, *arguments, "--time-limit", "16s"))
+    assert judged["linearizable"] == judged["one-leader-per-epoch"] == "valid"
