@@ -40,6 +40,7 @@ GUARANTEES: Final = (
         " show, never takes effect.",
         source='apache/cassandra, NEWS.txt, 4.0: "a correctness issue with SERIAL reads, and LWT writes that do not'
         ' apply" is fixed (CASSANDRA-12126)',
+        known_issue=_UNSYNCED,
     ),
     Guarantee(
         name=BY_QUORUM,
