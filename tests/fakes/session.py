@@ -10,6 +10,8 @@ from tests.fakes.cluster import LOCK_TTL_S, Cell, FakeCluster, FakeNode, Lock
 
 T = TypeVar("T")
 
+#: Keys of the workload `register`.
+_REGISTERS: Final = frozenset(f"r{number}" for number in range(100))
 #: One request in so many is lost before, or its reply after, or its effect comes late.
 LOSS: Final = 400
 
@@ -34,11 +36,17 @@ class FakeSession:
     # --- the way of a request -------------------------------------------------------------------------------------
 
     async def _strong(
-        self, effect: Callable[[], T], *, again: bool = False, zombie: Callable[[], T] | None = None
+        self,
+        effect: Callable[[], T],
+        *,
+        again: bool = False,
+        gives_up: bool = False,
+        zombie: Callable[[], T] | None = None,
     ) -> T:
         """Carry a request to the leader, through this node: `effect` happens at one instant, once, or never.
 
-        `zombie` is what a superseded leader that does not know does instead, when the planted bug lets it.
+        `zombie` is what a superseded leader that does not know does instead, when the planted bug lets it. With
+        `gives_up` the answer may be that the server does not know what became of it.
         """
         cluster = self._cluster
         await self._arrive()
@@ -55,7 +63,7 @@ class FakeSession:
             late_s = cluster.random.uniform(0.0, 0.5)
             asyncio.get_running_loop().call_later(late_s, _ignoring_refusal, effect)
             raise Indefinite("request-delayed")
-        if again and (fate == 3 or cluster.hits("late-effect", 20)):
+        if gives_up and (fate == 3 or cluster.hits("late-effect", 20)):
             return await self._give_up(effect)
         answer = effect()
         await self._travel()
@@ -159,7 +167,8 @@ class FakeSession:
             self._node.frozen_at += 1
             return Reply(None, self._node.frozen_at, self._node.frozen_at, self._node.frozen_at >> 32)
 
-        return await self._strong(effect, again=True, zombie=old_epoch if cluster.bug == "zombie-stamp" else None)
+        zombie = old_epoch if cluster.bug == "zombie-stamp" else None
+        return await self._strong(effect, again=True, gives_up=key in _REGISTERS, zombie=zombie)
 
     async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
         cluster = self._cluster

@@ -112,6 +112,7 @@ def test_promises_carry_the_names_that_checkers_use() -> None:
         "lock-mutual-exclusion": Standing.RELIED_UPON,
         "one-acting-leader": Standing.PROMISED,
         "terms-grow": Standing.PROMISED,
+        "resign-ends-own-term": Standing.PROMISED,
         "one-believed-leader": Standing.RELIED_UPON,
         "leader-self-fencing": Standing.PROMISED,
         "one-leader-per-epoch": Standing.PROMISED,
