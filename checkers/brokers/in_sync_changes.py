@@ -8,7 +8,8 @@ same, writes nothing that stays; the leader then counts on replicas that nobody 
 "in-sync-changes-are-kept"
   unlogged-in-sync-change   a leader was told of in-sync replicas that never stood under that version
 
-The version grows by one with every record about a partition. Versions before the beginning of a log are not judged.
+The version grows by one with every record about a partition. Versions before the beginning of a log are not judged,
+and those beyond all logs that were kept only if every voter's was.
 
 Source: KIP-497 (AlterIsr: the controller persists a change before the leader takes it up), KIP-841.
 """
@@ -36,7 +37,9 @@ _State = tuple[str, int, int]
 class Kept:
     """The in-sync replicas of every version of every partition's state, by all logs that were kept."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, facts: Facts) -> None:
+        #: Whether the log of every voter was kept: only then no log has what is beyond those that were kept.
+        self._whole: Final = set(facts.electorate) <= history.logs.keys()
         self._of: Final[dict[tuple[str, int], dict[int, set[frozenset[int]]]]] = {}
         for log in history.logs.values():
             for (topic, number, version), replicas in _states(log):
@@ -50,9 +53,11 @@ class Kept:
         return self._of.get(state[:2], {}).get(state[2], set())
 
     def reaches(self, state: _State) -> bool:
-        """Whether no log that was kept of this partition begins after this version."""
+        """Whether the logs would have this version: none begins after it, or ends before it while one is missing."""
         own = self._of.get(state[:2])
-        return own is None or min(own) <= state[2]
+        if own is None:
+            return self._whole
+        return min(own) <= state[2] and (self._whole or state[2] <= max(own))
 
     def between(self, topic: str, number: int, since: int, until: int | None) -> list[set[frozenset[int]]]:
         """The in-sync replicas of the partition's versions from `since` on and before `until`, in order.
@@ -101,16 +106,19 @@ def replicas_in(event: LogEvent) -> frozenset[int]:
 
 
 def _states(log: NodeLog) -> Iterator[tuple[_State, frozenset[int]]]:
-    """Every state of a partition with its in-sync replicas, by a KRaft controller's or a ZooKeeper's log."""
+    """Every state of a partition with its in-sync replicas, by a KRaft controller's or a ZooKeeper's log.
+
+    KRaft counts on from the version that a migration copied from ZooKeeper; what it writes there repeats its log.
+    """
     topics: dict[str, str] = {}
     known: dict[tuple[str, int], tuple[int, frozenset[int]]] = {}
     for entry in in_order(log):
         fields = entry.fields
-        if entry.type == "topic":
+        if entry.type in ("topic", "copied-topic"):
             topics[str(fields.get("topic_id", ""))] = str(fields.get("name", ""))
         elif entry.type == "partition-state" and fields.get("version") is not None:
             yield (str(fields["topic"]), int(fields["partition"]), int(fields["version"])), frozenset(fields["isr"])
-        elif entry.type in ("partition", "partition-change"):
+        elif entry.type in ("partition", "copied-partition", "partition-change"):
             which = topics.get(str(fields.get("topic_id", "")), ""), int(fields.get("partition_id", -1))
             known[which] = _after(entry, known.get(which, (-1, frozenset())))
             version, replicas = known[which]
@@ -120,7 +128,8 @@ def _states(log: NodeLog) -> Iterator[tuple[_State, frozenset[int]]]:
 def _after(entry: LogEntry, before: tuple[int, frozenset[int]]) -> tuple[int, frozenset[int]]:
     """Version and in-sync replicas after a record of a partition, which names its version or counts on."""
     replicas = entry.fields.get("isr")
-    version = int(entry.fields.get("partition_epoch", -1)) if entry.type == "partition" else before[0] + 1
+    made = entry.type != "partition-change"
+    version = int(entry.fields.get("partition_epoch", -1)) if made else before[0] + 1
     return version, before[1] if replicas is None else frozenset(replicas)
 
 

@@ -25,9 +25,9 @@ def in_sync_table(history: History, facts: Facts) -> Any:
     known: dict[tuple[str, int], dict[str, Any]] = {}
     listed: list[dict[str, Any]] = []
     for entry in (*(log.snapshot if log.start_offset else ()), *log.entries):
-        if entry.type == "topic":
+        if entry.type in ("topic", "copied-topic"):
             topics[str(entry.fields.get("topic_id", ""))] = str(entry.fields.get("name", ""))
-        elif entry.type in ("partition", "partition-change", "partition-state"):
+        elif entry.type in ("partition", "copied-partition", "partition-change", "partition-state"):
             which = _which(entry, topics)
             before = known.get(which, {"leader": "", "in_sync": "", "eligible": ""})
             after = _after(entry, before, facts.nodes)

@@ -199,7 +199,7 @@ def partition_log(
         (None, "4,6", Validity.UNKNOWN),
     ],
 )
-@pytest.mark.parametrize("mode", ["kraft", "zookeeper"])
+@pytest.mark.parametrize("mode", ["kraft", "zookeeper", "migrated"])
 def test_what_a_leader_was_told_of_in_sync_replicas_stands_in_the_log(
     version: int | None, replicas: str, wanted: Validity, mode: str
 ) -> None:
@@ -223,14 +223,22 @@ def test_what_a_leader_was_told_of_in_sync_replicas_stands_in_the_log(
         ("partition", {**place, "isr": [4, 5, 6], "partition_epoch": 0}),
         ("partition-change", {**place, "isr": [4, 5]}),
     )
+    if mode == "migrated":
+        # Copied from ZooKeeper, where the partition had this version already.
+        kinds = (*((f"copied-{kind}", fields) for kind, fields in kinds[:2]), kinds[2])
     if mode == "zookeeper":
         kinds = tuple(
             ("partition-state", {"topic": "log", "partition": 0, "isr": isr, "version": at})
             for at, isr in enumerate(([4, 5, 6], [4, 5]))
         )
     entries = tuple(LogEntry(offset=i, epoch=1, type=kind, fields=fields) for i, (kind, fields) in enumerate(kinds))
-    history.logs = {"n1": NodeLog(node="n1", start_offset=0, entries=entries)}
+    history.logs = {n: NodeLog(node=n, start_offset=0, entries=entries) for n in FACTS.electorate}
     assert verdict(history, "in-sync-changes-are-kept").validity is wanted
+    if version == 2:
+        # A voter whose log was not kept may have what lies beyond the others.
+        history = tale.history()
+        history.logs = {n: NodeLog(node=n, start_offset=0, entries=entries) for n in FACTS.electorate[1:]}
+        assert verdict(history, "in-sync-changes-are-kept").validity is Validity.UNKNOWN
 
 
 @pytest.mark.parametrize(
