@@ -1,8 +1,10 @@
 """The failover curve without a cluster: the fit, the log lines, the probes against fakes, the document and the page."""
 
 import asyncio
+import contextlib
 import json
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +14,9 @@ import numpy as np
 import pytest
 
 from fencepost.harness.base.errors import HarnessError, UsageError
-from fencepost.harness.campaigns.failover.cell import AMOUNTS, MEASURES, Cell, Ending, Sample, topics
+from fencepost.harness.campaigns.failover import change_probe, probes
+from fencepost.harness.campaigns.failover.cell import AMOUNTS, ENDS, PHASES, Cell, Ending, Sample, measured, topics
+from fencepost.harness.campaigns.failover.change_probe import ChangeProbe, longest_gap_s
 from fencepost.harness.campaigns.failover.cluster import Cluster
 from fencepost.harness.campaigns.failover.document import Curve, costs, document, read_document, seconds, table
 from fencepost.harness.campaigns.failover.growth import fit
@@ -197,7 +201,7 @@ def _curve(times: int = 3) -> Curve:
         _sample(system, partitions, ending, 1 + slope * partitions + 0.01 * number, slope * partitions)
         for system, slope in (("kraft", 0.0), ("kafka-zk", 0.0004))
         for partitions in (10, 1000, 5000)
-        for ending in Ending
+        for ending in ENDS
         for number in range(3)
     ]
     return Curve(
@@ -213,7 +217,7 @@ def test_the_document_has_medians_growth_and_every_sample() -> None:
     curve = _curve()
     made = json.loads(json.dumps(document(curve)))
     assert curve.incomplete == [] == made["incomplete"]
-    assert len(made["figures"]) == 2 * 2 * 3 * len(MEASURES) and len(made["samples"]) == 36
+    assert len(made["figures"]) == 2 * 2 * 3 * len(measured(Ending.KILL)) and len(made["samples"]) == 36
     figure = next(
         f
         for f in made["figures"]
@@ -227,7 +231,7 @@ def test_the_document_has_medians_growth_and_every_sample() -> None:
 
 def test_what_is_missing_is_said_and_never_filled_in() -> None:
     whole = _curve(times=4)
-    assert len(whole.incomplete) == 2 * 2 * 3 * len(MEASURES)
+    assert len(whole.incomplete) == 2 * 2 * 3 * len(measured(Ending.KILL))
     assert "kraft, 10 partitions, kill: first accepted metadata change: 3 of 4" in whole.incomplete
     holed = Curve(
         systems=("kraft",),
@@ -252,9 +256,9 @@ def test_the_picture_is_well_formed_and_has_a_mark_for_each_median() -> None:
     titles = [
         mark.findtext(f"{space}title") or "" for mark in svg.iter() if mark.tag in (f"{space}circle", f"{space}rect")
     ]
-    assert sum("median" in said for said in titles) == 2 * 2 * 3 * len(MEASURES)
+    assert sum("median" in said for said in titles) == 2 * 2 * 3 * len(measured(Ending.KILL))
     lines = [line for line in svg.iter(f"{space}line") if "fit" in (line.get("class") or "")]
-    assert len(lines) == 2 * 2 * len(MEASURES)
+    assert len(lines) == 2 * 2 * len(measured(Ending.KILL))
     for mark in svg.iter(f"{space}circle"):
         assert 0 <= float(mark.get("cx") or -1) <= 1200
     assert "kafka-zk, 5,000 partitions: median 2.00 s of 3" in titles
@@ -268,7 +272,7 @@ def test_the_documents_section_says_what_was_measured_and_what_was_not() -> None
     again = read_document(json.loads(json.dumps(document(curve))))
     assert again == curve
     said = section(again)
-    assert len([line for line in said if line.startswith("| ")]) == 2 + 2 * 2 * len((*MEASURES, *AMOUNTS))
+    assert len([line for line in said if line.startswith("| ")]) == 2 + 2 * 2 * len((*measured(Ending.KILL), *AMOUNTS))
     assert any(line.startswith("Missing: ") and "3 of 4" in line for line in said)
     assert not any(line.startswith("Missing") for line in section(_curve()))
 
@@ -304,7 +308,7 @@ def test_who_is_active_is_asked_over_questions_that_are_kept() -> None:
     made: list[_Asked] = []
     places = {name: SimpleNamespace(roles=("broker",), dial=lambda port: ("127.0.0.1", port)) for name in ("n1", "n2")}
     cell = Cell(system="kafka-zk", version="0", partitions=10, times=1, budget_s=1.0, artifacts={})
-    cluster = Cluster(cell, {}, cast(Any, places))
+    cluster = Cluster(cell, {}, cast(Any, places), cast(Any, None))
     cluster.system = cast(Any, SimpleNamespace(profile=KAFKA_ZK.profile, question=lambda place, subject: _made(made)))
 
     async def ask() -> list[str | None]:
@@ -377,7 +381,98 @@ def test_each_way_of_ending_has_a_sentence_on_its_cost() -> None:
     assert len(said) == 4
     assert said[0].startswith("kraft, controller killed: a metadata change is accepted after 1.01 s with 10 partitions")
     assert "stopped in order" in said[1] and "2.0 MB sent and 4 kB received" in said[1]
-    assert all(text in page(_curve()) for text in ("What a kill and an orderly stop cost", "7.0 MB sent"))
+    assert all(text in page(_curve()) for text in ("What each ending or phase costs", "7.0 MB sent"))
+
+
+def _migrated() -> Curve:
+    """A migration at three sizes beside one system without phases, which was not measured."""
+    samples = [
+        Sample(
+            system="kafka-bridge",
+            partitions=partitions,
+            ending=phase,
+            ended="",
+            gap_s=0.5 + partitions / 1000,
+            phase_s=10.0,
+            load_s=0.1 if phase is Ending.HYBRID else None,
+        )
+        for partitions in (10, 1000, 5000)
+        for phase in PHASES
+    ]
+    return Curve(
+        systems=("kraft", "kafka-bridge"),
+        versions={"kraft": "4.3.1", "kafka-bridge": "3.9.2"},
+        partitions=(10, 1000, 5000),
+        times=1,
+        samples=tuple(samples),
+    )
+
+
+def test_a_migration_has_its_phases_in_place_of_endings() -> None:
+    curve = _migrated()
+    assert all(text.startswith("kraft, ") for text in curve.incomplete)
+    rows = [row[:4] for row in table(curve) if row[0] == "kafka-bridge"]
+    assert len(rows) == sum(len(measured(phase)) for phase in PHASES) == 9
+    assert ["kafka-bridge", "hybrid", "longest time without an accepted metadata change", "510 ms"] in rows
+    assert ["kafka-bridge", "hybrid", "the new controller's own loading (its log)", "100 ms"] in rows
+    said = costs(curve)
+    assert len(said) == 2 + len(PHASES)
+    assert "kafka-bridge, up to hybrid: no metadata change is accepted for 510 ms with 10 partitions" in said[3]
+    assert "+1000 ms per 1,000" in said[3]
+    titles = [mark.text or "" for mark in ET.fromstring(str(drawn(curve))).iter() if mark.tag.endswith("title")]
+    assert "kafka-bridge, 5,000 partitions: median 5.50 s of 1" in titles
+    assert "up to dual-write" in page(curve)
+    assert read_document(json.loads(json.dumps(document(curve)))) == curve
+
+
+def test_a_gap_reaches_from_the_last_acceptance_before_the_steps_to_the_first_one_after_them() -> None:
+    accepted = [1.0, 2.0, 2.1, 4.0, 4.5, 7.5]
+    assert longest_gap_s(accepted, 2.05, 4.2) == pytest.approx(1.9)
+    assert longest_gap_s(accepted, 1.5, 1.6) == pytest.approx(1.0)
+    assert longest_gap_s(accepted, 2.05, 5.0) == pytest.approx(3.0)
+    assert longest_gap_s(accepted, 0.5, 2.0) is None and longest_gap_s(accepted, 2.0, 8.0) is None
+
+
+def test_one_node_is_asked_for_changes_until_it_refuses_and_then_all_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """n1 acts for 2 s, nobody for 1 s, then n2, while n3 never does and each answer takes a millisecond."""
+    asked: Counter[str] = Counter()
+
+    class Node:
+        def __init__(self, name: str) -> None:
+            self.name, self.connection = name, SimpleNamespace(ended=None)
+
+        async def create_topic(self, topic: str, **_: object) -> None:
+            await asyncio.sleep(0.001)
+            asked[self.name] += 1
+            now = asyncio.get_running_loop().time() - began
+            if not ((self.name == "n1" and now < 2) or (self.name == "n2" and now > 3)):
+                raise Definite("not-controller")
+
+        def close(self) -> None:
+            pass
+
+    async def opened(name: str, port: int, **_: object) -> Node:
+        return Node(name)
+
+    monkeypatch.setattr(probes, "open_node", opened)
+    monkeypatch.setattr(change_probe, "time", SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time()))
+    began = 0.0
+    probe = ChangeProbe(lambda: {name: (name, 1) for name in ("n1", "n2", "n3")}, "probe")
+
+    async def run() -> float:
+        nonlocal began
+        began = asyncio.get_running_loop().time()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(5):
+                await probe.run()
+        return began
+
+    run_virtual(run())
+    gap = longest_gap_s(probe.accepted, probe.accepted[0], probe.accepted[-1])
+    assert gap == pytest.approx(1.0, abs=0.15)
+    assert len(probe.accepted) == pytest.approx(35, abs=6), "ten changes a second"
+    assert asked["n3"] == pytest.approx(50, abs=15), "asked every 20 ms, only while nobody acts"
+    assert len(probe.made) == len(probe.accepted)
 
 
 def test_controllers_can_have_nodes_of_their_own() -> None:

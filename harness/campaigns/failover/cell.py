@@ -1,5 +1,7 @@
 """A cell: one cluster of one system with a given number of topic partitions, whose controller is ended several times.
 
+The cell of a system that migrates has several clusters, one after another; the metadata of each moves to another store.
+
 The conditions are the same for both systems: three nodes that are all brokers, two replicas of each partition, and
 sessions of 2 s (a broker's ZooKeeper session, or its session with the KRaft controller). The controller is a broker as
 well, so its end leaves a third of the partitions without a leader.
@@ -17,10 +19,20 @@ PARTITIONS_PER_TOPIC: Final = 500
 
 
 class Ending(StrEnum):
-    """How the active controller ends: by SIGKILL, or by SIGTERM and an orderly shutdown."""
+    """Why no controller may act for a while: it ends by SIGKILL or in order, or a migration goes on to this phase."""
 
     KILL = "kill"
     STOP = "stop"
+    PROVISIONED = "provisioned"
+    HYBRID = "hybrid"
+    DUAL_WRITE = "dual-write"
+    FINAL = "final"
+
+
+#: The endings of an active controller.
+ENDS: Final = (Ending.KILL, Ending.STOP)
+#: The phases of a migration; the copy belongs to the steps before `hybrid`.
+PHASES: Final = (Ending.PROVISIONED, Ending.HYBRID, Ending.DUAL_WRITE, Ending.FINAL)
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,12 +51,17 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """One ending of one active controller. Times are seconds since the signal was sent; None: not seen, see `missing`.
+    """One ending of one active controller, or one phase of one migration.
+
+    Times are seconds since the signal was sent; None: not seen, see `missing`.
 
     `load_s` is the exception: it is how long the new controller loaded its state, by two lines of its own log.
     `pushed_bytes` and `fetched_bytes` are what the new controller's node sent and received over all links until every
     partition had acknowledged a produce, the probes' requests included.
     `exit_s` is when the process of the old controller was gone.
+
+    Of a phase there are `gap_s`, the longest time without an accepted metadata change in the steps up to it, `phase_s`,
+    from its first step until it holds and every server serves, and for `hybrid` `load_s`, the copy.
     """
 
     system: str
@@ -56,6 +73,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     produce_s: float | None = None
     load_s: float | None = None
     exit_s: float | None = None
+    gap_s: float | None = None
+    phase_s: float | None = None
     pushed_bytes: int | None = None
     fetched_bytes: int | None = None
     missing: tuple[str, ...] = ()
@@ -67,12 +86,21 @@ MEASURES: Final = {
     "metadata_s": "first accepted metadata change",
     "produce_s": "first acknowledged produce on every partition",
     "load_s": "the new controller's own loading (its log)",
+    "gap_s": "longest time without an accepted metadata change",
+    "phase_s": "all steps up to the phase",
 }
 #: And the amounts.
 AMOUNTS: Final = {
     "pushed_bytes": "sent by the new controller's node until then",
     "fetched_bytes": "received by the new controller's node until then",
 }
+
+
+def measured(ending: Ending) -> tuple[str, ...]:
+    """The times of a sample that are measured there."""
+    if ending in ENDS:
+        return ("metadata_s", "produce_s", "load_s")
+    return ("gap_s", "phase_s", "load_s") if ending is Ending.HYBRID else ("gap_s", "phase_s")
 
 
 def topics(partitions: int) -> dict[str, int]:

@@ -46,21 +46,27 @@ async def _measure(folder: Path) -> None:
 
     import msgspec
 
-    from fencepost.harness.campaigns.failover.cell import Cell, Ending
+    from fencepost.harness.campaigns.failover.cell import ENDS, Cell
     from fencepost.harness.campaigns.failover.cluster import open_cluster
+    from fencepost.harness.campaigns.failover.measurable import failover_of
     from fencepost.harness.campaigns.failover.measure import measure
+    from fencepost.harness.campaigns.failover.migrating import migrations
 
     cell = msgspec.json.decode((folder / CELL).read_bytes(), type=Cell)
     ends = time.monotonic() + cell.budget_s
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    if failover_of(cell.system).migrates:
+        async for sample in migrations(cell, folder, ends):
+            _tell("sample", sample=msgspec.to_builtins(sample))
+        return
     async with AsyncExitStack() as stack:
         cluster = await open_cluster(cell, folder, stack)
         took_s = 0.0
         # Alternate, so that a cell that runs out of time has samples of both endings.
         for number in range(cell.times):
-            for ending in Ending:
+            for ending in ENDS:
                 began = time.monotonic()
                 if began + took_s > ends:
                     return

@@ -9,7 +9,7 @@ always leads a third of the partitions.
 import asyncio
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -49,12 +49,22 @@ _Failed = (Definite, Indefinite, TimeoutError, OSError)
 
 
 class Cluster:
-    """A running cluster; `open_cluster` makes it."""
+    """A running cluster; `open_cluster` makes it. Of `all_nodes` those in `nodes` run; `later` ones do not yet."""
 
-    def __init__(self, cell: Cell, nodes: Mapping[str, Node], layout: Mapping[str, Place]) -> None:
+    def __init__(
+        self,
+        cell: Cell,
+        nodes: Mapping[str, Node],
+        layout: Mapping[str, Place],
+        artifacts: Artifacts,
+        *,
+        later: Container[str] = (),
+    ) -> None:
         self.cell = cell
-        self.nodes = nodes
+        self.all_nodes = nodes
+        self.nodes = {name: node for name, node in nodes.items() if name not in later}
         self.layout = layout
+        self.artifacts = artifacts
         self.system = system_of(cell.system)
         self.failover = failover_of(cell.system)
         self.topics = topics(cell.partitions)
@@ -80,6 +90,9 @@ class Cluster:
     def controllers(self) -> dict[str, Address]:
         """The address at which every possible controller takes changes itself and forwards none."""
         port = self.system.profile.listeners[self.failover.controller]
+        if self.failover.migrates:
+            roles = {"broker", "controller"}
+            return {name: self.layout[name].dial(port) for name in self.nodes if roles & {*self.layout[name].roles}}
         own = [name for name, place in self.layout.items() if "controller" in place.roles]
         return {name: self.layout[name].dial(port) for name in own or self.brokers}
 
@@ -166,6 +179,21 @@ class Cluster:
             await asyncio.sleep(_LOOK_EVERY_S)
         raise HarnessError(f"{self.cell.name}: not settled after {_SETTLE_S:g} s: {wrong}")
 
+    async def serves(self) -> None:
+        """Wait until the cluster is healthy, whoever leads; raises HarnessError with what is still wrong."""
+        deadline = time.monotonic() + _SETTLE_S
+        while (wrong := await self._unhealthy()) is not None:
+            if time.monotonic() > deadline:
+                raise HarnessError(f"{self.cell.name}: not healthy after {_SETTLE_S:g} s: {wrong}")
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def _unhealthy(self) -> str | None:
+        try:
+            async with asyncio.timeout(_ASK_S):
+                return await self.system.healthy(self.layout)
+        except _Failed as error:
+            return str(error) or "a node does not answer in time"
+
     async def _wrong(self) -> str | None:
         dead = [name for name, node in self.nodes.items() if node.pid is None]
         if dead:
@@ -240,10 +268,11 @@ async def open_cluster(cell: Cell, folder: Path, stack: AsyncExitStack) -> Clust
     runtime = await registry.runtime("lab").open(folder, placement, system.profile.listeners, artifacts)
     stack.push_async_callback(runtime.close)
     await runtime.realise(system.specs(runtime.layout, artifacts, options))
+    later = {member.name for member in placement.members if member.joins_later}
+    cluster = Cluster(cell, runtime.nodes, runtime.layout, artifacts, later=later)
     async with asyncio.timeout(_START_S):
-        await asyncio.gather(*(node.start() for node in runtime.nodes.values()))
+        await asyncio.gather(*(node.start() for node in cluster.nodes.values()))
         await runtime.await_links()
-    cluster = Cluster(cell, runtime.nodes, runtime.layout)
     stack.push_async_callback(cluster.close)
     await cluster.settle()
     await cluster.fill()

@@ -20,10 +20,10 @@ import msgspec
 from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.base.stop_request import STOP_GRACE_S, StopRequest
-from fencepost.harness.campaigns.failover.cell import NODES, Cell, Sample
+from fencepost.harness.campaigns.failover.cell import ENDS, NODES, Cell, Sample, measured
 from fencepost.harness.campaigns.failover.child import CELL
 from fencepost.harness.campaigns.failover.document import Curve, document
-from fencepost.harness.campaigns.failover.measurable import failover_of, system_of
+from fencepost.harness.campaigns.failover.measurable import endings_of, failover_of, system_of
 from fencepost.harness.campaigns.failover.page import page
 from fencepost.harness.campaigns.failover.picture import standing_alone
 from fencepost.harness.plugins import registry
@@ -151,17 +151,19 @@ class CurveRun:
         before = len(self.samples)
         failure = _Child(folder, self._take, self.stop, budget_s).run()
         endings = len(self.samples) - before
-        if failure is None and endings < 2 * self.times and not self.stop.asked:
-            failure = f"its {budget_s:.0f} s had passed after {endings} of {2 * self.times} endings"
+        planned = len(endings_of(system)) * self.times
+        if failure is None and endings < planned and not self.stop.asked:
+            failure = f"its {budget_s:.0f} s had passed after {endings} of {planned} endings"
         if failure is not None:
             self.failures.append(f"{system}, {partitions} partitions: {failure}")
             self.say(self.failures[-1])
 
     def _take(self, sample: Sample) -> None:
         self.samples.append(sample)
-        shown = {"metadata": sample.metadata_s, "produce": sample.produce_s, "loading": sample.load_s}
+        shown = {name.removesuffix("_s"): getattr(sample, name) for name in measured(sample.ending)}
         figures = ", ".join(f"{name} {'-' if value is None else f'{value:.3f} s'}" for name, value in shown.items())
-        self.say(f"  {sample.ending} {sample.ended} -> {sample.successor or 'nobody'}: {figures}")
+        whose = f"{sample.ended} -> {sample.successor or 'nobody'}" if sample.ending in ENDS else "phase"
+        self.say(f"  {sample.ending} {whose}: {figures}")
         for missing in sample.missing:
             self.say(f"  missing: {missing}")
 

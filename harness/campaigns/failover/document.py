@@ -7,9 +7,18 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.options import plain
-from fencepost.harness.campaigns.failover.cell import AMOUNTS, MEASURES, NODES, REPLICAS, Ending, Sample
+from fencepost.harness.campaigns.failover.cell import (
+    AMOUNTS,
+    ENDS,
+    MEASURES,
+    NODES,
+    REPLICAS,
+    Ending,
+    Sample,
+    measured,
+)
 from fencepost.harness.campaigns.failover.growth import Growth, fit
-from fencepost.harness.campaigns.failover.measurable import failover_of
+from fencepost.harness.campaigns.failover.measurable import endings_of, failover_of
 from fencepost.harness.systems.contract.options import SystemOptions
 
 FORMAT: Final = 1
@@ -74,12 +83,21 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
         return [
             f"{figure.system}, {figure.partitions} partitions, {figure.ending}: {what}:"
             f" {len(figure.values)} of {self.times}"
-            for system in self.systems
-            for ending in Ending
-            for measure, what in MEASURES.items()
+            for system, ending, measure in self.kinds
+            for what in (MEASURES[measure],)
             for figure in self.figures(system, ending, measure)
             if len(figure.values) < self.times
         ]
+
+    @property
+    def kinds(self) -> list[tuple[str, Ending, str]]:
+        """Every system with its endings, or phases, and the measures of each."""
+        return [(s, ending, measure) for s in self.systems for ending in endings_of(s) for measure in measured(ending)]
+
+    @property
+    def endings(self) -> list[tuple[str, Ending]]:
+        """Every system that is not migrated, with the endings of its controller."""
+        return [(s, ending) for s in self.systems for ending in endings_of(s) if ending in ENDS]
 
 
 def document(curve: Curve) -> dict[str, Any]:
@@ -100,16 +118,12 @@ def document(curve: Curve) -> dict[str, Any]:
         "times": curve.times,
         "measures": dict(MEASURES),
         "amounts": dict(AMOUNTS),
-        "bytes": [
-            _amount(curve, s, e, a, p) for s in curve.systems for e in Ending for a in AMOUNTS for p in curve.partitions
-        ],
+        "bytes": [_amount(curve, s, e, a, p) for s, e in curve.endings for a in AMOUNTS for p in curve.partitions],
         "costs": costs(curve),
         "figures": [_figure(curve, f) for f in _all_figures(curve)],
         "growth": [
             {"system": s, "ending": e.value, "measure": m, **(msgspec.to_builtins(g) if g else {"points": "too few"})}
-            for s in curve.systems
-            for e in Ending
-            for m in MEASURES
+            for s, e, m in curve.kinds
             for g in (curve.growth(s, e, m),)
         ],
         "incomplete": curve.incomplete,
@@ -125,7 +139,7 @@ def read_document(data: dict[str, Any]) -> Curve:
 
 
 def _all_figures(curve: Curve) -> list[Figure]:
-    return [f for s in curve.systems for e in Ending for m in MEASURES for f in curve.figures(s, e, m)]
+    return [f for s, e, m in curve.kinds for f in curve.figures(s, e, m)]
 
 
 def _figure(curve: Curve, figure: Figure) -> dict[str, Any]:
@@ -155,14 +169,30 @@ def _amount(curve: Curve, system: str, ending: Ending, amount: str, partitions: 
 
 
 def costs(curve: Curve) -> list[str]:
-    """Say for each system what a kill and what an orderly stop of its controller cost, in time and in bytes."""
-    return [_cost(curve, system, ending) for system in curve.systems for ending in Ending]
+    """Say for each system what a kill and an orderly stop of its controller cost, or each phase of its migration."""
+    return [
+        _cost(curve, system, ending) if ending in ENDS else _phase(curve, system, ending)
+        for system in curve.systems
+        for ending in endings_of(system)
+    ]
+
+
+def _phase(curve: Curve, system: str, ending: Ending) -> str:
+    gaps = [f for f in curve.figures(system, ending, "gap_s") if f.values]
+    changes = [f"{seconds(f.median_s)} with {f.partitions:,} partitions" for f in gaps]
+    lengths = [seconds(f.median_s) for f in curve.figures(system, ending, "phase_s") if f.values]
+    return (
+        f"{system}, up to {ending}: no metadata change is accepted for {', '.join(changes) or 'no measured time'}"
+        f" ({growth_words(curve.growth(system, ending, 'gap_s'))}); the steps take"
+        f" {', '.join(lengths) or 'no measured time'}"
+    )
 
 
 def _cost(curve: Curve, system: str, ending: Ending) -> str:
     how = "killed" if ending is Ending.KILL else "stopped in order"
     figures = {
-        measure: [f for f in curve.figures(system, ending, measure) if f.values] for measure in (*MEASURES, *AMOUNTS)
+        measure: [f for f in curve.figures(system, ending, measure) if f.values]
+        for measure in (*measured(ending), *AMOUNTS)
     }
     changes = [f"{seconds(f.median_s)} with {f.partitions:,} partitions" for f in figures["metadata_s"]]
     produces = [seconds(f.median_s) for f in figures["produce_s"]]
@@ -205,23 +235,30 @@ def growth_words(growth: Growth | None) -> str:
 def table(curve: Curve) -> list[list[str]]:
     """Make the rows for the command line and the page; the first is the heading."""
     rows = [
-        ["system", "controller ends by", "measured", *(f"{p:,}" for p in curve.partitions), "growth with partitions"]
+        [
+            "system",
+            "controller ends by, or phase",
+            "measured",
+            *(f"{p:,}" for p in curve.partitions),
+            "growth with partitions",
+        ]
     ]
     for ending in Ending:
-        for measure, what in MEASURES.items():
-            for system in curve.systems:
+        systems = [system for system in curve.systems if ending in endings_of(system)]
+        for measure in measured(ending):
+            for system in systems:
                 figures = curve.figures(system, ending, measure)
                 rows.append(
                     [
                         system,
                         ending.value,
-                        what,
+                        MEASURES[measure],
                         *(_cell(figure) for figure in figures),
                         growth_words(curve.growth(system, ending, measure)),
                     ]
                 )
         for name, what in AMOUNTS.items():
-            for system in curve.systems:
+            for system in systems if ending in ENDS else ():
                 cells = [amount(figure.median_s) for figure in curve.figures(system, ending, name)]
                 rows.append([system, ending.value, what, *cells, ""])
     return rows

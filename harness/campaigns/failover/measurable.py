@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from fencepost.harness.base.errors import unknown_choice
+from fencepost.harness.campaigns.failover.cell import ENDS, PHASES, Ending
 from fencepost.harness.plugins import registry
 from fencepost.harness.systems.contract.failover import Failover, MeasuresFailover
 from fencepost.harness.systems.contract.system import System
@@ -27,6 +28,11 @@ def failover_of(name: str) -> Failover[Any]:
     if name not in known:
         raise unknown_choice("system with a controller and partitions", name, list(known))
     return known[name]
+
+
+def endings_of(name: str) -> tuple[Ending, ...]:
+    """The endings, or the phases of a migration, that are measured on this system."""
+    return PHASES if failover_of(name).migrates else ENDS
 
 
 def system_of(name: str) -> System:

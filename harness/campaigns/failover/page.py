@@ -37,7 +37,7 @@ Dashed: least squares through the medians.</figcaption></figure></section>
 <section><h2>Medians</h2><div class="scroll">{table}</div>
 <p class="note">Growth is the slope of the fitted line, ± its standard error (from three numbers of partitions on).</p>
 </section>
-<section><h2>What a kill and an orderly stop cost</h2><ul class="steps">{costs}</ul></section>
+<section><h2>What each ending or phase costs</h2><ul class="steps">{costs}</ul></section>
 <section><h2>What is measured</h2><ul class="steps">{how}</ul></section>
 </main></body></html>
 """)
@@ -55,6 +55,11 @@ _HOW: Final = (
     " that asking does not slow down what is measured. It may be seen late by two such rounds.",
     "A kill is detected by time-outs, a stop is not: that part of the times comes from the settings, not the systems.",
     "The new controller's own loading is the time between two lines of its log.",
+    "A migration goes from phase to phase as its documentation says, each server after the last one serves and all"
+    " replicas are in sync. The longest time without an accepted metadata change lies between two answers without an"
+    " error to CreateTopics, from the first step towards a phase until it holds and all servers serve. One node is"
+    " asked ten times a second while it accepts; after a refusal, or 100 ms without an answer, every node is asked. So"
+    " 100 ms are no gap.",
     "Bytes are what passed the links of the new controller's node from the signal until the last partition had"
     " acknowledged a produce: what it fetched, what it pushed to brokers or they fetched from it, and the requests of"
     " the probes.",

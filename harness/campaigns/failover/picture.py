@@ -9,8 +9,9 @@ from typing import Final
 
 from markupsafe import Markup
 
-from fencepost.harness.campaigns.failover.cell import MEASURES, Ending
+from fencepost.harness.campaigns.failover.cell import ENDS, MEASURES, PHASES, Ending, measured
 from fencepost.harness.campaigns.failover.document import Curve, growth_words, seconds
+from fencepost.harness.campaigns.failover.measurable import endings_of
 from fencepost.harness.report.pictures.svg import element, joined, label, picture, title
 
 _LEFTS: Final = (64.0, 664.0)
@@ -18,7 +19,17 @@ _WIDTH: Final = 510.0
 _HEIGHT: Final = 170.0
 _TOP: Final = 60.0
 _ROW: Final = 250.0
-_ENDINGS: Final = {Ending.KILL: "controller killed", Ending.STOP: "controller stopped in order"}
+_ENDINGS: Final = {
+    Ending.KILL: "controller killed",
+    Ending.STOP: "controller stopped in order",
+    **{phase: f"up to {phase}" for phase in PHASES},
+}
+#: The panels in their order, two in a row: of the controller's endings, then of a migration.
+_PANELS: Final = (
+    *((measure, ending) for measure in measured(Ending.KILL) for ending in ENDS),
+    *(("gap_s", phase) for phase in PHASES),
+    *((measure, Ending.HYBRID) for measure in ("phase_s", "load_s")),
+)
 
 
 #: For a picture in a file of its own; on the page the style sheet does this.
@@ -39,11 +50,14 @@ def standing_alone(curve: Curve) -> str:
 def drawn(curve: Curve, *before: Markup) -> Markup:
     """Draw all panels; a panel without values says "not measured". `before` is drawn first."""
     parts = [*before, _legend(curve)]
-    for row, (measure, what) in enumerate(MEASURES.items()):
-        for left, ending in zip(_LEFTS, Ending, strict=True):
-            parts.append(_panel(curve, ending, measure, f"{what}, {_ENDINGS[ending]}", left, _TOP + row * _ROW))
+    known = {ending for system in curve.systems for ending in endings_of(system)}
+    panels = [(measure, ending) for measure, ending in _PANELS if ending in known]
+    for number, (measure, ending) in enumerate(panels):
+        row, column = divmod(number, len(_LEFTS))
+        heading = f"{MEASURES[measure]}, {_ENDINGS[ending]}"
+        parts.append(_panel(curve, ending, measure, heading, _LEFTS[column], _TOP + row * _ROW))
     return picture(
-        _TOP + len(MEASURES) * _ROW,
+        _TOP + math.ceil(len(panels) / len(_LEFTS)) * _ROW,
         *parts,
         name="Failover against the number of topic partitions",
         description=_in_words(curve),
@@ -120,9 +134,10 @@ def _round_up(value: float) -> float:
 
 def _in_words(curve: Curve) -> str:
     lines = [
-        f"{system}, {_ENDINGS[ending]}, {what}: {growth_words(curve.growth(system, ending, measure))}"
+        f"{system}, {_ENDINGS[ending]}, {MEASURES[measure]}: {growth_words(curve.growth(system, ending, measure))}"
         for ending in Ending
-        for measure, what in MEASURES.items()
+        for measure in measured(ending)
         for system in curve.systems
+        if ending in endings_of(system)
     ]
     return "; ".join(lines)

@@ -19,6 +19,8 @@ class Failover(Generic[S]):
     loading: tuple[str, str]
     #: One sentence for the page about the conditions of the measurement.
     about: str
+    #: Its metadata moves to another store, phase by phase, instead of its controller being ended.
+    migrates: bool = False
     #: Other deployments that are measured on request, by the name behind a plus: "kraft+controllers".
     deployments: Mapping[str, "Failover[S]"] = field(default_factory=dict)
 

@@ -72,7 +72,7 @@ def test_another_image_is_what_its_jars_say_whatever_its_tag(folder: str) -> Non
     assert found.sha256 == {"image": "1"}
 
 
-@pytest.mark.parametrize("system", ["kraft", "kafka-zk"])
+@pytest.mark.parametrize("system", ["kraft", "kafka-zk", "kafka-bridge"])
 def test_an_image_of_ours_is_not_looked_into(system: str) -> None:
     found = registry.system(system).releases.in_image(of_ours("kafka-zk", "3.9.2"))
     assert (found.version, found.paths["classpath"]) == ("3.9.2", "/opt/kafka/libs/*")

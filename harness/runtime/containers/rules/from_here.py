@@ -197,6 +197,8 @@ class RulesFabric:
         self._spaces = NodeSpaces(known, addresses, network.gateway, self._entering)
         self._network = RulesNetwork(known, self._layout, self._prober, self._spaces)
         self._last_attach_s = 0.0
+        #: Nodes whose server was started at least once.
+        self._begun: set[str] = set()
         self._client_is_open = False
         self._closed = False
 
@@ -258,6 +260,7 @@ class RulesFabric:
                 f"the engine does not name the process of container {container_id[:12]}, so its links cannot be set",
                 hint="use --links sidecar",
             )
+        self._begun.add(name)
         state = self._network.state(name)
         entering = asyncio.get_running_loop().run_in_executor(
             self._entering, _enter, pid, self._layout[name].address, state
@@ -298,7 +301,9 @@ class RulesFabric:
         self._client_is_open = True
 
     async def await_links(self, timeout_s: float = 5.0) -> None:
-        await until_open(self._network, list(self._layout), timeout_s, str(self._engine_network.subnet))
+        # A node that joins later has no namespace yet.
+        begun = [name for name in self._layout if name in self._begun]
+        await until_open(self._network, begun, timeout_s, str(self._engine_network.subnet))
 
     async def close(self) -> None:
         if self._closed:

@@ -20,17 +20,16 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, NodeSpec, Place
 from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.systems.kafka.bridge.options import BridgeOptions
-from fencepost.harness.systems.kafka.bridge.releases import in_kraft_mode
+from fencepost.harness.systems.kafka.bridge.releases import NAME, in_kraft_mode
 from fencepost.harness.systems.kafka.names import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
+from fencepost.harness.systems.kafka.server import images, storage, versions
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
-from fencepost.harness.systems.kafka.server import storage, versions
 from fencepost.harness.systems.kafka.zookeeper_mode import configuration as zookeeper_mode
 from fencepost.harness.systems.zookeeper import configuration as zookeeper
 from fencepost.harness.systems.zookeeper import settings as keeper_settings
 from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
 
-NAME: Final = "kafka-bridge"
 KEEPER: Final = zookeeper_mode.KEEPER
 BROKER: Final = zookeeper_mode.BROKER
 CONTROLLER: Final = "controller"
@@ -126,7 +125,8 @@ def spec(
         files={
             server.PROPERTIES: server.properties(
                 {**properties(place, layout, artifacts.version, options, mode), **given.get(NAME, {})}
-            )
+            ),
+            **images.log_files(artifacts),
         },
         data_files=storage.data_files(place.number, artifacts.version, votes=True, cluster_id=cluster_id)
         if is_controller and cluster_id

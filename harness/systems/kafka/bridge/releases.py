@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.artifacts.java import archive, existing_archive
 from fencepost.harness.systems.contract.base import BaseReleases
 from fencepost.harness.systems.kafka.kraft.releases import archive_name
+from fencepost.harness.systems.kafka.server import images, versions
 from fencepost.harness.systems.kafka.server import start as server
-from fencepost.harness.systems.kafka.server import versions
 from fencepost.harness.systems.kafka.server.archive_training import train
+from fencepost.harness.systems.kafka.server.image import recipe
 from fencepost.harness.systems.kafka.zookeeper_mode.releases import DEFAULT_VERSION, KafkaZkReleases
 
+NAME: Final = "kafka-bridge"
 #: The start-up archive of servers in KRaft mode, among the paths of the artifacts.
 KRAFT_ARCHIVE: Final = "kraft-archive"
 _IN_ZOOKEEPER_MODE: Final = KafkaZkReleases()
@@ -25,7 +27,7 @@ _END: Final = (4, 0, 0)
 
 
 class BridgeReleases(BaseReleases):
-    """`harness.systems.contract.system.Releases`; its servers run in the lab only."""
+    """`harness.systems.contract.system.Releases`."""
 
     default: Final = DEFAULT_VERSION
 
@@ -50,6 +52,13 @@ class BridgeReleases(BaseReleases):
         if made is None:
             return artifacts
         return replace(artifacts, paths={**artifacts.paths, KRAFT_ARCHIVE: str(made)})
+
+    @property
+    def image_recipe(self) -> ImageRecipe:
+        return recipe(NAME, self.default, refuse)
+
+    def in_image(self, image: ImageFacts) -> Artifacts:
+        return images.in_image(image, refuse=refuse, keeper=True)
 
 
 def refuse(version: str) -> None:

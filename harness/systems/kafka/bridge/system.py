@@ -10,12 +10,13 @@ from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.runtime.server_log import SERVER_LOG
+from fencepost.harness.systems.contract.failover import Failover
 from fencepost.harness.systems.contract.logged_changes import LoggedChange
 from fencepost.harness.systems.contract.profile import Profile
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings
 from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.bridge import configuration, health, session
-from fencepost.harness.systems.kafka.bridge.configuration import CONTROLLER, KEEPER, NAME, name_of
+from fencepost.harness.systems.kafka.bridge.configuration import CONTROLLER, KEEPER, name_of
 from fencepost.harness.systems.kafka.bridge.guarantees import GUARANTEES, LEADERSHIP
 from fencepost.harness.systems.kafka.bridge.logs import read_archive
 from fencepost.harness.systems.kafka.bridge.migration import BridgeMigration
@@ -26,7 +27,7 @@ from fencepost.harness.systems.kafka.bridge.question import (
     ClaimLog,
     claimed,
 )
-from fencepost.harness.systems.kafka.bridge.releases import BridgeReleases
+from fencepost.harness.systems.kafka.bridge.releases import NAME, BridgeReleases
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.harness.systems.kafka.client.session import INTERFACES, KafkaSession
 from fencepost.harness.systems.kafka.guarantees import broker_numbers
@@ -59,6 +60,14 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
         ),
     )
     releases: Final = BridgeReleases()
+    failover: Final = Failover(
+        options=BridgeOptions(brokers=3, heap_mib=1024, data_limit_mib=2048),
+        controller="client",
+        loading=("Starting ZK migration", "Completed migration of metadata from Zoo"),
+        about="three ZooKeepers, three brokers and three KRaft controllers, with Kafka's own time-outs of the quorum;"
+        " it begins in ZooKeeper mode and goes through all phases",
+        migrates=True,
+    )
     guarantees = GUARANTEES
     reserved = configuration.RESERVED
     keepers_reserved = configuration.KEEPERS_RESERVED

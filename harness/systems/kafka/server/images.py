@@ -22,7 +22,7 @@ _OURS: Final = "/opt/kafka/libs"
 #: Where others have them. Confluent's images are left out: their jars do not say which Kafka they are.
 _JAR_FOLDERS: Final = (_OURS, "/opt/bitnami/kafka/libs")
 _ZOOKEEPER_JAR: Final = re.compile(r"zookeeper-\d[\w.-]*\.jar")
-_OUR_SYSTEMS: Final = ("kraft", "kafka-zk")
+_OUR_SYSTEMS: Final = ("kraft", "kafka-zk", "kafka-bridge")
 
 #: Loggers that are asked for warnings alone: they repeat the configuration, or have a line for each question.
 QUIET: Final = (
