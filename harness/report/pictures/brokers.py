@@ -74,8 +74,8 @@ def brokers(case: ReportCase) -> Brokers | None:
         return None
     return Brokers(
         picture=_picture(case, {**states, **drawn}),
-        folded=f"{count(len(partitions))} topic partitions had other in-sync replicas in the course of the run; "
-        f"{count(len(drawn))} of them are drawn.",
+        folded=f"Topic partitions whose in-sync replicas changed in the course of the run: {count(len(partitions))}; "
+        f"drawn are {count(len(drawn))}.",
     )
 
 
