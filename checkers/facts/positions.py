@@ -35,6 +35,8 @@ BROKER_VIEWS: Final = frozenset({"view"})
 GROUP_READS: Final = frozenset({"offset-fetch", "beat"})
 #: Reads of partitions that hold transactions, and of how far those have read.
 TRANSACTION_READS: Final = frozenset({"read-committed", "read-uncommitted", "consumed"})
+#: What nodes know of topics, and what those hold.
+TOPIC_READS: Final = frozenset({"list-topics", "read-topic"})
 #: Operations that change nothing.
 EFFECT_FREE: Final = (
     READS
@@ -47,6 +49,7 @@ EFFECT_FREE: Final = (
     | BROKER_VIEWS
     | GROUP_READS
     | TRANSACTION_READS
+    | TOPIC_READS
 )
 #: What counts as having looked again after healing; an id given out then meets those given before.
 _FINAL: Final = EFFECT_FREE | {"allocate"}

@@ -16,15 +16,16 @@ V is certainly older than X when `last_by(V)` is before X was invoked. A setting
 wrote in this run, is as it was before the run: older than every change.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.forwarding import HANDED_OVER_ONCE_NS
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Facts
 
-HANDED_OVER_ONCE_NS: Final = 50_000_000
 _COPIES: Final = {"topic": "cache", "partitions": "cache", "acl": "acl", "broker": "broker"}
 #: Of what was there before the run: it was there by then.
 BEFORE_THE_RUN_NS: Final = -1
@@ -106,6 +107,23 @@ class Changes:
     @property
     def keys(self) -> Iterable[str | None]:
         return self._by_key
+
+
+class Required:
+    """The newest change of one setting among those that had taken effect by some time; newest by invocation."""
+
+    def __init__(self, changes: list[Change]) -> None:
+        effective = sorted((c for c in changes if c.first_by_ns is not None), key=lambda c: c.first_by_ns or 0)
+        self._times = [c.first_by_ns or 0 for c in effective]
+        self._newest: list[Change] = []
+        for change in effective:
+            best = self._newest[-1] if self._newest else change
+            self._newest.append(change if change.invoked_ns >= best.invoked_ns else best)
+
+    def by(self, at_ns: int) -> Change | None:
+        """Return what a view that holds everything from before `at_ns` must show, if it shows nothing later."""
+        count = bisect_left(self._times, at_ns)
+        return self._newest[count - 1] if count else None
 
 
 def view_of(key: str | None) -> str:

@@ -17,6 +17,7 @@ import msgspec
 
 from fencepost.checkers.facts.controllers import committed
 from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.settled import acting, undisturbed_since
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
@@ -62,9 +63,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     reached = written[-1].fields["migrated_to"] if written else -1
     changes = _changes(history, facts)
     settled_ns = history.end_ns - _BOUND_NS
-    # The migration itself acts on no node; its steps do, and are faults of their own.
-    spans = [fault for fault in history.faults if fault.nodes]
-    healed_ns = max((history.end_ns if fault.ended_ns is None else fault.ended_ns for fault in spans), default=0)
+    healed_ns = undisturbed_since(acting(history), history.end_ns)
     due = [change for change in changes if change.acknowledged_ns <= settled_ns] if healed_ns <= settled_ns else []
     late = [change for change in due if change.offset > reached]
     early = healed_ns > settled_ns

@@ -11,7 +11,6 @@ denies it, and one of these nodes is a controller, and no broker, that had shown
 Only changes that something could have taken away count as tests (`metadata.risk`).
 """
 
-from bisect import bisect_left
 from typing import Final
 
 import msgspec
@@ -23,7 +22,7 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
-from fencepost.checkers.metadata.changes import Change, Changes, completed, direct_nodes, view_of
+from fencepost.checkers.metadata.changes import Change, Changes, Required, completed, direct_nodes, view_of
 from fencepost.checkers.metadata.risk import LACKS, Risk
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
@@ -128,7 +127,7 @@ def _refused_but_shown(changes: Changes) -> list[Finding]:
 
 def _settings(final: list[Operation], changes: Changes, incarnations: Incarnations) -> tuple[list[Finding], list[_Due]]:
     """Return what was lost, and the answers that had to show a change."""
-    required = {key: _Required(changes.of(key)) for key in changes.keys}
+    required = {key: Required(changes.of(key)) for key in changes.keys}
     servers: dict[tuple[str, int, str], list[Operation]] = {}
     for read in final:
         incarnation = incarnations.of(read) if read.f == "describe" else None
@@ -150,23 +149,6 @@ def _settings(final: list[Operation], changes: Changes, incarnations: Incarnatio
             if last_by_ns is not None and last_by_ns < due.invoked_ns:
                 findings.append(_lost(read, due, proof, newest_elsewhere.get((read.key, due.operation.value))))
     return findings, answered
-
-
-class _Required:
-    """The newest change of one setting among those that had taken effect by some time; newest by invocation."""
-
-    def __init__(self, changes: list[Change]) -> None:
-        effective = sorted((c for c in changes if c.first_by_ns is not None), key=lambda c: c.first_by_ns or 0)
-        self._times = [c.first_by_ns or 0 for c in effective]
-        self._newest: list[Change] = []
-        for change in effective:
-            best = self._newest[-1] if self._newest else change
-            self._newest.append(change if change.invoked_ns >= best.invoked_ns else best)
-
-    def by(self, at_ns: int) -> Change | None:
-        """Return what a view that holds everything from before `at_ns` must show, if it shows nothing later."""
-        count = bisect_left(self._times, at_ns)
-        return self._newest[count - 1] if count else None
 
 
 def _evidence(reads: list[Operation], shown: dict[int, Change]) -> list[_Evidence]:

@@ -32,6 +32,7 @@ from fencepost.harness.coordination.outcomes import Compacted, Definite, Indefin
 from fencepost.harness.coordination.partition_states import PartitionStates
 from fencepost.harness.coordination.session import Session
 from fencepost.harness.coordination.storage import KeyValue, Members, ReadMode, Reply
+from fencepost.harness.coordination.topics import Topics
 from fencepost.harness.coordination.transactions import Begun, Piece, Put, TransactionRecord, Transactions, Transformed
 
 __all__ = [
@@ -77,6 +78,7 @@ __all__ = [
     "Reply",
     "Roster",
     "Session",
+    "Topics",
     "TransactionRecord",
     "Transactions",
     "Transformed",

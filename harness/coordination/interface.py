@@ -17,5 +17,6 @@ class Interface(StrEnum):
     PRODUCER_IDS = "producer-ids"
     PARTITION_STATES = "partition-states"
     LOG = "log"
+    TOPICS = "topics"
     GROUPS = "consumer-groups"
     TRANSACTIONS = "log-transactions"

@@ -308,6 +308,10 @@ class FaultKind(ABC):
     def effects(self, spec: FaultSpec) -> Effects:
         """Return what this spec does to nodes and links while it is in force."""
 
+    def reached(self, spec: FaultSpec) -> frozenset[str]:
+        """Return the phases that this spec can bring about, of those in `phases`."""
+        return frozenset(self.phases)
+
     def release_changes(self, spec: FaultSpec) -> tuple[ReleaseChange, ...]:
         """Return the other releases of the server that this spec needs; they are resolved before the cluster starts."""
         return ()

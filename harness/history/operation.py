@@ -251,6 +251,17 @@ class MigrationEvent(BaseEvent, frozen=True, tag="migration"):
     nodes: tuple[str, ...] = ()
 
 
+class MigrationDelayEvent(BaseEvent, frozen=True, tag="migration-delay"):
+    """A migration was given up, or its time was over: this phase had not begun; `text` is what was missing.
+
+    `length_ns` counts from the last step, or from when the next step was due and the cluster was not healthy.
+    """
+
+    phase: str
+    length_ns: int
+    text: str
+
+
 Event = (
     OpEvent
     | FaultEvent
@@ -264,6 +275,7 @@ Event = (
     | PhaseEvent
     | SampleEvent
     | MigrationEvent
+    | MigrationDelayEvent
     | NoteEvent
 )
 

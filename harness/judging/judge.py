@@ -42,9 +42,9 @@ from fencepost.harness.verdict.counting import counts_in_words
 from fencepost.harness.verdict.decision import COVERAGE, decides
 
 #: These judge every run, whatever the workload.
-ALWAYS: Final = ("leadership", "zombie-controllers", "handover", "dual-write", "brokers", COVERAGE)
+ALWAYS: Final = ("leadership", "zombie-controllers", "handover", "dual-write", "progress", "brokers", COVERAGE)
 #: These have nothing to judge where no node leads.
-_OF_LEADERS: Final = frozenset({"leadership", "zombie-controllers", "handover", "dual-write"})
+_OF_LEADERS: Final = frozenset({"leadership", "zombie-controllers", "handover", "dual-write", "progress"})
 CHECKER_LOG: Final = "checkers.log"
 
 

@@ -19,6 +19,7 @@ from fencepost.harness.faults.cuts import NEED_A_CUT, may_cut_off_leader
 from fencepost.harness.faults.kind import FaultSpec
 from fencepost.harness.faults.nemesis_text import ALL, NONE, NemesisRequest, parse_nemesis
 from fencepost.harness.faults.schedule import Entry, given_entries, nemesis_of
+from fencepost.harness.faults.trigger import PHASES
 from fencepost.harness.plan.plan import QUORUMS, Plan, check_choices
 from fencepost.harness.plugins import offers, registry
 from fencepost.harness.plugins.offers import UsedPlugin
@@ -135,6 +136,7 @@ def check_plan(plan: Plan) -> CheckedPlan:
     refuse_unnamed(plan)
     _refuse_broken_faults(plan.nemesis)
     request = parse_nemesis(plan.nemesis, registry.faults(), placement)
+    _refuse_vain_waits(request)
     required = _required(resolved, request)
     refuse_changes(resolved, request.specs, plan.version or system.releases.default, {})
     plan = msgspec.structs.replace(
@@ -200,6 +202,23 @@ def _refuse_broken_faults(nemesis: str) -> None:
     for name in re.findall(r"[a-z][a-z0-9-]*", nemesis):
         if name not in known:
             registry.refuse("faults", name)
+
+
+def _refuse_vain_waits(request: NemesisRequest) -> None:
+    """Raise UsageError for a fault that waits for a phase of a migration which no fault of the plan brings about."""
+    faults = registry.faults()
+    reached = {phase for spec in request.specs for phase in faults[spec.fault].reached(spec)}
+    for spec in request.specs:
+        for moment in (spec.options.trigger, spec.options.ending):
+            if moment is not None and moment.what in PHASES and moment.what not in reached:
+                if not reached:
+                    why, hint = "no fault of the plan migrates", "add one: migrate+" + spec.text
+                else:
+                    why = f"the migration of this plan never reaches {moment.what}"
+                    hint = (
+                        f"it reaches {', '.join(phase for phase in PHASES if phase in reached)}; see until= and back="
+                    )
+                raise Refusal(why, hint).error(spec.text)
 
 
 def refuse_changes(resolved: ResolvedPlan, specs: Sequence[FaultSpec], start: str, names: Mapping[str, str]) -> None:

@@ -24,7 +24,15 @@ from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.trigger import PHASES
-from fencepost.harness.history import NEW_DISK, Effects, FaultOutcome, MigrationEvent, NoteEvent, Stops
+from fencepost.harness.history import (
+    NEW_DISK,
+    Effects,
+    FaultOutcome,
+    MigrationDelayEvent,
+    MigrationEvent,
+    NoteEvent,
+    Stops,
+)
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.migration import MigratesMetadata, Migration, Phase, Stage, Turn
@@ -34,6 +42,8 @@ from fencepost.nemesis.upgrade.restart import Restart, until
 _OTHERS_S: Final = 90.0
 #: Longest wait for a phase to begin.
 _PHASE_S: Final = 90.0
+#: A shorter wait for the next step is not worth a record when the migration's time is over.
+_DELAY_S: Final = 10.0
 _ASK_S: Final = 3.0
 _POLL_S: Final = 0.05
 #: What a migration's notes are filed under.
@@ -104,13 +114,13 @@ class _Course:
         turns = [turn for turn in stage.turns if self.modes.get(turn.node, turn.node) != turn.becomes]
         if stage.together:
             if not stage.releases:
-                await self._all_serve()
+                await self._all_serve(stage)
                 if self._is_over:
                     return
             await asyncio.gather(*map(self._turn, turns))
         else:
             for turn in turns:
-                await self._all_serve()
+                await self._all_serve(stage)
                 if self._is_over:
                     return
                 await self._turn(turn)
@@ -149,12 +159,19 @@ class _Course:
         if proof.outcome is not FaultOutcome.INSTALLED:
             raise _Stuck(f"{node.name}: {proof.text}")
 
-    async def _all_serve(self) -> None:
+    async def _all_serve(self, stage: Stage) -> None:
         """Wait until every node serves and the cluster is healthy, replicas in sync included. Raises _Stuck."""
         loop = asyncio.get_running_loop()
-        end_s = loop.time() + _OTHERS_S
-        while (wrong := await self._wrong()) is not None and not self._is_over:
-            if loop.time() > end_s:
+        began_s = loop.time()
+        while (wrong := await self._wrong()) is not None and not self.cluster.hurried():
+            took_s = loop.time() - began_s
+            over = self.over.is_set()
+            if took_s > (_DELAY_S if over else _OTHERS_S):
+                for phase in stage.reaches[:1]:
+                    self._give_up(phase, took_s, f"the cluster was not healthy: {wrong}")
+            if over:
+                return
+            if took_s > _OTHERS_S:
                 raise _Stuck(f"the cluster was not healthy within {_OTHERS_S:g} s: {wrong}")
             await asyncio.sleep(_POLL_S)
 
@@ -190,6 +207,8 @@ class _Course:
             await asyncio.sleep(_POLL_S)
         took_s = loop.time() - began_s
         if lacks is not None:
+            if not self.cluster.hurried():
+                self._give_up(phase, took_s, lacks)
             raise _Stuck(f"{phase} was not reached within {took_s:.1f} s: {lacks}")
         self.reached.append((phase, took_s))
         self.cluster.phases.append(phase)
@@ -198,6 +217,9 @@ class _Course:
         self.cluster.records.record(
             MigrationEvent, phase=phase.value, length_ns=round(took_s * 1e9), text=text, nodes=gone
         )
+
+    def _give_up(self, phase: Phase, took_s: float, lacks: str) -> None:
+        self.cluster.records.record(MigrationDelayEvent, phase=phase.value, length_ns=round(took_s * 1e9), text=lacks)
 
     async def _evidence(self) -> str:
         try:
@@ -278,6 +300,13 @@ class Migrate(FaultKind):
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.POSSIBLE)
+
+    def reached(self, spec: FaultSpec) -> frozenset[str]:
+        options = spec.own(MigrateOptions)
+        way = list(Phase)[: list(Phase).index(Phase(options.until)) + 1]
+        back = [Phase.ROLLED_BACK] if options.back else []
+        # Too early an end leaves out the phase in which every server is in the new mode.
+        return frozenset(phase.value for phase in (*way, *back) if not (options.early and phase is Phase.DUAL_WRITE))
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         if not any(member.joins_later for member in placement.cluster):

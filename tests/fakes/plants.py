@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from fencepost.checkers import brokers, groups, leases, membership, metastore
 from fencepost.checkers.elections import elections, producer_ids
+from fencepost.checkers.log import topics
 from fencepost.checkers.metadata import check as check_metadata
 from fencepost.checkers.metadata import partition_states, snapshots, topic_names
 from fencepost.harness.history import History
@@ -26,6 +27,7 @@ from tests.fakes import (
     meta_store,
     metadata_store,
     partition_store,
+    topic_store,
     transaction_broker,
     transaction_runs,
     transaction_store,
@@ -158,6 +160,13 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
             bugs=tuple(id_store.BUGS),
             run=id_store.run_fake_ids,
             judge=lambda history, bug: producer_ids.check(history, id_store.FACTS),
+        ),
+    ),
+    "topics": (
+        Planted(
+            bugs=tuple(topic_store.BUGS),
+            run=topic_store.run_fake_topics,
+            judge=lambda history, bug: topics.check(history, topic_store.FACTS),
         ),
     ),
     "register": (_stores("register"),),

@@ -24,6 +24,7 @@ def play(
     system: str,
     options: Mapping[str, Any],
     beside: Callable[[Recorder], Coroutine[Any, Any, None]] | None = None,
+    final_s: float = 10.0,
 ) -> History:
     """One run: `session` makes what a client talks to, by node; `beside` runs as long as the load and the end do.
 
@@ -50,7 +51,7 @@ def play(
             recorder.record(PhaseEvent, phase=PhaseName.SETTLE)
             await asyncio.sleep(0.5)
             recorder.record(PhaseEvent, phase=PhaseName.FINAL)
-            await interpreter.run(time_limit(10_000_000_000, workload.final_generator(merged, len(nodes))))
+            await interpreter.run(time_limit(round(final_s * 1e9), workload.final_generator(merged, len(nodes))))
         finally:
             if also is not None:
                 also.cancel()

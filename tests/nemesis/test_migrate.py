@@ -1,6 +1,7 @@
 """A migration on fakes: its steps and proofs, its phases, the way back, what another fault delays, what is refused."""
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -12,7 +13,17 @@ from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import Cluster, View
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.faults.schedule import Entry
-from fencepost.harness.history import NEW_DISK, FaultAction, FaultEvent, FaultOutcome, FaultStage, MigrationEvent
+from fencepost.harness.history import (
+    NEW_DISK,
+    FaultAction,
+    FaultEvent,
+    FaultOutcome,
+    FaultStage,
+    MigrationDelayEvent,
+    MigrationEvent,
+)
+from fencepost.harness.plan import Plan
+from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member, Node, NodeSpec, NodeState, members_alike
 from fencepost.harness.runtime.provider import Placement
@@ -253,3 +264,52 @@ def test_a_server_that_does_not_start_ends_it() -> None:
 def test_what_makes_no_sense_is_refused(text: str, setting: Placement, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         parse_faults(text, FAULTS, setting)
+
+
+def _checked(nemesis: str) -> CheckedPlan:
+    return check_plan(Plan(system="kafka-bridge", workload="metadata", seed=1, nemesis=nemesis, time_limit="90s"))
+
+
+@pytest.mark.parametrize(
+    ("nemesis", "said", "hint"),
+    [
+        ("kill:b1:when=hybrid", "no fault of the plan migrates", "migrate\\+kill:b1:when=hybrid"),
+        ("pause:b1:end=copy+1s,kill", "no fault of the plan migrates", "migrate\\+pause"),
+        ("migrate:until=hybrid+kill:when=dual-write", "never reaches dual-write", "provisioned, copy, hybrid; see"),
+        ("migrate:until=hybrid+kill:when=rolled-back", "never reaches rolled-back", "back="),
+        ("migrate:early=yes+kill:when=dual-write", "never reaches dual-write", "hybrid, final"),
+    ],
+)
+def test_a_wait_for_a_phase_that_the_plan_never_reaches_is_refused(nemesis: str, said: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        _checked(nemesis)
+    assert re.search(hint, caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "nemesis",
+    [
+        "migrate+kill:when=final:within=80s",
+        "migrate:until=hybrid:back=yes+kill:when=rolled-back",
+        "migrate:early=yes+kill:when=final",
+        "kill:when=hybrid+migrate:until=hybrid",
+        "migrate:until=hybrid:back=yes:end=hybrid+2s",
+    ],
+)
+def test_a_wait_for_a_phase_of_the_plan_is_accepted(nemesis: str) -> None:
+    assert _checked(nemesis).plan.nemesis == nemesis
+
+
+def test_a_step_that_the_cluster_s_health_delays_until_the_time_is_over_is_recorded() -> None:
+    run = Run()
+
+    async def ill(layout: object) -> str | None:
+        steps = [event for event in run.records.events if isinstance(event, MigrationEvent)]
+        return "k-0 has one replica in sync" if steps and steps[-1].phase == "hybrid" else None
+
+    run.system.healthy = ill  # type: ignore[method-assign]
+    run.play("migrate:hold=1s", for_ms=40_000)
+    (delay,) = [event for event in run.records.events if isinstance(event, MigrationDelayEvent)]
+    assert delay.phase == "dual-write" and "k-0 has one replica" in delay.text
+    assert 20e9 < delay.length_ns < 40e9
+    assert run.cluster.phases[-1] is Phase.HYBRID

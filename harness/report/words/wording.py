@@ -16,6 +16,7 @@ from fencepost.harness.history import (
     FaultEvent,
     FaultOutcome,
     LogEvent,
+    MigrationDelayEvent,
     MigrationEvent,
     NodeEvent,
     NoteEvent,
@@ -156,6 +157,8 @@ def event(item: Event) -> str:
             return f"phase {item.phase} begins"
         case MigrationEvent():
             return f"the migration is in its phase {item.phase}: {item.text}"
+        case MigrationDelayEvent():
+            return f"the migration did not reach its phase {item.phase} within {length(item.length_ns)}: {item.text}"
         case NoteEvent():
             return f"{item.topic}: {item.text}"
         case SampleEvent():

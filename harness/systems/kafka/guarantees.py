@@ -65,6 +65,7 @@ _COMMITTED: Final = frozenset(
         "log-committed-reads",
         "zombie-broker-does-not-act",
         "leaders-are-eligible",
+        "topics-keep-records",
         "transactions-durable",
         "transactions-atomic",
         "transforms-exactly-once",
@@ -118,6 +119,22 @@ PRODUCER_ID_GUARANTEES: Final = (
         "unique-producer-ids",
         "No producer id is given out twice, whichever broker gives it and whoever leads",
         "KIP-98 (producer ids), KIP-730 (the controller hands out blocks; in ZooKeeper mode a znode guards them)",
+    ),
+)
+
+TOPIC_GUARANTEES: Final = (
+    _promised(
+        "topics-stay-dropped",
+        "A topic whose deletion was acknowledged does not come back, and its records are not shown in a later topic of"
+        " its name",
+        "KIP-516: a topic's id tells it from an earlier one of the same name, and a broker deletes the log of a topic"
+        " whose id it does not expect",
+    ),
+    _promised(
+        "topics-keep-records",
+        "A topic whose creation was acknowledged stays until it is deleted, with every acknowledged record (acks=all,"
+        " min.insync.replicas of 2)",
+        _DESIGN,
     ),
 )
 

@@ -21,7 +21,13 @@ from tests.checkers import test_coverage
 from tests.checkers.build import Tale, facts
 from tests.checkers.elections import test_elections
 from tests.checkers.leadership import test_freshness
-from tests.checkers.metadata import test_dual_write, test_ground_truth, test_handover, test_zombie_controllers
+from tests.checkers.metadata import (
+    test_dual_write,
+    test_ground_truth,
+    test_handover,
+    test_progress,
+    test_zombie_controllers,
+)
 from tests.checkers.storage import test_late_effects
 from tests.checkers.watches import test_watches
 from tests.fakes import (
@@ -32,6 +38,7 @@ from tests.fakes import (
     meta_store,
     metadata_store,
     partition_store,
+    topic_store,
     transaction_store,
 )
 from tests.histories.language import FOLDER, cases, parse
@@ -153,6 +160,11 @@ def log_transactions() -> Iterator[Example]:
         yield transaction_store.run_fake_transactions(bug, 1, {"rate": 6.0}), transaction_store.FACTS
 
 
+def topics() -> Iterator[Example]:
+    for bug in (None, *topic_store.BUGS):
+        yield topic_store.run_fake_topics(bug, 1), topic_store.FACTS
+
+
 def producer_ids() -> Iterator[Example]:
     tale = Tale()
     for i, (node, number) in enumerate((("b1", 7), ("b2", 1000), ("b1", 8), ("b3", 7), ("b3", None), ("b1", 7))):
@@ -192,6 +204,11 @@ def ground_truth() -> Iterator[Example]:
 def dual_write() -> Iterator[Example]:
     for reached in ((10, 45), (45, 30)):
         yield test_dual_write.told(reached), test_dual_write.FACTS
+
+
+def progressing() -> Iterator[Example]:
+    tales = (test_progress.waiting(seconds=61, reached=False), test_progress.viewing(shown=1, asked_s=20.1))
+    yield from ((tale, test_progress.FACTS) for tale in tales)
 
 
 def handover() -> Iterator[Example]:
@@ -275,6 +292,7 @@ EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
     "freshness": freshness,
     "ground-truth": ground_truth,
     "dual-write": dual_write,
+    "progress": progressing,
     "handover": handover,
     "group-membership": members_of_groups,
     "lease": leases,
@@ -293,6 +311,7 @@ EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
     "set": elements,
     "snapshots": snapshots,
     "topic-names": kafka("zombie-controller"),
+    "topics": topics,
     "watch": watches,
     "zombie-brokers": kafka("zombie-brokers"),
     "zombie-controllers": zombie_controllers,
@@ -380,6 +399,8 @@ WITH_RULES: Final = (
     "metadata",
     "metastore",
     "partition-states",
+    "progress",
+    "topics",
     "rejoin",
     "session-order",
     "set",
@@ -447,6 +468,10 @@ KINDS: Final[dict[str, Callable[[Event], bool]]] = {
     r"^log-transactions\..*\.refused_commits_in_the_log$": of("transact transform", FAIL),
     r"^log-transactions\..*\.begins(_of_version_2)?$": of("begin", OK),
     r"^producer-ids\..*\.(exposure|ids|ids_of_node\..*|anomalies\..*)$": of("allocate", OK),
+    r"^topics\..*\.(exposure|topics|reads_of_used_names|anomalies\..*)$": of(
+        "make-topic drop-topic put-record read-topic", OK
+    ),
+    r"^progress\.brokers-keep-up\..*$": of("describe", OK),
     r"^partition-states\..*\.(exposure|views|stale_views|stale|anomalies\..*)$": of("view", OK),
     r"^election\.one-acting-leader\.(exposure|superseded_acts|overtaken_acts)$": of("act", OK, FAIL, INFO, INVOKE),
     r"^election\..*\.(superseded|overtaken)_acknowledged$": of("act", OK),

@@ -74,6 +74,22 @@ _OF_THE_MIGRATION: Final = (
         source="KafkaZkClient.tryRegisterKRaftControllerAsActiveController: a claim of an earlier epoch is refused",
     ),
     Guarantee(
+        name="migration-goes-on",
+        standing=Standing.PROMISED,
+        text="Each phase of the migration begins within a minute after the last step before it, once the faults are"
+        " healed.",
+        source="KIP-866: the controller begins the copy once every broker has registered, and a new controller goes on"
+        " where the last one was; it names no time",
+    ),
+    Guarantee(
+        name="brokers-keep-up",
+        standing=Standing.PROMISED,
+        text="Once the faults are healed, every broker, in whichever mode, shows within ten seconds what was"
+        " acknowledged.",
+        source="KIP-866: the controller sends brokers in ZooKeeper mode every change and, after a failover, everything;"
+        " others replicate the log; it names no time",
+    ),
+    Guarantee(
         name="zookeeper-keeps-up",
         standing=Standing.PROMISED,
         text="Until the migration is final, ZooKeeper gets every change that KRaft acknowledges, within ten seconds"

@@ -15,8 +15,8 @@ controller's
   the epoch of a reply is exact. The acknowledgement of an append names no epoch.
 - The state of partitions is that of the same topic, in the metadata of the broker that is asked. A partition's leader
   is moved by giving it its replicas in another order (KIP-455) and electing the first of them (KIP-460).
-- Elections are those of transactional producers: see `elections`. Groups are consumer groups: see `groups`. For
-  transactions over several partitions see `log_transactions`.
+- Elections are those of transactional producers: see `elections`. Groups are consumer groups: see `groups`. Topics that
+  come and go are in `topics`. For transactions over several partitions see `log_transactions`.
 
 Errors are those of `harness.systems.kafka.wire.errors`, except for "exists": a controller's refusal of a taken name.
 """
@@ -58,6 +58,7 @@ from fencepost.harness.systems.kafka.client.log_transactions import KafkaTransac
 from fencepost.harness.systems.kafka.client.partition_logs import ACKS_ALL
 from fencepost.harness.systems.kafka.client.reassignments import reassign
 from fencepost.harness.systems.kafka.client.replicated_topics import make_topic
+from fencepost.harness.systems.kafka.client.topics import KafkaTopics
 from fencepost.harness.systems.kafka.wire.errors import (
     INVALID_REPLICATION_FACTOR,
     TOPIC_ALREADY_EXISTS,
@@ -73,6 +74,7 @@ INTERFACES: Final = frozenset(
         Interface.METADATA,
         Interface.PRODUCER_IDS,
         Interface.LOG,
+        Interface.TOPICS,
         Interface.PARTITION_STATES,
         Interface.GROUPS,
         Interface.TRANSACTIONS,
@@ -109,6 +111,7 @@ class KafkaSession:
         self.node: Final = node
         self._elections: Final = KafkaElections(node, number, connect_timeout_s=connect_timeout_s)
         self._groups: Final = KafkaGroups(node, number, connect_timeout_s=connect_timeout_s)
+        self._topics: Final = KafkaTopics(node, number)
         self._transactions: Final = KafkaTransactions(node, number, connect_timeout_s=connect_timeout_s)
         self._number = number
         self._acks = ACKS_ALL
@@ -236,6 +239,23 @@ class KafkaSession:
             self._producer = Producer(given.id, given.epoch, 0)
             self._sequences.clear()
         return self._producer._replace(sequence=self._sequences.get(partition, 0))
+
+    # Topics
+
+    async def make_topic(self, name: str) -> None:
+        await self._topics.make(name)
+
+    async def drop_topic(self, name: str) -> None:
+        await self.node.delete_topic(name)
+
+    async def list_topics(self) -> tuple[str, ...]:
+        return await self._topics.listed()
+
+    async def put_record(self, name: str, value: bytes) -> Appended:
+        return await self._topics.put(name, value)
+
+    async def read_topic(self, name: str, offset: int) -> Polled:
+        return await self._topics.read(name, offset)
 
     # Partition states
 

@@ -18,6 +18,7 @@ from fencepost.harness.systems.kafka.guarantees import (
     LOG_GUARANTEES,
     PARTITION_STATE_GUARANTEES,
     PRODUCER_ID_GUARANTEES,
+    TOPIC_GUARANTEES,
     TRANSACTION_GUARANTEES,
 )
 from fencepost.harness.verdict import Guarantee, LeadershipBound, Standing
@@ -133,6 +134,7 @@ _FOR_EVERY_RELEASE: Final = (
     ),
     *PRODUCER_ID_GUARANTEES,
     *LOG_GUARANTEES,
+    *TOPIC_GUARANTEES,
     *ELECTION_GUARANTEES,
     *GROUP_GUARANTEES,
     *TRANSACTION_GUARANTEES,

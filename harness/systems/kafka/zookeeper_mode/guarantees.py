@@ -16,6 +16,7 @@ from fencepost.harness.systems.kafka.guarantees import (
     LOG_GUARANTEES,
     PARTITION_STATE_GUARANTEES,
     PRODUCER_ID_GUARANTEES,
+    TOPIC_GUARANTEES,
     TRANSACTION_GUARANTEES,
 )
 from fencepost.harness.systems.kafka.guarantees import unpromised as unpromised_by_brokers
@@ -92,6 +93,7 @@ GUARANTEES: Final = (
     ),
     *PRODUCER_ID_GUARANTEES,
     *LOG_GUARANTEES,
+    *TOPIC_GUARANTEES,
     *ELECTION_GUARANTEES,
     *GROUP_GUARANTEES,
     *TRANSACTION_GUARANTEES,
