@@ -77,7 +77,8 @@ EXAMPLES = (
     default="kraft,kafka-zk",
     show_default=True,
     metavar="NAMES",
-    help="Systems to measure, joined by commas; kraft+controllers: its controllers have nodes of their own.",
+    help="Systems to measure, joined by commas; kraft+controllers: its controllers have nodes of their own;"
+    " kafka-bridge: a migration, phase by phase.",
 )
 @click.option(
     "--partitions",
