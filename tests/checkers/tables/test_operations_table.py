@@ -19,6 +19,7 @@ from fencepost.checkers.tables.operations import (
     ORDER,
     Deal,
     Rows,
+    Tally,
     explain_rows,
     in_order,
     judge,
@@ -82,7 +83,13 @@ def test_a_table_in_shares_is_judged_as_the_whole(tmp_path: Path) -> None:
     n = len(rows.key)
     for share_rows in (n // 2, n // 7, n // 50, n - 1, n):
         found = TableFile(path).search(Budget(), share_rows=share_rows)
-        assert msgspec.structs.replace(found, steps=0) == msgspec.structs.replace(whole, steps=0)
+        assert without_steps(found) == without_steps(whole)
+
+
+def without_steps(tally: Tally) -> Tally:
+    """The same without the effort of the searches, which depends on the order of rows that are at one time."""
+    others = tuple(msgspec.structs.replace(one, steps=0) for one in tally.others)
+    return msgspec.structs.replace(tally, steps=0, others=others)
 
 
 @pytest.mark.parametrize("column", ["key", "returned"])
