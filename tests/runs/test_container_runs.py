@@ -295,6 +295,7 @@ def test_other_ways_of_links(engine: "DockerClient", tmp_path: Path, links: str,
 
 
 @needs_engine
+@pytest.mark.slow
 def test_an_image_of_your_own(engine: "DockerClient", tmp_path: Path) -> None:
     from fencepost.harness.runtime.containers import images
     from fencepost.harness.systems.etcd import ETCD
@@ -399,6 +400,7 @@ def test_one_ctrl_c_heals_judges_and_removes_everything(engine: "DockerClient", 
 
 
 @needs_engine
+@pytest.mark.slow
 def test_two_ctrl_c_end_at_once_and_leave_nothing(engine: "DockerClient", tmp_path: Path) -> None:
     plan = ("--system", "etcd", "--workload", "set", "--nemesis", "partition:leader:for=60s", "--time-limit", "70s")
     with _running(tmp_path, "--runtime", "containers", *plan) as child:

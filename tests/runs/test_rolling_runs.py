@@ -47,6 +47,7 @@ def taken(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_etcd_takes_a_snapshot_count_and_goes_through_a_rolling_restart(tmp_path: Path) -> None:
     done, results = run_undisturbed(
         tmp_path, "--system", "etcd", "--workload", "register", "--set", "etcd.snapshot-count=100",

@@ -27,6 +27,7 @@ def _kinds(folder: Path) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_faults_of_two_workers_are_proven_beside_each_other_and_keep_the_quorum(tmp_path: Path) -> None:
     """Of the kill and the cut one waits for the other, or is skipped; the frozen client takes nothing from a quorum."""
     # Killed servers of 3.5.1 may differ from the others for ever (etcd#13766), and that rightly makes a run invalid.

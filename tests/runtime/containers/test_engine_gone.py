@@ -29,7 +29,7 @@ def between(tmp_path: Path, facts: EngineFacts) -> Iterator[EngineRelay]:
         yield made
 
 
-@pytest.mark.parametrize("how", ["cut", "silence"])
+@pytest.mark.parametrize("how", ["cut", pytest.param("silence", marks=pytest.mark.slow)])
 def test_engine_goes_away(
     tmp_path: Path, engine: DockerClient, between: EngineRelay, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

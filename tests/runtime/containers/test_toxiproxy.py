@@ -79,7 +79,7 @@ async def _settled(scene: Any, source: str, target: str) -> str:
     return str(said)
 
 
-@pytest.mark.parametrize("publish", [False, True], ids=["addresses", "published"])
+@pytest.mark.parametrize("publish", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["addresses", "published"])
 def test_each_toxic_is_installed_felt_and_healed(tmp_path: Path, publish: bool) -> None:
     placement = Placement(runtime="containers", links=Links.TOXIPROXY)
     view = View(nodes=("n1", "n2", "n3"), leader="n2", epoch=4)
