@@ -9,8 +9,8 @@ The key of an operation is the name of its topic, "n<i>":
                watermark).
 
 Each name has `lives` lives, and then a new name takes its turn. Mostly it stays dropped; the last topic of one name in
-eight is left as it is. Only one worker at a time makes or drops a topic of one name, while others may still write to it.
-In the final phase every node is asked for its topics and for the records of every topic that any node knows.
+eight is left as it is. Only one worker at a time makes or drops a topic of one name, while others may still write to
+it. In the final phase every node is asked for its topics and for the records of every topic that any node knows.
 """
 
 import re
