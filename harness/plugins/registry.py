@@ -49,9 +49,9 @@ _OUR_WORKLOADS: Final = {
     "metastore": "fencepost.workloads.metastore:MetastoreWorkload",
     "partition-states": "fencepost.workloads.partition_states:PartitionStatesWorkload",
     "producer-ids": "fencepost.workloads.producer_ids:ProducerIds",
-    "topics": "fencepost.workloads.topics:TopicsWorkload",
     "register": "fencepost.workloads.register:Register",
     "set": "fencepost.workloads.set:Set",
+    "topics": "fencepost.workloads.topics:TopicsWorkload",
     "watch": "fencepost.workloads.watch:Watch",
 }
 
