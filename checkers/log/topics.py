@@ -159,7 +159,13 @@ def _stay(names: list[_Name], views: _Views, facts: Facts) -> Verdict:
 def _keep(names: list[_Name], views: _Views, facts: Facts) -> Verdict:
     there = [(n, n.stays) for n in names if n.stays is not None and _long_ago(n.stays, views)] if views.whole else []
     gone = [_gone(name, make, views) for name, make in there if views.nowhere(name.name)]
-    due = [(o, read, name) for name in names if (read := name.whole) is not None for o in name.kept]
+    due = [
+        (o, read, name)
+        for name in names
+        if (read := name.whole) is not None
+        for o in name.kept
+        if _ended(o) < read.invoked_ns
+    ]
     lost = [_lost(record, read) for record, read, name in due if record.value not in name.shown]
     return Findings(
         checker=CHECKER,
