@@ -24,7 +24,7 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration, seconds
-from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome, broker_view
+from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome, broker_view, log_of
 from fencepost.harness.verdict import BrokerBound, Facts, Verdict
 
 CHECKER: Final = "brokers"
@@ -95,7 +95,7 @@ def _fenced(history: History, bound: BrokerBound, reigns: Reigns) -> Iterator[tu
     for reign in reigns.reigns:
         first_ns, last_ns = certain_term(reign)
         for at, line in enumerate(lines):
-            if line.change is not Logged.FENCED or line.source != f"{reign.node}'s log":
+            if line.change is not Logged.FENCED or line.source != log_of(reign.node):
                 continue
             if first_ns <= line.asked_ns and line.time_ns <= last_ns:
                 back = (e.asked_ns for e in lines[at + 1 :] if e.node == line.node and e.change in _BACK)

@@ -54,6 +54,7 @@ from fencepost.harness.history.server_logs import (
     EpochEvent,
     LogEvent,
     Logged,
+    log_of,
 )
 
 __all__ = [
@@ -106,6 +107,7 @@ __all__ = [
     "Value",
     "broker_view",
     "ending_of",
+    "log_of",
     "pair",
     "validate",
 ]

@@ -58,6 +58,11 @@ class Logged(StrEnum):
     DUPLICATE_ID = "duplicate-id"
 
 
+def log_of(node: str) -> str:
+    """What `source` is where the log of one node tells of another."""
+    return f"{node}'s log"
+
+
 class LogEvent(BaseEvent, frozen=True, tag="log"):
     """A log says that something about `node` changed: the node's own log, or that of `source`.
 

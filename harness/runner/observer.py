@@ -21,6 +21,7 @@ from fencepost.harness.history import (
     EpochEvent,
     LogEvent,
     NoteEvent,
+    log_of,
 )
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.watch import LastAnswers
@@ -221,7 +222,7 @@ class Observers:
             incarnation=max(about.incarnation, 0),
             change=change.change,
             asked_ns=before_ns,
-            source="log" if about is node else f"{node.name}'s log",
+            source="log" if about is node else log_of(node.name),
             subject=change.subject,
             key=change.key,
             epoch=change.epoch,
@@ -235,7 +236,7 @@ class Observers:
             node=attempt.node or node.name,
             f=attempt.f,
             error=attempt.error,
-            source=f"{node.name}'s log",
+            source=log_of(node.name),
             epoch=attempt.epoch,
             key=attempt.key,
             detail=attempt.detail,

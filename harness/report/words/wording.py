@@ -25,6 +25,7 @@ from fencepost.harness.history import (
     Outcome,
     PhaseEvent,
     SampleEvent,
+    log_of,
 )
 from fencepost.harness.verdict import Standing, Validity
 
@@ -115,7 +116,7 @@ def lost_compare(op: Operation) -> bool:
 
 def logged(item: LogEvent) -> str:
     """Describe a change of which a log tells, such as "n1's log: resigned as controller, epoch 4"."""
-    whose = f"{item.node}'s log" if item.source == "log" else item.source
+    whose = log_of(item.node) if item.source == "log" else item.source
     about = "" if item.source == "log" else f"{item.node} "
     parts = [
         f"{about}{item.change}",
