@@ -27,12 +27,9 @@ from fencepost.harness.plugins.workload import Workload, workload_options
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Links, Placement, Provider, with_runtime
 from fencepost.harness.systems.contract.conditions import promises_in_force
-from fencepost.harness.systems.contract.deposing import with_controller
-from fencepost.harness.systems.contract.features import with_features
 from fencepost.harness.systems.contract.leadership import leadership_of
-from fencepost.harness.systems.contract.membership import with_members
-from fencepost.harness.systems.contract.migration import with_migration
 from fencepost.harness.systems.contract.options import SystemOptions
+from fencepost.harness.systems.contract.refused_faults import with_refusals
 from fencepost.harness.systems.contract.reported_version import TellsVersion
 from fencepost.harness.systems.contract.server_settings import checked as checked_settings
 from fencepost.harness.systems.contract.servers import members_of
@@ -283,8 +280,7 @@ def _placement(resolved: ResolvedPlan) -> Placement:
     # An image decides the release; it is known once the image has been inspected.
     version = "" if plan.image else plan.version or system.releases.default
     placement = with_runtime(plan.placement(resolved.members), registry.runtime(plan.runtime))
-    placement = with_features(with_migration(with_controller(placement, system), system), system)
-    return with_members(placement, system, version, resolved.system_options)
+    return with_refusals(placement, system, version, resolved.system_options)
 
 
 def _given(plan: Plan, placement: Placement) -> tuple[Entry, ...]:

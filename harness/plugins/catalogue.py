@@ -25,10 +25,7 @@ from fencepost.harness.plugins.standings import standings_in_words
 from fencepost.harness.runtime.provider import Links, Placement
 from fencepost.harness.systems.contract import releases
 from fencepost.harness.systems.contract.abilities import ABILITIES, abilities_of, meaning
-from fencepost.harness.systems.contract.deposing import with_controller
-from fencepost.harness.systems.contract.features import with_features
-from fencepost.harness.systems.contract.membership import with_members
-from fencepost.harness.systems.contract.migration import with_migration
+from fencepost.harness.systems.contract.refused_faults import with_refusals
 from fencepost.harness.systems.contract.server_settings import TakesSettings
 from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.contract.system import System
@@ -296,8 +293,7 @@ def _placement(system_name: str, place: str) -> Placement:
         members=members_of(system, nodes, options),
         closed_files=registry.runtime(placement.runtime).closed_files,
     )
-    placement = with_features(with_migration(with_controller(placement, system), system), system)
-    return with_members(placement, system, system.releases.default, options)
+    return with_refusals(placement, system, system.releases.default, options)
 
 
 def _refusal(fault: FaultKind, system: str, place: str, target: str = "") -> str | None:

@@ -1,0 +1,16 @@
+"""Which faults the clusters of a system refuse, whatever the plan asks of them."""
+
+from fencepost.harness.runtime.provider import Placement
+from fencepost.harness.systems.contract.deposing import with_controller
+from fencepost.harness.systems.contract.features import with_features
+from fencepost.harness.systems.contract.membership import with_members
+from fencepost.harness.systems.contract.migration import with_migration
+from fencepost.harness.systems.contract.options import SystemOptions
+from fencepost.harness.systems.contract.system import System
+
+
+def with_refusals(placement: Placement, system: System, version: str, options: SystemOptions) -> Placement:
+    """Add to the placement what each part of the contract says of the faults that need it."""
+    for add in (with_controller, with_migration, with_features):
+        placement = add(placement, system)
+    return with_members(placement, system, version, options)
