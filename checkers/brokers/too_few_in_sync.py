@@ -7,8 +7,8 @@ knows. From there on until a later line it may acknowledge no append, if every v
 "appends-need-replicas"
   acknowledged-with-too-few   an append was sent after that, and acknowledged a second before the next line
 
-The versions are those of the kept log of states; where more replicas were in sync once in between, nothing is said. The
-second is there because a leader takes a change up before it logs it.
+The versions are those of the kept log of states; where more replicas were in sync once in between, nothing is said.
+Appends in the last second before the next line are left out, because a leader takes a change up before it logs it.
 
 Source: Kafka's documentation, `min.insync.replicas`; Partition.appendRecordsToLeader (NOT_ENOUGH_REPLICAS) and
 Partition.checkEnoughReplicasReachOffset (NOT_ENOUGH_REPLICAS_AFTER_APPEND).
@@ -34,6 +34,7 @@ CHECKER: Final = "brokers"
 NEED: Final = "appends-need-replicas"
 TOO_FEW: Final = "acknowledged-with-too-few"
 _LACKS: Final = "nothing was appended at a leader that is known to have had too few in-sync replicas"
+#: How long before its line a leader may have taken a change up.
 _SLACK_NS: Final = 1_000_000_000
 _TOPIC: Final = "log"
 REFUSED: Final = "not-enough-replicas"

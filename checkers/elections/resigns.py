@@ -1,7 +1,7 @@
 """Resignations of leaders whose term was over: they must end nobody else's term.
 
 A leader that stalled, and resigns as if nothing had happened, is refused where the store looks at the term. A store
-that acknowledges such a resignation has ended a term by it, and the term that lasted was another one's.
+that acknowledges such a resignation has ended a term by it, and only the later leader's term was left to end.
 """
 
 from typing import Final
@@ -18,13 +18,11 @@ EXPOSURE_OF: Final = "answered resignations that were sent when a later term had
 
 def late_resigns(terms: Terms) -> list[Operation]:
     """List the resignations that were sent after a later grant had been acknowledged, and that the store answered."""
-    answered = (Outcome.OK, Outcome.FAIL)
     return [
         o
         for o in terms.in_terms
         if o.f == "resign"
-        and o.type in answered
-        and (o.type is Outcome.OK or o.error == "not-held")
+        and (o.type is Outcome.OK or (o.type is Outcome.FAIL and o.error == "not-held"))
         and (since_ns := terms.superseded_ns(token_of(o))) is not None
         and o.invoked_ns > since_ns
     ]
@@ -42,7 +40,7 @@ def acknowledged_late(terms: Terms) -> list[Finding]:
             f"{seconds(later.completed_ns or 0)}.",
             f"Process {resign.process} resigned from the earlier term {token_of(resign)} after that, at "
             f"{seconds(resign.invoked_ns)}.",
-            f"{resign.node} acknowledged that a term had ended: it was not the one of who resigned.",
+            f"{resign.node} acknowledged it, so it ended a term that was not the term of process {resign.process}.",
         )
         findings.append(Finding(anomaly=ANOMALY, operations=(later, resign), steps=steps))
     return findings

@@ -166,9 +166,8 @@ class _Course:
         while (wrong := await self._wrong()) is not None and not self.cluster.hurried():
             took_s = loop.time() - began_s
             over = self.over.is_set()
-            if took_s > (_DELAY_S if over else _OTHERS_S):
-                for phase in stage.reaches[:1]:
-                    self._give_up(phase, took_s, f"the cluster was not healthy: {wrong}")
+            if stage.reaches and took_s > (_DELAY_S if over else _OTHERS_S):
+                self._give_up(stage.reaches[0], took_s, f"the cluster was not healthy: {wrong}")
             if over:
                 return
             if took_s > _OTHERS_S:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.campaigns.failover.cell import PHASES, Cell, Ending, Sample
+from fencepost.harness.campaigns.failover.cell import Cell, Ending, Sample
 from fencepost.harness.campaigns.failover.change_probe import EVERY_S, ChangeProbe, longest_gap_s
 from fencepost.harness.campaigns.failover.cluster import Cluster, open_cluster
 from fencepost.harness.campaigns.failover.load_time import load_time_s
@@ -51,7 +51,8 @@ async def _migrate(cluster: Cluster, names: str, stack: AsyncExitStack) -> Async
     probe = ChangeProbe(lambda: cluster.controllers, names)
     asking = asyncio.create_task(probe.run())
     stack.push_async_callback(_ended, asking)
-    for stage, ending in zip(migration.stages(Phase.FINAL, early=False), PHASES, strict=True):
+    for stage in migration.stages(Phase.FINAL, early=False):
+        ending = Ending(stage.reaches[-1])
         await _accepts(probe)
         began = time.monotonic()
         await _go(cluster, migration, stage)
