@@ -241,6 +241,8 @@ def test_a_phase_that_never_comes_ends_it_and_says_what_is_missing() -> None:
     run.play("migrate", for_ms=300_000)
     assert "hybrid was not reached" in (run.whole.proof or "") and "nobody claims it" in (run.whole.proof or "")
     assert run.cluster.phases == [Phase.PROVISIONED, Phase.COPY]
+    (delay,) = [event for event in run.records.events if isinstance(event, MigrationDelayEvent)]
+    assert delay.phase == "hybrid" and "nobody claims it" in delay.text and delay.length_ns >= 90e9
 
 
 def test_a_server_that_does_not_start_ends_it() -> None:

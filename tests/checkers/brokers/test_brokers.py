@@ -7,10 +7,21 @@ import msgspec
 import pytest
 
 from fencepost.checkers import brokers
-from fencepost.harness.history import Effects, History, LogEntry, LogEvent, Logged, NodeChange, NodeLog, Outcome, Stops
+from fencepost.harness.history import (
+    BrokerView,
+    Effects,
+    History,
+    LogEntry,
+    LogEvent,
+    Logged,
+    NodeChange,
+    NodeLog,
+    Outcome,
+    Stops,
+)
 from fencepost.harness.verdict import Facts, Validity, Verdict
 from tests.checkers.build import MS, Tale
-from tests.fakes.kept_brokers import BUGS, FACTS, logged, run_fake_brokers
+from tests.fakes.kept_brokers import BROKERS, BUGS, FACTS, logged, run_fake_brokers
 
 #: A session of 3 s: judged from 5.5 s on.
 _KILLED_MS = 2_000
@@ -72,6 +83,24 @@ def test_a_new_controller_that_never_fences_a_dead_broker_is_found() -> None:
 def test_silence_counts_from_the_election_of_the_controller(fenced_ms: int, validity: Validity) -> None:
     found = verdict(killed_broker(second_from_ms=3_000, fenced_ms=fenced_ms).history(), "broker-fenced-in-time")
     assert found.validity is validity
+
+
+@pytest.mark.parametrize(
+    ("also_cut", "found", "exposure"), [((), {"fenced-broker-counted-as-alive": 1}, 1), (("b1",), {}, 0)]
+)
+def test_only_a_broker_that_reaches_a_controller_has_to_know_who_is_fenced(
+    also_cut: Sequence[str], found: dict[str, int], exposure: int
+) -> None:
+    tale = Tale()
+    tale.health(0, 15_000)
+    tale.claims("n1", 1, [float(ms) for ms in range(100, 15_000, 200)], subject="controller")
+    for node in ("b2", *also_cut):
+        tale.cut(node, 2_000, 12_000)
+    logged(tale, "b2", Logged.FENCED, 5_200)
+    view = BrokerView(BROKERS["b1"], (4, 5, 6), ())
+    tale.op("view", None, node="b1", at=(8_000, 8_003), result=msgspec.to_builtins(view))
+    told = verdict(tale.history(), "fencing-is-told")
+    assert (told.anomalies, told.exposure) == (found, exposure)
 
 
 def test_while_nobody_led_long_enough_nobody_had_to_fence() -> None:

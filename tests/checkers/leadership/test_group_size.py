@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.checkers import leadership
 from fencepost.checkers.leadership.group_size import GUARANTEE, NO_MAJORITY, OTHER_SIZE
-from fencepost.harness.history import Claim
+from fencepost.harness.history import Claim, Effects
 from fencepost.harness.verdict import Guarantee, Standing, Validity, Verdict
 from tests.checkers.build import Tale, facts
 
@@ -48,3 +48,9 @@ def test_nothing_is_said_where_nobody_tells_a_size_or_the_system_states_nothing(
     silent = Tale()
     silent.belief("n1", Claim.YES, 100, 101, epoch=1)
     assert judged(silent) == []
+
+
+def test_nothing_is_said_where_a_fault_changes_members() -> None:
+    told = tale(("n2", 1, "1 of 1"))
+    told.fault("membership", ("n2",), (200, 210, 500, 510), effects=Effects(changes_members=True))
+    assert judged(told) == []

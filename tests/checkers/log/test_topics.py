@@ -170,5 +170,14 @@ def test_a_read_that_ends_early_or_another_node_s_answer_proves_no_loss() -> Non
     assert tale.anomalies(topics.KEEP) == {}
 
 
+def test_a_record_that_was_acknowledged_after_the_read_began_is_not_expected_of_it() -> None:
+    tale = kept()
+    tale.put(9, FINAL - 5)
+    tale.ends("n1")
+    tale.reads(7)
+    verdict = tale.judged(topics.KEEP)
+    assert (verdict.validity, verdict.exposure) == (Validity.VALID, 1)
+
+
 def test_a_run_without_topics_proves_nothing() -> None:
     assert {v.validity for v in topics.check(Tale().history(), facts())} == {Validity.UNKNOWN}
