@@ -85,7 +85,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 MEASURES: Final = {
     "metadata_s": "first accepted metadata change",
     "produce_s": "first acknowledged produce on every partition",
-    "load_s": "the new controller's own loading (its log)",
+    "load_s": "the new controller's own loading, or its copy (its log)",
     "gap_s": "longest time without an accepted metadata change",
     "phase_s": "all steps up to the phase",
 }
