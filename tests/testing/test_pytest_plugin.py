@@ -210,8 +210,8 @@ def test_a_real_run_with_a_planted_defect_is_found(pytester: pytest.Pytester, tm
         import pytest
 
         @pytest.mark.fencepost(
-            system="example", workload="register", nemesis="kill:all", time_limit="8s", quiet="1s",
-            system_options={"defect": "forgets"}, expect="invalid",
+            system="example", workload="set", nemesis="kill:all", time_limit="8s", quiet="1s",
+            system_options={"defect": "forgets"}, expect="invalid", anomaly="lost-write",
         )
         def test_it(fencepost_run):
             assert (fencepost_run.folder / "history.parquet").is_file()

@@ -41,8 +41,10 @@
 
     [[cell]]                          # a canary: a cell that must be invalid with this anomaly
     canary = true
-    anomaly = "stale-read"
+    anomaly = "lost-write"
     system = "example"
+    workload = "set"
+    nemesis = "kill:all"
     system_options = { defect = "forgets" }
 
 A plan's `seed` stands in no campaign: each run has its own, derived from the night's.

@@ -31,7 +31,8 @@ canary = true
 anomaly = "stale-read"
 """
 #: Found in every run: what was acknowledged before the kill of all is lost. A cut shows stale reads in most runs only.
-_KILL: Final = 'nemesis = "kill:all"\n'
+#: So many keys that one is read before it is written again: only that shows what was forgotten as a stale read.
+_KILL: Final = 'nemesis = "kill:all"\nworkload_options = { keys = 100 }\n'
 _DEFECT: Final = _KILL + 'system_options = { defect = "forgets" }\n'
 
 
