@@ -1,4 +1,7 @@
-"""Runs the runner as a child process: starts it, reads its messages, stops it in time."""
+"""Runs the runner as a child process: starts it, reads its messages, stops it in time.
+
+Once the history is complete, the runner only keeps the nodes' data and takes the cluster down. It is judged meanwhile.
+"""
 
 import contextlib
 import importlib
@@ -8,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -63,8 +66,12 @@ class Child:
         self.outcome = Outcome()
         self.timers: list[threading.Timer] = []
 
-    def run(self) -> Outcome:
-        """Run the child until it ends; kill it when reading its messages fails."""
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Outcome]:
+        """Run the child; the body begins when the history is complete, or the child has ended without.
+
+        The child has ended when the context is left; it is killed when reading its messages fails.
+        """
         with (self.folder / store.RUNNER_LOG).open("ab") as log:
             self.child = subprocess.Popen(
                 [sys.executable, "-m", "fencepost.harness.runner", str(self.folder), *self.manner],
@@ -81,22 +88,40 @@ class Child:
             with self.stop.on_request(self._stop):
                 if self.stop.asked:
                     self._stop()
-                assert self.child.stdout is not None
-                for line in self.child.stdout:
-                    self._hear(line)
-                self.child.wait()
+                if not self._listen(until_recorded=True):
+                    self.rest()
+                try:
+                    yield self.outcome
+                finally:
+                    self.rest()
         finally:
             for timer in self.timers:
                 timer.cancel()
             if self.child.poll() is None:
                 self.child.kill()
                 self.child.wait()
+            if self.child.stdout is not None:
+                self.child.stdout.close()
+
+    def rest(self) -> None:
+        """Wait until the child has ended; the outcome is whole then. Idempotent."""
+        self._listen()
+        self.child.wait()
         if not self.outcome.finished and self.outcome.error is None and not self.stop.asked:
             self.outcome.error = HarnessError(
                 f"the runner ended with status {self.child.returncode} before the run was over",
                 hint=f"its log is {self.folder / store.RUNNER_LOG}",
             )
-        return self.outcome
+
+    def _listen(self, *, until_recorded: bool = False) -> bool:
+        """Hear the child until it ends, or until its history is complete; return whether it is."""
+        assert self.child.stdout is not None
+        while not (until_recorded and self.outcome.recorded):
+            line = self.child.stdout.readline()
+            if not line:
+                break
+            self._hear(line)
+        return self.outcome.recorded
 
     def _hear(self, line: str) -> None:
         try:

@@ -7,7 +7,7 @@ warning that names it.
 import contextlib
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,18 @@ class Result:
     document: dict[str, Any]
 
 
-def conclude_run(folder: Path, outcome: Outcome, *, progress: Progress, stop: StopRequest) -> Result:
-    """Seal the history, judge it, write the report; raise the runner's error when there is no history."""
+def conclude_run(
+    folder: Path, outcome: Outcome, *, progress: Progress, stop: StopRequest, rest: Callable[[], None] = lambda: None
+) -> Result:
+    """Seal the history, judge it, write the report; raise the runner's error when there is no history.
+
+    Args:
+        folder: the run's.
+        outcome: how the runner ended, or that it has recorded everything and ends while the run is judged.
+        progress: is told what happens.
+        stop: a second request ends it.
+        rest: waits until the runner has ended. What it keeps of the nodes is complete only then.
+    """
     from fencepost.harness.results.reader import seal
 
     progress({"topic": "phase", "phase": "judge", "left_s": None})
@@ -46,9 +56,9 @@ def conclude_run(folder: Path, outcome: Outcome, *, progress: Progress, stop: St
         raise outcome.error or HarnessError("the runner left no history", hint=f"look into {folder}")
     if outcome.error is not None and not _has_operations(folder):
         raise outcome.error
-    when = "after the run" if outcome.recorded else "the run ended early"
-    warnings = [f"{when}: {outcome.error.message}"] if outcome.error else []
+    warnings: list[str] = []
     if not outcome.recorded:
+        warnings += [f"the run ended early: {outcome.error.message}"] if outcome.error else []
         warnings += _keep(folder, failure=_why_incomplete(outcome))
     try:
         seal(folder)
@@ -57,7 +67,9 @@ def conclude_run(folder: Path, outcome: Outcome, *, progress: Progress, stop: St
         warnings.append(f"the history stays in {store.HISTORY_LINES}: {error.strerror}")
         warnings += _keep(folder, recorded=outcome.recorded)
     resolved = resolved_of(folder)
-    warnings += _keep_logs(resolved, folder)
+    if isinstance(resolved.system, ReadsLogs):
+        rest()
+        warnings += _keep_logs(resolved.system, folder)
     # A second Ctrl-C ends the command without further output.
     with stop.on_request(stop.check):
         # Sealing is not interrupted; a stop that came meanwhile counts here.
@@ -65,6 +77,9 @@ def conclude_run(folder: Path, outcome: Outcome, *, progress: Progress, stop: St
         result = judge_and_report(resolved, folder, progress=progress)
     # An exception that a signal handler raises inside an interpreter callback is lost, so check once more.
     stop.check()
+    rest()
+    if outcome.recorded and outcome.error is not None:
+        warnings.append(f"after the run: {outcome.error.message}")
     if not resolved.plan.keep_data and result.judgement.validity is not Validity.INVALID:
         _drop_data(folder)
     return replace(result, warnings=(*warnings, *result.warnings))
@@ -199,12 +214,11 @@ def _has_operations(folder: Path) -> bool:
         return any(b'"kind":"op"' in line for line in file)
 
 
-def _keep_logs(resolved: ResolvedPlan, folder: Path) -> list[str]:
+def _keep_logs(system: ReadsLogs, folder: Path) -> list[str]:
     """Read the nodes' logs from the kept data while it is there; return what cannot be read."""
     from fencepost.harness.results.voter_logs import keep_logs
 
-    system = resolved.system
-    return keep_logs(folder, system.read_log) if isinstance(system, ReadsLogs) else []
+    return keep_logs(folder, system.read_log)
 
 
 def _drop_data(folder: Path) -> None:

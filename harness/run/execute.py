@@ -56,16 +56,16 @@ def execute(
     left: list[str] = []
     try:
         runner = Child(folder, in_namespaces=provider.in_namespaces, progress=progress, stop=stop)
-        outcome = runner.run()
+        with runner.running() as outcome:
+            stop.check()
+            if stop.asked and outcome.error is None and not store.has_history(folder):
+                raise stopped_before_start(checked.plan.deadline, by_hand=stop.by_hand)
+            result = conclude_run(folder, outcome, progress=progress, stop=stop, rest=runner.rest)
     finally:
         # Whatever ended the runner, nothing of it may stay; what cannot be removed is named.
         left += provider.sweep(folder)
         for what in left:
             progress({"topic": "warning", "text": what})
-    stop.check()
-    if stop.asked and outcome.error is None and not store.has_history(folder):
-        raise stopped_before_start(checked.plan.deadline, by_hand=stop.by_hand)
-    result = conclude_run(folder, outcome, progress=progress, stop=stop)
     return replace(result, warnings=(*left, *result.warnings))
 
 

@@ -129,16 +129,18 @@ class Servers:
 
     async def keep_data(self) -> None:
         """Kill the servers, then copy their data; the outer process removes it when it is not needed."""
-        for node in self.runtime.nodes.values():
-            await node.kill()
-        for name, node in self.runtime.nodes.items():
-            archive = node.place.kept / "data.tar.gz"
-            try:
-                await self.runtime.copy_data(name, archive)
-            except OSError as error:
-                # The data is only additional evidence: a full disk must not prevent the verdict.
-                archive.unlink(missing_ok=True)
-                tell("warning", text=f"the data of {name} could not be kept: {error.strerror}")
+        nodes = self.runtime.nodes.values()
+        await asyncio.gather(*(node.kill() for node in nodes))
+        await asyncio.gather(*(self._keep_data_of(node) for node in nodes))
+
+    async def _keep_data_of(self, node: Node) -> None:
+        archive = node.place.kept / "data.tar.gz"
+        try:
+            await self.runtime.copy_data(node.name, archive)
+        except OSError as error:
+            # The data is only additional evidence: a full disk must not prevent the verdict.
+            archive.unlink(missing_ok=True)
+            tell("warning", text=f"the data of {node.name} could not be kept: {error.strerror}")
 
     def _first_clients(self) -> list[Node]:
         """The nodes for clients that were started with the cluster."""

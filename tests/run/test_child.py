@@ -1,8 +1,14 @@
-"""What judging needs is imported while the cluster settles, and not before: imports take time from the clients."""
+"""The outer process imports what judging needs once the main phase is over, and judges while the runner still ends."""
 
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.run.child import Child
 
 _SCRIPT = """
 import json, sys
@@ -29,3 +35,44 @@ def test_the_judges_are_loaded_when_the_main_phase_is_over() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+#: A runner whose history is complete, and which goes on until it is told how to end.
+_RUNNER: Final = """
+import sys
+from pathlib import Path
+print('{"topic": "recorded"}', flush=True)
+here = Path(sys.argv[1])
+while not (here / "go").is_file():
+    pass
+print((here / "go").read_text(), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        ('{"topic": "done"}', None),
+        ('{"topic": "error", "message": "a mount is left", "hint": "", "exit_code": 255}', "a mount is left"),
+        ("", "the runner ended with status 0 before the run was over"),
+    ],
+)
+def test_a_complete_history_is_handed_over_before_the_runner_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, error: str | None
+) -> None:
+    popen = subprocess.Popen
+
+    def stand_in(_: list[str], **flags: Any) -> "subprocess.Popen[str]":
+        return popen([sys.executable, "-c", _RUNNER, str(tmp_path)], **flags)
+
+    monkeypatch.setattr(subprocess, "Popen", stand_in)
+    child = Child(tmp_path, in_namespaces=True, progress=lambda _: None, stop=StopRequest())
+    with child.running() as outcome:
+        assert (outcome.recorded, outcome.finished, outcome.error) == (True, False, None)
+        assert child.child.poll() is None
+        hidden = tmp_path / "written"
+        hidden.write_text(end)
+        hidden.rename(tmp_path / "go")
+        child.rest()
+        assert child.child.returncode == 0
+    assert (outcome.error.message if outcome.error else None) == error
