@@ -71,18 +71,24 @@ class EventWatch:
         if what == LEADER:
             if now.leader is None or (now.leader, now.epoch) == (self._before.leader, self._before.epoch):
                 return None
+            if not self._counts(now.leader):
+                return None
             return _Happened(f"{now.leader} leads in epoch {now.epoch}", now.leader, now.epoch)
         for name, node in self._cluster.runtime.nodes.items():
-            if node.incarnation > self._starts[name]:
+            if self._counts(name) and node.incarnation > self._starts[name]:
                 return _Happened(f"{name} was started again", name)
         return None
+
+    def _counts(self, node: str) -> bool:
+        """Whether an event of this node is one that the trigger waits for."""
+        return self.trigger.node in ("", node)
 
     def _claim(self) -> _Happened | None:
         assert self._claimed is not None, "refused for a system whose logs do not tell"
         for name, log in self._logs.items():
             for line in log.lines():
                 epoch = self._claimed(line)
-                if epoch is not None:
+                if epoch is not None and self._counts(name):
                     return _Happened(f"{name} logged that it leads in epoch {epoch}", name, epoch)
         return None
 

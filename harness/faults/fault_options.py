@@ -12,7 +12,10 @@ class FaultOptions(Options, frozen=True, kw_only=True):
     """Options of every fault. Each kind sets its own default of `for_`."""
 
     for_: Annotated[Duration, about("how long it stays in force, from the proof to the healing")] = seconds(5)
-    when: Annotated[Moment | UnsetType, about("event to wait for, with a delay: leader+300ms, restart+200ms")] = UNSET
+    when: Annotated[
+        Moment | UnsetType,
+        about("event to wait for, of any node or of one, with a delay: leader+300ms, restart@n2+200ms"),
+    ] = UNSET
     within: Annotated[Duration, about("longest wait for the event of when=")] = seconds(10)
     otherwise: Annotated[
         Literal["act", "skip"], about("whether it acts or is skipped when the event of when= does not come")
@@ -28,6 +31,7 @@ class FaultOptions(Options, frozen=True, kw_only=True):
         return Trigger(
             text=self.when.text,
             what=self.when.event,
+            node=self.when.node,
             delay_ns=self.when.delay_ns,
             within_ns=self.within,
             acts_anyway=self.otherwise == "act",
@@ -41,6 +45,7 @@ class FaultOptions(Options, frozen=True, kw_only=True):
         return Trigger(
             text=self.end.text,
             what=self.end.event,
+            node=self.end.node,
             delay_ns=self.end.delay_ns,
             within_ns=self.for_,
             acts_anyway=True,

@@ -15,10 +15,10 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.base.errors import Refusal, UsageError, choices_hint
 from fencepost.harness.base.options import Duration, parse
 from fencepost.harness.faults.fault_options import OF_TRIGGERS, FaultOptions
-from fencepost.harness.faults.trigger import CLAIM, LEADER, PHASES
+from fencepost.harness.faults.trigger import CLAIM, LEADER, PHASES, Trigger
 from fencepost.harness.history import Effects, Event, FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.network import Effect, Link
@@ -322,12 +322,14 @@ class FaultKind(ABC):
 
     def refusal(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         """Return why this spec makes no sense there: it follows a leader and there is none, or what `refuse` says."""
-        events = {trigger.what for trigger in (spec.options.trigger, spec.options.ending) if trigger is not None}
+        triggers = [trigger for trigger in (spec.options.trigger, spec.options.ending) if trigger is not None]
+        events = {trigger.what for trigger in triggers}
         follows = spec.target in _OF_A_LEADER or LEADER in events
         return (
             (placement.leaderless if follows else None)
             or (placement.unlogged_leader if CLAIM in events else None)
             or (placement.not_migrating if events & PHASES.keys() else None)
+            or _unknown_node(triggers, placement)
             or self.refuse(spec, placement)
         )
 
@@ -354,6 +356,14 @@ class FaultKind(ABC):
         Returns:
             HEALED with what was measured; INDETERMINATE when something of the fault may be left.
         """
+
+
+def _unknown_node(triggers: Iterable[Trigger], placement: Placement) -> Refusal | None:
+    names = [member.name for member in placement.cluster]
+    for trigger in triggers:
+        if trigger.node and trigger.node not in names:
+            return Refusal(f"{trigger.text}: there is no node {trigger.node!r}", choices_hint(trigger.node, names))
+    return None
 
 
 def refuse_foreign(spec: FaultSpec, kind: str, own: Mapping[str, Iterable[str]]) -> Refusal | None:

@@ -2,7 +2,7 @@
 
 `when=leader+300ms` waits for the event from the fault's nominal time on, at most `within=` (10 s unless given), and
 then for the delay. When the event does not come, the fault acts anyway, or is skipped with `otherwise=skip`. The
-schedule records which.
+schedule records which. An event of one node alone is `restart@b2+2s`.
 
 `end=claim+50ms` ends a fault when the event is seen, and its delay later, but never after its `for=`.
 """
@@ -23,30 +23,38 @@ TRIGGERS: Final = {
     "restart": "a server was restarted after the fault was due; the target `restarted` is that node",
     CLAIM: "a server logged, after the fault was due, that it leads now; it is seen within some 10 ms",
 }
+#: Joins such an event and the one node whose events count.
+AT: Final = "@"
 #: Further ones while a cluster migrates: each phase of a migration, by what holds in it.
 PHASES: Final = {phase.value: meaning for phase, meaning in MEANINGS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Moment(Quantity):
-    """An event and a delay after it: `leader+300ms`."""
+    """An event and a delay after it: `leader+300ms`. `node`: only events of this node count; empty: of any."""
 
     text: str
     event: str
     delay_ns: int
+    node: str = ""
 
     kind = "an event with a delay, such as leader+300ms"
 
     @classmethod
     def read(cls, text: str, *, what: str) -> Self:
-        event, plus, delay = text.partition("+")
+        whole, plus, delay = text.partition("+")
+        event, at, node = whole.partition(AT)
         if event not in TRIGGERS and event not in PHASES:
             raise UsageError(
                 f"{what}={text!r}: there is no event {event!r}",
                 hint=f"choose from: {', '.join(TRIGGERS)}, or a phase of a migration ({', '.join(PHASES)}), with a"
                 " delay: leader+300ms",
             )
-        return cls(text, event, parse_duration_ns(delay, what=what) if plus else 0)
+        if at and event in PHASES:
+            raise UsageError(f"{what}={text!r}: a phase belongs to no node", hint=f"leave out {AT}{node}")
+        if at and not node:
+            raise UsageError(f"{what}={text!r}: no node stands after {AT}", hint=f"such as restart{AT}n2+200ms")
+        return cls(text, event, parse_duration_ns(delay, what=what) if plus else 0, node)
 
     def __str__(self) -> str:
         return self.text
@@ -54,10 +62,14 @@ class Moment(Quantity):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
-    """The event of one fault, the delay after it, and whether the fault acts when the event does not come."""
+    """The event of one fault, the delay after it, and whether the fault acts when the event does not come.
+
+    `node`: only events of this node count; empty: of any.
+    """
 
     text: str
     what: str
+    node: str
     delay_ns: int
     within_ns: int
     acts_anyway: bool

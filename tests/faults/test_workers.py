@@ -91,6 +91,9 @@ def test_a_plus_joins_workers_and_a_comma_faults_that_take_turns() -> None:
         ("kill:one:when=leader+3", "is not a duration"),
         ("kill:one:within=5s", "within= needs when="),
         ("kill:one:end=noon", "there is no event 'noon'"),
+        ("kill:one:when=restart@n33+1s", "restart@n33+1s: there is no node 'n33' did you mean 'n3'?"),
+        ("kill:one:end=claim@", "no node stands after @"),
+        ("kill:one:when=hybrid@n1", "a phase belongs to no node"),
         ("kill:one:when=leader:otherwise=perhaps", "is not a choice"),
         ("kill+flood", "unknown fault 'flood'"),
         ("gray:one:share=2", "2 is too large give at least 5%, at most 95%"),
@@ -319,6 +322,28 @@ def test_a_restarted_node_is_hit_while_it_recovers() -> None:
     assert run.rows[-1]["when"]["node"] == "n1"
 
 
+def test_only_the_events_of_a_named_node_count() -> None:
+    run = Run()
+    entries = [
+        entry("kill:n1", 0, 20),
+        entry("kill:n2", 200, 20, worker=1),
+        entry("pause:n3:when=restart@n2+5ms", 0, 1, worker=2),
+        entry("pause:n3:when=leader@n3", 0, 1, worker=3),
+    ]
+
+    async def scenario() -> None:
+        running = asyncio.create_task(_for_a_while(run, entries))
+        await asyncio.sleep(0.3)
+        run.leader, run.epoch = "n1", 5
+        await asyncio.sleep(0.1)
+        run.leader, run.epoch = "n3", 6
+        await running
+
+    run_virtual(scenario())
+    seen = {row["when"]["trigger"]: row["when"]["seen"] for row in run.rows if row["when"]}
+    assert seen == {"restart@n2+5ms": "n2 was started again", "leader@n3": "n3 leads in epoch 6"}
+
+
 @pytest.mark.parametrize(
     ("otherwise", "outcomes"), [("act", [FaultOutcome.INSTALLED]), ("skip", [FaultOutcome.SKIPPED])]
 )
@@ -385,6 +410,25 @@ def test_a_claim_is_read_from_the_log_of_any_node_from_before_the_injection_on(t
     run_virtual(scenario())
     assert run.rows[-1]["end"]["seen"] == "n3 logged that it leads in epoch 7"
     assert run.rows[-1]["end"]["waited_ns"] < 300 * MS
+
+
+def test_only_the_claim_of_a_named_node_counts(tmp_path: Path) -> None:
+    run = Run()
+    logs = {name: tmp_path / name for name in run.runtime.nodes}
+    for name, node in run.runtime.nodes.items():
+        logs[name].touch()
+        node.kept_log = logs[name]
+
+    async def scenario() -> None:
+        running = asyncio.create_task(_for_a_while(run, [entry("pause:n1:end=claim@n2", 0, 60_000)]))
+        for name, epoch in (("n3", 7), ("n2", 8)):
+            await asyncio.sleep(0.2)
+            with logs[name].open("a") as log:
+                log.write(LEADS.format(epoch))
+        await running
+
+    run_virtual(scenario())
+    assert run.rows[-1]["end"]["seen"] == "n2 logged that it leads in epoch 8"
 
 
 @pytest.mark.parametrize("option", ["end=claim", "when=claim"])
