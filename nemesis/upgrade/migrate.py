@@ -36,6 +36,7 @@ from fencepost.harness.history import (
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.migration import MigratesMetadata, Migration, Phase, Stage, Turn
+from fencepost.harness.systems.contract.migration_steps import carry_out, give_next_spec, wait_for_phase
 from fencepost.nemesis.upgrade.restart import Restart, until
 
 #: Longest wait for all servers to serve before the next step; other faults may be in force meanwhile.
@@ -112,18 +113,13 @@ class _Course:
 
     async def _go(self, stage: Stage) -> None:
         turns = [turn for turn in stage.turns if self.modes.get(turn.node, turn.node) != turn.becomes]
-        if stage.together:
-            if not stage.releases:
-                await self._all_serve(stage)
-                if self._is_over:
-                    return
-            await asyncio.gather(*map(self._turn, turns))
-        else:
-            for turn in turns:
-                await self._all_serve(stage)
-                if self._is_over:
-                    return
-                await self._turn(turn)
+
+        async def serve() -> bool:
+            await self._all_serve(stage)
+            return not self._is_over
+
+        if not await carry_out(stage, turns, serve=serve, turn=self._turn):
+            return
         if stage.releases:
             self._note(await self.migration.release(leaves=self.way.leaves))
         for phase in stage.reaches:
@@ -139,10 +135,7 @@ class _Course:
         else:
             # Whoever starts it from now on starts the new configuration.
             first = ended or node.state is NodeState.NEW
-            spec = await self.migration.spec(turn, first=first)
-            node.respec(spec)
-            if first and spec.data_files:
-                await node.wipe()
+            await give_next_spec(node, turn, self.migration, first=first)
             self.cluster.retired.discard(node.name)
         self.modes[turn.node] = turn.becomes
 
@@ -194,16 +187,9 @@ class _Course:
         """Wait until the servers prove that this phase holds, and record it. Raises _Stuck."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        lacks: str | None = "not asked yet"
-        while loop.time() - began_s < _PHASE_S and not self.cluster.hurried():
-            try:
-                async with asyncio.timeout(_ASK_S):
-                    lacks = await self.migration.lacks(phase)
-            except Exception as error:
-                lacks = str(error) or type(error).__name__
-            if lacks is None:
-                break
-            await asyncio.sleep(_POLL_S)
+        lacks = await wait_for_phase(
+            self.migration, phase, within_s=_PHASE_S, ask_s=_ASK_S, hurried=self.cluster.hurried
+        )
         took_s = loop.time() - began_s
         if lacks is not None:
             if not self.cluster.hurried():

@@ -16,6 +16,7 @@ from fencepost.harness.campaigns.failover.load_time import load_time_s
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.systems.contract.migration import MigratesMetadata, Migration, Phase, Stage, Turn
+from fencepost.harness.systems.contract.migration_steps import carry_out, give_next_spec, wait_for_phase
 
 #: A controller waits long for a quorum that may be gone; then it is killed, as the fault `migrate` does it.
 _STOP_S: Final = 15.0
@@ -65,27 +66,23 @@ async def _migrate(cluster: Cluster, names: str, stack: AsyncExitStack) -> Async
 
 
 async def _go(cluster: Cluster, migration: Migration, stage: Stage) -> None:
-    turns = [(cluster.all_nodes[turn.node], turn) for turn in stage.turns]
-    if stage.together:
-        await asyncio.gather(*(_turn(cluster, migration, node, turn) for node, turn in turns))
-    else:
-        for node, turn in turns:
-            await cluster.serves()
-            await _turn(cluster, migration, node, turn)
+    async def serve() -> bool:
+        await cluster.serves()
+        return True
+
+    await carry_out(stage, stage.turns, serve=serve, turn=lambda turn: _turn(cluster, migration, turn))
     for phase in stage.reaches:
         await _reach(migration, phase)
     await cluster.serves()
 
 
-async def _turn(cluster: Cluster, migration: Migration, node: Node, turn: Turn) -> None:
+async def _turn(cluster: Cluster, migration: Migration, turn: Turn) -> None:
+    node = cluster.all_nodes[turn.node]
     first = node.state is NodeState.NEW
     cluster.nodes.pop(node.name, None)
     if not first:
         await node.stop(_STOP_S)
-    spec = await migration.spec(turn, first=first)
-    node.respec(spec)
-    if first and spec.data_files:
-        await node.wipe()
+    spec = await give_next_spec(node, turn, migration, first=first)
     await node.start()
     deadline = time.monotonic() + spec.ready_timeout_s
     while not await _ready(cluster, node):
@@ -106,17 +103,9 @@ async def _ready(cluster: Cluster, node: Node) -> bool:
 
 
 async def _reach(migration: Migration, phase: Phase) -> None:
-    deadline = time.monotonic() + _PHASE_S
-    lacks: str | None = "not asked yet"
-    while lacks is not None:
-        try:
-            async with asyncio.timeout(_ASK_S):
-                lacks = await migration.lacks(phase)
-        except _Failed as error:
-            lacks = str(error) or type(error).__name__
-        if lacks is not None and time.monotonic() > deadline:
-            raise HarnessError(f"{phase} was not reached within {_PHASE_S:g} s: {lacks}")
-        await asyncio.sleep(_LOOK_S)
+    lacks = await wait_for_phase(migration, phase, within_s=_PHASE_S, ask_s=_ASK_S)
+    if lacks is not None:
+        raise HarnessError(f"{phase} was not reached within {_PHASE_S:g} s: {lacks}")
 
 
 async def _accepts(probe: ChangeProbe) -> None:
