@@ -11,11 +11,15 @@ logs hold a claim:
 "zookeeper-is-left"
   migration-state-overwritten   after a claim, an earlier controller wrote /migration: the new one then finds a version
                                 that it does not expect, and may stop writing to ZooKeeper (KAFKA-16171, KAFKA-16667)
-  write-after-claim             after a claim, an earlier controller wrote something else
+  partition-state-after-claim   after a claim, an earlier controller or a broker wrote the state of a topic partition:
+                                leaders and replicas in sync that nobody decided in KRaft
+  write-after-claim             after a claim, an earlier controller or a broker wrote something else. A broker in
+                                ZooKeeper mode makes settings by itself, and such a write checks no epoch
 
-A broker's registration and the beginning and end of a session are no writes of a controller.
+A broker's registration and the beginning and end of a session are no writes of metadata.
 """
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
@@ -40,8 +44,11 @@ GUARANTEES: Final = (IN_ORDER, LEFT)
 SKIPPED: Final = "epoch-skipped"
 FELL: Final = "kraft-epoch-fell"
 OVERWRITTEN: Final = "migration-state-overwritten"
+STATE: Final = "partition-state-after-claim"
 WRITE: Final = "write-after-claim"
 _MIGRATION: Final = "/migration"
+#: A topic's `partitions`, one of them, or its state, where a transaction names paths.
+_PARTITIONS: Final = re.compile(r"/brokers/topics/[^/]+/partitions(/|$)")
 _NO_WRITES: Final = frozenset({"registration", "session", "session-closed", "election"})
 
 
@@ -95,44 +102,56 @@ def _in_order(
 
 def _left(history: History, facts: Facts, claims: Sequence[ControllerReign], deeds: Sequence[Deed]) -> Verdict:
     written = [deed for deed in deeds if deed.entry.type != "refused"]
-    state = [deed for deed in written if deed.entry.fields.get("path") == _MIGRATION]
+    anomalies = [_anomaly(deed.entry) for deed in written]
+    counts = {name: anomalies.count(name) for name in (OVERWRITTEN, STATE, WRITE)}
     return Findings(
         checker=CHECKER,
         guarantee=LEFT,
-        findings=[_deed_finding(history, deed, OVERWRITTEN if deed in state else WRITE) for deed in written],
-        broken=f"{len(written)} transactions of earlier controllers came after a claim, {len(state)} of them set"
-        f" {_MIGRATION}",
+        findings=[_deed_finding(history, deed, name) for deed, name in zip(written, anomalies, strict=True)],
+        broken=f"{len(written)} transactions of earlier controllers or brokers came after a claim,"
+        f" {counts[OVERWRITTEN]} of them set {_MIGRATION}, {counts[STATE]} the state of a topic partition",
         exposure=len(deeds),
-        exposure_of="transactions that earlier controllers asked for after a claim",
-        untested=f"{len(claims)} claims, and no earlier controller asked ZooKeeper for anything after one",
+        exposure_of="transactions that earlier controllers or brokers asked for after a claim",
+        untested=f"{len(claims)} claims, and only the controller asked ZooKeeper for anything after one",
         rules=tuple(
-            rule(name, len(deeds), "no earlier controller asked ZooKeeper for anything after a claim")
-            for name in (OVERWRITTEN, WRITE)
+            rule(name, len(deeds), "only the controller asked ZooKeeper for anything after a claim")
+            for name in (OVERWRITTEN, STATE, WRITE)
         ),
-        kept=f"earlier controllers asked for {len(deeds)} transactions after a claim, and all were refused",
-        figures={"refused": len(deeds) - len(written), "written": len(written), "migration_state": len(state)},
+        kept=f"earlier controllers and brokers asked for {len(deeds)} transactions after a claim, and all were refused",
+        figures={
+            "refused": len(deeds) - len(written),
+            "written": len(written),
+            "migration_state": counts[OVERWRITTEN],
+            "partition_states": counts[STATE],
+        },
     ).verdict(facts)
 
 
 def _after_claims(entries: Sequence[LogEntry]) -> list[Deed]:
-    """List what earlier controllers asked for after a claim."""
+    """List what others than the controller asked for after a claim."""
     return [
         deed
         for deed in deeds_of_nodes(entries)
-        if deed.own is not None
-        and deed.own is not deed.current
-        and deed.current.kraft_epoch is not None
-        and deed.entry.type not in _NO_WRITES
+        if deed.own is not deed.current and deed.current.kraft_epoch is not None and deed.entry.type not in _NO_WRITES
     ]
 
 
+def _anomaly(entry: LogEntry) -> str:
+    paths = [entry.fields.get("path", ""), *(change.split(" ", 1)[-1] for change in entry.fields.get("changes", ()))]
+    if _MIGRATION in paths:
+        return OVERWRITTEN
+    if entry.type == "partition-state" or any(map(_PARTITIONS.match, paths)):
+        return STATE
+    return WRITE
+
+
 def _deed_finding(history: History, deed: Deed, anomaly: str) -> Finding:
-    assert deed.own is not None
     fields = deed.entry.fields
-    what = f"{deed.entry.type} {fields.get('path', fields.get('changes', ''))}".strip()
+    named = next((fields[name] for name in ("path", "changes", "resource_name", "topic", "name") if name in fields), "")
+    what = f"{deed.entry.type} {named}".strip()
     guard = "it checked /controller_epoch" if "checked_version" in fields else "it checks no controller epoch"
     steps = (
-        _shown(deed.own),
+        *([_shown(deed.own)] if deed.own is not None else []),
         _shown(deed.current),
         f"Transaction {deed.entry.offset:#x} came after it, in the session of {deed.node}: {what}; {guard}.",
     )

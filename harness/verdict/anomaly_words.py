@@ -33,6 +33,7 @@ _PHRASES: Final = {
     "version-skew": "wrong version count",
     "unlogged-in-sync-change": "acknowledged change of in-sync replicas that no log has",
     "watch-before-answer": "answer that overtook a watch event",
+    "partition-state-after-claim": "state of a topic partition after a claim",
     "write-after-claim": "write after a claim",
     "append-order": "violation of the append order",
     "broker-not-fenced": "silent broker that was not fenced",

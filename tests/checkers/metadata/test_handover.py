@@ -89,6 +89,29 @@ def test_a_write_of_an_earlier_controller_is_found_with_both_claims() -> None:
     assert "c1 claimed /controller, controller epoch 2" in steps and "it checks no controller epoch" in steps
 
 
+def test_a_state_of_a_partition_after_a_claim_is_found_in_every_form() -> None:
+    state = "create/brokers/topics/t/partitions/0/state"
+    assert only(judged(f"{WAY} b1:{state} b1:create/brokers/topics/t/partitions"), handover.LEFT).anomalies == {
+        "partition-state-after-claim": 2
+    }
+    log = (*entries(WAY), LogEntry(offset=90, epoch=0, type="partition-state", fields={"session": "b1", "topic": "t"}))
+    several = LogEntry(offset=91, epoch=0, type="multi", fields={"session": "b1", "changes": [f"set /{state[7:]}"]})
+    history = told(WAY)
+    history.logs = {
+        name: NodeLog(node=name, start_offset=0, entries=(*log, several), of="zookeeper") for name in KEEPERS
+    }
+    left = only(handover.check(history, FACTS), handover.LEFT)
+    assert left.anomalies == {"partition-state-after-claim": 2}
+    assert left.figures.plain()["partition_states"] == 2
+
+
+def test_a_broker_that_never_was_the_controller_may_not_write_either() -> None:
+    left = only(judged(f"b2:here {WAY} b2:config b2:create/config/changes/1"), handover.LEFT)
+    assert left.anomalies == {"write-after-claim": 2}
+    assert len(left.witnesses[0].steps) == 2, "it has no reign of its own"
+    assert only(judged(f"b2:here b2:config {WAY}"), handover.LEFT).exposure == 0, "before the claim it may"
+
+
 def test_a_registration_is_no_write_of_a_controller_and_who_is_elected_again_may_write() -> None:
     assert only(judged(f"{WAY} b1:here"), handover.LEFT).exposure == 0
     assert only(judged(f"{WAY} b1:elected=4 b1:create/x c2:set/migration"), handover.LEFT).exposure == 0

@@ -100,8 +100,10 @@ _OF_THE_MIGRATION: Final = (
     Guarantee(
         name="zookeeper-is-left",
         standing=Standing.MEASURED,
-        text="Once a KRaft controller has claimed /controller, no earlier controller writes to ZooKeeper.",
-        source="nobody promises it: /migration and notifications are written without a check of /controller_epoch",
+        text="Once a KRaft controller has claimed /controller, no earlier controller and no broker writes metadata to"
+        " ZooKeeper.",
+        source="nobody promises it: /migration, notifications, and the settings that a broker in ZooKeeper mode makes"
+        " are written without a check of /controller_epoch",
         known_issue="KAFKA-16171, KAFKA-16667: a controller that was paused overwrites /migration",
     ),
 )
