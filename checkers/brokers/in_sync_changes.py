@@ -30,6 +30,9 @@ KEPT: Final = "in-sync-changes-are-kept"
 UNLOGGED: Final = "unlogged-in-sync-change"
 _NONE: Final = "no leader's log tells of a change of in-sync replicas with its version"
 _NO_LOG: Final = "no log with the states of partitions was kept"
+#: Records that make a partition, and those that change it: a copy of a migration may have both.
+_MAKE: Final = frozenset({"partition", "copied-partition"})
+_CHANGE: Final = frozenset({"partition-change", "copied-partition-change"})
 #: A partition by topic and number, with the version of its state.
 _State = tuple[str, int, int]
 
@@ -118,7 +121,7 @@ def _states(log: NodeLog) -> Iterator[tuple[_State, frozenset[int]]]:
             topics[str(fields.get("topic_id", ""))] = str(fields.get("name", ""))
         elif entry.type == "partition-state" and fields.get("version") is not None:
             yield (str(fields["topic"]), int(fields["partition"]), int(fields["version"])), frozenset(fields["isr"])
-        elif entry.type in ("partition", "copied-partition", "partition-change"):
+        elif entry.type in _MAKE or entry.type in _CHANGE:
             which = topics.get(str(fields.get("topic_id", "")), ""), int(fields.get("partition_id", -1))
             known[which] = _after(entry, known.get(which, (-1, frozenset())))
             version, replicas = known[which]
@@ -128,8 +131,7 @@ def _states(log: NodeLog) -> Iterator[tuple[_State, frozenset[int]]]:
 def _after(entry: LogEntry, before: tuple[int, frozenset[int]]) -> tuple[int, frozenset[int]]:
     """Version and in-sync replicas after a record of a partition, which names its version or counts on."""
     replicas = entry.fields.get("isr")
-    made = entry.type != "partition-change"
-    version = int(entry.fields.get("partition_epoch", -1)) if made else before[0] + 1
+    version = int(entry.fields.get("partition_epoch", -1)) if entry.type in _MAKE else before[0] + 1
     return version, before[1] if replicas is None else frozenset(replicas)
 
 

@@ -14,6 +14,10 @@ from fencepost.harness.verdict.fact_tables import IN_SYNC
 
 SAME_LEADER: Final = -2
 _INTERNAL: Final = "__"
+#: Entries that say who leads a partition or who is in sync; a migration copies the first two kinds.
+_STATES: Final = frozenset(
+    {"partition", "partition-change", "copied-partition", "copied-partition-change", "partition-state"}
+)
 
 
 def in_sync_table(history: History, facts: Facts) -> Any:
@@ -27,7 +31,7 @@ def in_sync_table(history: History, facts: Facts) -> Any:
     for entry in (*(log.snapshot if log.start_offset else ()), *log.entries):
         if entry.type in ("topic", "copied-topic"):
             topics[str(entry.fields.get("topic_id", ""))] = str(entry.fields.get("name", ""))
-        elif entry.type in ("partition", "copied-partition", "partition-change", "partition-state"):
+        elif entry.type in _STATES:
             which = _which(entry, topics)
             before = known.get(which, {"leader": "", "in_sync": "", "eligible": ""})
             after = _after(entry, before, facts.nodes)

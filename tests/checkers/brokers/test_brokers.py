@@ -228,7 +228,7 @@ def partition_log(
         (None, "4,6", Validity.UNKNOWN),
     ],
 )
-@pytest.mark.parametrize("mode", ["kraft", "zookeeper", "migrated"])
+@pytest.mark.parametrize("mode", ["kraft", "zookeeper", "migrated", "changed-by-the-copy"])
 def test_what_a_leader_was_told_of_in_sync_replicas_stands_in_the_log(
     version: int | None, replicas: str, wanted: Validity, mode: str
 ) -> None:
@@ -255,6 +255,10 @@ def test_what_a_leader_was_told_of_in_sync_replicas_stands_in_the_log(
     if mode == "migrated":
         # Copied from ZooKeeper, where the partition had this version already.
         kinds = (*((f"copied-{kind}", fields) for kind, fields in kinds[:2]), kinds[2])
+    if mode == "changed-by-the-copy":
+        # The copy itself gave the partition a leader, which raised its version.
+        kinds = (kinds[0], ("copied-partition", {**place, "isr": [4, 5, 6], "partition_epoch": -1}), *kinds[1:])
+        kinds = (*kinds[:2], ("copied-partition-change", {**place, "leader": 4}), kinds[3])
     if mode == "zookeeper":
         kinds = tuple(
             ("partition-state", {"topic": "log", "partition": 0, "isr": isr, "version": at})
