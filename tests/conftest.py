@@ -1,8 +1,9 @@
 """What all tests share: Hypothesis profiles, skips that CI may not take, and how workers share.
 
 `make test` gives what need not be alone to several workers (pytest-xdist). A module stays together, for its fixtures;
-so does everything on the container engine, where one test would find what another one is just removing. What waits for
-servers goes first, since it takes longest; the order is random otherwise.
+so does everything on the container engine, where one test would find what another one is just removing, and everything
+on Spark, whose JVM takes a minute of processor time. What waits for servers goes first, since it takes longest; the
+order is random otherwise.
 """
 
 import os
@@ -34,10 +35,18 @@ _ENGINE_FILES = (
     "tests/runs/test_container_runs.py",
 )
 
+_SPARK_FOLDERS = ("tests/warehouse/", "tests/checkers/spark/")
+#: Whole runs in memory, two minutes of them, which share nothing: as one file all would wait for it at the end.
+_SHARED_OUT = "tests/runs/test_plants.py"
+
 
 def group_of(nodeid: str) -> str:
-    """What stays on one worker: a file; all that needs the engine, so not the lab's part of the conformance suite."""
+    """What stays on one worker: a file, all on Spark, all on the engine (but the lab's part of its suite)."""
     file, _, test = nodeid.partition("::")
+    if file == _SHARED_OUT:
+        return nodeid
+    if file.startswith(_SPARK_FOLDERS):
+        return "spark"
     if file.startswith("tests/runtime/conformance/") and re.search(r"\[lab\b", test):
         return "conformance of the lab"
     return "engine" if file.startswith(_ENGINE_FILES) else file

@@ -15,8 +15,8 @@ from tests.fakes import metadata_store, partition_store
 from tests.fakes.plants import FAKES, Planted
 
 SEEDS = range(10)
-#: Correct runs of each fake: 160 of all, 480 with `make test-slow`, and 10,000 in `make soak-plants`.
-FEW, MORE = range(10), range(10, 30)
+#: Correct runs of each fake: 85 of all, 510 with `make test-slow`, and 10,000 in `make soak-plants`.
+FEW, MORE = range(5), range(5, 30)
 
 #: Guarantees that are judged by what nodes say of themselves.
 _OF_LEADERS = frozenset({"one-leader-per-epoch", "leader-self-fencing", "epochs-never-go-back", "snapshots-are-loaded"})
