@@ -13,6 +13,7 @@ from fencepost.harness.runtime.node import Place
 from fencepost.harness.systems.cassandra import configuration
 from fencepost.harness.systems.cassandra.client import CassandraClient
 from fencepost.harness.systems.cassandra.options import CassandraOptions
+from fencepost.harness.systems.cassandra.versions import release_of
 from fencepost.harness.systems.cassandra.wire.connection import connect
 from fencepost.harness.systems.java.archive_training import LOOPBACK, held_ports, running
 
@@ -28,7 +29,8 @@ def train(java: Java, jars: list[Path], flags: list[str]) -> None:
         home = Path(name)
         place = Place(name="n1", number=1, address=LOOPBACK, folder=home, data=home, kept=home)
         ports = {"client": client, "peer": peer}
-        for relative, text in configuration.files(place, {"n1": place}, options, ports=ports).items():
+        written = configuration.files(place, {"n1": place}, options, release=release_of(jars), ports=ports)
+        for relative, text in written.items():
             (home / relative).write_text(text, encoding="utf-8")
         classpath = ":".join(map(str, jars))
         command = configuration.argv(str(java.binary), classpath, place, options.heap_mib, flags)

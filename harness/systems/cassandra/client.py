@@ -35,7 +35,7 @@ class CassandraClient(RowElections, RowMemberships):
 
     async def prepare(self, keys: tuple[str, ...]) -> None:
         """Create the tables, and these keys with an empty value: a write by transaction changes a row that exists."""
-        await schema.create(self._connection)
+        await schema.create(self._connection, self._options.transactions)
         for first in range(0, len(keys), _TOGETHER):
             some = keys[first : first + _TOGETHER]
             made = (functools.partial(self._apply, _CREATE, key.encode(), b"") for key in some)

@@ -16,7 +16,8 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS, jar_parts, java_in
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
-from fencepost.harness.systems.cassandra.options import CassandraOptions
+from fencepost.harness.systems.cassandra.options import CassandraOptions, Transactions
+from fencepost.harness.systems.contract.releases import is_before
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings
 
 MAIN_CLASS: Final = "org.apache.cassandra.service.CassandraDaemon"
@@ -25,6 +26,7 @@ PEER_PORT: Final = 7000
 LISTENERS: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "peer": PEER_PORT}
 CASSANDRA: Final = "cassandra"
 
+_FIRST_WITH_ACCORD: Final = (6, 0)
 _YAML: Final = "cassandra.yaml"
 _LOGBACK: Final = "logback.xml"
 #: The packages of Java itself that Cassandra reaches into; conf/jvm17-server.options and conf/jvm11-server.options.
@@ -135,9 +137,13 @@ def files(
     options: CassandraOptions,
     settings: Settings = NO_SETTINGS,
     *,
+    release: str,
     ports: Mapping[str, int] = LISTENERS,
 ) -> dict[str, str]:
-    """The configuration files of one server of the cluster `layout`; `ports` are those of its listeners."""
+    """The configuration files of one server of the cluster `layout`; `ports` are those of its listeners.
+
+    Raises UsageError for an option that this release does not have.
+    """
     data = place.data
     token = _LEAST_TOKEN + _TOKENS // len(layout) * (place.number - 1) + 1
     seed_list = ",".join(f"{other.address}:{ports['peer']}" for other in layout.values())
@@ -161,6 +167,7 @@ def files(
         "read_request_timeout": f"{options.timeout.ms}ms",
         "write_request_timeout": f"{options.timeout.ms}ms",
         "cas_contention_timeout": f"{options.contention_timeout.ms}ms",
+        **_of_accord(options, release),
         **settings.get(CASSANDRA, {}),
     }
     return {_YAML: "".join(f"{key}: {value}\n" for key, value in lines.items()), _LOGBACK: _LOGBACK_TEXT}
@@ -170,6 +177,19 @@ def nodes_of(spec: NodeSpec) -> int:
     """How many nodes the cluster has, by the configuration of one."""
     (seeds,) = _SEEDS.findall(spec.files[_YAML])
     return len(seeds.split(","))
+
+
+def _of_accord(options: CassandraOptions, release: str) -> dict[str, str]:
+    """What only releases with Accord have; servers that start together need not look 30 s for an older cluster."""
+    wanted = options.transactions is Transactions.ACCORD
+    if is_before(release, _FIRST_WITH_ACCORD):
+        if wanted:
+            raise UsageError(
+                f"Cassandra {release} has no Accord: -O transactions=accord needs 6.0",
+                hint="name a later release by --version, or leave -O transactions out",
+            )
+        return {}
+    return {"discovery_timeout": "4s", "accord": f"{{enabled: {str(wanted).lower()}}}"}
 
 
 def _if_periodic(options: CassandraOptions) -> dict[str, str]:
@@ -194,7 +214,7 @@ def spec(place: Place, layout: Layout, artifacts: Artifacts, options: CassandraO
         name=place.name,
         argv=argv(java, artifacts.paths["classpath"], place, options.heap_mib, more),
         listeners=LISTENERS,
-        files=files(place, layout, options, settings),
+        files=files(place, layout, options, settings, release=artifacts.version),
         data_limit_bytes=options.data_limit_mib << 20,
-        ready_timeout_s=90.0,
+        ready_timeout_s=90.0 if is_before(artifacts.version, _FIRST_WITH_ACCORD) else 180.0,
     )

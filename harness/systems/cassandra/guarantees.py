@@ -8,7 +8,7 @@ from typing import Final
 
 from fencepost.harness.base.options import seconds
 from fencepost.harness.history import Clock
-from fencepost.harness.systems.cassandra.options import CassandraOptions, Writes
+from fencepost.harness.systems.cassandra.options import CassandraOptions, Transactions, Writes
 from fencepost.harness.systems.contract.membership_guarantees import Source, membership_guarantees
 from fencepost.harness.verdict import Guarantee, LeaseBound, Standing
 
@@ -130,6 +130,9 @@ def lease_bound(options: CassandraOptions) -> LeaseBound:
 
 def unpromised(options: CassandraOptions) -> dict[str, str]:
     """The guarantees that Cassandra does not give with these options, with the reason (`QualifiesPromises`)."""
+    if options.transactions is Transactions.ACCORD:
+        # It orders plain reads and writes as well.
+        return {}
     if options.writes is Writes.QUORUM:
         mixed = (
             "-O writes=quorum mixes plain writes with lightweight transactions, whose order is another one"

@@ -15,6 +15,13 @@ class Writes(StrEnum):
     QUORUM = "quorum"
 
 
+class Transactions(StrEnum):
+    """Which protocol makes the transactions of the rows that clients read and write."""
+
+    PAXOS = "paxos"
+    ACCORD = "accord"
+
+
 _LEAST: Final = {
     "timeout": seconds(0.01),
     "contention_timeout": seconds(0.01),
@@ -30,6 +37,12 @@ class CassandraOptions(SystemOptions, frozen=True, kw_only=True):
         Writes,
         about("how a write is made: as a lightweight transaction, or plain to a quorum, stamped by its coordinator"),
     ] = Writes.LIGHTWEIGHT
+    transactions: Annotated[
+        Transactions,
+        about(
+            "what orders pairs and sets: Paxos for lightweight transactions only, or Accord for everything (from 6.0)"
+        ),
+    ] = Transactions.PAXOS
     paxos_variant: Annotated[
         Literal["v1", "v2", "v1_without_linearizable_reads_or_rejected_writes"],
         about("how lightweight transactions are made; the last one is how it was before CASSANDRA-12126"),

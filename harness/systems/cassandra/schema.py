@@ -10,16 +10,21 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
+from fencepost.harness.systems.cassandra.options import Transactions
 from fencepost.harness.systems.cassandra.wire.connection import Connection
 from fencepost.harness.systems.cassandra.wire.frames import Consistency
 
 KEYSPACE: Final = "fencepost"
 #: `edition` is new at every write, so that a write can be compared with what was read.
-_TABLES: Final = (
+_STORAGE: Final = (
     f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.pairs (k text PRIMARY KEY, v blob, edition timeuuid)"
     " WITH speculative_retry = 'NEVER'",
     f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.sets (name text, element int, PRIMARY KEY (name, element))"
     " WITH speculative_retry = 'NEVER'",
+)
+#: Every read and write of such a table is a transaction of Accord, the plain ones too.
+_BY_ACCORD: Final = " AND transactional_mode = 'full'"
+_RECIPES: Final = (
     f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.leaders (resource text, deed text, done blob, owner text static,"
     " term bigint static, PRIMARY KEY (resource, deed)) WITH speculative_retry = 'NEVER'",
     f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.members (team text, id text, data blob, pid text, PRIMARY KEY (team, id))"
@@ -31,12 +36,13 @@ _INSIST_S: Final = 20.0
 _PAUSE_S: Final = 0.05
 
 
-async def create(connection: Connection) -> None:
+async def create(connection: Connection, transactions: Transactions) -> None:
     """Create keyspace and tables, and wait until all nodes have them. Idempotent; raises Definite or Indefinite."""
+    mode = _BY_ACCORD if transactions is Transactions.ACCORD else ""
     nodes = 1 + await peers(connection)
     replication = f"{{'class': 'SimpleStrategy', 'replication_factor': {nodes}}}"
     keyspace = f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = {replication}"
-    for statement in (keyspace, *_TABLES):
+    for statement in (keyspace, *(table + mode for table in _STORAGE), *_RECIPES):
         await insist(functools.partial(connection.query, statement))
 
     async def agreed() -> None:
@@ -95,7 +101,7 @@ async def wrong(connection: Connection, nodes: int) -> str | None:
         KEYSPACE.encode(),
         consistency=Consistency.ONE,
     )
-    if len(tables) < len(_TABLES):
+    if len(tables) < len(_STORAGE) + len(_RECIPES):
         return None
     for level in (Consistency.ALL, Consistency.SERIAL):
         try:

@@ -16,7 +16,7 @@ from fencepost.harness.systems.java.recorded_jars import RecordedJars
 
 DEFAULT: Final = "5.0.9"
 RECORDED: Final = RecordedJars(Path(__file__).with_name("jars.toml"))
-SERVER_JAR: Final = re.compile(r"(?:apache-cassandra|cassandra-all)-(\d+\.\d+\.\d+(?:-[\w.]+)?)\.jar")
+SERVER_JAR: Final = re.compile(r"(?:apache-cassandra|cassandra-all)-(\d+\.\d+(?:\.\d+)?(?:-[\w.]+)?)\.jar")
 _FIRST_ON_JAVA_17: Final = (5, 0)
 
 
@@ -39,7 +39,7 @@ def jars(version: str) -> list[Path]:
 def given(folder: Path) -> tuple[str, list[Path]]:
     """Version and jars of a folder that a user gave: the jars themselves, or a distribution with a `lib` folder."""
     files = sorted(folder.glob("*.jar")) or sorted(folder.glob("lib/*.jar"))
-    servers = [match.group(1) for jar in files if (match := SERVER_JAR.fullmatch(jar.name))]
+    servers = _servers(files)
     if len(servers) != 1:
         raise UsageError(
             f"{folder}: expected one cassandra-all-<version>.jar or apache-cassandra-<version>.jar in it (or in its lib"
@@ -47,6 +47,16 @@ def given(folder: Path) -> tuple[str, list[Path]]:
             hint="give a folder that holds the jars of one Cassandra and of what it needs",
         )
     return servers[0], files
+
+
+def release_of(jars: list[Path]) -> str:
+    """The release of the Cassandra that these jars are, of which one is its server's."""
+    (release,) = _servers(jars)
+    return release
+
+
+def _servers(jars: list[Path]) -> list[str]:
+    return [match.group(1) for jar in jars if (match := SERVER_JAR.fullmatch(jar.name))]
 
 
 def java_needed(version: str) -> int:

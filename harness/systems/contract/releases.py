@@ -5,20 +5,29 @@ from itertools import groupby
 
 
 def in_order(releases: Iterable[str]) -> tuple[str, ...]:
-    """Sort by number, not by letter: 3.5.9 comes before 3.5.10."""
-    return tuple(sorted(releases, key=numbers))
+    """Sort by number, not by letter: 3.5.9 comes before 3.5.10, and 6.0-alpha2 before 6.0."""
+    return tuple(sorted(releases, key=_order))
 
 
 def in_words(releases: Iterable[str]) -> str:
     """List the releases for a person, consecutive patch releases as "first to last"."""
-    runs = groupby(
-        enumerate(in_order(releases)), key=lambda item: (numbers(item[1])[:-1], numbers(item[1])[-1] - item[0])
-    )
+    runs = groupby(enumerate(in_order(releases)), key=lambda item: _beside(*item))
     parts = []
     for _, members in runs:
         run = [release for _, release in members]
         parts.append(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run))
     return ", ".join(parts)
+
+
+def _order(release: str) -> tuple[tuple[int, ...], bool, str]:
+    number, dash, early = release.partition("-")
+    return numbers(number), not dash, early
+
+
+def _beside(at: int, release: str) -> tuple[object, ...]:
+    """The same for releases that follow each other by their last number, given the place in the order."""
+    number, _, early = _order(release)
+    return number[:-1], number[-1] - at, early
 
 
 def numbers(release: str) -> tuple[int, ...]:

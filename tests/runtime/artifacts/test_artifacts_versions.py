@@ -20,6 +20,12 @@ def test_releases_are_told_as_ranges() -> None:
     assert releases.in_words([]) == ""
 
 
+def test_a_release_before_the_final_one_comes_before_it() -> None:
+    given = ["6.0.1", "6.0.0", "6.0.0-alpha2", "5.0.9", "6.0.2"]
+    assert releases.in_order(given) == ("5.0.9", "6.0.0-alpha2", "6.0.0", "6.0.1", "6.0.2")
+    assert releases.in_words(given) == "5.0.9, 6.0.0-alpha2, 6.0.0 to 6.0.2"
+
+
 def test_the_lines_that_are_promised_are_known() -> None:
     known = set(ETCD.releases.known())
     assert {"3.4.23", *(f"3.5.{n}" for n in range(22)), "3.6.0", "3.7.0", ETCD.releases.default} <= known

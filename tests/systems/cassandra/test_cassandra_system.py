@@ -15,13 +15,14 @@ from fencepost.harness.runtime.node import Place
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.cassandra import CASSANDRA, configuration, versions
 from fencepost.harness.systems.cassandra.configuration import files
-from fencepost.harness.systems.cassandra.options import CassandraOptions, Writes
+from fencepost.harness.systems.cassandra.options import CassandraOptions, Transactions, Writes
 from fencepost.harness.systems.contract.conditions import promises_in_force
 from fencepost.harness.systems.contract.leadership import with_leader
 from fencepost.harness.verdict import Standing
 
 LEADERLESS = with_leader(Placement(nodes=3), CASSANDRA)
 IN_QUORUM = CassandraOptions(writes=Writes.QUORUM)
+BY_ACCORD = CassandraOptions(transactions=Transactions.ACCORD)
 
 
 def place(number: int, host: str = "") -> Place:
@@ -34,8 +35,12 @@ def place(number: int, host: str = "") -> Place:
 LAYOUT = {f"n{number}": place(number) for number in (1, 2, 3)}
 
 
-def yaml(number: int = 1, options: CassandraOptions | None = None, **settings: str) -> dict[str, str]:
-    text = files(LAYOUT[f"n{number}"], LAYOUT, options or CassandraOptions(), {"cassandra": settings})["cassandra.yaml"]
+def yaml(
+    number: int = 1, options: CassandraOptions | None = None, release: str = "5.0.9", **settings: str
+) -> dict[str, str]:
+    own = options or CassandraOptions()
+    written = files(LAYOUT[f"n{number}"], LAYOUT, own, {"cassandra": settings}, release=release)
+    text = written["cassandra.yaml"]
     return dict(line.split(": ", 1) for line in text.splitlines())
 
 
@@ -48,6 +53,15 @@ def test_options_and_settings_reach_the_file() -> None:
     assert yaml(options=CassandraOptions(paxos_variant="v2"))["paxos_variant"] == "v2"
     assert "commitlog_sync_period" not in yaml(options=CassandraOptions(commitlog_sync="batch"))
     assert yaml(concurrent_reads="9")["concurrent_reads"] == "9"
+
+
+def test_only_releases_from_6_on_have_accord() -> None:
+    assert yaml(options=BY_ACCORD, release="6.0-alpha2")["accord"] == "{enabled: true}"
+    assert yaml(release="6.0-alpha2")["accord"] == "{enabled: false}"
+    assert not {"accord", "discovery_timeout"} & set(yaml())
+    with pytest.raises(UsageError, match=r"Cassandra 5\.0\.9 has no Accord") as refused:
+        yaml(options=BY_ACCORD)
+    assert "--version" in (refused.value.hint or "")
 
 
 def test_a_proxy_is_refused() -> None:
@@ -67,7 +81,7 @@ def test_every_recorded_jar_has_its_sum(release: str) -> None:
 
 
 def test_an_unknown_release_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"4\.1\.10, 5\.0\.6, 5\.0\.9"):
+    with pytest.raises(UsageError, match=r"4\.1\.10, 5\.0\.6, 5\.0\.9, 6\.0-alpha2"):
         versions.jars("5.0.99")
 
 
@@ -78,7 +92,7 @@ def test_a_folder_tells_its_release(tmp_path: Path) -> None:
     for name in ("apache-cassandra-5.0.6.jar", "guava-1.jar"):
         (tmp_path / "lib" / name).touch()
     version, jars = versions.given(tmp_path)
-    assert version == "5.0.6" and len(jars) == 2
+    assert version == versions.release_of(jars) == "5.0.6" and len(jars) == 2
 
 
 def standing(options: CassandraOptions) -> Standing:
@@ -89,6 +103,9 @@ def test_plain_writes_take_the_promise_away() -> None:
     assert standing(CassandraOptions()) is standing(CassandraOptions(paxos_variant="v2")) is Standing.PROMISED
     before = CassandraOptions(paxos_variant="v1_without_linearizable_reads_or_rejected_writes")
     assert standing(IN_QUORUM) is standing(before) is Standing.MEASURED
+    # Accord orders plain writes, too.
+    in_both = CassandraOptions(writes=Writes.QUORUM, transactions=Transactions.ACCORD)
+    assert standing(BY_ACCORD) is standing(in_both) is Standing.PROMISED
 
 
 @pytest.mark.parametrize("text", ["kill:leader", "pause:follower", "partition:one:when=leader", "churn", "flapping"])
