@@ -9,6 +9,12 @@ CORE := checkers/_core.abi3.so
 RUST := checkers/native/Cargo.toml checkers/native/Cargo.lock $(wildcard checkers/native/src/*.rs checkers/native/src/*/*.rs)
 UV := $(shell command -v uv 2>/dev/null)
 CARGO := $(shell command -v cargo 2>/dev/null)
+# Images often forbid Python to keep what it compiled. Then every process compiles all that it imports: a command takes 1.1 s
+# of processor time instead of 0.3 s, and to collect the tests 21 s instead of 8 s. It is kept in the environment's folder.
+ifneq ($(PYTHONDONTWRITEBYTECODE),)
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
+endif
 
 .PHONY: help setup demo test test-slow test-long check bench bench-checkers bench-spark-check bench-spark-transactions fuzz soak soak-kafka soak-kills soak-plants
 .PHONY: failover clean test-paused site pictures reference preflight side-by-side
