@@ -9,7 +9,8 @@ same, writes nothing that stays; the leader then counts on replicas that nobody 
   unlogged-in-sync-change   a leader was told of in-sync replicas that never stood under that version
 
 The version grows by one with every record about a partition. Versions before the beginning of a log are not judged,
-and those beyond all logs that were kept only if every voter's was.
+and those beyond all logs that were kept only if every voter's was. Nothing is judged from before a voter's
+disk was new.
 
 Source: KIP-497 (AlterIsr: the controller persists a change before the leader takes it up), KIP-841.
 """
@@ -22,7 +23,7 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import seconds
-from fencepost.harness.history import History, LogEntry, LogEvent, Logged, NodeLog
+from fencepost.harness.history import NEW_DISK, History, LogEntry, LogEvent, Logged, NodeLog
 from fencepost.harness.verdict import Cause, Facts, Verdict
 
 CHECKER: Final = "brokers"
@@ -43,6 +44,10 @@ class Kept:
     def __init__(self, history: History, facts: Facts) -> None:
         #: Whether the log of every voter was kept: only then no log has what is beyond those that were kept.
         self._whole: Final = set(facts.electorate) <= history.logs.keys()
+        #: What was logged before may have gone with the disk of a voter that began on a new one.
+        self._since_ns: Final = max(
+            (fault.began_ns for fault in history.faults if NEW_DISK in fault.details), default=0
+        )
         self._of: Final[dict[tuple[str, int], dict[int, set[frozenset[int]]]]] = {}
         for log in history.logs.values():
             for (topic, number, version), replicas in _states(log):
@@ -55,8 +60,13 @@ class Kept:
         """The in-sync replicas of one version: none where no log has it, several where logs differ."""
         return self._of.get(state[:2], {}).get(state[2], set())
 
-    def reaches(self, state: _State) -> bool:
-        """Whether the logs would have this version: none begins after it, or ends before it while one is missing."""
+    def reaches(self, state: _State, at_ns: int) -> bool:
+        """Whether the logs would have this version, which a leader knew at that time.
+
+        They would unless one begins after it, or ends before it while another is missing, or disks were new since.
+        """
+        if at_ns < self._since_ns:
+            return False
         own = self._of.get(state[:2])
         if own is None:
             return self._whole
@@ -77,7 +87,9 @@ def judge(history: History, facts: Facts, kept: Kept) -> Verdict:
     lines = [
         (event, state)
         for event in history.of(LogEvent)
-        if event.change is Logged.IN_SYNC and (state := _state_of(event)) is not None and kept.reaches(state)
+        if event.change is Logged.IN_SYNC
+        and (state := _state_of(event)) is not None
+        and kept.reaches(state, event.time_ns)
     ]
     findings = [
         _finding(event, state, kept.at(state)) for event, state in lines if replicas_in(event) not in kept.at(state)

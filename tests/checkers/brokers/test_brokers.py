@@ -8,6 +8,7 @@ import pytest
 
 from fencepost.checkers import brokers
 from fencepost.harness.history import (
+    NEW_DISK,
     BrokerView,
     Effects,
     History,
@@ -272,6 +273,24 @@ def test_what_a_leader_was_told_of_in_sync_replicas_stands_in_the_log(
         history = tale.history()
         history.logs = {n: NodeLog(node=n, start_offset=0, entries=entries) for n in FACTS.electorate[1:]}
         assert verdict(history, "in-sync-changes-are-kept").validity is Validity.UNKNOWN
+
+
+@pytest.mark.parametrize(("renewed_ms", "wanted"), [(50, Validity.INVALID), (150, Validity.UNKNOWN)])
+def test_what_was_logged_before_a_new_disk_may_have_gone_with_the_old_one(renewed_ms: float, wanted: Validity) -> None:
+    tale = Tale()
+    own: dict[str, Any] = {"change": Logged.IN_SYNC, "source": "log", "key": "log-0", "position": 1, "detail": "4,6"}
+    tale.tell(LogEvent, 100, node="b1", incarnation=0, asked_ns=0, **own)
+    at = (renewed_ms, renewed_ms + 1, renewed_ms + 2, renewed_ms + 3)
+    tale.fault("migrate", (FACTS.electorate[0],), at, effects=Effects(), details={NEW_DISK: True})
+    history = tale.history()
+    place = {"topic_id": "t", "partition_id": 0}
+    kinds: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("topic", {"topic_id": "t", "name": "log"}),
+        ("partition", {**place, "isr": [4, 5, 6], "partition_epoch": 1}),
+    )
+    entries = tuple(LogEntry(offset=i, epoch=1, type=kind, fields=fields) for i, (kind, fields) in enumerate(kinds))
+    history.logs = {n: NodeLog(node=n, start_offset=0, entries=entries) for n in FACTS.electorate}
+    assert verdict(history, "in-sync-changes-are-kept").validity is wanted
 
 
 @pytest.mark.parametrize(
