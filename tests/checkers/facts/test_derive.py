@@ -137,7 +137,9 @@ def test_they_agree_with_the_leadership_checker(folder: str) -> None:
     episodes, overlaps = tables["zombie_episodes"].to_pylist(), tables["overlaps"].to_pylist()
     for subject, own in by_subject.items():
         of_subject = [e for e in episodes if e["subject"] == subject]
-        assert sum(e["claims"] > 0 for e in of_subject) == own.claimed_count
+        # The logs may show that a superseded leader still led when no answer came, as while it is paused.
+        assert sum(e["claimed_from_ns"] is not None for e in of_subject) == own.claimed_count
+        assert all(e["claimed_from_ns"] is not None for e in of_subject if e["claims"])
         assert sum(e["asked"] for e in of_subject) == own.asked_of_superseded_leader
         assert sum(e["acted"] for e in of_subject) == own.acted
         assert sum(o["to_ns"] - o["from_ns"] for o in overlaps if o["subject"] == subject) == own.two_leaders_ns
