@@ -64,6 +64,7 @@ class TopicsWorkload(Workload[TopicsOptions]):
     effect_free = frozenset({"list-topics", "read-topic"})
     promise = "topics-stay-dropped"
     judges = ("topics",)
+    final_pause_ns = _PAUSE_NS
     roles = frozenset({"broker"})
     wants = {  # noqa: RUF012  # a read-only mapping
         "brokers": 3,

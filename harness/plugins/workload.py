@@ -54,6 +54,8 @@ class Workload(ABC, Generic[O]):
     roles: frozenset[str] = frozenset()
     #: Options of systems that it wants instead of their defaults, where a system has them; the plan's own win.
     wants: Mapping[str, object] = {}
+    #: How long its final generator waits before it asks anything; the final phase is that much longer.
+    final_pause_ns: int = 0
 
     def defaults(self, system: System) -> O:
         """The options on this system before a plan changes any."""

@@ -6,7 +6,7 @@ same load after healing, until nothing is left to watch), final (the reads that 
 
 import asyncio
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.schedule import Entry
@@ -14,6 +14,8 @@ from fencepost.harness.generators import Generator, time_limit
 from fencepost.harness.history import WATCHED, NoteEvent, PhaseEvent, PhaseName
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.plan.checked_plan import CheckedPlan
+from fencepost.harness.plan.plan import Plan
+from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.beside import EarlyEnd
 from fencepost.harness.runner.faults import ScheduleFile
@@ -153,7 +155,7 @@ class Phases:
 
     async def _final(self) -> None:
         checked, stopped = self._checked, self._end.stop.is_set()
-        length_ns = round(_STOPPED_FINAL_S * 1e9) if stopped else checked.plan.duration_ns("final") + self._spared_ns
+        length_ns = final_length_ns(checked.plan, checked.workload, spared_ns=self._spared_ns, stopped=stopped)
         self._begin(PhaseName.FINAL, length_ns)
         nodes = len(self._servers.client_nodes)
         generator: Generator = checked.workload.final_generator(checked.options, nodes)
@@ -164,6 +166,13 @@ class Phases:
         self._recorder.record(PhaseEvent, phase=phase)
         self._phase_ends_ns = None if length_ns is None else self._recorder.now_ns() + length_ns
         tell("phase", phase=phase.value, left_s=None if length_ns is None else length_ns / 1e9)
+
+
+def final_length_ns(plan: Plan, workload: Workload[Any], *, spared_ns: int, stopped: bool) -> int:
+    """How long the final phase lasts at most; `spared_ns` is what the watch before it left over."""
+    if stopped:
+        return round(_STOPPED_FINAL_S * 1e9)
+    return plan.duration_ns("final") + workload.final_pause_ns + spared_ns
 
 
 async def _forward(source: asyncio.Event, target: asyncio.Event) -> None:
