@@ -16,7 +16,7 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS, jar_parts, java_in
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
-from fencepost.harness.systems.cassandra.options import CassandraOptions, Transactions
+from fencepost.harness.systems.cassandra.options import AfterCrash, CassandraOptions, Transactions
 from fencepost.harness.systems.contract.releases import is_before
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings
 
@@ -27,6 +27,11 @@ LISTENERS: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "peer": PEER_PORT}
 CASSANDRA: Final = "cassandra"
 
 _FIRST_WITH_ACCORD: Final = (6, 0)
+_POLICIES: Final[Mapping[AfterCrash, str]] = {
+    AfterCrash.EXIT: "EXIT",
+    AfterCrash.UNSAFE: "ALLOW_UNSAFE_STARTUP",
+    AfterCrash.REBOOTSTRAP: "REBOOTSTRAP",
+}
 _YAML: Final = "cassandra.yaml"
 _LOGBACK: Final = "logback.xml"
 #: The packages of Java itself that Cassandra reaches into; conf/jvm17-server.options and conf/jvm11-server.options.
@@ -189,7 +194,8 @@ def _of_accord(options: CassandraOptions, release: str) -> dict[str, str]:
                 hint="name a later release by --version, or leave -O transactions out",
             )
         return {}
-    return {"discovery_timeout": "4s", "accord": f"{{enabled: {str(wanted).lower()}}}"}
+    journal = f"{{stop_marker_failure_policy: {_POLICIES[options.after_crash]}}}"
+    return {"discovery_timeout": "4s", "accord": f"{{enabled: {str(wanted).lower()}, journal: {journal}}}"}
 
 
 def _if_periodic(options: CassandraOptions) -> dict[str, str]:

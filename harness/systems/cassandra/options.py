@@ -22,6 +22,14 @@ class Transactions(StrEnum):
     ACCORD = "accord"
 
 
+class AfterCrash(StrEnum):
+    """`accord.journal.stop_marker_failure_policy`: the journal of a server that crashed may lack its last votes."""
+
+    EXIT = "exit"
+    UNSAFE = "unsafe"
+    REBOOTSTRAP = "rebootstrap"
+
+
 _LEAST: Final = {
     "timeout": seconds(0.01),
     "contention_timeout": seconds(0.01),
@@ -43,6 +51,10 @@ class CassandraOptions(SystemOptions, frozen=True, kw_only=True):
             "what orders pairs and sets: Paxos for lightweight transactions only, or Accord for everything (from 6.0)"
         ),
     ] = Transactions.PAXOS
+    after_crash: Annotated[
+        AfterCrash,
+        about("what a server with Accord does when it starts after a crash: end, as by default, go on, or copy anew"),
+    ] = AfterCrash.EXIT
     paxos_variant: Annotated[
         Literal["v1", "v2", "v1_without_linearizable_reads_or_rejected_writes"],
         about("how lightweight transactions are made; the last one is how it was before CASSANDRA-12126"),

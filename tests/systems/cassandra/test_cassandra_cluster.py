@@ -48,6 +48,15 @@ def test_lightweight_transactions_are_linearizable_under_faults(tmp_path: Path, 
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("seen", [(), (*PLAIN, *SKEW)], ids=["partitions", "plain writes under a wrong clock"])
+def test_accord_orders_every_write(tmp_path: Path, seen: tuple[str, ...]) -> None:
+    """Three servers of 6.0 start in half a minute; a killed one does not start again by default."""
+    accord = ("--version", "6.0-alpha2", "-O", "transactions=accord", "--time-limit", "30s")
+    found = verdicts(tmp_path, *accord, *(seen or ("--nemesis", "partition")))
+    assert found["fresh-by-quorum" if seen else "linearizable"] == "valid"
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(("fencing", "believed"), [("off", "one-believed-leader"), ("on", "one-acting-leader")])
 def test_rows_with_a_time_to_live_need_a_guard(tmp_path: Path, fencing: str, believed: str) -> None:
     nemesis = ("--nemesis", "pause:one:for=2s", "--quiet", "1s", "--time-limit", "20s")

@@ -56,8 +56,9 @@ def test_options_and_settings_reach_the_file() -> None:
 
 
 def test_only_releases_from_6_on_have_accord() -> None:
-    assert yaml(options=BY_ACCORD, release="6.0-alpha2")["accord"] == "{enabled: true}"
-    assert yaml(release="6.0-alpha2")["accord"] == "{enabled: false}"
+    journal = "journal: {stop_marker_failure_policy: EXIT}"
+    assert yaml(options=BY_ACCORD, release="6.0-alpha2")["accord"] == f"{{enabled: true, {journal}}}"
+    assert yaml(release="6.0-alpha2")["accord"] == f"{{enabled: false, {journal}}}"
     assert not {"accord", "discovery_timeout"} & set(yaml())
     with pytest.raises(UsageError, match=r"Cassandra 5\.0\.9 has no Accord") as refused:
         yaml(options=BY_ACCORD)
