@@ -53,6 +53,9 @@ class Placement:
     fixed_members: Refusal | None = None
     #: Why a removed member can come back only without its data; None where it can keep it.
     wiped_members: Refusal | None = None
+    #: How many replicas its data have, and why nobody can change that; None where the number or places can change.
+    replicas: int = 0
+    fixed_replicas: Refusal | None = None
     #: Why this system's controller cannot be deposed while it is paused; None where it can.
     fixed_controller: Refusal | None = None
     #: Why the cluster has no features to raise after an upgrade; None where it has.

@@ -26,7 +26,7 @@ ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "kafka-bridge": frozenset({"membership"}),
     "kafka-zk": frozenset({"membership"}),
     "kraft": frozenset(),
-    "nats": frozenset({"membership"}),
+    "nats": frozenset(),
     "zookeeper": frozenset(),
 }
 #: Which of them CI plays, and which `make test-long` does: their servers take longest.

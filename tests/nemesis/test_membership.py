@@ -77,7 +77,7 @@ def play(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
 def test_the_fake_is_what_systems_are() -> None:
     assert isinstance(FakeSystem(FakeMembers(FakeRuntime())), ChangesMembers)
     able = {name for name in registry.SYSTEMS if isinstance(registry.system(name), ChangesMembers)}
-    assert able == {"etcd", "kraft", "zookeeper"}
+    assert able == {"etcd", "kraft", "nats", "zookeeper"}
 
 
 # The way it should go
@@ -518,6 +518,8 @@ def test_one_member_is_meant_and_no_more(target: str) -> None:
         ("kraft", "3.8.0", {}, "3.9.0 and later can change it"),
         ("kraft", "4.3.1", {"combined": True}, "a voter is also a broker"),
         ("kraft", "", {}, "in an image"),
+        ("nats", "2.15.2", {}, ""),
+        ("nats", "", {}, ""),
         ("kafka-zk", "3.9.2", {}, "the members of kafka-zk are fixed when it starts; choose a system"),
     ],
 )
@@ -526,7 +528,7 @@ def test_which_systems_can(system: str, version: str, options: dict[str, object]
     found = with_members(Placement(), chosen, version, chosen.profile.parse_options(options))
     assert why in str(found.fixed_members)
     assert bool(why) is bool(found.fixed_members)
-    assert bool(found.wiped_members) is (system == "etcd")
+    assert bool(found.wiped_members) is (system in ("etcd", "nats"))
 
 
 # The quorum

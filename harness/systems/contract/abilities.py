@@ -27,6 +27,7 @@ from fencepost.harness.systems.contract.listeners import OffersWatches
 from fencepost.harness.systems.contract.logged_changes import LogsChanges
 from fencepost.harness.systems.contract.membership import ChangesMembers
 from fencepost.harness.systems.contract.migration import MigratesMetadata
+from fencepost.harness.systems.contract.replicas import PlacesReplicas
 from fencepost.harness.systems.contract.reported_version import TellsVersion
 from fencepost.harness.systems.contract.server_clock import TellsTime
 from fencepost.harness.systems.contract.server_settings import SamplesSettings, TakesSettings
@@ -58,6 +59,7 @@ ABILITIES: Final[Mapping[str, type]] = {
     "migrates-metadata": MigratesMetadata,
     "moves-leadership": MovesLeadership,
     "offers-watches": OffersWatches,
+    "places-replicas": PlacesReplicas,
     "prepares-keys": PreparesKeys,
     "qualifies-promises": QualifiesPromises,
     "raises-features": RaisesFeatures,

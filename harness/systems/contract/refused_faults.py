@@ -6,6 +6,7 @@ from fencepost.harness.systems.contract.features import with_features
 from fencepost.harness.systems.contract.membership import with_members
 from fencepost.harness.systems.contract.migration import with_migration
 from fencepost.harness.systems.contract.options import SystemOptions
+from fencepost.harness.systems.contract.replicas import with_replicas
 from fencepost.harness.systems.contract.system import System
 
 
@@ -13,4 +14,4 @@ def with_refusals(placement: Placement, system: System, version: str, options: S
     """Add to the placement what each part of the contract says of the faults that need it."""
     for add in (with_controller, with_migration, with_features):
         placement = add(placement, system)
-    return with_members(placement, system, version, options)
+    return with_members(with_replicas(placement, system, options), system, version, options)

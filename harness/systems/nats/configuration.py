@@ -4,6 +4,7 @@ The clients' account and that of the server's own groups are two, since `/raftz`
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from fencepost.harness.base.options import Duration
@@ -21,10 +22,33 @@ ACCOUNT: Final = "A"
 SYSTEM_ACCOUNT: Final = "SYS"
 NATS: Final = "nats"
 
+#: Who may ask for changes of the meta group.
+SYSTEM_USER: Final = "s"
+
+_NAME: Final = "server_name:"
+#: Between the name of a node and the number of its server's life.
+_LIFE: Final = "-"
 _JETSTREAM: Final = "jetstream."
 _FILE: Final = "nats.conf"
 _DATA_LIMIT_BYTES: Final = 512 << 20
 _STORE_BYTES: Final = 384 << 20
+
+
+def server_name(node: str, life: int | None = None) -> str:
+    """The server's name, which is its identity in every group; `life` tells a wiped server from the one before it."""
+    return node if life is None else f"{node}{_LIFE}{life}"
+
+
+def node_of(server: str) -> str:
+    """The node of the server with this name."""
+    return server.partition(_LIFE)[0]
+
+
+def with_life(spec: NodeSpec, life: int) -> NodeSpec:
+    """The same server under a new name."""
+    lines = str(spec.files[_FILE]).splitlines()
+    named = [f"{_NAME} {server_name(spec.name, life)}" if line.startswith(_NAME) else line for line in lines]
+    return replace(spec, files={**spec.files, _FILE: "\n".join([*named, ""])})
 
 
 def spec(place: Place, layout: Layout, artifacts: Artifacts, options: NatsOptions, settings: Settings) -> NodeSpec:
@@ -57,7 +81,7 @@ def _text(place: Place, layout: Layout, options: NatsOptions, settings: Settings
     )
     return "\n".join(
         (
-            f"server_name: {place.name}",
+            f"{_NAME} {server_name(place.name)}",
             f'listen: "{place.address}:{CLIENT_PORT}"',
             f'http: "{place.address}:{MONITOR_PORT}"',
             "cluster {",
@@ -70,7 +94,7 @@ def _text(place: Place, layout: Layout, options: NatsOptions, settings: Settings
             *lines(settings, store),
             "accounts {",
             f'  {ACCOUNT}: {{ jetstream: enabled, users: [ {{ user: "a", password: "a" }} ] }}',
-            f'  {SYSTEM_ACCOUNT}: {{ users: [ {{ user: "s", password: "s" }} ] }}',
+            f'  {SYSTEM_ACCOUNT}: {{ users: [ {{ user: "{SYSTEM_USER}", password: "{SYSTEM_USER}" }} ] }}',
             "}",
             f"system_account: {SYSTEM_ACCOUNT}",
             'no_auth_user: "a"',

@@ -5,6 +5,7 @@ leader of a group under one lock (monitor.go, Raftz), so the epoch of a leader i
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -13,25 +14,26 @@ from fencepost.harness.history import Claim
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.systems.contract.system import Answer
 from fencepost.harness.systems.http import connection as http
-from fencepost.harness.systems.nats.configuration import ACCOUNT, MONITOR_PORT, SYSTEM_ACCOUNT
+from fencepost.harness.systems.nats.configuration import ACCOUNT, MONITOR_PORT, SYSTEM_ACCOUNT, node_of
 from fencepost.harness.systems.nats.stream import MAIN
 
 SOURCE: Final = "raftz"
 #: The subjects of beliefs: the leader of the stream's group, and that of the group that places streams.
 STREAM_LEADER: Final = "stream"
 META_LEADER: Final = "meta"
-_META_GROUP: Final = "_meta_"
+META_GROUP: Final = "_meta_"
 _LEADER: Final = "LEADER"
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """A group as one of its members sees it; `leader` is a server's name, or "" while none is known."""
+    """A group as one of its members sees it: by node the peers' ids; `leader` is "" while none is known."""
 
     leads: bool
     term: int
     leader: str
     size: int
     quorum: int
+    members: Mapping[str, str] = {}
 
 
 class NoAnswer(Exception):
@@ -54,14 +56,20 @@ async def group(place: Place, subject: str, name: str | None = None) -> Group | 
     """
     address = place.dial(MONITOR_PORT)
     if subject == META_LEADER:
-        account, name = SYSTEM_ACCOUNT, _META_GROUP
+        account, name = SYSTEM_ACCOUNT, META_GROUP
     else:
         account, name = ACCOUNT, name or await stream_group(place)
     answer = await get(*address, f"/raftz?acc={account}&group={name}") if name else None
     state = ((answer or {}).get(account) or {}).get(name)
     if state is None:
         return None
-    names = {state["id"]: place.name, **{peer: known["name"] for peer, known in (state.get("peers") or {}).items()}}
+    return _group(state, place)
+
+
+def _group(state: Any, place: Place) -> Group:
+    peers = {known["name"]: peer for peer, known in (state.get("peers") or {}).items()}
+    members = {place.name: state["id"], **{node_of(name): peer for name, peer in peers.items()}}
+    names = {peer: name for name, peer in members.items()}
     leader = state.get("leader") or ""
     return Group(
         leads=state["state"] == _LEADER,
@@ -69,17 +77,34 @@ async def group(place: Place, subject: str, name: str | None = None) -> Group | 
         leader=names.get(leader, leader),
         size=state["size"],
         quorum=state["quorum_needed"],
+        members=members,
     )
 
 
-async def stream_group(place: Place) -> str | None:
-    """The group of the main stream, which stays the same; None while this server has no replica of it."""
+async def groups(place: Place) -> dict[str, Group]:
+    """By name: the meta group and those of the clients' account of which this server is a member. Raises NoAnswer."""
+    by_name: dict[str, Group] = {}
+    for account in (SYSTEM_ACCOUNT, ACCOUNT):
+        answer = await get(*place.dial(MONITOR_PORT), f"/raftz?acc={account}")
+        for name, state in ((answer or {}).get(account) or {}).items():
+            by_name[name] = _group(state, place)
+    return by_name
+
+
+async def streams(place: Place) -> dict[str, str]:
+    """By name of a stream that this server has a replica of: its group, or "" where it is the only one."""
     answer = await get(*place.dial(MONITOR_PORT), f"/jsz?acc={ACCOUNT}&streams=true&raft=true")
-    for account in (answer or {}).get("account_details") or ():
-        for stream in account.get("stream_detail") or ():
-            if stream["name"] in MAIN:
-                return str(stream.get("stream_raft_group") or "") or None
-    return None
+    return {
+        stream["name"]: str(stream.get("stream_raft_group") or "")
+        for account in (answer or {}).get("account_details") or ()
+        for stream in account.get("stream_detail") or ()
+    }
+
+
+async def stream_group(place: Place) -> str | None:
+    """The group of the main stream; None while this server has no replica of it, or the only one."""
+    held = await streams(place)
+    return next((group for name, group in held.items() if name in MAIN), "") or None
 
 
 class RaftzQuestion:
@@ -94,6 +119,8 @@ class RaftzQuestion:
             self._group = await stream_group(self._place)
         view = await group(self._place, self._subject, self._group)
         if view is None:
+            # A server that gets a replica again may be in another group.
+            self._group = None
             return Answer(claims=Claim.NO, source=SOURCE, detail="no replica here")
         return Answer(
             claims=Claim.YES if view.leads else Claim.NO,

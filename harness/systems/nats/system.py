@@ -21,10 +21,12 @@ from fencepost.harness.systems.nats.client import NatsClient
 from fencepost.harness.systems.nats.configuration import CLIENT_PORT, LISTENERS, MONITOR_PORT
 from fencepost.harness.systems.nats.guarantees import GUARANTEES, leadership_bound
 from fencepost.harness.systems.nats.kip_column import COLUMN
+from fencepost.harness.systems.nats.membership import NatsMembership
 from fencepost.harness.systems.nats.move_leadership import move_leader
 from fencepost.harness.systems.nats.options import NatsOptions
 from fencepost.harness.systems.nats.raftz import META_LEADER, STREAM_LEADER, Group, NoAnswer, RaftzQuestion
 from fencepost.harness.systems.nats.releases import NatsReleases
+from fencepost.harness.systems.nats.replicas import NatsReplicas
 from fencepost.harness.systems.nats.wire.connection import connect
 from fencepost.harness.verdict import LeadershipBound, Vocabulary
 
@@ -106,6 +108,23 @@ class Nats(BaseSystem[NatsOptions]):
     async def move_leadership(self, leader: Place, to: Place, *, timeout_s: float) -> None:
         """`harness.systems.contract.leadership.MovesLeadership`: of the stream, not of the meta group."""
         await move_leader(*leader.dial(CLIENT_PORT), to.name, timeout_s)
+
+    def fixed_members(self, version: str, options: NatsOptions) -> Refusal | None:
+        """`harness.systems.contract.membership.ChangesMembers`: any release can."""
+        return None
+
+    def wiped_members(self) -> Refusal | None:
+        return Refusal("a server that was removed is not taken back under its name for five minutes")
+
+    def membership(self, layout: Layout, artifacts: Artifacts) -> NatsMembership:
+        return NatsMembership(layout)
+
+    def replica_count(self, options: NatsOptions) -> int:
+        """`harness.systems.contract.replicas.PlacesReplicas`: of each stream."""
+        return options.replicas
+
+    def replicas(self, layout: Layout, artifacts: Artifacts) -> NatsReplicas:
+        return NatsReplicas(layout)
 
     def question(self, place: Place, subject: str) -> Question:
         return RaftzQuestion(place, subject)

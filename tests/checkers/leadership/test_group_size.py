@@ -50,7 +50,40 @@ def test_nothing_is_said_where_nobody_tells_a_size_or_the_system_states_nothing(
     assert judged(silent) == []
 
 
-def test_nothing_is_said_where_a_fault_changes_members() -> None:
+def test_nothing_is_tested_while_a_fault_changes_members() -> None:
     told = tale(("n2", 1, "1 of 1"))
-    told.fault("membership", ("n2",), (200, 210, 500, 510), effects=Effects(changes_members=True))
-    assert judged(told) == []
+    told.fault("membership", ("n2",), (200, 210, 1500, 1510), effects=Effects(changes_members=True))
+    (verdict,) = judged(told)
+    assert verdict.validity is Validity.UNKNOWN and verdict.exposure == 0
+
+
+def changed(*said: tuple[float, str, str]) -> Tale:
+    """n1 leads 2 of 3, from 1 s to 11 s it leads 3 of 5; the others answer at these times in ms."""
+    told = Tale()
+    told.belief("n1", Claim.YES, 100, 101, epoch=1, detail="2 of 3")
+    told.fault("reassign", ("n1",), (1000, 1100, 11000, 11100), effects=Effects(changes_members=True))
+    for at in (1200, 3200, 10900):
+        told.belief("n1", Claim.YES, at, at + 1, epoch=1, detail="3 of 5")
+    for at in (11200, 13200):
+        told.belief("n1", Claim.YES, at, at + 1, epoch=1, detail="2 of 3")
+    for at_ms, node, detail in said:
+        told.belief(node, Claim.NO, at_ms, at_ms + 1, epoch=1, detail=detail)
+    return told
+
+
+def test_a_member_that_does_not_learn_of_the_others_is_told() -> None:
+    (verdict,) = judged(changed((3300, "n4", "2 of 3"), (3300, "n5", "3 of 5"), (13300, "n2", "2 of 3")))
+    assert verdict.validity is Validity.INVALID and verdict.anomalies == {OTHER_SIZE: 1}
+    assert "members had been changed at least 2 s before" in verdict.witnesses[0].steps[2]
+
+
+def test_a_member_may_learn_of_a_change_a_little_later() -> None:
+    (verdict,) = judged(changed((1500, "n4", "2 of 3"), (3300, "n4", "3 of 5"), (11300, "n4", "3 of 5")))
+    assert verdict.validity is Validity.VALID and verdict.exposure == 1
+
+
+def test_a_member_that_another_fault_may_have_kept_from_learning_is_not_judged() -> None:
+    told = changed((3300, "n4", "2 of 3"))
+    told.fault("partition", ("n4",), (900, 1000, 1150, 1160), effects=Effects(cuts=True))
+    (verdict,) = judged(told)
+    assert verdict.validity is Validity.UNKNOWN and verdict.exposure == 0

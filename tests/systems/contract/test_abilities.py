@@ -48,7 +48,7 @@ def test_a_system_has_few_members() -> None:
 
 def test_the_list_of_a_person_names_who_has_what() -> None:
     lines = listing("abilities", "changes-members").partition("Systems:")[2].split("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in lines if line] == ["etcd", "kraft", "zookeeper"]
+    assert [line.split()[0] for line in lines if line] == ["etcd", "kraft", "nats", "zookeeper"]
 
 
 @pytest.mark.parametrize("name", registry.SYSTEMS)

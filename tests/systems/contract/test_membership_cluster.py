@@ -57,6 +57,15 @@ def test_etcd_gives_a_leader_that_was_removed_a_new_id() -> None:
     assert set(leader["after"]) == {"n1", "n2", "n3"}
 
 
+@pytest.mark.slow
+def test_a_server_of_nats_comes_back_under_a_new_name() -> None:
+    leader, follower = changes("nats", "leader", "follower")
+    assert leader["led"]
+    check(leader)
+    check(follower)
+    assert set(follower["after"]) == {"n1", "n2", "n3"}
+
+
 @pytest.mark.long
 def test_members_of_zookeeper_change_while_it_runs() -> None:
     leader, follower, keeping = changes("zookeeper", "leader", "follower", "follower:wipe=no")

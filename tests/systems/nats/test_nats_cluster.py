@@ -54,6 +54,13 @@ def test_listeners_hear_every_change_while_servers_are_killed(tmp_path: Path) ->
 
 
 @pytest.mark.long
+def test_replicas_of_a_stream_come_go_and_move(tmp_path: Path) -> None:
+    arguments = ("--nodes", "5", "--workload", "register", "--nemesis", "reassign:more,reassign:leader")
+    judged = verdicts(outcome(tmp_path, *arguments, "--time-limit", "30s"))
+    assert judged["linearizable"] == judged["one-leader-per-epoch"] == judged["groups-keep-their-size"] == "valid"
+
+
+@pytest.mark.long
 def test_a_stream_of_five_replicas_changes_its_leader_on_request(tmp_path: Path) -> None:
     arguments = ("--nodes", "5", "-O", "replicas=5", "--workload", "register", "--nemesis", "churn")
     judged = verdicts(outcome(tmp_path, *arguments, "--time-limit", "16s"))

@@ -31,7 +31,8 @@ _CONNECT: Final = {
 class Connection(asyncio.Protocol):
     """An open connection; `shut` says why it is no longer one."""
 
-    def __init__(self) -> None:
+    def __init__(self, user: str = "") -> None:
+        self._login = {"user": user, "pass": user} if user else {}
         self.shut: str | None = None
         self._transport: asyncio.Transport | None = None
         self._frames = Frames()
@@ -124,7 +125,7 @@ class Connection(asyncio.Protocol):
                 # Unique among all connections of the cluster, and the same words for the same server and connection.
                 self._inbox = f"_INBOX.{hello['server_id']}.{hello['client_id']}"
                 opening = (
-                    b"CONNECT " + json.dumps(_CONNECT).encode(),
+                    b"CONNECT " + json.dumps(_CONNECT | self._login).encode(),
                     b"SUB %b.* %d" % (self._inbox.encode(), _INBOX_SID),
                     b"PING",
                 )
@@ -153,12 +154,16 @@ class Connection(asyncio.Protocol):
             deliver(None)
 
 
-async def connect(address: str, port: int, timeout_s: float) -> Connection:
-    """Open a connection that the server has answered on; raises `Definite` when that fails."""
+async def connect(address: str, port: int, timeout_s: float, user: str = "") -> Connection:
+    """Open a connection that the server has answered on; raises `Definite` when that fails.
+
+    Args:
+        user: who logs in, with that word as the password too; "": whoever the server takes for one without a name.
+    """
     connection: Connection | None = None
     try:
         async with asyncio.timeout(timeout_s):
-            connection = await create_connection(Connection, address, port)
+            connection = await create_connection(lambda: Connection(user), address, port)
             await asyncio.shield(connection.opened)
             return connection
     except TimeoutError:

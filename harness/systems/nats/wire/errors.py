@@ -89,6 +89,20 @@ ERRORS: Final = (
         definite=True,
         why="the stream was not placed: too few servers are known to the leader of the meta group",
     ),
+    Row(code="peer-not-a-member", number=10040, definite=True, why="the stream has no replica there: nothing changed"),
+    Row(code="server-not-a-member", number=10044, definite=True, why="the meta group has no such server"),
+    Row(
+        code="peer-remap-failed",
+        number=10075,
+        definite=True,
+        why="no other server can take the replica: refused before the proposal",
+    ),
+    Row(
+        code="member-change-in-progress",
+        number=10202,
+        definite=True,
+        why="the meta group changes one member at a time: refused before the proposal",
+    ),
     Row(
         code="insufficient-resources",
         number=10023,
