@@ -283,10 +283,10 @@ def _target(fault: FaultKind, target: str, text: str) -> str:
 
 
 @functools.cache
-def _placement(system_name: str, place: str) -> Placement:
-    """The largest cluster of this system there."""
+def _placement(system_name: str, place: str, nodes: int = 0) -> Placement:
+    """The largest cluster of this system there, or one of so many nodes."""
     system, placement = registry.system(system_name), _PLACES[place]
-    options, nodes = system.profile.options(), max(system.profile.sizes)
+    options, nodes = system.profile.options(), nodes or max(system.profile.sizes)
     placement = replace(
         placement,
         nodes=nodes,
@@ -324,6 +324,10 @@ def _where(fault: FaultKind) -> tuple[tuple[Section, ...], str]:
     leading = [(system, where[0]) for (system, reason), where in places_by.items() if not reason]
     system, place = next(given for given in leading if _placement(*given).leaderless is None)
     more = () if place == "--runtime lab" else (place,)
+    usual, most = Placement().nodes, max(registry.system(system).profile.sizes)
+    parsed = fault.spec(spec.split(":")[1]) if ":" in spec else fault.spec()
+    if usual in registry.system(system).profile.sizes and fault.refusal(parsed, _placement(system, place, usual)):
+        more = (f"--nodes {most}", *more)
     example = _run(system, _workloads_of(registry.system(system))[0], spec, *more)
     return (*_rows("Possible on", possible), *_rows("Not possible on", refused)), example
 

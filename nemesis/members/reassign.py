@@ -58,7 +58,7 @@ class Reassign(FaultKind):
     about = "data get more or fewer replicas, or the replica of a node moves to another server"
     targets: Mapping[str, str] = {
         _MORE: "two replicas more, or to=",
-        _FEWER: "two replicas fewer, or to=",
+        _FEWER: "two replicas fewer, or to=, of 5 or more",
         **{target: NODE_TARGETS[target] for target in _ONE_NODE},
     }
     default_target = "leader"

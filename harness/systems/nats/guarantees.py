@@ -85,7 +85,8 @@ STORAGE_GUARANTEES: Final = (
         standing=Standing.PROMISED,
         text="While nobody changes its members, every server names the same size of a group, and its majority.",
         source=f"{_RAFT}, section 6: members change by entries of the log alone; {_CLUSTERING}, The Quorum",
-        known_issue="nats-server 2.12.4: a server that starts again may take its group for one of itself alone",
+        known_issue="nats-server 2.12.4: a server that starts again may take its group for one of itself alone; 2.12.3:"
+        " a replica that came fourth or fifth takes its group for one of three",
     ),
     Guarantee(
         name="leader-self-fencing",
