@@ -63,12 +63,13 @@ async def group(place: Place, subject: str, name: str | None = None) -> Group | 
     state = ((answer or {}).get(account) or {}).get(name)
     if state is None:
         return None
-    return _group(state, place)
+    return parsed_group(state, place.name)
 
 
-def _group(state: Any, place: Place) -> Group:
+def parsed_group(state: Any, node: str) -> Group:
+    """The group that the server of this node describes, by the names of nodes."""
     peers = {known["name"]: peer for peer, known in (state.get("peers") or {}).items()}
-    members = {place.name: state["id"], **{node_of(name): peer for name, peer in peers.items()}}
+    members = {node: state["id"], **{node_of(name): peer for name, peer in peers.items()}}
     names = {peer: name for name, peer in members.items()}
     leader = state.get("leader") or ""
     return Group(
@@ -87,7 +88,7 @@ async def groups(place: Place) -> dict[str, Group]:
     for account in (SYSTEM_ACCOUNT, ACCOUNT):
         answer = await get(*place.dial(MONITOR_PORT), f"/raftz?acc={account}")
         for name, state in ((answer or {}).get(account) or {}).items():
-            by_name[name] = _group(state, place)
+            by_name[name] = parsed_group(state, place.name)
     return by_name
 
 
