@@ -28,6 +28,7 @@ from fencepost.harness.coordination import Log as LogSession
 from fencepost.harness.generators import at_rate, stagger
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
+from fencepost.harness.history.operation_error import NOT_ENOUGH_REPLICAS
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runtime.node import Member
@@ -48,7 +49,7 @@ _BEHIND_REPLIES: Final = 16
 _SCAN_RECORDS: Final = 2000
 _SCAN_EVERY_NS: Final = 2_000_000
 #: Refusals that only a leader gives: the node is still the one to ask.
-_AS_LEADER: Final = frozenset({"not-enough-replicas", "not-enough-replicas-after-append", "offset-out-of-range"})
+_AS_LEADER: Final = frozenset({NOT_ENOUGH_REPLICAS, "not-enough-replicas-after-append", "offset-out-of-range"})
 #: An append with this end was not answered; the node may still answer polls of that partition.
 _NO_ANSWER: Final = frozenset({"timeout", "request-timed-out"})
 #: A stream of draws; the numbers of `generators.contract.Stream` are smaller.

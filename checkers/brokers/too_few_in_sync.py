@@ -27,7 +27,8 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import seconds
-from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
+from fencepost.harness.history import LOG_TOPIC, History, LogEvent, Logged, Operation, Outcome
+from fencepost.harness.history.operation_error import NOT_ENOUGH_REPLICAS
 from fencepost.harness.verdict import Facts, Verdict
 
 CHECKER: Final = "brokers"
@@ -36,8 +37,6 @@ TOO_FEW: Final = "acknowledged-with-too-few"
 _LACKS: Final = "nothing was appended at a leader that is known to have had too few in-sync replicas"
 #: How long before its line a leader may have taken a change up.
 _SLACK_NS: Final = 1_000_000_000
-_TOPIC: Final = "log"
-REFUSED: Final = "not-enough-replicas"
 
 
 class _Short(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +107,7 @@ def judge(history: History, facts: Facts, kept: Kept) -> list[Verdict]:
 
 def _shorts(history: History, appends: Sequence[Operation], least: int, kept: Kept) -> list[_Short]:
     """The times with too few replicas, by the leaders' lines and refusals and the kept states."""
-    refused = sorted((o for o in appends if o.error == REFUSED), key=lambda o: o.ended_ns or 0)
+    refused = sorted((o for o in appends if o.error == NOT_ENOUGH_REPLICAS), key=lambda o: o.ended_ns or 0)
     shorts = []
     for stretch in _stretches(history, kept):
         since, key = stretch.since, f"p{stretch.partition}"
@@ -133,7 +132,7 @@ def _stretches(history: History, kept: Kept) -> Iterator[_Stretch]:
     leaders_ns: dict[int, list[int]] = {}
     for event in history.of(LogEvent):
         topic, _, number = (event.key or "").rpartition("-")
-        if event.change is not Logged.IN_SYNC or topic != _TOPIC:
+        if event.change is not Logged.IN_SYNC or topic != LOG_TOPIC:
             continue
         if event.position is None:
             leaders_ns.setdefault(int(number), []).append(event.asked_ns)
@@ -147,7 +146,7 @@ def _stretches(history: History, kept: Kept) -> Iterator[_Stretch]:
                 ends_ns=history.end_ns if following is None else following.asked_ns,
                 leaders_ns=tuple(leaders_ns.get(partition, ())),
                 states=kept.between(
-                    _TOPIC,
+                    LOG_TOPIC,
                     partition,
                     0 if since is None or since.position is None else since.position,
                     None if following is None else following.position,

@@ -48,6 +48,7 @@ from fencepost.harness.history.operation import (
     pair,
 )
 from fencepost.harness.history.server_logs import (
+    LOG_TOPIC,
     AttemptEvent,
     CatchUp,
     CatchUpEvent,
@@ -62,6 +63,7 @@ __all__ = [
     "CLIENT_DEFECT",
     "DISK_FULL",
     "HARNESS_ERROR",
+    "LOG_TOPIC",
     "NEMESIS_PROCESS",
     "NEW_DISK",
     "NO_LEADER",

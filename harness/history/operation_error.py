@@ -12,6 +12,8 @@ import msgspec
 
 from fencepost.harness.history.operation import Operation, Outcome
 
+#: A leader's refusal of an append since too few replicas are in sync.
+NOT_ENOUGH_REPLICAS: Final = "not-enough-replicas"
 _TIMEOUT: Final = "timeout"
 _UNFORESEEN: Final = "unforeseen: "
 

@@ -48,7 +48,7 @@ from fencepost.harness.coordination import (
     Reply,
     Transformed,
 )
-from fencepost.harness.history import NO_LEADER, BrokerView, PartitionState
+from fencepost.harness.history import LOG_TOPIC, NO_LEADER, BrokerView, PartitionState
 from fencepost.harness.systems.kafka.client import metadata_kinds
 from fencepost.harness.systems.kafka.client.client import KafkaNode, Role, open_node
 from fencepost.harness.systems.kafka.client.elect_leaders import elect_preferred_leaders
@@ -80,7 +80,6 @@ INTERFACES: Final = frozenset(
         Interface.TRANSACTIONS,
     }
 )
-LOG_TOPIC: Final = "log"
 NOT_LEADER: Final = "not-leader"
 NO_PRODUCER_ID: Final = "no-producer-id"
 NO_SUCH_TOPIC: Final = "unknown-topic-or-partition"

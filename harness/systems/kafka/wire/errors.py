@@ -39,6 +39,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, TypeVar
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
+from fencepost.harness.history.operation_error import NOT_ENOUGH_REPLICAS
 
 T = TypeVar("T")
 
@@ -140,7 +141,7 @@ CODES: Final = {
     16: Row("not-coordinator", _ALLOCATE, "no id was given"),
     17: Row("invalid-topic", _CHANGES | _PRODUCE, "the name is checked before anything is changed"),
     18: Row("record-list-too-large", _PRODUCE, "sizes are checked before the append"),
-    19: Row("not-enough-replicas", _PRODUCE, "refused before the append: too few replicas are in sync"),
+    19: Row(NOT_ENOUGH_REPLICAS, _PRODUCE, "refused before the append: too few replicas are in sync"),
     20: Row("not-enough-replicas-after-append", _NONE, "it was appended, as the name says"),
     21: Row("invalid-required-acks", _PRODUCE, "checked before the append"),
     22: Row("illegal-generation", _GROUP, "generations are checked before the append"),
