@@ -30,7 +30,11 @@ class Silences:
             self._cut.setdefault(cut.node, []).append((cut.from_ns, cut.to_ns))
 
     def all(self) -> list[Silence]:
-        """Every silent time of a broker that was up or down, under a leader that ran and was with a majority."""
+        """Every silent time of a broker that was up or down, under a leader that ran and was with a majority.
+
+        Where voters hold the sessions, a broker that was away before the leader was elected may have lost its session
+        before. The new leader then never counts it among the living, and fences nobody.
+        """
         silences = []
         for broker in self._bound.nodes:
             for reign in self._reigns:
@@ -39,7 +43,8 @@ class Silences:
                 first_ns, last_ns = certain_term(reign)
                 away = merged([*stopped(self._history, broker), *self._out_of_reach(broker, reign)])
                 for start_ns, end_ns in clipped(away, first_ns, last_ns):
-                    if not self._hindered(reign, start_ns, end_ns):
+                    known = self._bound.held_by_leader or start_ns > first_ns
+                    if known and not self._hindered(reign, start_ns, end_ns):
                         silences.append(Silence(broker=broker, reign=reign, from_ns=start_ns, to_ns=end_ns))
         return silences
 

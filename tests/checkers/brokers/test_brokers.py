@@ -109,6 +109,19 @@ def test_while_nobody_led_long_enough_nobody_had_to_fence() -> None:
     assert (found.validity, found.exposure) == (Validity.UNKNOWN, 0)
 
 
+def test_where_voters_hold_the_sessions_a_broker_that_was_gone_before_the_election_is_not_missed() -> None:
+    """Seen on ZooKeeper: the new controller logs who is alive, and nothing of a broker whose session had ended."""
+    assert FACTS.brokers is not None
+    held = msgspec.structs.replace(FACTS.brokers, held_by_leader=False)
+    by_voters = msgspec.structs.replace(FACTS, brokers=held)
+    gone_before = killed_broker(second_from_ms=3_000, fenced_ms=None).history()
+    (found,) = [v for v in brokers.check(gone_before, by_voters) if v.guarantee == "broker-fenced-in-time"]
+    assert (found.validity, found.exposure) == (Validity.UNKNOWN, 0)
+    gone_later = killed_broker(second_from_ms=1_500, fenced_ms=None).history()
+    (found,) = [v for v in brokers.check(gone_later, by_voters) if v.guarantee == "broker-fenced-in-time"]
+    assert found.anomalies == {"broker-not-fenced": 1}
+
+
 def test_a_stall_excuses_a_late_fencing() -> None:
     tale = killed_broker(second_from_ms=3_000, fenced_ms=None)
     tale.sample(5_000, lag_ms=900)
