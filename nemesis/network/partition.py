@@ -34,7 +34,7 @@ _WIDE: Final = {
 #: "Kafka needs no keeper" (QCon 2019) has the same four; its fourth is the broker that keeps its session, while the
 #: controller cannot push metadata to it.
 _BY_ROLE: Final = {
-    "total": "one node is cut off from every other node: drawn at random, or named by of=",
+    "total": "one broker (where none is, one node) is cut off from every other node: drawn at random, or named by of=",
     "broker-broker": "one broker is cut off from every other broker, but not from controllers or ZooKeepers",
     "broker-metadata": "one broker is cut off from every controller (or ZooKeeper), but not from brokers",
     "broker-controller": (
@@ -170,7 +170,8 @@ def _subjects(shape: str, members: tuple[Member, ...]) -> list[str]:
 def _resolve_shape(spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
     """Choose the node that is cut off (or the few that of= means), and cut its links to the other side."""
     shape = spec.target
-    default = {"total": "one", "controller": "leader"}.get(shape, _BROKER)
+    whole = _BROKER if view.with_role(_BROKER) else "one"
+    default = {"total": whole, "controller": "leader"}.get(shape, _BROKER)
     options = spec.own(PartitionOptions)
     if shape == "broker-controller":
         return _resolve_broker_and_controller(options, view, draw)

@@ -50,6 +50,12 @@ def _cut(text: str, members: tuple[Member, ...], leader: str | None) -> set[str]
     return {str(link) for link in resolved.links}
 
 
+def _nodes(text: str, members: tuple[Member, ...], seed: int) -> tuple[str, ...]:
+    resolved = _resolve(text, members, None, seed)
+    assert isinstance(resolved, Resolved)
+    return resolved.nodes
+
+
 def _both(inner: str, outer: str) -> set[str]:
     return {f"{inner}>{other}" for other in outer.split()} | {f"{other}>{inner}" for other in outer.split()}
 
@@ -90,6 +96,21 @@ def test_a_drawn_broker_keeps_its_links_to_the_other_side(members: tuple[Member,
     assert data.nodes == metadata.nodes, "the same seed draws the same broker"
     assert {link.target for link in data.links} | {link.source for link in data.links} == {"b1", "b2", "b3"}
     assert {link.target for link in metadata.links} == {*keepers, *metadata.nodes}
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("members", [KRAFT, KAFKA_ZK], ids=["kraft", "kafka-zk"])
+def test_where_there_are_brokers_a_total_partition_draws_one(members: tuple[Member, ...], seed: int) -> None:
+    resolved = _resolve("partition:total", members, None, seed)
+    assert isinstance(resolved, Resolved)
+    (broker,) = resolved.nodes
+    others = " ".join(member.name for member in members if member.name != broker)
+    assert broker.startswith("b") and {str(link) for link in resolved.links} == _both(broker, others)
+
+
+def test_where_no_node_is_a_broker_a_total_partition_draws_any_node() -> None:
+    drawn = {_nodes("partition:total", ETCD, seed) for seed in range(20)}
+    assert drawn == {(member.name,) for member in ETCD}
 
 
 @pytest.mark.parametrize("seed", range(8))
