@@ -112,7 +112,8 @@ class Election(Workload[ElectionOptions]):
         # Who waits long for a coordinator that sleeps sees nothing of the one that is elected meanwhile.
         return ElectionOptions(
             members=members,
-            acts_per_term=8,
+            # A term is over when somebody else campaigns. Longer ones hardly ever end by a resignation.
+            acts_per_term=4,
             renew_every=seconds(0.05),
             campaign_every=seconds(2),
             give_up=_COORDINATOR_SLEEPS,

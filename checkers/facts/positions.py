@@ -28,7 +28,7 @@ BOUND_LOOKS: Final = frozenset({"look"})
 #: Reads of a group's members, and what its listeners were called with.
 MEMBER_READS: Final = frozenset({"list", "listen"})
 #: Operations that are made as often as something ends or is due, and not at a rate of their own.
-OCCASIONAL: Final = frozenset({"watch", "compact", "join", "leave", "late-commit", "begin", "late-record"})
+OCCASIONAL: Final = frozenset({"watch", "compact", "join", "leave", "late-commit", "begin", "late-record", "resign"})
 #: What brokers say of the cluster.
 BROKER_VIEWS: Final = frozenset({"view"})
 #: What a member of a group asks of its coordinator.
