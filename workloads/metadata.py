@@ -9,6 +9,10 @@ one write in the queue of a superseded controller blocks all later requests. For
 only read first are drawn again. So now and then a superseded controller and the broker that follows it both get no
 writes while other nodes do.
 
+Settings take turns: at any moment half of them are changed, and the others rest. So the last change of some of them is
+older than the last fault. Where each is overwritten all the time, the end of a run says nothing of the changes that
+a fault could have taken away.
+
 With `kinds=all` other kinds of metadata change as well (`metadata_kinds`): brokers' defaults, quotas, credentials, the
 number of partitions, ACLs, and topics that are deleted again. They are read as settings are, and judged like them.
 
@@ -42,6 +46,13 @@ _NAMES_AHEAD: Final = 1
 _WINDOWS: Final = 16
 #: The stream of draws that decides whether a change is of another kind.
 _KINDS: Final = 17
+#: After this long the next setting begins its turn, and another one rests. Of eight settings the one that rests the
+#: longest was last changed nine to twelve seconds ago: before the last fault, which ends a quiet time and a hold before
+#: the end.
+_TURN_NS: Final = 3_000_000_000
+#: In ZooKeeper mode no change waits in a controller's queue. With windows a short run may create hardly any name, since
+#: only the controller does, and it may not be written for most of the run.
+_WINDOW_WITHOUT_QUEUE: Final = seconds(0)
 #: The time for acknowledging the changes that the final views must show.
 _LAST_CHANGE_NS: Final = 2_000_000_000
 
@@ -52,9 +63,9 @@ class MetadataOptions(Options, frozen=True, kw_only=True):
     keys: Annotated[int, about("how many settings are written", least=1)] = 8
     names: Annotated[int, about("how many of the newest names are queried", least=1)] = 8
     create_every: Annotated[Duration, about("time from one new name to the next", above=0)] = seconds(0.5)
-    window: Annotated[Duration, about("length of the windows in which a node is written, or only read", above=0)] = (
-        seconds(12)
-    )
+    window: Annotated[
+        Duration, about("length of the windows in which a node is written, or only read; 0: always written", least=0)
+    ] = seconds(12)
     writers_per_node: Annotated[int, about("workers per node that write settings", least=1, most=1000)] = 2
     readers_per_node: Annotated[
         int, about("workers per node that read settings; as many ask for names", least=1, most=1000)
@@ -90,6 +101,11 @@ class MetadataWorkload(Workload[MetadataOptions]):
     #: for.
     wants = {"idle_interval": "0ms"}  # noqa: RUF012  # a read-only mapping
 
+    def defaults(self, system: System) -> MetadataOptions:
+        if "idle_interval" in system.profile.options.__struct_fields__:
+            return self.options()
+        return self.options(window=_WINDOW_WITHOUT_QUEUE)
+
     def requires(self, options: MetadataOptions) -> tuple[str, ...]:
         return ("leader-self-fencing",)
 
@@ -112,13 +128,13 @@ class MetadataWorkload(Workload[MetadataOptions]):
 
     def generator(self, options: MetadataOptions, node_count: int) -> Generator:
         keys, every_ns = tuple(key for key in self.keys(options)[:-1] if not kinds.kind_of(key)), options.every_ns
-        windows = _Windows(nodes=node_count, length_ns=max(1, options.window))
+        windows = _Windows(nodes=node_count, length_ns=options.window)
         readers = node_count * options.readers_per_node
 
         def alter(ctx: Context, worker: int) -> Offer:
             if options.every_kind and ctx.draw(worker, _KINDS).below(len(keys) + len(kinds.VALUED)) >= len(keys):
                 return kinds.valued(ctx, worker)
-            return Offer("alter", ctx.draw(worker).choice(keys), ctx.number(worker))
+            return Offer("alter", ctx.draw(worker).choice(settings_in_turn(keys, ctx.time_ns)), ctx.number(worker))
 
         describe: Generator = draws(lambda worker, i, draw: Offer("describe", draw.choice(keys)))
         things: tuple[tuple[int, Generator], ...] = ()
@@ -162,6 +178,12 @@ def name_at(time_ns: int, every_ns: int) -> str:
     return f"t{time_ns // every_ns}"
 
 
+def settings_in_turn(keys: tuple[str, ...], time_ns: int) -> tuple[str, ...]:
+    """The settings that are changed at this moment of the run: half of them, or the only one."""
+    turn = time_ns // _TURN_NS
+    return tuple(keys[(turn + i) % len(keys)] for i in range(max(1, len(keys) // 2)))
+
+
 class _Windows(msgspec.Struct, frozen=True, kw_only=True):
     """Which nodes are written, and when."""
 
@@ -170,6 +192,8 @@ class _Windows(msgspec.Struct, frozen=True, kw_only=True):
 
     def written(self, ctx: Context, worker: int) -> bool:
         """Whether this worker's node takes changes now."""
+        if not self.length_ns:
+            return True
         number, node = ctx.time_ns // self.length_ns, worker % self.nodes
         first = self._read_first(ctx.seed, number // 2)
         return first[node] is (number % 2 == 1)

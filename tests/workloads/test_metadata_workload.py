@@ -16,7 +16,7 @@ from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.testing.simulation import respond, simulate
 from fencepost.harness.verdict import Validity, Verdict
-from fencepost.workloads.metadata import MetadataWorkload
+from fencepost.workloads.metadata import MetadataWorkload, settings_in_turn
 from tests.fakes.metadata_store import BUGS, FACTS, NODES, run_fake_metadata
 from tests.seeds import seeds
 
@@ -99,6 +99,12 @@ def test_every_node_alternates_between_windows_of_reads_and_of_writes(seed: int)
         assert 0 < sum(written[number] for written in windows.values()) < 4
 
 
+def test_without_windows_every_node_is_always_written() -> None:
+    windows = changes_by_window(load(20, window="0s", rate=400.0, reads=0.5), 1)
+    assert len(windows) == 4
+    assert all(written for node in windows.values() for written in node.values())
+
+
 def test_which_nodes_are_only_read_together_varies() -> None:
     windows = changes_by_window(load(119.9, window="5s", rate=100.0), 5)
     shapes = {tuple(windows[node][number] for node in sorted(windows)) for number in range(0, 24, 2)}
@@ -111,6 +117,32 @@ def test_the_rate_is_met_and_shared_as_asked() -> None:
     assert 380 * 20 < len(events) - counts["create"] < 420 * 20
     assert 0.7 < (counts["describe"] + counts["exists"]) / (len(events) - counts["create"]) < 0.8
     assert 60 < counts["create"] < 100  # about two for each of 40 names
+
+
+@pytest.mark.parametrize("seed", seeds(6, quick=3))
+@pytest.mark.parametrize("length_s", [15, 20, 30])
+def test_the_last_change_of_some_settings_is_older_than_the_last_fault(length_s: int, seed: int) -> None:
+    """By default a fault lasts five seconds and four quiet ones follow, so the last may end nine before the end."""
+    last: dict[str | None, int] = {}
+    for event in load(length_s, seed=seed):
+        if event.type is Outcome.OK and event.f == "alter":
+            last[event.key] = event.time_ns
+    assert len(last) == OPTIONS.keys
+    assert min(last.values()) < (length_s - 9) * S
+    assert max(last.values()) > (length_s - 1) * S
+
+
+@pytest.mark.parametrize("keys", [1, 2, 3, 8])
+def test_every_setting_has_its_turn(keys: int) -> None:
+    names = tuple(f"k{i}" for i in range(keys))
+    turns = [settings_in_turn(names, second * S) for second in range(3 * keys)]
+    assert {name for turn in turns for name in turn} == set(names)
+    assert {len(turn) for turn in turns} == {max(1, keys // 2)}
+
+
+@pytest.mark.parametrize(("system", "window_s"), [("kraft", 12), ("kafka-bridge", 12), ("kafka-zk", 0)])
+def test_windows_are_long_where_a_change_waits_in_a_queue(system: str, window_s: int) -> None:
+    assert WORKLOAD.defaults(registry.system(system)).window == window_s * S
 
 
 def test_values_are_unique_and_names_are_asked_for_before_they_are_taken() -> None:
