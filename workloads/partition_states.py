@@ -3,7 +3,8 @@
 Operations:
   view  no key; an ok has what the broker says of the cluster (`harness.history.BrokerView`): the brokers that it takes
         for alive, and the leader, epoch and in-sync replicas of each partition.
-  move  key "p<i>", value: the partition's replicas in a new order, of which the first is to lead.
+  move  key "p<i>", value: the partition's replicas in a new order, of which the first is to lead. One move in four
+        leaves one out, and the next move of the partition gives it back, which must catch up before it is in sync.
 
 A controller tells the brokers who leads (ZooKeeper mode), or each broker reads it from the metadata log (KRaft). Either
 way a broker that is cut off from the active controller alone goes on serving clients, and knows nothing of later
@@ -30,6 +31,11 @@ _NOT_IN_CHARGE: Final = frozenset({"not-controller"})
 _PAUSE_NS: Final = 500_000_000
 _ROUNDS_ALIKE: Final = 2
 
+#: With a replica less than so many, a partition could lose what appends need when one broker is away.
+_RESIZED_MIN: Final = 3
+#: The stream of draws that decides which moves take a replica away.
+_SIZES: Final = 16
+
 _VIEW: Final = draws(lambda worker, i, draw: Offer("view"))
 
 
@@ -37,6 +43,9 @@ class PartitionStatesOptions(Options, frozen=True, kw_only=True):
     partitions: Annotated[int, about("how many partitions are used", least=1, most=1000)] = 6
     rate: Annotated[float, about("views per second, all workers together", above=0, most=1e6)] = 100.0
     move_every: Annotated[Duration, about("mean time from one move of a leader to the next", above=0)] = seconds(0.4)
+    resize_one_in: Annotated[
+        int, about("one move in so many takes a replica away, which a later move gives back; 0: none", least=0)
+    ] = 4
     viewers_per_node: Annotated[int, about("workers per node that ask for views", least=1, most=1000)] = 2
     fresh: Annotated[Duration, about("an answer may lack what another broker said this long before", above=0)] = (
         seconds(2)
@@ -77,7 +86,7 @@ class PartitionStatesWorkload(Workload[PartitionStatesOptions]):
         return options.view_timeout.seconds
 
     def generator(self, options: PartitionStatesOptions, node_count: int) -> Generator:
-        moves = stagger(max(1, options.move_every), _Moves(nodes=node_count, partitions=options.partitions))
+        moves = stagger(max(1, options.move_every), _Moves(nodes=node_count, rules=options))
         views = at_rate(options.rate, _VIEW)
         return reserve((node_count, moves), (node_count * options.viewers_per_node, views))
 
@@ -95,7 +104,7 @@ class _Moves(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     nodes: int
-    partitions: int
+    rules: PartitionStatesOptions
     replicas: tuple[tuple[int, ...], ...] = ()
     spared: dict[int, int] = {}
 
@@ -109,6 +118,9 @@ class _Moves(msgspec.Struct, frozen=True, kw_only=True):
                 own = self.replicas[partition]
                 leader = draw.choice(own)
                 order = [leader, *(broker for broker in own if broker != leader)]
+                one_in = self.rules.resize_one_in
+                if len(own) >= _RESIZED_MIN and one_in and ctx.draw(worker, _SIZES).below(one_in) == 0:
+                    order.pop()
                 return Invocation(worker, Offer("move", f"p{partition}", order), ctx.time_ns), self
         return PENDING, self
 
@@ -123,7 +135,7 @@ class _Moves(msgspec.Struct, frozen=True, kw_only=True):
 
     def _learned(self, view: BrokerView) -> Generator:
         own = tuple(state.in_sync for state in view.partitions)
-        return msgspec.structs.replace(self, replicas=own) if len(own) == self.partitions and all(own) else self
+        return msgspec.structs.replace(self, replicas=own) if len(own) == self.rules.partitions and all(own) else self
 
 
 class _Rounds(msgspec.Struct, frozen=True, kw_only=True):

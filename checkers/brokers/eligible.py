@@ -8,11 +8,15 @@ The records of one log are in order, so no clock is needed. Two verdicts:
   dropped-eligible     a replica left the in-sync ones, or was eligible, and is not eligible when fewer are in sync than
                        appends need; a replica that comes back after an unclean end is left out rightly
 
-A reassignment may name a leader among the replicas that it adds; it is not judged. Where nobody is in sync or eligible,
-the last known leader may come back, as KIP-966 has it: its unclean end took it from both.
+A reassignment ends with the change by which the partition's leader counts all added replicas as in sync. It names them,
+drops the removed ones, and may elect one of the added: it may lead if they are all in sync now and a leader was there
+to say so. An unclean election names nobody but its own leader. Who is no replica any more need not stay eligible.
 
-Source: Kafka's documentation, "Unclean leader election"; KIP-966, "Eligible Leader Replicas";
-PartitionChangeBuilder.populateTargetElr and canElectLastKnownLeader.
+Where nobody is in sync or eligible, the last known leader may come back, as KIP-966 has it: its unclean end took it
+from both.
+
+Source: Kafka's documentation, "Unclean leader election"; KIP-966, "Eligible Leader Replicas"; KIP-455 (reassignments);
+PartitionChangeBuilder.populateTargetElr, canElectLastKnownLeader and completeReassignmentIfNeeded.
 """
 
 from typing import Any, Final
@@ -37,8 +41,8 @@ _MIN_IN_SYNC: Final = "min.insync.replicas"
 #: Types of resources that have configurations.
 _TOPIC: Final = 2
 _BROKER: Final = 4
-#: Fields by which a change of a partition is one of its replicas.
-_REASSIGNS: Final = frozenset({"replicas", "adding_replicas", "removing_replicas"})
+#: Nobody leads.
+_NOBODY: Final = -1
 
 
 class _Partition(msgspec.Struct, kw_only=True):
@@ -48,6 +52,9 @@ class _Partition(msgspec.Struct, kw_only=True):
     in_sync: frozenset[int] = frozenset()
     eligible: frozenset[int] = frozenset()
     last_known: frozenset[int] = frozenset()
+    #: Replicas that a reassignment adds, and who leads.
+    adding: frozenset[int] = frozenset()
+    leader: int = _NOBODY
 
     @classmethod
     def after(cls, fields: dict[str, Any], before: "_Partition") -> "_Partition":
@@ -56,7 +63,10 @@ class _Partition(msgspec.Struct, kw_only=True):
         def now(name: str, was: frozenset[int]) -> frozenset[int]:
             return was if fields.get(name) is None else frozenset(fields[name])
 
+        leader = int(fields.get("leader", SAME_LEADER))
         return cls(
+            adding=now("adding_replicas", before.adding),
+            leader=before.leader if leader == SAME_LEADER else leader,
             replicas=now("replicas", before.replicas),
             in_sync=now("isr", before.in_sync),
             eligible=now("eligible_leader_replicas", before.eligible),
@@ -77,6 +87,8 @@ class _Log:
         #: Elections of a leader where not every replica was in sync, and changes that leave too few in sync.
         self.elections = 0
         self.short = 0
+        #: Of the elections those by a change that gave the partition other replicas.
+        self.reassigned = 0
         self.breaches: list[tuple[str, LogEntry, str]] = []
         for at, entry in enumerate(entries):
             self._read(at, entry)
@@ -111,19 +123,18 @@ class _Log:
         before = self._partitions[which]
         leader = int(fields.get("leader", SAME_LEADER))
         now = self._partitions[which] = _Partition.after(fields, before)
-        if _REASSIGNS & {name for name, value in fields.items() if value is not None}:
-            return
         may_lead = before.in_sync | before.eligible
         last_resort = frozenset() if may_lead else before.last_known
-        if leader >= 0 and before.replicas - may_lead:
+        if leader >= 0 and (before.replicas | now.replicas) - may_lead:
             self.elections += 1
-            if leader not in may_lead | last_resort:
+            self.reassigned += now.replicas != before.replicas
+            if leader not in may_lead | last_resort | _added(before, now):
                 what = f"broker {leader} leads; in sync were {_text(before.in_sync)}, eligible {_text(before.eligible)}"
                 self.breaches.append((INELIGIBLE, entry, what))
         least = min(self._least.get(self._names.get(which[0], ""), self._least_of_all), len(now.replicas))
         if self.has_eligible and len(now.in_sync) < least:
             self.short += 1
-            for broker in sorted(may_lead - now.in_sync - now.eligible):
+            for broker in sorted((may_lead & now.replicas) - now.in_sync - now.eligible):
                 if not self._comes_back(at, broker):
                     what = (
                         f"broker {broker} may not lead any more; in sync are {_text(now.in_sync)} of {least} that"
@@ -167,7 +178,8 @@ def judge(history: History, bound: BrokerBound, facts: Facts) -> list[Verdict]:
             exposure_of="elections while a replica was neither in sync nor eligible",
             untested=all_in_sync,
             rules=(rule(INELIGIBLE, read.elections, all_in_sync),),
-            kept=f"in {read.elections} elections the leader was in sync, or eligible, and other replicas were neither",
+            kept=f"in {read.elections} elections the leader was in sync, or eligible, and other replicas were neither;"
+            f" {read.reassigned} of them came with other replicas",
         ).verdict(facts),
         Findings(
             checker=CHECKER,
@@ -181,6 +193,12 @@ def judge(history: History, bound: BrokerBound, facts: Facts) -> list[Verdict]:
             kept=f"after {read.short} changes that left too few in sync, all that may have every record were eligible",
         ).verdict(facts),
     ]
+
+
+def _added(before: _Partition, now: _Partition) -> frozenset[int]:
+    """The replicas that the end of a reassignment lets lead: a leader has said that all added ones are in sync."""
+    ended = bool(before.adding) and not now.adding
+    return now.in_sync if ended and before.leader != _NOBODY and before.adding <= now.in_sync else frozenset()
 
 
 def _which(entry: LogEntry) -> tuple[str, int]:

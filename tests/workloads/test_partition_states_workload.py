@@ -50,7 +50,10 @@ def test_leaders_move_through_the_node_that_can_and_the_others_are_spared() -> N
     # Once a second of 14 at most, and the views that come first.
     assert 2 <= refused.total() <= 2 * 14
     assert len({o.value[0] for o in moves}) == len({o.key for o in moves}) == 3
-    assert all(sorted(o.value) == [1, 2, 3] for o in moves)
+    # One in four leaves out a replica.
+    sizes = Counter(len(o.value) for o in moves)
+    assert all(len({*o.value}) == len(o.value) and {*o.value} <= {1, 2, 3} for o in moves)
+    assert set(sizes) == {2, 3} and sizes[2] < sizes[3]
 
 
 def test_the_end_asks_every_broker_until_all_said_the_same_twice() -> None:

@@ -161,17 +161,48 @@ def test_a_process_that_registers_once_more_keeps_its_epoch() -> None:
 
 
 def test_who_may_be_elected_needs_a_replica_that_may_not() -> None:
-    """By the metadata log alone; a reassignment names a leader among the replicas that it adds."""
-    cases: dict[str, tuple[list[int], list[int] | None, int, list[int], dict[str, list[int]], Validity]] = {
-        "one in sync": ([4, 5], None, 5, [5], {}, Validity.VALID),
-        "one that is eligible": ([], [5], 5, [5], {}, Validity.VALID),
-        "one that is neither": ([4], [5], 6, [6], {}, Validity.INVALID),
-        "a reassignment": ([4], [5], 6, [6], {"replicas": [6]}, Validity.UNKNOWN),
-        "all in sync": ([4, 5, 6], None, 5, [4, 5, 6], {}, Validity.UNKNOWN),
+    cases: dict[str, tuple[list[int], list[int] | None, int, list[int], Validity]] = {
+        "one in sync": ([4, 5], None, 5, [5], Validity.VALID),
+        "one that is eligible": ([], [5], 5, [5], Validity.VALID),
+        "one that is neither": ([4], [5], 6, [6], Validity.INVALID),
+        "all in sync": ([4, 5, 6], None, 5, [4, 5, 6], Validity.UNKNOWN),
     }
-    for name, (in_sync, eligible, leader, after, fields, wanted) in cases.items():
-        history = partition_log(in_sync, eligible, {"leader": leader, "isr": after, **fields})
+    for name, (in_sync, eligible, leader, after, wanted) in cases.items():
+        history = partition_log(in_sync, eligible, {"leader": leader, "isr": after})
         assert verdict(history, "leaders-are-eligible").validity is wanted, name
+
+
+@pytest.mark.parametrize(
+    ("adding", "leads", "change", "wanted"),
+    [
+        # A reassignment begins: only a replica in sync may lead.
+        ([], 4, {"leader": 4, "replicas": [4, 5, 6, 7], "adding_replicas": [7]}, Validity.VALID),
+        ([], 4, {"leader": 7, "replicas": [4, 5, 6, 7], "adding_replicas": [7]}, Validity.INVALID),
+        # It takes replicas away.
+        ([], 4, {"leader": 5, "replicas": [5, 6], "isr": [5]}, Validity.VALID),
+        ([], 4, {"leader": 6, "replicas": [5, 6], "isr": [6]}, Validity.INVALID),
+        # It ends: the added ones are all in sync, by the word of the leader before.
+        ([6, 7], 4, {"leader": 7, "replicas": [6, 7], "adding_replicas": [], "isr": [6, 7]}, Validity.VALID),
+        ([6, 7], 4, {"leader": 7, "replicas": [6, 7], "adding_replicas": [], "isr": [7]}, Validity.INVALID),
+        ([6, 7], -1, {"leader": 7, "replicas": [6, 7], "adding_replicas": [], "isr": [6, 7]}, Validity.INVALID),
+        ([6, 7], 4, {"leader": 7, "isr": [6, 7]}, Validity.INVALID),
+    ],
+)
+def test_who_may_be_elected_in_a_reassignment(
+    adding: list[int], leads: int, change: dict[str, Any], wanted: Validity
+) -> None:
+    history = partition_log([4, 5], None, change, adding=adding, leads=leads)
+    judged = verdict(history, "leaders-are-eligible")
+    assert judged.validity is wanted
+    if wanted is Validity.VALID:
+        assert "1 of them came with other replicas" in judged.reason
+
+
+def test_a_replica_that_is_taken_away_need_not_stay_eligible() -> None:
+    for replicas, wanted in (([4, 5], Validity.VALID), ([4, 5, 6], Validity.INVALID)):
+        change = {"leader": 4, "isr": [4], "replicas": replicas, "eligible_leader_replicas": [5]}
+        history = partition_log([4, 5, 6], [], change)
+        assert verdict(history, "eligible-replicas-kept").validity is wanted, replicas
 
 
 def test_the_last_known_leader_may_come_back_where_nobody_else_may_lead() -> None:
@@ -204,6 +235,8 @@ def partition_log(
     level: int = 1,
     returns: int | None = None,
     last_known: Sequence[int] = (),
+    adding: Sequence[int] = (),
+    leads: int = 4,
 ) -> History:
     """One partition of brokers 4 to 6, two of which appends need, and one change of it."""
     kinds: list[tuple[str, dict[str, Any]]] = [
@@ -217,10 +250,11 @@ def partition_log(
                 "topic_id": "t",
                 "partition_id": 0,
                 "replicas": [4, 5, 6],
+                "adding_replicas": list(adding),
                 "isr": in_sync,
                 "eligible_leader_replicas": eligible,
                 "last_known_elr": list(last_known),
-                "leader": 4,
+                "leader": leads,
             },
         ),
         ("partition-change", {"topic_id": "t", "partition_id": 0, **change}),
