@@ -1,6 +1,6 @@
 """How nodes caught up with the others, by their own logs: as a table, and start by start."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -42,6 +42,15 @@ def starts_after_snapshots(history: History) -> list[Start]:
                     loaded=event.change is CatchUp.LOADED,
                 )
     return list(starts.values())
+
+
+#: By either of these a node gets a state that it did not make of the records itself.
+_BY_SNAPSHOT: Final = frozenset({CatchUp.LOADED, CatchUp.SNAPSHOT})
+
+
+def nodes_with_loaded_snapshots(history: History) -> frozenset[str]:
+    """The nodes that began from a snapshot at some time, or were sent one."""
+    return frozenset(event.node for event in history.of(CatchUpEvent) if event.change in _BY_SNAPSHOT)
 
 
 def catch_ups_table(history: History) -> Any:

@@ -1,8 +1,9 @@
-"""Does a server that has saved a snapshot begin from one when it starts again?
+"""Snapshots of the metadata: does a server begin from the one that it saved, and does it hold what the log makes?
 
-By its own log (`CatchUpEvent`): a run of a server, begun after an earlier one had saved a snapshot, reads the log to
-its end (`difference`). If it loaded no snapshot before, it read the log from its beginning. That takes the longer the
-more was ever changed, and it only works as long as nothing was cut off there.
+The second is told by the disks (`snapshot_contents`), the first by the server's own log (`CatchUpEvent`): a run of a
+server, begun after an earlier one had saved a snapshot, reads the log to its end (`difference`). If it loaded no
+snapshot before, it read the log from its beginning. That takes the longer the more was ever changed, and it only works
+as long as nothing was cut off there.
 
 Source: KIP-630; KAFKA-15076.
 """
@@ -13,6 +14,7 @@ from fencepost.checkers.facts.catch_ups import Start, starts_after_snapshots
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
+from fencepost.checkers.metadata import snapshot_contents
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
 
@@ -23,11 +25,11 @@ _LACKS: Final = "no server that had saved a snapshot was started again"
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge every start of a server that had saved a snapshot before.
+    """Judge every start of a server that had saved a snapshot before, and the snapshots that nodes kept.
 
     Returns:
-        One verdict: `invalid` with each start after which the log was read to its end and no snapshot was loaded;
-        `unknown` if there was no such start.
+        On starts: `invalid` with each one after which the log was read to its end and no snapshot was loaded; `unknown`
+        if there was no such start. On contents: see `snapshot_contents.judge`; nothing where no log was kept.
 
     Source: KIP-630 (snapshots, so that a replica need not replay the whole log).
 
@@ -47,7 +49,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             untested=_LACKS,
             rules=(rule(ANOMALY, len(starts), _LACKS),),
             kept=f"{len(starts)} servers that had saved a snapshot began from one",
-        ).verdict(facts)
+        ).verdict(facts),
+        *([snapshot_contents.judge(history, facts, checker=CHECKER)] if history.logs else []),
     ]
 
 

@@ -51,6 +51,7 @@ _PHRASES: Final = {
     "non-linearizable": "history that no order explains",
     "read-uncommitted": "uncommitted read",
     "same-term-twice": "term given twice",
+    "snapshot-contradicts-log": "object of a snapshot that contradicts the log",
     "snapshot-not-loaded": "start from the whole log",
     "stale-after-sync": "stale read after a sync",
     "self-fencing-failed": "failure of self-fencing",

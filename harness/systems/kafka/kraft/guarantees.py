@@ -84,6 +84,13 @@ _FOR_EVERY_RELEASE: Final = (
         source="KIP-630 (snapshots, so that a replica need not replay the whole log); nobody promises it",
         known_issue="KAFKA-15076: 3.5.0 reads the log from its beginning",
     ),
+    Guarantee(
+        name="snapshots-match-log",
+        standing=Standing.PROMISED,
+        text="A node's snapshot of the metadata holds what a replay of the whole log makes up to the same offset,"
+        " whether the node had replayed the log itself or begun from a snapshot.",
+        source="KIP-630: a snapshot is the state of all records below its end offset, and stands for them",
+    ),
     *PARTITION_STATE_GUARANTEES,
     Guarantee(
         name="partition-states-forward",
