@@ -53,7 +53,7 @@ class CassandraOptions(SystemOptions, frozen=True, kw_only=True):
     ] = Transactions.PAXOS
     after_crash: Annotated[
         AfterCrash,
-        about("what a server with Accord does when it starts after a crash: end, as by default, go on, or copy anew"),
+        about("what a server with Accord does when it starts after a crash: end, as by default, go on, or copy again"),
     ] = AfterCrash.EXIT
     paxos_variant: Annotated[
         Literal["v1", "v2", "v1_without_linearizable_reads_or_rejected_writes"],
