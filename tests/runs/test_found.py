@@ -24,6 +24,7 @@ FINDINGS = [
     ("kafka-3.5.1-late-record", "aborted-transactions-hidden", "aborted-read", 10),
     ("kafka-3.6.0-controller-goes-on", "leader-self-fencing", "self-fencing-failed", 2),
     ("kafka-3.6.0-controller-goes-on", "topic-names-linearizable", "denied-taken-name", 21),
+    ("kafka-3.6.0-migration-hangs", "migration-goes-on", "phase-late", 1),
     ("kafka-3.6.0-producer-ids-twice", "unique-producer-ids", "producer-id-given-twice", 1000),
     ("kafka-3.6.1-old-controller", "brokers-keep-up", "left-behind", 16),
     ("kafka-3.9.2-half-topic", "brokers-keep-up", "left-behind", 7),
