@@ -5,6 +5,7 @@ Operations, all on one election and one trail of deeds:
   renew  [token, handle]             keep the lease alive
   act    [token, handle, number]     append a numbered deed to the trail, under that term
   resign [token, handle]             end the term
+  confirm [token, handle]            once in a term, after its grant: [the token of the present term], as observers ask
   observe             the token of the present term as a node sees it, None for none
   members             at the end: every deed of the trail in the store's order, each as `act` carried it
 
@@ -89,7 +90,7 @@ class Election(Workload[ElectionOptions]):
     about = "leaders act many times in a term, followers observe who leads; fencing on or off"
     protocol = Interface.ELECTION
     options = ElectionOptions
-    effect_free = frozenset({"observe", "members"})
+    effect_free = frozenset({"observe", "confirm", "members"})
     judges = ("election",)
     roles = frozenset({"broker"})
     #: A lease that is longer than a stall would test nothing. With three brokers a deed can be on two while one is
@@ -156,6 +157,7 @@ class _Seat(msgspec.Struct, frozen=True, kw_only=True):
     """One candidate: what it believes and does next. `term` is (token, handle) while it believes that it leads."""
 
     term: tuple[int, str] | None = None
+    confirmed: bool = False
     due_ns: int = 0
     renew_ns: int = 0
     acts_left: int = 0
@@ -166,6 +168,8 @@ class _Seat(msgspec.Struct, frozen=True, kw_only=True):
     def offer(self, number: int, at_ns: int) -> Offer:
         if self.term is None:
             return Offer("campaign", ELECTION)
+        if not self.confirmed:
+            return Offer("confirm", ELECTION, [*self.term])
         if self.acts_left == 0:
             return Offer("resign", ELECTION, [*self.term])
         if self.renew_ns <= at_ns:
@@ -206,6 +210,8 @@ class _Candidates(msgspec.Struct, frozen=True, kw_only=True):
         match event.f:
             case "campaign":
                 return self._campaigned(event, now_ns, draw)
+            case "confirm":
+                return msgspec.structs.replace(seat, confirmed=True)
             case "renew":
                 return self._renewed(seat, event, now_ns)
             case "act":
@@ -286,6 +292,9 @@ class ElectionClient(SessionClient[Elections]):
                 reply = await self._unbind(self._store.release(ELECTION, _held(offer.value)))
                 self._bound = False
                 return self._ok(offer.value, reply)
+            case "confirm":
+                seen = await self._store.leader(ELECTION, self._observe)
+                return self._ok([] if seen.token is None else [seen.token], seen)
             case "observe":
                 seen = await self._store.leader(ELECTION, self._observe)
                 return self._ok(seen.token, seen)

@@ -10,7 +10,8 @@ The verdicts:
                        its holder may stall without knowing it; so this decides the run only where acts are not
                        fenced. Elsewhere it is a figure.
   (by read mode)       no observer sees an older term after a newer one: within its session, or, where reads promise to
-                       be current, across all sessions.
+                       be current, across all sessions. Nor is a leader that asks right after its election by such
+                       a read shown an earlier one, or nobody while its term holds.
   no-lost-acknowledged-writes
                        no acknowledged act is missing from the trail.
 
@@ -23,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fencepost.checkers.elections import resigns
+from fencepost.checkers.elections import confirmations, resigns
 from fencepost.checkers.elections.acts import Attempts, acts_out_of_term, impossible_acts, lost_acts, to_be_shown
 from fencepost.checkers.elections.beliefs import (
     OBSERVED_BY_MODE,
@@ -42,7 +43,7 @@ from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import seconds
 from fencepost.checkers.storage.sets import GUARANTEE as KEPT
 from fencepost.harness.history import History, Operation
-from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
 
 CHECKER: Final = "election"
 ACTING: Final = "one-acting-leader"
@@ -79,7 +80,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     held = beliefs(terms)
     overlaps = two_believers(held)
     attempts = Attempts(terms)
-    seen = observed(terms)
+    seen, mode = observed(terms), facts.options.get("observe", "plain")
+    confirmed = confirmations.judged(terms, mode)
     acting = acts_out_of_term(terms) + impossible_acts(terms)
     judgements = [
         _Judgement(
@@ -116,11 +118,12 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             **_believed(held, overlaps),
         ),
         _Judgement(
-            guarantee=OBSERVED_BY_MODE[facts.options.get("observe", "plain")],
-            findings=went_back(terms, facts.options.get("observe", "plain")),
+            guarantee=OBSERVED_BY_MODE[mode],
+            findings=went_back(terms, mode) + confirmations.unsure(terms, mode, fenced=fenced),
             anomaly="observed-term-went-back",
             exposed=seen.changes,
             exposure_of=OBSERVED_EXPOSURE_OF,
+            rules=() if mode == "plain" else (rule(confirmations.ANOMALY, len(confirmed), confirmations.LACKS),),
             counted=seen.counted,
             figures={"observed_behind_ns_max": seen.behind_ns_max},
             evidence={"observed_behind_ns_max": seen.behind_rows},
@@ -145,6 +148,7 @@ class _Judgement:
         counted: figures that are counts, each with the operations that it counts.
         figures: other figures, whose rows are in `evidence`.
         exposure_of: what `exposed` contains, in words; None: as `_EXPOSURE_OF` names it.
+        rules: of further anomalies than `anomaly`.
         lacks: why the run proves nothing without a violation; empty if it does.
     """
 
@@ -156,6 +160,7 @@ class _Judgement:
     figures: Mapping[str, Any] = field(default_factory=dict)
     evidence: Mapping[str, Rows] = field(default_factory=dict)
     exposure_of: str | None = None
+    rules: tuple[Rule, ...] = ()
     lacks: str = ""
 
     def verdict(self, facts: Facts) -> Verdict:
@@ -169,7 +174,7 @@ class _Judgement:
             doubt=Doubt(Cause.UNDECIDED, self.lacks) if self.lacks else None,
             exposed=rows(self.exposed),
             exposure_of=what,
-            rules=(rule(self.anomaly, len(self.exposed), f"no {what}"),),
+            rules=(rule(self.anomaly, len(self.exposed), f"no {what}"), *self.rules),
             shown=one_of_each_first(self.findings)[:WITNESSES_MAX],
             counted={name: rows(own) for name, own in self.counted.items()},
             figures=self.figures,

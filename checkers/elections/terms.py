@@ -49,6 +49,9 @@ class Terms:
             _term(operation, operation.value)
         self.acts: Final = [o for o in self.in_terms if o.f == "act"]
         self.observations: Final = [o for o in operations if o.f == "observe" and o.type is Outcome.OK]
+        self.confirmations: Final = [o for o in operations if o.f == "confirm" and o.type is Outcome.OK]
+        for confirmation in self.confirmations:
+            _term(confirmation, confirmation.value)
         self.resignations: Final = [o for o in self.in_terms if o.f == "resign" and o.type is Outcome.OK]
         self.finals: Final = [o for o in final_reads(history) if o.f == "members"]
         self.granted: Final[dict[int, Operation]] = {}
@@ -107,7 +110,7 @@ def _term(operation: Operation, value: Any) -> None:
 
 
 def token_of(operation: Operation) -> int:
-    """Return the token of an act, renewal or resignation."""
+    """Return the token of an act, renewal, confirmation or resignation."""
     token: int = operation.value[0]
     return token
 

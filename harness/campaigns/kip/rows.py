@@ -141,7 +141,10 @@ ROWS: Final = (
         part=Part.ELECTION,
         text="after nominate returned true, one's own getLeader says so",
         anomaly="leader-unsure",
-        unmeasured="no operation of the election workload asks for the leader right after its own answer",
+        measures=(
+            Measure(_E.FENCING, "linearizable", ("leader-unsure",)),
+            Measure(_E.FENCING, "fresh-after-sync", ("leader-unsure",)),
+        ),
     ),
     Row(
         id=RowId.L3,

@@ -490,6 +490,42 @@ def test_a_leader_knows_its_own_term_and_that_it_resigned() -> None:
     assert vote.verdict("session-order").anomalies == {"observed-term-went-back": 2}
 
 
+def confirmed(shown: int | None, *, mode: str = "strong", renewed_at: float | None = None, **options: Any) -> Verdict:
+    """The leader of term 20 succeeds that of term 10 and asks who leads; then it renews its lease, or does not."""
+    vote = Vote()
+    vote.grant(10, (1, 2))
+    vote.grant(20, (3, 4), process=1)
+    vote.op("confirm", "election", [20, "h"], at=(5, 6), result=[] if shown is None else [shown], process=1)
+    if renewed_at is not None:
+        vote.op("renew", "election", [20, "h"], at=(renewed_at, renewed_at + 0.1), process=2)
+    guarantee = "session-order" if mode == "plain" else "linearizable"
+    return vote.verdict(guarantee, observe=mode, **options)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "wanted"),
+    [
+        (lambda: confirmed(20), {}),
+        (lambda: confirmed(30), {}),
+        (lambda: confirmed(10), {"leader-unsure": 1}),
+        (lambda: confirmed(None), {}),
+        (lambda: confirmed(None, renewed_at=5.5), {}),
+        (lambda: confirmed(None, renewed_at=7), {"leader-unsure": 1}),
+        (lambda: confirmed(10, mode="plain"), {}),
+    ],
+)
+def test_a_leader_that_asks_right_after_its_election_is_shown_itself(
+    verdict: Callable[[], Verdict], wanted: dict[str, int]
+) -> None:
+    assert verdict().anomalies == wanted
+
+
+def test_how_often_a_leader_asked_is_counted() -> None:
+    rules = {rule.name: rule.chances for rule in confirmed(20).rules}
+    assert rules["leader-unsure"] == 1
+    assert "leader-unsure" not in {rule.name for rule in confirmed(20, mode="plain").rules}
+
+
 def test_a_reply_does_not_stand_before_an_earlier_one_of_its_session() -> None:
     vote = two_terms()
     vote.see(20, (200, 201), process=8, position=30)
