@@ -50,7 +50,8 @@ def test_correct_brokers_pass_and_were_put_to_the_test(seed: int) -> None:
 
 
 def test_a_leader_whose_broker_slept_goes_on_and_is_refused_where_its_term_stands() -> None:
-    ends = {(o.f, o.type, o.error) for o in run_transactions(None, 0).operations}
+    # Not in every run does a leader act again while its broker still sleeps.
+    ends = {(o.f, o.type, o.error) for seed in SEEDS[:3] for o in run_transactions(None, seed).operations}
     assert {("act", Outcome.FAIL, "fenced"), ("act", Outcome.FAIL, "sequence-unknown")} <= ends
 
 

@@ -5,7 +5,6 @@ same paths in the image, where the loader finds them again. Name resolution load
 `_LOADED_LATER` lists those.
 """
 
-import importlib.util
 import os
 import platform
 import py_compile
@@ -195,7 +194,8 @@ def compiled(root: Path, library: str, version: str) -> list[Part]:
     def make(making: Path) -> None:
         for source in sources:
             inside = source.relative_to(root)
-            target = making / importlib.util.cache_from_source(str(inside))
+            # Where the side-car's Python looks; this one may keep its own elsewhere (PYTHONPYCACHEPREFIX).
+            target = making / inside.parent / "__pycache__" / f"{inside.stem}.{sys.implementation.cache_tag}.pyc"
             target.parent.mkdir(parents=True, exist_ok=True)
             # Unchecked: the compiled file is valid for any time of the source's copy in the image.
             mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
