@@ -46,6 +46,9 @@ class Scene:
         for node in self.lab.nodes.values():
             await node.start()
         await self.healthy()
+        # Whoever leads may lead the data alone, as in NATS: there is nobody before there are any.
+        async with self._client(next(iter(self.lab.nodes))):
+            pass
 
     async def healthy(self) -> None:
         wrong = await await_healthy(self.system, self.lab.layout, deadline_s=_HEALTHY_S)
@@ -98,7 +101,7 @@ class Scene:
     async def read(self, name: str) -> str | None:
         """In the strongest mode that the system has."""
         async with self._client(name) as client:
-            mode = max(self.system.profile.read_modes, key=["plain", "sync", "strong", "barrier"].index)
+            mode = max(self.system.profile.read_modes, key=["plain", "leader", "sync", "strong", "barrier"].index)
             value = (await self._until_taken(lambda: client.read(KEY, mode))).value
             return None if value is None else value.decode()
 
