@@ -9,8 +9,8 @@ same, writes nothing that stays; the leader then counts on replicas that nobody 
   unlogged-in-sync-change   a leader was told of in-sync replicas that never stood under that version
 
 The version grows by one with every record about a partition. Versions before the beginning of a log are not judged,
-and those beyond all logs that were kept only if every voter's was. Nothing is judged from before a voter's
-disk was new.
+and those beyond all logs that were kept only if every voter's was. What was logged before a voter began on a
+new disk is not judged.
 
 Source: KIP-497 (AlterIsr: the controller persists a change before the leader takes it up), KIP-841.
 """

@@ -5,13 +5,13 @@ a change took three attempts.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 from fencepost.harness.base.quorum import majority
 from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.faults.change_requests import ChangeRequests
 from fencepost.harness.faults.kind import Cluster
 from fencepost.harness.runtime.node import NodeSpec, NodeState
 from fencepost.harness.systems.contract.membership import Membership
@@ -74,15 +74,12 @@ class MemberRequests:
 
     def __init__(self, membership: Membership, cluster: Cluster, member: str) -> None:
         self._membership, self._cluster, self._member = membership, cluster, member
-        self._attempts: list[str] = []
-        self._turn = 0
+        self._requests = ChangeRequests()
 
     @property
     def summary(self) -> str:
-        """Every request for a change with its result, in order; equal ones once, with their number."""
-        counted = Counter(self._attempts)
-        parts = (attempt if count == 1 else f"{attempt} x {count}" for attempt, count in counted.items())
-        return ", ".join(parts) or "no node was asked"
+        """Every request for a change with its result."""
+        return self._requests.summary
 
     async def look(self, *, itself: bool = False) -> Look:
         """Ask every other running voter for its list of voters; with `itself` the member too."""
@@ -125,24 +122,7 @@ class MemberRequests:
 
     async def _ask(self, change: Callable[..., Awaitable[None]]) -> bool:
         """Send the change to the next node in turn; return whether it certainly refused."""
-        candidates = self._candidates()
-        if not candidates:
-            self._attempts.append("no node runs that could be asked")
-            return True
-        through = candidates[self._turn % len(candidates)]
-        self._turn += 1
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        try:
-            await change(through=through, timeout_s=_ASK_S)
-        except Definite as error:
-            self._attempts.append(f"{through} refused ({error})")
-            return True
-        except Indefinite as error:
-            self._attempts.append(f"{through} did not say whether it did it ({error})")
-            return False
-        self._attempts.append(f"{through} did it in {(loop.time() - began_s) * 1e3:.0f} ms")
-        return False
+        return await self._requests.ask(self._candidates(), lambda through: change(through=through, timeout_s=_ASK_S))
 
     def _candidates(self) -> list[str]:
         """Return the nodes to ask for changes: the leader first; the member itself only if no other can do it."""

@@ -4,12 +4,12 @@ Every request for a change is kept with its answer, refusals and missing answers
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.faults.change_requests import ChangeRequests
 from fencepost.harness.faults.kind import Cluster, Proof
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.node import NodeState
@@ -73,14 +73,12 @@ class ReplicaRequests:
 
     def __init__(self, replicas: Replicas, cluster: Cluster) -> None:
         self._replicas, self._cluster = replicas, cluster
-        self._attempts: list[str] = []
-        self._turn = 0
+        self._requests = ChangeRequests()
 
     @property
     def summary(self) -> str:
-        counted = Counter(self._attempts)
-        parts = (attempt if count == 1 else f"{attempt} x {count}" for attempt, count in counted.items())
-        return ", ".join(parts) or "nobody had to be asked"
+        """Every request for a change with its result."""
+        return self._requests.summary
 
     async def look(self) -> Placements:
         """Ask every running node which replicas it has."""
@@ -116,7 +114,7 @@ class ReplicaRequests:
                 text = f"not seen within {timeout_s:g} s: {lacks}; to change replicas: {self.summary}"
                 return Proof(FaultOutcome.INDETERMINATE, text)
             if loop.time() >= ask_s:
-                ask_s = loop.time() + (_REFUSED_S if await self._ask(change) else _SEEN_S)
+                ask_s = loop.time() + (_REFUSED_S if await self._requests.ask(self._candidates(), change) else _SEEN_S)
             await asyncio.sleep(_POLL_S)
 
     async def until_current(self, count: int, deadline_s: float) -> str | None:
@@ -129,7 +127,7 @@ class ReplicaRequests:
             await asyncio.sleep(_POLL_S)
 
     async def _lacks(self, count: int) -> str | None:
-        through = self._next()
+        through = self._requests.next_of(self._candidates())
         if through is None:
             return "no node runs"
         try:
@@ -137,34 +135,12 @@ class ReplicaRequests:
         except (Definite, Indefinite) as error:
             return f"{through} did not say whether replicas are current ({error})"
 
-    async def _ask(self, change: Callable[[str], Awaitable[None]]) -> bool:
-        """Send the change to the next node in turn; return whether it certainly refused."""
-        through = self._next()
-        if through is None:
-            self._attempts.append("no node runs that could be asked")
-            return True
-        try:
-            await change(through)
-        except Definite as error:
-            self._attempts.append(f"{through} refused ({error})")
-            return True
-        except Indefinite as error:
-            self._attempts.append(f"{through} did not say whether it did it ({error})")
-            return False
-        self._attempts.append(f"{through} did it")
-        return False
-
-    def _next(self) -> str | None:
-        """The next node to ask: the leader first."""
+    def _candidates(self) -> list[str]:
+        """The nodes to ask: the leader first."""
         leader = self._cluster.view().leader
         nodes = self._cluster.runtime.nodes
-        running = sorted(
-            (name for name, node in nodes.items() if node.state is NodeState.RUNNING), key=lambda name: name != leader
-        )
-        if not running:
-            return None
-        self._turn += 1
-        return running[(self._turn - 1) % len(running)]
+        running = (name for name, node in nodes.items() if node.state is NodeState.RUNNING)
+        return sorted(running, key=lambda name: name != leader)
 
     async def _held(self, name: str) -> Mapping[str, Replica] | str:
         try:

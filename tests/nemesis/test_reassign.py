@@ -139,7 +139,7 @@ def test_a_replica_moves_away_from_the_leader() -> None:
         assert injected.outcome is FaultOutcome.INSTALLED
         assert scene.placed.holders == ["n2", "n3", "n4"]
         healed = await scene.heal("leader")
-        assert healed.outcome is FaultOutcome.HEALED and "nobody had to be asked" in healed.text
+        assert healed.outcome is FaultOutcome.HEALED and "no node was asked" in healed.text
 
     play(scenario)
 
