@@ -30,6 +30,7 @@ from fencepost.harness.results import reader
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.run import conclude as conclude_module
 from fencepost.harness.run.child import Outcome
 from fencepost.harness.run.conclude import conclude_run, judge_stored
 from fencepost.harness.runner.beside import Background, EarlyEnd, record_exits
@@ -251,6 +252,40 @@ def test_a_complete_history_without_room_to_seal_it_stays_complete(
     again = judge_stored(folder, progress=lambda _: None)
     assert (folder / store.HISTORY_LINES).is_file()
     assert first.judgement.validity is again.judgement.validity is Validity.VALID
+
+
+@pytest.mark.parametrize("reads_logs", [False, True])
+def test_a_run_is_judged_before_its_runner_has_ended_unless_disks_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads_logs: bool
+) -> None:
+    folder, outcome = kept(tmp_path / "run"), Outcome(recorded=True)
+    archive = folder / store.NODES / "n1" / "data.tar.gz"
+    order: list[str] = []
+
+    def rest() -> None:
+        if "rest" not in order:
+            archive.parent.mkdir(parents=True, exist_ok=True)
+            archive.touch()
+            outcome.error = HarnessError("a mount is left")
+        order.append("rest")
+
+    def keep_logs(*_: object) -> list[str]:
+        order.append("logs")
+        return []
+
+    monkeypatch.setattr(conclude_module, "ReadsLogs", object if reads_logs else type(None))
+    monkeypatch.setattr(conclude_module, "_keep_logs", keep_logs)
+    result = conclude_run(
+        folder, outcome, progress=lambda event: order.append(event["topic"]), stop=StopRequest(), rest=rest
+    )
+    assert [step for step in order if step != "phase"] == [
+        *(["rest", "logs"] if reads_logs else []),
+        "judged",
+        "rest",
+    ]
+    assert "after the run: a mount is left" in result.warnings
+    # What the runner kept last is dropped as well.
+    assert result.judgement.validity is Validity.VALID and not archive.exists()
 
 
 def test_a_stored_plan_that_lost_its_faults_is_refused(tmp_path: Path) -> None:

@@ -220,6 +220,13 @@ def test_the_log_of_another_node_will_do_where_ones_own_was_cut() -> None:
     assert "n1's log" in verdict.witnesses[0].steps[1]
 
 
+def test_a_log_whose_beginning_was_deleted_is_not_replayed() -> None:
+    """Although it reaches to the snapshot's end: what stood in its first record only the snapshot knows."""
+    rest = entries(("no-op", {}), ("no-op", {}), start=1)
+    cut = NodeLog(node="n1", start_offset=1, entries=rest, snapshot_end=3, snapshot=entries(SETTING))
+    assert judged({"n1": cut}).validity is Validity.UNKNOWN
+
+
 def test_a_log_of_another_epoch_is_not_the_one_that_a_snapshot_was_made_of() -> None:
     verdict = judged({"n1": log("n1", SETTING, LATER, snapshot=(LATER,), epoch=2)})
     assert verdict.validity is Validity.UNKNOWN

@@ -1,5 +1,6 @@
 """What Cassandra declares: configuration, options, settings, promises, and that no node leads."""
 
+import asyncio
 import sys
 from pathlib import Path
 from unittest import mock
@@ -13,7 +14,7 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.artifacts.java import Java
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.cassandra import CASSANDRA, configuration, versions
+from fencepost.harness.systems.cassandra import CASSANDRA, configuration, schema, versions
 from fencepost.harness.systems.cassandra.configuration import files
 from fencepost.harness.systems.cassandra.options import CassandraOptions, Transactions, Writes
 from fencepost.harness.systems.contract.conditions import promises_in_force
@@ -63,6 +64,20 @@ def test_only_releases_from_6_on_have_accord() -> None:
     with pytest.raises(UsageError, match=r"Cassandra 5\.0\.9 has no Accord") as refused:
         yaml(options=BY_ACCORD)
     assert "--version" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize("transactions", Transactions)
+def test_only_registers_and_sets_are_ordered_by_accord(transactions: Transactions) -> None:
+    made: list[str] = []
+
+    async def query(statement: str, *_: bytes, **__: object) -> list[dict[str, bytes]]:
+        made.append(statement)
+        return [{"schema_version": b"1"}] if statement.endswith("system.local") else []
+
+    asyncio.run(schema.create(mock.Mock(query=query), transactions))
+    tables = {text.partition("(")[0].split(".")[1].strip(): text for text in made if text.startswith("CREATE TABLE")}
+    by_accord = {name for name, text in tables.items() if "transactional_mode = 'full'" in text}
+    assert len(tables) > 2 and by_accord == ({"pairs", "sets"} if transactions is Transactions.ACCORD else set())
 
 
 def test_a_proxy_is_refused() -> None:
