@@ -78,4 +78,6 @@ class CassandraOptions(SystemOptions, frozen=True, kw_only=True):
                 f"lock_ttl={self.lock_ttl} is not a whole number of seconds",
                 "Cassandra counts whole seconds",
             )
+        if self.after_crash is not AfterCrash.EXIT and self.transactions is not Transactions.ACCORD:
+            return Refusal(f"after_crash={self.after_crash} is about Accord, which is off", "-O transactions=accord")
         return out_of_range(self, _LEAST)

@@ -16,7 +16,7 @@ from fencepost.harness.runtime.node import Place
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.cassandra import CASSANDRA, configuration, schema, versions
 from fencepost.harness.systems.cassandra.configuration import files
-from fencepost.harness.systems.cassandra.options import CassandraOptions, Transactions, Writes
+from fencepost.harness.systems.cassandra.options import AfterCrash, CassandraOptions, Transactions, Writes
 from fencepost.harness.systems.contract.conditions import promises_in_force
 from fencepost.harness.systems.contract.leadership import with_leader
 from fencepost.harness.verdict import Standing
@@ -54,6 +54,12 @@ def test_options_and_settings_reach_the_file() -> None:
     assert yaml(options=CassandraOptions(paxos_variant="v2"))["paxos_variant"] == "v2"
     assert "commitlog_sync_period" not in yaml(options=CassandraOptions(commitlog_sync="batch"))
     assert yaml(concurrent_reads="9")["concurrent_reads"] == "9"
+
+
+def test_how_to_start_after_a_crash_is_a_question_of_accord() -> None:
+    assert CassandraOptions(after_crash=AfterCrash.UNSAFE, transactions=Transactions.ACCORD).refuse() is None
+    refusal = CassandraOptions(after_crash=AfterCrash.UNSAFE).refuse()
+    assert refusal is not None and "which is off" in str(refusal)
 
 
 def test_only_releases_from_6_on_have_accord() -> None:
