@@ -76,7 +76,8 @@ def plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--time-limit",
             metavar="DURATION",
-            help="Length of the main phase, at least 100ms; operations in flight may end later. Default 30s.",
+            help="Length of the main phase, at least 100ms; operations in flight may end later. Default 30s, or as "
+            "long as a fault needs: 100s with migrate.",
         ),
         click.option(
             "--watch",

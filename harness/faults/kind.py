@@ -312,6 +312,10 @@ class FaultKind(ABC):
         """Return the phases that this spec can bring about, of those in `phases`."""
         return frozenset(self.phases)
 
+    def main_phase_ns(self, spec: FaultSpec) -> int:
+        """Return how long the main phase must be for this spec to run its course; 0: it shows itself in any length."""
+        return 0
+
     def release_changes(self, spec: FaultSpec) -> tuple[ReleaseChange, ...]:
         """Return the other releases of the server that this spec needs; they are resolved before the cluster starts."""
         return ()

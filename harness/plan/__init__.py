@@ -3,6 +3,7 @@
 from fencepost.harness.plan.plan import (
     PLAN_FORMAT,
     QUORUMS,
+    TIME_LIMIT,
     Phases,
     Plan,
     check_choices,
@@ -14,6 +15,7 @@ from fencepost.harness.plan.plan import (
 __all__ = [
     "PLAN_FORMAT",
     "QUORUMS",
+    "TIME_LIMIT",
     "Phases",
     "Plan",
     "check_choices",

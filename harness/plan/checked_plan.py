@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from fencepost.harness.base.durations import format_duration
+from fencepost.harness.base.durations import format_duration, parse_duration_ns
 from fencepost.harness.base.errors import Refusal, UsageError, unknown_choice
 from fencepost.harness.base.options import Options, plain
 from fencepost.harness.faults.cuts import NEED_A_CUT, may_cut_off_leader
@@ -20,7 +20,7 @@ from fencepost.harness.faults.kind import FaultSpec
 from fencepost.harness.faults.nemesis_text import ALL, NONE, NemesisRequest, parse_nemesis
 from fencepost.harness.faults.schedule import Entry, given_entries, nemesis_of
 from fencepost.harness.faults.trigger import PHASES
-from fencepost.harness.plan.plan import QUORUMS, Plan, check_choices
+from fencepost.harness.plan.plan import QUORUMS, TIME_LIMIT, Plan, check_choices
 from fencepost.harness.plugins import offers, registry
 from fencepost.harness.plugins.offers import UsedPlugin
 from fencepost.harness.plugins.workload import Workload, workload_options
@@ -142,6 +142,7 @@ def check_plan(plan: Plan) -> CheckedPlan:
             plan.phases, watch=plan.phases.watch or format_duration(resolved.leadership().watch_ns)
         ),
         version=plan.version if plan.version or plan.image else system.releases.default,
+        time_limit=plan.time_limit or usual_time_limit(request),
         require=required,
         plugins=tuple(plugin.path for plugin in plugins_of(resolved, request) if plugin.path),
     )
@@ -169,6 +170,13 @@ def _refuse_unstated(resolved: ResolvedPlan) -> None:
             f"{plan.system} says nothing about '{guarantee}', which {plan.workload} with these options is judged by",
             hint="leave some of its options (-o) out",
         )
+
+
+def usual_time_limit(request: NemesisRequest) -> str:
+    """The length of the main phase unless the plan names one: as long as its faults need."""
+    faults = registry.faults()
+    needed_ns = [faults[spec.fault].main_phase_ns(spec) for spec in request.specs]
+    return format_duration(max([parse_duration_ns(TIME_LIMIT, what="time_limit"), *needed_ns]))
 
 
 def plugins_of(resolved: ResolvedPlan, request: NemesisRequest) -> list[UsedPlugin]:

@@ -22,6 +22,8 @@ from fencepost.harness.verdict import Budget, Thresholds
 
 #: Version of the plan file's format.
 PLAN_FORMAT: Final = 1
+#: Length of the main phase of a plan that names none, unless its faults need longer.
+TIME_LIMIT: Final = "30s"
 #: Whether faults may leave no majority of voters that run and reach each other.
 QUORUMS: Final = ("any", "keep")
 #: A shorter run can show nothing; healing and judging alone may take twelve seconds of a deadline.
@@ -51,7 +53,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     A plan names its faults by `nemesis` or by `schedule`, from which `nemesis` follows. `schedule` is the path of a
     file such as a run's schedule.jsonl, relative to the plan: its faults are injected at its times, and nothing is
-    drawn. `plugins` are the paths of `--plugin` that the plan needs; installed packages need no mention.
+    drawn. `plugins` are the paths of `--plugin` that the plan needs; installed packages need no mention. An empty
+    `time_limit` is as long as the faults need; `check_plan` fills it in.
     """
 
     system: str
@@ -68,7 +71,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     limited_data: bool = False
     plugins: tuple[str, ...] = ()
     nodes: int = 3
-    time_limit: str = "30s"
+    time_limit: str = ""
     quiet: str = "4s"
     op_timeout: str = "12s"
     deadline: str = ""
@@ -84,7 +87,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def duration_ns(self, field: str) -> int:
         """Return the length of `time_limit`, `quiet`, ... or of a phase, in nanoseconds."""
-        text = getattr(self, field, None) or getattr(self.phases, field)
+        text = getattr(self, field, None) or (TIME_LIMIT if field == "time_limit" else getattr(self.phases, field))
         return parse_duration_ns(text, what=field)
 
     def placement(self, members: tuple[Member, ...]) -> Placement:

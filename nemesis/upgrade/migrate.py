@@ -45,6 +45,8 @@ _OTHERS_S: Final = 90.0
 _PHASE_S: Final = 90.0
 #: A shorter wait for the next step is not worth a record when the migration's time is over.
 _DELAY_S: Final = 10.0
+#: Time of the main phase before and after the migration.
+_BESIDE_S: Final = 10.0
 _ASK_S: Final = 3.0
 _POLL_S: Final = 0.05
 #: What a migration's notes are filed under.
@@ -292,6 +294,9 @@ class Migrate(FaultKind):
         back = [Phase.ROLLED_BACK] if options.back else []
         # Too early an end leaves out the phase in which every server is in the new mode.
         return frozenset(phase.value for phase in (*way, *back) if not (options.early and phase is Phase.DUAL_WRITE))
+
+    def main_phase_ns(self, spec: FaultSpec) -> int:
+        return spec.duration_ns + round(_BESIDE_S * 1e9)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         if not any(member.joins_later for member in placement.cluster):

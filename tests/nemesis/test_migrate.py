@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.cli.output.outcome import repeat_command
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import Cluster, View
 from fencepost.harness.faults.nemesis_text import parse_faults
@@ -270,6 +271,22 @@ def test_what_makes_no_sense_is_refused(text: str, setting: Placement, said: str
 
 def _checked(nemesis: str) -> CheckedPlan:
     return check_plan(Plan(system="kafka-bridge", workload="metadata", seed=1, nemesis=nemesis, time_limit="90s"))
+
+
+@pytest.mark.parametrize(
+    ("nemesis", "given", "length"),
+    [
+        ("migrate", "", "100s"),
+        ("migrate:for=40s+kill:controller:when=hybrid+1s", "", "50s"),
+        ("kill:controller", "", "30s"),
+        ("migrate", "60s", "60s"),
+    ],
+)
+def test_a_plan_without_a_time_limit_has_time_for_a_whole_migration(nemesis: str, given: str, length: str) -> None:
+    plan = Plan(system="kafka-bridge", workload="metadata", seed=1, nemesis=nemesis, time_limit=given)
+    checked = check_plan(plan)
+    assert checked.plan.time_limit == length
+    assert ("--time-limit" in repeat_command(checked)) == bool(given)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from fencepost.harness.base.toml_file import Keys, flat, merged
 from fencepost.harness.campaigns.night.axes import combinations, matches
 from fencepost.harness.campaigns.night.draws import Draw, heaviest, sets, with_values
 from fencepost.harness.campaigns.night.file import CELL_KEYS, Campaign
-from fencepost.harness.plan import Plan
+from fencepost.harness.plan import TIME_LIMIT, Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 
 _ID_LETTERS: Final = 12
@@ -100,6 +100,8 @@ def cell_id(plan: Plan, draws: Sequence[Draw] = ()) -> str:
     empty = msgspec.to_builtins(Plan(system="", workload="", seed=0))
     values = {key: value for key, value in msgspec.to_builtins(plan).items() if value != empty.get(key)}
     values.pop("seed", None)
+    if values.get("time_limit") == TIME_LIMIT:
+        del values["time_limit"]
     if plan.schedule:
         values["schedule"] = hashlib.sha256(Path(plan.schedule).read_bytes()).hexdigest()
     if draws:
@@ -154,7 +156,7 @@ def _cell(campaign: Campaign, draft: _Draft, name: str, *, required: bool) -> tu
     cell = Cell(
         id=cell_id(plan, draws),
         name=own.name or name,
-        plan=plan,
+        plan=msgspec.structs.replace(plan, time_limit=checked.plan.time_limit),
         required=required or own.required,
         canary=own.canary,
         anomaly=own.anomaly,

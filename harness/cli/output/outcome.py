@@ -15,6 +15,7 @@ from fencepost.harness.campaigns.times.junit import Made, junit_of, junit_path
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.verdict_text import say_judgement
 from fencepost.harness.plan import Plan
+from fencepost.harness.plan.checked_plan import usual_time_limit
 from fencepost.harness.plugins import offers
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.systems.contract import server_settings as settings
@@ -65,7 +66,8 @@ def repeat_command(checked: "CheckedPlan") -> str:
     arguments += [
         f"--schedule {_quoted(shorten(plan.schedule))}" if plan.schedule else f"--nemesis {_quoted(plan.nemesis)}"
     ]
-    defaults = Plan(system="", workload="", seed=0, version=checked.system.releases.default)
+    usual = usual_time_limit(checked.request)
+    defaults = Plan(system="", workload="", seed=0, version=checked.system.releases.default, time_limit=usual)
     for field in (
         "quorum",
         "runtime",

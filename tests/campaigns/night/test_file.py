@@ -66,6 +66,7 @@ def test_a_cells_id_is_its_plans_and_stays_when_the_file_changes_around_it(tmp_p
     plan = Plan(system="etcd", workload="set", seed=1, nodes=3)
     assert cell_id(plan) == cell_id(Plan(system="etcd", workload="set", seed=2))
     assert cell_id(plan) != cell_id(Plan(system="etcd", workload="set", seed=1, nodes=5))
+    assert cell_id(plan) == cell_id(Plan(system="etcd", workload="set", seed=1, time_limit="30s"))
 
 
 def test_every_pair_of_values_meets_in_some_cell_unless_it_is_excluded(tmp_path: Path) -> None:
