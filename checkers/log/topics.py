@@ -13,8 +13,12 @@ Judged by the final phase, ten seconds after a drop was acknowledged and after t
 
 A request of unknown outcome may take effect at any later time, so a name with one is judged by nothing that such a
 request explains.
+
+An append names no topic id. A broker that has not heard yet that a topic was dropped and made again puts a record into
+the earlier topic. So a missing record is not judged unless its broker's log tells before that it leads the later one.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from fencepost.checkers.facts.evidence import rows
@@ -25,7 +29,7 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
-from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 
 CHECKER: Final = "topics"
@@ -69,6 +73,19 @@ class _Views:
         self.reads: Final[dict[str | None, list[Operation]]] = {}
         for read in (o for o in late if o.f == "read-topic"):
             self.reads.setdefault(read.key, []).append(read)
+        self._began: Final[dict[tuple[str, str | None], list[LogEvent]]] = {}
+        for event in history.of(LogEvent):
+            if event.change is Logged.IN_SYNC and event.epoch is not None:
+                self._began.setdefault((event.node, event.key), []).append(event)
+
+    def may_be_earlier(self, record: Operation, made: Sequence[Operation]) -> bool:
+        """Whether the broker that took this record may have put it into an earlier topic of that name.
+
+        By its own log it led a topic of that name, but not certainly since the last making before the record's answer.
+        """
+        makes = [make.invoked_ns for make in made if make.invoked_ns < _ended(record)]
+        began = [event.time_ns for event in self._began.get((record.node, f"{record.key}-0"), [])]
+        return len(makes) > 1 and bool(began) and not any(max(makes) <= at <= _ended(record) for at in began)
 
     def before(self, first: Operation, second: Operation) -> bool:
         """Whether `first` certainly took effect before `second` began, and has no effect afterwards.
@@ -115,7 +132,12 @@ class _Name:
             o.value: (o, drop) for o in puts if drop is not None and _ended(o) < drop.invoked_ns
         }
         #: Records that no drop can have taken away.
-        self.kept: Final = [o for o in puts if all(views.before(other, o) for other in dropped)]
+        self.kept: Final = [
+            o
+            for o in puts
+            if all(views.before(other, o) for other in dropped)
+            and (o.value in self.shown or not views.may_be_earlier(o, made))
+        ]
 
     @property
     def whole(self) -> Operation | None:

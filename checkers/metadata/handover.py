@@ -5,8 +5,10 @@ Every election of a broker and every claim of a KRaft controller is one transact
 logs hold a claim:
 
 "claims-in-order"
-  epoch-skipped      an election or claim raised /controller_epoch by another number than one
-  kraft-epoch-fell   a claim names an earlier epoch of KRaft's quorum than the claim before
+  epoch-skipped      an election or claim raised /controller_epoch by another number than one. A person may raise it by
+                     hand in between, as Kafka's documentation asks before a roll-back (KAFKA-20488)
+  kraft-epoch-fell   a claim names an earlier epoch of KRaft's quorum than the claim right before. After a roll-back, so
+                     with an election of a broker in between, another quorum may begin from the first epoch
 
 "zookeeper-is-left"
   migration-state-overwritten   after a claim, an earlier controller wrote /migration: the new one then finds a version
@@ -20,7 +22,7 @@ A broker's registration and the beginning and end of a session are no writes of 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -67,21 +69,23 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     claims = [reign for reign in reigns if reign.kraft_epoch is not None]
     if not claims:
         return []
-    return [_in_order(history, facts, reigns, claims), _left(history, facts, claims, _after_claims(entries))]
+    by_hand = {e.offset: int(e.fields["controller_epoch"]) for e in entries if e.type == "epoch-raised"}
+    return [_in_order(history, facts, reigns, by_hand), _left(history, facts, claims, _after_claims(entries))]
 
 
-def _in_order(
-    history: History, facts: Facts, reigns: Sequence[ControllerReign], claims: Sequence[ControllerReign]
-) -> Verdict:
+def _in_order(history: History, facts: Facts, reigns: Sequence[ControllerReign], by_hand: Mapping[int, int]) -> Verdict:
+    """Judge the epochs of all elections and claims; `by_hand`: epochs that a person set, by their transactions."""
+    claims = [reign for reign in reigns if reign.kraft_epoch is not None]
     skipped = [
         _finding(history, SKIPPED, (_shown(before), _shown(after)), (after.node,))
         for before, after in pairwise(reigns)
-        if after.epoch != before.epoch + 1
+        if after.epoch
+        != 1 + max([before.epoch, *(epoch for at, epoch in by_hand.items() if before.at < at < after.at)])
     ]
     fell = [
         _finding(history, FELL, (_shown(before), _shown(after)), (after.node,))
-        for before, after in pairwise(claims)
-        if (after.kraft_epoch or 0) < (before.kraft_epoch or 0)
+        for before, after in pairwise(reigns)
+        if before.kraft_epoch is not None and after.kraft_epoch is not None and after.kraft_epoch < before.kraft_epoch
     ]
     return Findings(
         checker=CHECKER,

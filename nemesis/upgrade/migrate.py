@@ -9,8 +9,8 @@ When `for=` ends early, the servers stay as they are, and the proof says how far
 healing rolls it back, as far as there is a way back. Controllers that a roll-back ended begin a further migration on
 new disks.
 
-Two options are mistakes of an operator: `leaves=yes` forgets a step of the roll-back, `early=yes` ends the migration
-too early.
+Three options are mistakes of an operator: `leaves=yes` and `behind=yes` forget a step of the roll-back, `early=yes`
+ends the migration too early.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ _POLL_S: Final = 0.05
 NOTE: Final = "migration"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Way:
     """How far a migration is to go, how long each phase lasts at least, whether healing rolls it back, and mistakes."""
 
@@ -61,6 +61,7 @@ class _Way:
     hold_ns: int
     back: bool
     leaves: bool
+    behind: bool
     early: bool
 
 
@@ -123,7 +124,7 @@ class _Course:
         if not await carry_out(stage, turns, serve=serve, turn=self._turn):
             return
         if stage.releases:
-            self._note(await self.migration.release(leaves=self.way.leaves))
+            self._note(await self.migration.release(leaves=self.way.leaves, behind=self.way.behind))
         for phase in stage.reaches:
             await self._reach(phase)
 
@@ -262,6 +263,12 @@ class MigrateOptions(FaultOptions, frozen=True, kw_only=True):
     leaves: Annotated[
         bool, about("a mistake: the roll-back leaves the state of the migration in the old store; needs back=yes")
     ] = False
+    behind: Annotated[
+        bool,
+        about(
+            "a mistake: the roll-back leaves the old store's epoch below that of the new controllers; needs back=yes"
+        ),
+    ] = False
     early: Annotated[
         bool, about("a mistake: the controllers forget the old store while one server still uses it; needs until=final")
     ] = False
@@ -304,15 +311,23 @@ class Migrate(FaultKind):
         options = spec.own(MigrateOptions)
         if options.back and options.until == "final":
             return Refusal("there is no way back from final", "give until=hybrid or until=dual-write")
-        if options.leaves and not options.back:
-            return Refusal("leaves=yes is about a roll-back", "give back=yes as well")
+        mistake = "leaves" if options.leaves else "behind"
+        if (options.leaves or options.behind) and not options.back:
+            return Refusal(f"{mistake}=yes is about a roll-back", "give back=yes as well")
         if options.early and options.until != "final":
             return Refusal("early=yes is about the last phase", "leave out until=, or give until=final")
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         options = spec.own(MigrateOptions)
-        way = _Way(Phase(options.until), int(options.hold), options.back, options.leaves, options.early)
+        way = _Way(
+            until=Phase(options.until),
+            hold_ns=int(options.hold),
+            back=options.back,
+            leaves=options.leaves,
+            behind=options.behind,
+            early=options.early,
+        )
         details: dict[str, str | int | float | bool] = {"until": options.until, "back": options.back}
         # Its parts name their servers. In between it acts on none, so it stands in no other fault's way.
         return Resolved(nodes=(), means=way, details=details)

@@ -46,7 +46,7 @@ class FakeMigration:
     def __init__(self, nodes: Mapping[str, Any]) -> None:
         self.nodes = nodes
         self.never: set[Phase] = set()
-        self.released: list[bool] = []
+        self.released: list[tuple[bool, bool]] = []
         self.early = False
         #: Nodes that were started on an empty disk.
         self.empty: list[str] = []
@@ -71,8 +71,8 @@ class FakeMigration:
             name=turn.node, argv=(str(turn.becomes),), listeners={}, data_files={"id": "1"}, ready_timeout_s=0.2
         )
 
-    async def release(self, *, leaves: bool) -> str:
-        self.released.append(leaves)
+    async def release(self, *, leaves: bool, behind: bool) -> str:
+        self.released.append((leaves, behind))
         return "deleted the claim"
 
     async def lacks(self, phase: Phase) -> str | None:
@@ -192,7 +192,7 @@ def test_healing_rolls_back_and_what_was_ended_for_good_stays_so() -> None:
     run = Run()
     run.play("migrate:until=hybrid:back=yes")
     assert run.steps[-3:] == [("n3", "ended"), ("n1", "old"), ("n2", "old")]
-    assert run.system.way.released == [False]
+    assert run.system.way.released == [(False, False)]
     assert run.modes[:2] == ["old", "old"]
     assert run.runtime.nodes["n3"].state is NodeState.DEAD
     assert run.phases[-1].phase == "rolled-back"
@@ -202,12 +202,18 @@ def test_healing_rolls_back_and_what_was_ended_for_good_stays_so() -> None:
 def test_a_further_migration_begins_on_new_disks_and_says_so() -> None:
     run = Run()
     run.play_in_turn("migrate:until=hybrid:back=yes:leaves=yes", "migrate:until=hybrid")
-    assert run.system.way.released == [True]
+    assert run.system.way.released == [(True, False)]
     assert run.system.way.empty == ["n3", "n3"]
     assert run.runtime.nodes["n3"].actions == ["wipe", "start", "stop", "wipe", "start"]
     new = [event.nodes for event in run.faults if event.details.get(NEW_DISK) and event.stage is FaultStage.BEGIN]
     assert set(new) == {("n3",)}
     assert run.cluster.phases[-1] is Phase.HYBRID
+
+
+def test_a_roll_back_that_leaves_the_epoch_behind_is_asked_of_the_system() -> None:
+    run = Run()
+    run.play("migrate:until=hybrid:back=yes:behind=yes")
+    assert run.system.way.released == [(False, True)]
 
 
 def test_an_early_end_is_asked_of_the_system() -> None:
@@ -260,7 +266,8 @@ def test_a_server_that_does_not_start_ends_it() -> None:
         ("migrate:back=yes", SETTING, "no way back from final"),
         ("migrate", Placement(nodes=3), "no other store"),
         ("migrate:until=never", SETTING, "until"),
-        ("migrate:until=hybrid:leaves=yes", SETTING, "about a roll-back"),
+        ("migrate:until=hybrid:leaves=yes", SETTING, "leaves=yes is about a roll-back"),
+        ("migrate:until=hybrid:behind=yes", SETTING, "behind=yes is about a roll-back"),
         ("migrate:until=hybrid:early=yes", SETTING, "about the last phase"),
     ],
 )

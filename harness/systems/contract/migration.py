@@ -75,10 +75,10 @@ class Migration(Protocol):
         """
         ...
 
-    async def release(self, *, leaves: bool) -> str:
+    async def release(self, *, leaves: bool, behind: bool) -> str:
         """Give up the leadership in the old store by hand; return what was done, in words.
 
-        `leaves`: the state of the migration stays there.
+        `leaves`: the state of the migration stays there. `behind`: so does its epoch, below that of the new store.
         """
         ...
 

@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from fencepost.checkers.log import topics
-from fencepost.harness.history import Effects, Outcome, PhaseName, Stops
+from fencepost.harness.history import Effects, LogEvent, Logged, Outcome, PhaseName, Stops
 from fencepost.harness.verdict import Validity, Verdict
 from tests.checkers.build import Tale, facts, only
 from tests.fakes.topic_store import FACTS
 
 FINAL = 60_000.0
+MS = 1_000_000
 
 
 class Lives(Tale):
@@ -156,6 +157,25 @@ def test_a_record_is_lost_if_a_topic_that_is_read_to_its_end_lacks_it() -> None:
     tale.ends("n1")
     tale.reads()
     assert tale.anomalies(topics.KEEP) == {topics.LOST: 1}
+
+
+@pytest.mark.parametrize(
+    ("began", "lost"),
+    [((10_010,), 1), ((300, 10_010, 10_500), 1), ((10_500,), 0), ((300, 10_500), 0), ((300,), 0), ((), 1)],
+)
+def test_a_record_may_be_in_the_earlier_topic_until_the_broker_leads_the_later_one(
+    began: tuple[float, ...], lost: int
+) -> None:
+    """Made at 100 and at 9,900, dropped at 9,000; the record was appended at 10,100."""
+    tale = dropped(drop_at=9_000)
+    tale.does("make", 9_900)
+    tale.put(8, 10_100)
+    for at in began:
+        log = {"incarnation": 0, "asked_ns": round(at * MS) - MS, "source": "log"}
+        tale.tell(LogEvent, at, node="b1", change=Logged.IN_SYNC, key="n1-0", epoch=0, detail="7,8", **log)
+    tale.ends("n1")
+    tale.reads()
+    assert tale.anomalies(topics.KEEP) == ({topics.LOST: 1} if lost else {})
 
 
 def test_a_read_that_ends_early_or_another_node_s_answer_proves_no_loss() -> None:

@@ -32,6 +32,9 @@ def entries(words: str) -> tuple[LogEntry, ...]:
             own |= {"node": node, "broker": 1, "controller_epoch": int(epoch), "version": int(epoch)}
             own |= {"kraft_epoch": int(kraft)} if kraft else {}
             kind = "election"
+        elif kind == "raised":
+            own |= {"controller_epoch": int(number)}
+            kind = "epoch-raised"
         elif kind == "here":
             own |= {"node": node}
             kind = "registration"
@@ -75,6 +78,21 @@ def test_a_skipped_epoch_and_a_kraft_epoch_that_fell_are_found() -> None:
     verdict = only(judged("b1:elected=1 c1:claimed=2/7 c2:claimed=3/6"), handover.IN_ORDER)
     assert verdict.anomalies == {"kraft-epoch-fell": 1}
     assert verdict.validity is Validity.INVALID
+
+
+def test_an_epoch_that_a_person_raised_is_the_one_to_count_from() -> None:
+    assert (
+        only(judged("b1:elected=1 c1:claimed=2/7 x:raised=8 b1:elected=9"), handover.IN_ORDER).validity
+        is Validity.VALID
+    )
+    for words in ("c1:claimed=2/7 x:raised=8 b1:elected=8", "c1:claimed=2/7 b1:elected=9 x:raised=8"):
+        verdict = only(judged(f"b1:elected=1 {words}"), handover.IN_ORDER)
+        assert verdict.anomalies == {"epoch-skipped": 1}
+
+
+def test_a_further_migration_may_have_a_quorum_with_smaller_epochs() -> None:
+    for words, anomalies in (("b1:elected=3 c2:claimed=4/1", {}), ("c2:claimed=3/1", {"kraft-epoch-fell": 1})):
+        assert only(judged(f"b1:elected=1 c1:claimed=2/7 {words}"), handover.IN_ORDER).anomalies == anomalies
 
 
 def test_what_is_refused_after_a_claim_does_no_harm() -> None:

@@ -69,8 +69,8 @@ _OF_THE_MIGRATION: Final = (
     Guarantee(
         name="claims-in-order",
         standing=Standing.PROMISED,
-        text="Each election of a broker and each claim of a KRaft controller raises /controller_epoch by one, and the"
-        " epoch of KRaft's quorum in /controller never falls.",
+        text="Each election of a broker and each claim of a KRaft controller raises /controller_epoch by one (a person"
+        " may raise it in between), and the epoch of KRaft's quorum in /controller never falls.",
         source="KafkaZkClient.tryRegisterKRaftControllerAsActiveController: a claim of an earlier epoch is refused",
     ),
     Guarantee(

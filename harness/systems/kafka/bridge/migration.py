@@ -22,6 +22,7 @@ from fencepost.harness.systems.kafka.bridge.configuration import BROKER, CONTROL
 from fencepost.harness.systems.kafka.bridge.options import BridgeOptions
 from fencepost.harness.systems.kafka.client.client import Role
 from fencepost.harness.systems.kafka.zookeeper_mode.transaction_log import CONTROLLER as CONTROLLER_ZNODE
+from fencepost.harness.systems.kafka.zookeeper_mode.transaction_log import CONTROLLER_EPOCH
 from fencepost.harness.systems.kafka.zookeeper_mode.transaction_log import MIGRATION as MIGRATION_ZNODE
 
 #: The line of the controller that takes the cluster out of the migration.
@@ -77,16 +78,21 @@ class BridgeMigration:
             cluster_id=own_id,
         )
 
-    async def release(self, *, leaves: bool) -> str:
-        """Delete /controller, so that a broker can become the controller, and /migration.
+    async def release(self, *, leaves: bool, behind: bool) -> str:
+        """Raise /controller_epoch, delete /controller, so that a broker can become the controller, and /migration.
 
-        Without the second a later migration takes ZooKeeper for a copy, and overwrites it (KAFKA-17146); the
-        documentation before 3.9 did not mention it.
+        KRaft controllers write the epoch of their own quorum into the states of partitions. A controller in ZooKeeper
+        mode with a smaller epoch gives such a partition no other leader (KAFKA-20488); the documentation before May
+        2026 did not mention it. While /migration stays, a later migration takes ZooKeeper for a copy, and overwrites
+        it (KAFKA-17146); the documentation before 3.9 did not mention that.
         """
-        held = await znodes.holder(self._keepers)
+        held, state = await znodes.holder(self._keepers), await znodes.migration_state(self._keepers)
+        above = 1 + max(-1 if held is None else held.kraft_epoch, -1 if state is None else state.epoch)
+        raised = () if behind else await znodes.raise_epoch(self._keepers, above)
         claimed = (CONTROLLER_ZNODE,) if held is not None and held.persistent else ()
         gone = await znodes.delete(self._keepers, *claimed, *(() if leaves else (MIGRATION_ZNODE,)))
-        return f"deleted {' and '.join(gone)}" if gone else "there was nothing to delete"
+        done = [f"raised {CONTROLLER_EPOCH} from {raised[0]} to {raised[1]}"] if raised else []
+        return "; ".join([*done, f"deleted {' and '.join(gone)}" if gone else "there was nothing to delete"])
 
     async def lacks(self, phase: Phase) -> str | None:
         match phase:

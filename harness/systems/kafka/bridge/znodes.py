@@ -92,6 +92,17 @@ async def delete(keepers: Sequence[Place], *paths: str) -> list[str]:
     return gone
 
 
+async def raise_epoch(keepers: Sequence[Place], least: int) -> tuple[int, int] | tuple[()]:
+    """Raise /controller_epoch to `least`; return the epochs before and after, nothing if it was high enough."""
+    async with _session(keepers) as session:
+        await session.sync(CONTROLLER_EPOCH)
+        data, stat = await session.get(CONTROLLER_EPOCH)
+        if int(data) >= least:
+            return ()
+        await session.set(CONTROLLER_EPOCH, str(least).encode(), stat.version)
+        return int(data), least
+
+
 @asynccontextmanager
 async def _session(keepers: Sequence[Place]) -> AsyncIterator[ZooKeeperSession]:
     """A session with the first ZooKeeper that accepts one; raises the last refusal when none does."""

@@ -171,6 +171,8 @@ def _single(change: Change) -> tuple[str, dict[str, Any]]:
             ((name, value),) = settings.items()
             return "config", {"resource_name": match.group(1), "name": name, "value": value}
         return "configs", {"resource_name": match.group(1), "settings": settings}
+    if change.path == CONTROLLER_EPOCH and word == "set":
+        return "epoch-raised", {"controller_epoch": int(change.data or b"")}
     if (match := _TOPIC.fullmatch(change.path)) and word == "create":
         return "topic", {"name": match.group(1)}
     if (match := _DELETION.fullmatch(change.path)) and word == "create":

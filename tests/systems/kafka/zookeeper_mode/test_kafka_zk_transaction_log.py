@@ -128,6 +128,7 @@ def test_what_was_refused_keeps_its_codes_whichever_form_the_server_wrote() -> N
         (CREATE, made("/admin/delete_topics/t1"), "remove-topic", {"name": "t1"}),
         (CREATE, made("/brokers/topics/t1/partitions", None), "create", {"path": "/brokers/topics/t1/partitions"}),
         (DELETE, text("/controller"), "delete", {"path": "/controller"}),
+        (SET, put("/controller_epoch", b"8"), "epoch-raised", {"controller_epoch": 8}),
         (20, text("/x"), "delete", {"path": "/x"}),
         (7, text("/x") + OPEN + pack(">i", 1), "operation 7", {"path": "/x"}),
         (
