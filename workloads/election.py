@@ -81,6 +81,7 @@ class ElectionOptions(Options, frozen=True, kw_only=True):
     give_up: Annotated[
         Duration, about("an operation is given up after this long; 0: after the plan's op_timeout", least=0)
     ] = seconds(0)
+    leads_within: Annotated[Duration, about("how soon after a fault somebody must lead again", above=0)] = seconds(10)
     observe: Annotated[ReadMode, about("how observers read who leads")] = ReadMode.PLAIN
     members: Annotated[ReadMode, about("how the whole trail is read at the end")] = ReadMode.STRONG
 

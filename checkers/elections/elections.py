@@ -14,6 +14,9 @@ The verdicts:
                        a read shown an earlier one, or nobody while its term holds.
   no-lost-acknowledged-writes
                        no acknowledged act is missing from the trail.
+  unknown-campaign-is-settled
+                       a campaign that was given up does not win after a current read showed another leader.
+  somebody-leads-again after a fault somebody leads within the bound that the option `leads_within` names.
 
 Sources: leases end by time, and their safety rests on clocks (Gray & Cheriton, "Leases", 1989); a fencing token, which
 grows with each grant, makes a stale leader harmless (Burrows, "The Chubby lock service", 2006, on sequencers;
@@ -24,7 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fencepost.checkers.elections import confirmations, resigns
+from fencepost.checkers.elections import confirmations, recovery, resigns, unknown_campaigns
 from fencepost.checkers.elections.acts import Attempts, acts_out_of_term, impossible_acts, lost_acts, to_be_shown
 from fencepost.checkers.elections.beliefs import (
     OBSERVED_BY_MODE,
@@ -42,6 +45,7 @@ from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import seconds
 from fencepost.checkers.storage.sets import GUARANTEE as KEPT
+from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
 
@@ -49,6 +53,9 @@ CHECKER: Final = "election"
 ACTING: Final = "one-acting-leader"
 BELIEVED: Final = "one-believed-leader"
 GROW: Final = "terms-grow"
+
+#: How soon somebody must lead again, where the options do not say it.
+_WITHIN: Final = "10s"
 
 _EXPOSURE_OF: Final = {
     ACTING: "acts that were sent, or still open, when a later term had been granted",
@@ -66,8 +73,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         facts: the options `fencing` ("on" by default) and `observe` (the read mode), and the guarantee of reads.
 
     Returns:
-        The six verdicts of this module's docstring, in its order. Without fencing the first one is a second verdict on
-        "one-believed-leader".
+        The eight verdicts of this module's docstring, in its order. Without fencing the first one is a second verdict
+        on "one-believed-leader".
 
     Raises:
         MalformedHistory: an operation does not carry its term as [token, handle, ...]; names the event.
@@ -82,6 +89,9 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     attempts = Attempts(terms)
     seen, mode = observed(terms), facts.options.get("observe", "plain")
     confirmed = confirmations.judged(terms, mode)
+    unknown = unknown_campaigns.unknown_campaigns(terms, mode)
+    within_ns = parse_duration_ns(str(facts.options.get("leads_within", _WITHIN)), what="leads_within")
+    again = recovery.recovery(history, terms, within_ns)
     acting = acts_out_of_term(terms) + impossible_acts(terms)
     judgements = [
         _Judgement(
@@ -134,6 +144,22 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             anomaly="lost-act",
             exposed=to_be_shown(terms),
             lacks=weak,
+        ),
+        _Judgement(
+            guarantee=unknown_campaigns.GUARANTEE,
+            findings=unknown.findings,
+            anomaly=unknown_campaigns.LATE,
+            exposed=unknown.settled,
+            exposure_of=unknown_campaigns.EXPOSURE_OF,
+            rules=unknown.rules[1:],
+            counted={"unknown_campaigns_won": unknown.won},
+        ),
+        _Judgement(
+            guarantee=recovery.GUARANTEE,
+            findings=again.findings,
+            anomaly=recovery.ANOMALY,
+            exposed=again.tested,
+            exposure_of=recovery.EXPOSURE_OF,
         ),
     ]
     return [judgement.verdict(facts) for judgement in judgements]

@@ -44,6 +44,8 @@ class Terms:
         self.campaigns: Final = [o for o in operations if o.f == "campaign" and o.type is Outcome.OK]
         for campaign in self.campaigns:
             _term(campaign, campaign.result)
+        #: Campaigns that did not win, or of which nobody knows.
+        self.unanswered: Final = [o for o in operations if o.f == "campaign" and o.type is not Outcome.OK]
         self.in_terms: Final = [o for o in operations if o.f in _IN_A_TERM]
         for operation in self.in_terms:
             _term(operation, operation.value)

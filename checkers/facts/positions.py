@@ -35,6 +35,8 @@ BROKER_VIEWS: Final = frozenset({"view"})
 GROUP_READS: Final = frozenset({"offset-fetch", "beat"})
 #: Reads of partitions that hold transactions, and of how far those have read.
 TRANSACTION_READS: Final = frozenset({"read-committed", "read-uncommitted", "consumed"})
+#: What callers of KIP-30's storage read.
+FETCHES: Final = frozenset({"fetch"})
 #: What nodes know of topics, and what those hold.
 TOPIC_READS: Final = frozenset({"list-topics", "read-topic"})
 #: Operations that change nothing.
@@ -50,9 +52,11 @@ EFFECT_FREE: Final = (
     | GROUP_READS
     | TRANSACTION_READS
     | TOPIC_READS
+    | FETCHES
 )
-#: What counts as having looked again after healing; an id given out then meets those given before.
-_FINAL: Final = EFFECT_FREE | {"allocate"}
+#: What counts as having looked again after healing; an id given out then meets those given before, and transactions
+#: only read then.
+_FINAL: Final = EFFECT_FREE | {"allocate", "txn"}
 #: Read guarantees whose contract is "current": every write acknowledged before the read was invoked shows in it.
 CURRENT: Final = frozenset(
     {
@@ -105,7 +109,7 @@ def in_final(history: History, operation: Operation) -> bool:
 
 @once
 def final_reads(history: History) -> list[Operation]:
-    """List the answered reads (or allocations of ids) invoked in the final phase, in the order of invocation."""
+    """List the answered reads (and the like) that were invoked in the final phase, in the order of invocation."""
     answered = (o for o in history.operations if o.type is Outcome.OK and o.f in _FINAL)
     return [o for o in answered if in_final(history, o)]
 

@@ -1,11 +1,10 @@
 """The protocols that workloads are written against, and how their requests end. This module is the whole public face.
 
 KIP-30 names four: `KeyValue` (storage.py), `Watchable` (listeners.py), `Locks` and `Elections` (election.py) and
-`Leases` (membership.py) with `Memberships` (members.py). Kafka's own are `Log` (log.py), `Metadata` and `ProducerIds`
-(metadata.py), `PartitionStates` (partition_states.py), `Groups` (groups.py) and `Transactions`
-(transactions.py). `session.py` says what every connection
-owes its user, `outcomes.py` how a request ends without a reply. The interfaces that KIP-30 and KIP-273 propose are in
-`kip_30.py` and `kip_273.py`.
+`Leases` (membership.py) with `Memberships` (members.py). `ListTransactions` (lists.py) reach several keys. Kafka's own
+are `Log` (log.py), `Metadata` and `ProducerIds` (metadata.py), `PartitionStates` (partition_states.py), `Groups`
+(groups.py) and `Transactions` (transactions.py). `session.py` says what every connection owes its user, `outcomes.py`
+how a request ends without a reply. The interfaces that KIP-30 and KIP-273 propose are in `kip_30.py` and `kip_273.py`.
 """
 
 from fencepost.harness.coordination.election import TRAIL, Deeds, Elections, Held, Leading, Locks
@@ -24,6 +23,7 @@ from fencepost.harness.coordination.listeners import (
     Watches,
     WatchMode,
 )
+from fencepost.harness.coordination.lists import Lists, ListTransactions
 from fencepost.harness.coordination.log import Appended, Log, Polled, Record
 from fencepost.harness.coordination.members import Member, Memberships, Roster
 from fencepost.harness.coordination.membership import BOUND, Granted, Leases
@@ -60,6 +60,8 @@ __all__ = [
     "KeyValue",
     "Leading",
     "Leases",
+    "ListTransactions",
+    "Lists",
     "Locks",
     "Log",
     "Look",

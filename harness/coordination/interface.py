@@ -13,6 +13,7 @@ class Interface(StrEnum):
     MEMBERSHIP = "membership"
     METASTORE = "metastore"
     LISTENERS = "watches"
+    LISTS = "list-transactions"
     METADATA = "metadata"
     PRODUCER_IDS = "producer-ids"
     PARTITION_STATES = "partition-states"

@@ -1,7 +1,7 @@
 """Key-value storage (KIP-30): reads of several strengths, writes, compare-and-sets, and sets of numbers."""
 
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -79,4 +79,13 @@ class KeyValue(Session, Protocol):
 
     async def members(self, name: str, mode: ReadMode) -> Members:
         """Read a whole set with one request of this mode."""
+        ...
+
+
+@runtime_checkable
+class UpdatesKeys(Protocol):
+    """A session that writes only where there is a key, in one request."""
+
+    async def update(self, key: str, value: bytes) -> Reply:
+        """Write to a key that is present; raises `Definite("absent")` when it is not."""
         ...

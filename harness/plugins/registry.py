@@ -42,6 +42,7 @@ _OUR_WORKLOADS: Final = {
     "election": "fencepost.workloads.election:Election",
     "group-membership": "fencepost.workloads.group_membership:GroupMembership",
     "lease": "fencepost.workloads.lease:Lease",
+    "list-append": "fencepost.workloads.list_append:ListAppend",
     "lock": "fencepost.workloads.lock:Lock",
     "log": "fencepost.workloads.log:Log",
     "log-transactions": "fencepost.workloads.log_transactions:LogTransactions",
@@ -51,6 +52,7 @@ _OUR_WORKLOADS: Final = {
     "producer-ids": "fencepost.workloads.producer_ids:ProducerIds",
     "register": "fencepost.workloads.register:Register",
     "set": "fencepost.workloads.set:Set",
+    "storage": "fencepost.workloads.storage:StorageWorkload",
     "topics": "fencepost.workloads.topics:TopicsWorkload",
     "watch": "fencepost.workloads.watch:Watch",
 }
@@ -103,6 +105,7 @@ _OUR_CHECKERS: Final = {
     "session-order": "fencepost.checkers.storage.sessions:check",
     "set": "fencepost.checkers.storage.sets:check",
     "snapshots": "fencepost.checkers.metadata.snapshots:check",
+    "storage": "fencepost.checkers.storage.puts:check",
     "topics": "fencepost.checkers.log.topics:check",
     "topic-names": "fencepost.checkers.metadata.topic_names:check",
     "watch": "fencepost.checkers.watches:check",
@@ -110,7 +113,7 @@ _OUR_CHECKERS: Final = {
     "zombie-controllers": "fencepost.checkers.metadata.zombie_controllers:check",
 }
 
-#: Checkers of histories that stand alone; no run of ours has such operations, and no report shows their figures.
+#: Checkers of histories that stand alone, and whose figures no report shows. Of runs, `list-append` alone judges some.
 FILE_CHECKERS: Final = {
     "append-log": "fencepost.checkers.objects.append_log:check",
     "bank": "fencepost.checkers.objects.bank:check",

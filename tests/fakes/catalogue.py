@@ -23,11 +23,37 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "register": {"seldom_per_node": 1, "seldom_every": "700ms"},
     "set": {"members_every": "400ms"},
     "lock": {"stall": "400ms", "stall_one_in": 6},
+    "storage": {"rate": 500.0},
 }
 
 _PLAIN: Final = {"reads": "plain"}
 
 BUGS: Final[dict[str, PlantedBug]] = {
+    "double-create": PlantedBug(
+        about="one put in ten does not see that the key exists",
+        workload="storage",
+        anomalies=frozenset({"storage:double-create"}),
+    ),
+    "update-creates": PlantedBug(
+        about="one update in ten writes where there is no key",
+        workload="storage",
+        anomalies=frozenset({"storage:update-created"}),
+    ),
+    "update-blind": PlantedBug(
+        about="one update in ten does not see that the key exists",
+        workload="storage",
+        anomalies=frozenset({"storage:denied-present-key"}),
+    ),
+    "no-compare": PlantedBug(
+        about="none: an update compares nothing, so two of one value are acknowledged",
+        workload="storage",
+        anomalies=frozenset({"storage:lost-update"}),
+    ),
+    "put-remembered": PlantedBug(
+        about="a put of unknown outcome never stores its value, and later ones are told that the key exists",
+        workload="storage",
+        anomalies=frozenset({"storage:unexplained-conflict"}),
+    ),
     "lost-write": PlantedBug(
         about="one acknowledged write in fifty is dropped",
         workload="register",

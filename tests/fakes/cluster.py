@@ -61,6 +61,8 @@ class FakeCluster:
         self.serving = asyncio.Event()
         self.serving.set()
         self.locks: dict[str, Lock] = {}
+        #: Keys that puts are refused for, though nothing is there.
+        self.remembered: set[str] = set()
         self._counter = 0
         self._sessions = 0
         self._log: list[tuple[int, float, str]] = []

@@ -22,6 +22,7 @@ from tests.fakes import (
     id_store,
     kept_brokers,
     lease_store,
+    list_store,
     log_broker,
     member_store,
     meta_store,
@@ -109,6 +110,13 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
             judge=lambda history, bug: leases.check(history, lease_store.facts()),
         ),
     ),
+    "list-append": (
+        Planted(
+            bugs=tuple(list_store.BUGS),
+            run=list_store.run_fake_lists,
+            judge=lambda history, bug: list_store.judge_lists(history),
+        ),
+    ),
     "lock": (_stores("lock"),),
     "log": (
         Planted(
@@ -162,6 +170,8 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
             judge=lambda history, bug: producer_ids.check(history, id_store.FACTS),
         ),
     ),
+    # The interface compares nothing, so no store keeps an update behind it from being lost.
+    "storage": (_stores("storage")._replace(unkept=frozenset({"update-loses-none"})),),
     "topics": (
         Planted(
             bugs=tuple(topic_store.BUGS),

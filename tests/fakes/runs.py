@@ -48,6 +48,10 @@ _PROMISED: Final = (
     "fenced-lock",
     "lock-mutual-exclusion",
     "superseded-leader-does-not-act",
+    "one-put-per-key",
+    "update-needs-key",
+    "own-put-is-settled",
+    "update-loses-none",
 )
 _POLL_S: Final = 0.05
 _MAIN_S: Final = 6.0

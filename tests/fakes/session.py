@@ -182,10 +182,27 @@ class FakeSession:
         return await self._strong(effect)
 
     async def create(self, key: str, value: bytes) -> Reply:
+        cluster = self._cluster
+
         def effect() -> Reply:
-            if self._cluster.get(key) is not None:
+            there = cluster.get(key) is not None or key in cluster.remembered
+            if there and not cluster.hits("double-create", 10):
                 raise Definite("exists")
-            return self._wrote(self._cluster.put(key, value))
+            return self._wrote(cluster.put(key, value))
+
+        if cluster.hits("put-remembered", 20):
+            cluster.remembered.add(key)
+            raise Indefinite("reply-lost")
+        return await self._strong(effect)
+
+    async def update(self, key: str, value: bytes) -> Reply:
+        cluster = self._cluster
+
+        def effect() -> Reply:
+            absent = cluster.get(key) is None or cluster.hits("update-blind", 10)
+            if absent and not cluster.hits("update-creates", 10):
+                raise Definite("absent")
+            return self._wrote(cluster.put(key, value))
 
         return await self._strong(effect)
 

@@ -13,6 +13,7 @@ class ExperimentId(StrEnum):
     FENCING = "fencing"
     REGISTERS = "registers"
     ELEMENTS = "elements"
+    STORAGE = "storage"
     LISTENERS = "listeners"
     BROKERS = "brokers"
     TOPICS = "topics"
@@ -69,6 +70,13 @@ EXPERIMENTS: Final = (
         reads="reads",
     ),
     Experiment(
+        id=ExperimentId.STORAGE,
+        workload="storage",
+        nemesis="partition:leader,pause:leader",
+        about="keys are put, updated and fetched while leaders are cut off and paused; who gets no answer asks again",
+        reads="reads",
+    ),
+    Experiment(
         id=ExperimentId.TOPICS,
         workload="metadata",
         nemesis="partition:leader",
@@ -92,7 +100,8 @@ EXPERIMENTS: Final = (
         nemesis="pause:leader",
         about="leaders act with a check of their term, by a token that KIP-30's interface does not have; observers ask"
         " by current reads",
-        workload_options={"fencing": "on"},
+        # Some campaigns are given up while a leader sleeps, so that others must learn what became of them.
+        workload_options={"fencing": "on", "give_up": "1500ms"},
         reads="observe",
     ),
 )

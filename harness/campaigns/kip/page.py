@@ -21,6 +21,7 @@ _LEGEND: Final = (
     "promised: the system's documentation says so; the source stands below.",
     "by recipe: the row holds as long as what the recipe relies on does.",
     "cannot: the system offers nothing that would hold the row.",
+    "by construction: it follows from how the interface is built, without a run; why stands below.",
     "Exposures count how often a rule could have been broken; without any, nothing is said to hold. One exposure can"
     " show several violations, where a row has several rules.",
     "A violation of a promised row is a finding; one of a row by recipe shows what the recipe rests on.",
@@ -64,8 +65,8 @@ def measured_words(cell: TableCell) -> str:
             return f"{_count(cell.exposures, 'exposure')}, {_count(cell.violations, 'violation')}"
         case State.UNEXERCISED | State.NOT_RUN:
             return f"{cell.state}: {cell.why}" if cell.why else cell.state.value
-        case State.NOT_MEASURED:
-            return "not measured"
+        case State.NOT_MEASURED | State.BY_CONSTRUCTION:
+            return cell.state.value
         case _:
             return ""
 
@@ -209,7 +210,8 @@ def _sources(table: Table, system: str) -> list[tuple[str, str]]:
     rows = []
     for row, cell in table.cells():
         if cell.system == system and cell.claim is not None:
-            why = f" (not measured: {cell.why})" if cell.state is State.NOT_MEASURED else ""
+            lacks_runs = cell.state in (State.NOT_MEASURED, State.BY_CONSTRUCTION)
+            why = f" ({cell.state}: {cell.why})" if lacks_runs else ""
             rows.append((row.id.value, f"{cell.claim.backing}: {cell.claim.text}{why}"))
     return rows
 

@@ -6,43 +6,19 @@ Source: KIP-30, section Public Interfaces; KIP-273, the trait KafkaMetastore.
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
 from fencepost.harness.campaigns.kip.experiments import ExperimentId
+from fencepost.harness.campaigns.kip.row import Measure, Row
 from fencepost.harness.systems.contract.kip_rows import Part, Proposal, RowId
 
 _E = ExperimentId
 
 
-class Measure(msgspec.Struct, frozen=True):
-    """A guarantee that an experiment judges; with `rules`, those of its rules alone."""
-
-    experiment: ExperimentId
-    guarantee: str
-    rules: tuple[str, ...] = ()
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One row. `lacks` says why the interface itself cannot be safe here; `unmeasured` why nothing measures the row."""
-
-    id: RowId
-    part: Part
-    text: str
-    anomaly: str
-    measures: tuple[Measure, ...] = ()
-    lacks: str = ""
-    unmeasured: str = ""
-
-    @property
-    def proposal(self) -> Proposal:
-        return Proposal.KIP_273 if self.part is Part.METASTORE else Proposal.KIP_30
-
-
+_COMPARES_NOTHING: Final = (
+    "update compares nothing: two clients that read one value both succeed, and one update is lost"
+)
 _MAY_MISS: Final = "KIP-30 does not guarantee that a listener is told of each change"
 _NO_TOKEN: Final = "nominate returns true and no token, so no resource can refuse a leader whose term is over"
 _ASK: Final = "the interface cannot tell one's own request of unknown outcome from another's"
-_CALLER: Final = "what a caller does after an unknown outcome is no property of the store"
-_CLIENT: Final = "a matter of the client library, not of the store"
 
 
 def _members(guarantee: str, *rules: str) -> Measure:
@@ -166,7 +142,7 @@ ROWS: Final = (
         part=Part.ELECTION,
         text="somebody leads within a bound after healing",
         anomaly="no-leader",
-        unmeasured="liveness is a figure of each run's report, and never a verdict",
+        measures=(Measure(_E.BELIEF, "somebody-leads-again"), Measure(_E.FENCING, "somebody-leads-again")),
     ),
     Row(
         id=RowId.L6,
@@ -181,7 +157,10 @@ ROWS: Final = (
         part=Part.ELECTION,
         text="what one observer sees of leaders never goes back to an older one",
         anomaly="observed-term-went-back",
-        measures=(Measure(_E.BELIEF, "session-order", ("observed-term-went-back",)),),
+        measures=(
+            Measure(_E.BELIEF, "session-order", ("observed-term-went-back",)),
+            Measure(_E.FENCING, "linearizable", ("observed-term-went-back",)),
+        ),
         lacks=_MAY_MISS,
     ),
     Row(
@@ -189,8 +168,8 @@ ROWS: Final = (
         part=Part.ELECTION,
         text="a nominate that timed out may have won: getLeader must settle it before anyone acts",
         anomaly="unknowing-leader",
+        measures=(Measure(_E.FENCING, "unknown-campaign-is-settled"),),
         lacks=_ASK,
-        unmeasured=_CALLER,
     ),
     Row(
         id=RowId.S1,
@@ -205,6 +184,7 @@ ROWS: Final = (
         text="put: exactly one winner on an absent key",
         anomaly="double-create",
         measures=(
+            Measure(_E.STORAGE, "one-put-per-key"),
             Measure(_E.MEMBERS, "one-member-per-id"),
             Measure(_E.TOPICS, "topic-names-linearizable", ("name-taken-twice",)),
         ),
@@ -224,23 +204,27 @@ ROWS: Final = (
         part=Part.STORAGE,
         text="update of an absent key fails",
         anomaly="update-created",
-        unmeasured="no workload updates absent keys",
+        measures=(Measure(_E.STORAGE, "update-needs-key"),),
     ),
     Row(
         id=RowId.S5,
         part=Part.STORAGE,
         text="read, change and update loses no other update",
         anomaly="lost-update",
-        lacks="update compares nothing: two clients that read one value both succeed, and one update is lost",
-        unmeasured="the interface allows it, so nothing is there to be broken",
+        measures=(Measure(_E.STORAGE, "update-loses-none"),),
+        lacks=_COMPARES_NOTHING,
+        construction=_COMPARES_NOTHING,
     ),
     Row(
         id=RowId.S6,
         part=Part.STORAGE,
-        text="put answered that the key exists, after one's own put that timed out",
+        text="where put is told that the key exists, after one's own put that timed out, a fetch shows whose it is",
         anomaly="phantom-conflict",
+        measures=(
+            Measure(_E.STORAGE, "own-put-is-settled"),
+            Measure(_E.TOPICS, "topic-names-linearizable", ("invented-name",)),
+        ),
         lacks=_ASK,
-        unmeasured=_CALLER,
     ),
     Row(
         id=RowId.S7,
@@ -257,7 +241,10 @@ ROWS: Final = (
         part=Part.LISTENERS,
         text="a listener is permanent: it is called again without a new registration",
         anomaly="one-shot",
-        measures=(_watched("watch-reliable"),),
+        measures=(
+            _watched("watch-reliable"),
+            Measure(_E.TOPICS, "metadata-converges", ("final-answers-differ",)),
+        ),
         lacks=_MAY_MISS,
     ),
     Row(
@@ -265,7 +252,10 @@ ROWS: Final = (
         part=Part.LISTENERS,
         text="a listener is called with written values only",
         anomaly="phantom-event",
-        measures=(_watched("watch-truthful"),),
+        measures=(
+            _watched("watch-truthful"),
+            Measure(_E.TOPICS, "metadata-durable", ("refused-change-took-effect",)),
+        ),
     ),
     Row(
         id=RowId.N3,
@@ -295,14 +285,18 @@ ROWS: Final = (
         part=Part.LISTENERS,
         text="no call comes after the removal returned",
         anomaly="callback-after-remove",
-        unmeasured=_CLIENT,
+        construction="the client's own table of listeners decides whom it calls, and a removed one is not in it,"
+        " whatever the store still sends",
     ),
     Row(
         id=RowId.N7,
         part=Part.LISTENERS,
         text="a key set that a listener is called with was the set at some moment, and moments go forward",
         anomaly="torn-keyset",
-        measures=(_watched("watch-atomic"),),
+        measures=(
+            _watched("watch-atomic"),
+            Measure(_E.TOPICS, "metadata-converges", ("two-views-of-one-offset",)),
+        ),
     ),
     Row(
         id=RowId.K1,

@@ -13,7 +13,8 @@ import msgspec
 
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.campaigns.kip.experiments import ExperimentId
-from fencepost.harness.campaigns.kip.rows import Row, rows_of
+from fencepost.harness.campaigns.kip.row import Row
+from fencepost.harness.campaigns.kip.rows import rows_of
 from fencepost.harness.systems.contract.kip_rows import Backing, Claim, Column, Proposal
 from fencepost.harness.verdict import Cause
 
@@ -56,6 +57,8 @@ class State(StrEnum):
     VIOLATED = "violated"
     UNEXERCISED = "nothing exercised it"
     NOT_RUN = "not run"
+    BY_CONSTRUCTION = "by construction"
+    CANNOT = "cannot, and not measured"
     NOT_MEASURED = "not measured"
 
 
@@ -163,11 +166,16 @@ def _cell(row: Row, system: str, column: Column | None, runs: Mapping[tuple[str,
     def cell(state: State, why: str = "", measured: tuple[Measured, ...] = ()) -> TableCell:
         return TableCell(system=system, claim=claim, recipe=title, state=state, why=why, measured=measured)
 
-    if not row.measures:
-        return cell(State.NOT_MEASURED, row.unmeasured)
+    def unmeasured(why: str) -> TableCell:
+        if row.construction:
+            return cell(State.BY_CONSTRUCTION, row.construction)
+        if claim.backing is Backing.CANNOT:
+            return cell(State.CANNOT, claim.text)
+        return cell(State.NOT_MEASURED, column.unmeasured.get(row.id, why) if column else why)
+
     wanted = [runs[key] for m in row.measures if (key := (system, m.experiment)) in runs]
     if not wanted:
-        return cell(State.NOT_MEASURED, "no workload that measures this row runs on the system")
+        return unmeasured(row.unmeasured or "no workload that measures this row runs on the system")
     measured = tuple(
         one
         for measure in row.measures
@@ -182,7 +190,7 @@ def _cell(row: Row, system: str, column: Column | None, runs: Mapping[tuple[str,
     if missing and not measured:
         return cell(State.NOT_RUN, missing)
     if not measured:
-        return cell(State.NOT_MEASURED, "the system makes no statement of what this row is measured by")
+        return unmeasured("the system makes no statement of what this row is measured by")
     return cell(State.UNEXERCISED, "; ".join(dict.fromkeys(one.reason for one in measured if one.reason)), measured)
 
 

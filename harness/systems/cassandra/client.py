@@ -19,6 +19,7 @@ from fencepost.harness.systems.cassandra.members import RowMemberships
 from fencepost.harness.systems.cassandra.options import Writes
 from fencepost.harness.systems.cassandra.schema import KEYSPACE
 from fencepost.harness.systems.cassandra.statements import level
+from fencepost.harness.systems.cassandra.transactions import RowTransactions
 from fencepost.harness.systems.cassandra.wire import errors
 
 #: Keys that are created at a time.
@@ -30,8 +31,8 @@ _ADD: Final = f"INSERT INTO {KEYSPACE}.sets (name, element) VALUES (?, ?)"
 _MEMBERS: Final = f"SELECT element FROM {KEYSPACE}.sets WHERE name = ?"
 
 
-class CassandraClient(RowElections, RowMemberships):
-    """`harness.coordination.KeyValue` on Cassandra, with elections and groups."""
+class CassandraClient(RowElections, RowMemberships, RowTransactions):
+    """`harness.coordination.KeyValue` on Cassandra, with elections, groups and transactions."""
 
     async def prepare(self, keys: tuple[str, ...]) -> None:
         """Create the tables, and these keys with an empty value: a write by transaction changes a row that exists."""
@@ -54,6 +55,10 @@ class CassandraClient(RowElections, RowMemberships):
         if self._options.writes is Writes.QUORUM:
             await self._connection.query(_SET, value, key.encode())
             return Reply()
+        return await self.update(key, value)
+
+    async def update(self, key: str, value: bytes) -> Reply:
+        """`harness.coordination.storage.UpdatesKeys`: a lightweight transaction."""
         return await self._change(f"{_SET} IF EXISTS", value, key.encode(), otherwise=errors.ABSENT)
 
     async def cas(self, key: str, old: bytes, new: bytes) -> Reply:

@@ -9,12 +9,15 @@ from typing import Final
 from fencepost.harness.base.options import seconds
 from fencepost.harness.history import Clock
 from fencepost.harness.systems.cassandra.options import CassandraOptions, Transactions, Writes
+from fencepost.harness.systems.contract.election_guarantees import MEASURED_ELECTIONS
 from fencepost.harness.systems.contract.membership_guarantees import Source, membership_guarantees
+from fencepost.harness.systems.contract.storage_guarantees import storage_guarantees
 from fencepost.harness.verdict import Guarantee, LeaseBound, Standing
 
 BY_QUORUM: Final = "fresh-by-quorum"
 FROM_ANY: Final = "fresh-from-any-node"
 SETTLED: Final = "serial-reads-settle"
+STRICT: Final = "strict-serializable"
 
 _DOCS: Final = "cassandra.apache.org/doc/5.0"
 _GUARANTEES: Final = f"{_DOCS}, Guarantees"
@@ -66,6 +69,16 @@ GUARANTEES: Final = (
     ),
 )
 
+LIST_GUARANTEES: Final = (
+    Guarantee(
+        name=STRICT,
+        standing=Standing.PROMISED,
+        text="With Accord, transactions over several rows behave as in one order, which agrees with real time.",
+        source='CEP-15, General Purpose Transactions: "strict serializable isolation"',
+        known_issue="-O after_crash=unsafe: the journal of a server that was killed may lack its last votes",
+    ),
+)
+
 _PLUGIN: Final = "riptano/kafka-cassandra-plugin, README: a table with default_time_to_live = 2"
 _TTL: Final = f"{_DOCS}, Expiring data with TTL: counted in whole seconds of the coordinators' clocks"
 
@@ -97,6 +110,13 @@ ELECTION_GUARANTEES: Final = (
         known_issue="a leader that stalls for longer than its row lives still believes that it leads, and the row may"
         " end a second early, or when a coordinator's clock is ahead",
     ),
+    *MEASURED_ELECTIONS,
+)
+
+_CONDITIONS: Final = f"{_GUARANTEES}: lightweight transactions"
+PUT_GUARANTEES: Final = storage_guarantees(
+    puts=Source(Standing.PROMISED, f"{_CONDITIONS} (INSERT IF NOT EXISTS)"),
+    updates=Source(Standing.PROMISED, f"{_CONDITIONS} (UPDATE IF EXISTS)"),
 )
 
 GROUP_GUARANTEES: Final = membership_guarantees(
@@ -133,13 +153,14 @@ def unpromised(options: CassandraOptions) -> dict[str, str]:
     if options.transactions is Transactions.ACCORD:
         # It orders plain reads and writes as well.
         return {}
+    no_accord = {STRICT: f"-O transactions={options.transactions} has no transactions over several rows"}
     if options.writes is Writes.QUORUM:
         mixed = (
             "-O writes=quorum mixes plain writes with lightweight transactions, whose order is another one"
             " (apache/cassandra, Paxos.md: they must not be mixed)"
         )
-        return {"linearizable": mixed, SETTLED: mixed}
+        return {**no_accord, "linearizable": mixed, SETTLED: mixed}
     if options.paxos_variant not in ("v1", "v2"):
         before = f"-O paxos_variant={options.paxos_variant} is how it was before CASSANDRA-12126"
-        return {"linearizable": before, SETTLED: before}
-    return {}
+        return {**no_accord, "linearizable": before, SETTLED: before}
+    return no_accord

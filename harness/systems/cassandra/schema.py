@@ -24,6 +24,10 @@ _STORAGE: Final = (
 )
 #: Every read and write of such a table is a transaction of Accord, the plain ones too.
 _BY_ACCORD: Final = " AND transactional_mode = 'full'"
+#: For transactions over several rows; only Accord has them.
+_LISTS: Final = (
+    f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.lists (k text PRIMARY KEY, v list<int>) WITH speculative_retry = 'NEVER'"
+)
 _RECIPES: Final = (
     f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.leaders (resource text, deed text, done blob, owner text static,"
     " term bigint static, PRIMARY KEY (resource, deed)) WITH speculative_retry = 'NEVER'",
@@ -38,11 +42,13 @@ _PAUSE_S: Final = 0.05
 
 async def create(connection: Connection, transactions: Transactions) -> None:
     """Create keyspace and tables, and wait until all nodes have them. Idempotent; raises Definite or Indefinite."""
-    mode = _BY_ACCORD if transactions is Transactions.ACCORD else ""
+    has_accord = transactions is Transactions.ACCORD
+    mode = _BY_ACCORD if has_accord else ""
+    ordered = (*_STORAGE, _LISTS) if has_accord else _STORAGE
     nodes = 1 + await peers(connection)
     replication = f"{{'class': 'SimpleStrategy', 'replication_factor': {nodes}}}"
     keyspace = f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = {replication}"
-    for statement in (keyspace, *(table + mode for table in _STORAGE), *_RECIPES):
+    for statement in (keyspace, *(table + mode for table in ordered), *_RECIPES):
         await insist(functools.partial(connection.query, statement))
 
     async def agreed() -> None:

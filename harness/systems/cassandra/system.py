@@ -26,6 +26,8 @@ from fencepost.harness.systems.cassandra.guarantees import (
     FROM_ANY,
     GROUP_GUARANTEES,
     GUARANTEES,
+    LIST_GUARANTEES,
+    PUT_GUARANTEES,
     lease_bound,
     unpromised,
 )
@@ -56,7 +58,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
     profile: Final = Profile(
         name="cassandra",
         options=CassandraOptions,
-        interfaces=frozenset({Interface.STORAGE, Interface.ELECTION, Interface.MEMBERSHIP}),
+        interfaces=frozenset({Interface.STORAGE, Interface.ELECTION, Interface.MEMBERSHIP, Interface.LISTS}),
         # In Cassandra's words: SERIAL, LOCAL_SERIAL, QUORUM and ONE.
         reads={
             ReadMode.STRONG: "linearizable",
@@ -69,7 +71,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
         sizes=(1, 3, 5),
     )
     releases: Final = CassandraReleases()
-    guarantees = (*GUARANTEES, *ELECTION_GUARANTEES, *GROUP_GUARANTEES)
+    guarantees = (*GUARANTEES, *ELECTION_GUARANTEES, *GROUP_GUARANTEES, *PUT_GUARANTEES, *LIST_GUARANTEES)
     column: Final = COLUMN
 
     def specs(

@@ -8,7 +8,9 @@ from typing import Final
 
 from fencepost.harness.history import Clock
 from fencepost.harness.systems.consul.options import ELECTION, LEASE, ConsulOptions
+from fencepost.harness.systems.contract.election_guarantees import MEASURED_ELECTIONS
 from fencepost.harness.systems.contract.membership_guarantees import Source, membership_guarantees
+from fencepost.harness.systems.contract.storage_guarantees import storage_guarantees
 from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
 
 _DOCS: Final = "developer.hashicorp.com/consul"
@@ -99,6 +101,7 @@ GUARANTEES: Final = (
         source=f"{_DOCS}/tutorials/developer-configuration/application-leader-elections",
         known_issue="a leader that stalls for longer than its session and the lock-delay still believes that it leads",
     ),
+    *MEASURED_ELECTIONS,
     Guarantee(
         name="leader-self-fencing",
         standing=Standing.PROMISED,
@@ -157,6 +160,10 @@ LEASE_GUARANTEES: Final = (
     ),
 )
 
+PUT_GUARANTEES: Final = storage_guarantees(
+    puts=Source(Standing.PROMISED, f"{_DOCS}/api-docs/txn: all operations of a transaction take effect or none")
+)
+
 GROUP_GUARANTEES: Final = membership_guarantees(
     {
         "one-member-per-id": Source(Standing.PROMISED, _TRANSACTIONS),
@@ -212,7 +219,7 @@ WATCH_GUARANTEES: Final = (
 
 def promises() -> tuple[Guarantee, ...]:
     """The guarantees that every release is held to."""
-    return (*GUARANTEES, *LEASE_GUARANTEES, *GROUP_GUARANTEES, *WATCH_GUARANTEES)
+    return (*GUARANTEES, *LEASE_GUARANTEES, *GROUP_GUARANTEES, *PUT_GUARANTEES, *WATCH_GUARANTEES)
 
 
 def leadership_bound(options: ConsulOptions) -> LeadershipBound:

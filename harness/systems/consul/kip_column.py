@@ -38,6 +38,7 @@ COLUMN: Final = Column(
         RowId.S1: promised(f"{_MODES}: consistent"),
         RowId.S2: promised(f"{_TXN}: atomic"),
         RowId.S3: promised(f"{_DOCS}/docs/architecture/consensus: durable on a quorum"),
+        RowId.S4: by_recipe("two requests: a read, and a write on condition that the key has not changed since"),
         RowId.S5: cannot("the interface has no version to compare, whatever Consul has"),
         RowId.S6: by_recipe("a fetch after a put of unknown outcome"),
         RowId.S7: promised(f"{_DOCS}/docs/architecture/consensus: durable on a quorum"),
@@ -49,4 +50,5 @@ COLUMN: Final = Column(
         RowId.N6: by_recipe("the client stops asking"),
         RowId.N7: promised(f"{_BLOCKING}: an answer is the state at its index"),
     },
+    unmeasured={RowId.N7: "a listener of the workload is told the values of its keys, and no set of keys"},
 )

@@ -102,10 +102,14 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """A system's recipes, and its claims by row; a row without a claim has no recipe there."""
+    """A system's recipes, and its claims by row; a row without a claim has no recipe there.
+
+    `unmeasured` says why no run of ours measures a claim, where there is more to say than that none does.
+    """
 
     recipes: tuple[Recipe, ...]
     claims: Mapping[RowId, Claim]
+    unmeasured: Mapping[RowId, str] = {}
 
     def recipe(self, part: Part) -> Recipe | None:
         return next((recipe for recipe in self.recipes if recipe.part is part), None)

@@ -25,6 +25,7 @@ from fencepost.harness.coordination import (
     WatchMode,
 )
 from fencepost.harness.systems.etcd.groups import EtcdGroups
+from fencepost.harness.systems.etcd.lists import EtcdLists
 from fencepost.harness.systems.etcd.metastore import EtcdMetastore
 from fencepost.harness.systems.etcd.watches import EtcdWatches
 from fencepost.harness.systems.etcd.wire import errors
@@ -37,16 +38,18 @@ _SEPARATOR: Final = b"/"
 _AFTER_SEPARATOR: Final = b"0"
 
 _EQUAL: Final = rpc.Compare.EQUAL
+_GREATER: Final = rpc.Compare.GREATER
 _CREATE: Final = rpc.Compare.CREATE
 _MOD: Final = rpc.Compare.MOD
 _VALUE: Final = rpc.Compare.VALUE
 
 
-class EtcdClient(EtcdGroups):
-    """`harness.coordination.Elections` on etcd."""
+class EtcdClient(EtcdGroups, EtcdLists):
+    """`harness.coordination.Elections` on etcd, with groups and transactions on lists."""
 
     def __init__(self, connection: Connection, *, lock_ttl_s: int) -> None:
-        super().__init__(connection)
+        EtcdGroups.__init__(self, connection)
+        EtcdLists.__init__(self, connection)
         self._connection = connection
         self._lock_ttl_s = lock_ttl_s
         self._lease: int | None = None
@@ -101,6 +104,12 @@ class EtcdClient(EtcdGroups):
         name = key.encode()
         compare = rpc.Compare(result=_EQUAL, target=_VALUE, key=name, value=old)
         return await self._transact(compare, _put(name, new), errors.CAS_MISMATCH)
+
+    async def update(self, key: str, value: bytes) -> Reply:
+        """`harness.coordination.storage.UpdatesKeys`."""
+        name = key.encode()
+        present = rpc.Compare(result=_GREATER, target=_CREATE, key=name, create_revision=0)
+        return await self._transact(present, _put(name, value), errors.ABSENT)
 
     async def create(self, key: str, value: bytes) -> Reply:
         name = key.encode()

@@ -17,9 +17,11 @@ import msgspec
 
 from fencepost.harness.history import Clock
 from fencepost.harness.systems.contract.conditions import value_of
+from fencepost.harness.systems.contract.election_guarantees import MEASURED_ELECTIONS
 from fencepost.harness.systems.contract.membership_guarantees import Source, membership_guarantees
 from fencepost.harness.systems.contract.metastore_guarantees import metastore_guarantees
 from fencepost.harness.systems.contract.server_settings import Settings
+from fencepost.harness.systems.contract.storage_guarantees import storage_guarantees
 from fencepost.harness.systems.etcd.options import EtcdOptions
 from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
 
@@ -46,6 +48,13 @@ GUARANTEES: Final = (
         standing=Standing.PROMISED,
         text="An acknowledged write is durable.",
         source=f"{_API}, section Durability",
+        known_issue="etcd#13766: 3.5.0 to 3.5.2 may lose applied entries when a member is killed under load",
+    ),
+    Guarantee(
+        name="strict-serializable",
+        standing=Standing.PROMISED,
+        text="Transactions over several keys behave as in one order, which agrees with real time.",
+        source=f"{_API}, section Strict serializability",
         known_issue="etcd#13766: 3.5.0 to 3.5.2 may lose applied entries when a member is killed under load",
     ),
     Guarantee(
@@ -88,6 +97,7 @@ GUARANTEES: Final = (
         source="etcd.io/docs/v3.5/learning/why, notes on the usage of lock and lease",
         known_issue=f"a leader that stalls for longer than its lease still believes that it leads; {_JEPSEN}",
     ),
+    *MEASURED_ELECTIONS,
     Guarantee(
         name="leader-self-fencing",
         standing=Standing.PROMISED,
@@ -193,6 +203,9 @@ GROUP_GUARANTEES: Final = membership_guarantees(
 )
 
 _KIP_273: Final = 'only KIP-273 says so ("etcd can provide the same semantics as Zookeeper")'
+_ATOMIC: Final = Source(Standing.PROMISED, f"{_API}, section Strict serializability: transactions are atomic")
+PUT_GUARANTEES: Final = storage_guarantees(puts=_ATOMIC, updates=_ATOMIC)
+
 METASTORE_GUARANTEES: Final = metastore_guarantees(
     {
         "session-requests-in-order": Source(
@@ -274,7 +287,8 @@ _FIXED: Final = {(3, 4): 25, (3, 5): 8}
 
 def promises(version: str) -> tuple[Guarantee, ...]:
     """The guarantees that this release is held to."""
-    return (*GUARANTEES, *LEASE_GUARANTEES, *GROUP_GUARANTEES, *METASTORE_GUARANTEES, *watch_guarantees(version))
+    of_keys = (*GUARANTEES, *PUT_GUARANTEES, *METASTORE_GUARANTEES)
+    return (*of_keys, *LEASE_GUARANTEES, *GROUP_GUARANTEES, *watch_guarantees(version))
 
 
 def watch_guarantees(version: str) -> tuple[Guarantee, ...]:

@@ -56,6 +56,7 @@ class Etcd(BaseSystem[EtcdOptions]):
                 Interface.MEMBERSHIP,
                 Interface.METASTORE,
                 Interface.LISTENERS,
+                Interface.LISTS,
             }
         ),
         # Plain (serializable) reads at most keep the order of one session.

@@ -3,6 +3,7 @@
 from typing import Final
 
 from fencepost.harness.systems.contract.membership_guarantees import Source, membership_guarantees
+from fencepost.harness.systems.contract.storage_guarantees import storage_guarantees
 from fencepost.harness.verdict import Guarantee, Standing
 
 _RAFT: Final = "Ongaro & Ousterhout, In Search of an Understandable Consensus Algorithm (2014)"
@@ -61,4 +62,5 @@ GUARANTEES: Final = (
         "no-keep-alive-of-the-dead", "After the end of a lease no keep-alive of it is answered.", f"{_RAFT}, section 8"
     ),
     *_GROUPS,
+    *storage_guarantees(puts=Source(Standing.PROMISED, f"{_RAFT}, section 8")),
 )

@@ -24,6 +24,7 @@ COLUMN: Final = Column(
         RowId.S1: promised(_LOG),
         RowId.S2: promised(_LOG),
         RowId.S3: promised(_LOG),
+        RowId.S4: by_recipe("two requests: a read, and a write on condition that the key has not changed since"),
         RowId.S5: cannot("the interface has no version to compare"),
         RowId.S6: by_recipe("a fetch after a put of unknown outcome"),
         RowId.S7: promised("an entry is on the disks of a majority before it is acknowledged"),

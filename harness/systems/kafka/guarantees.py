@@ -16,6 +16,7 @@ from typing import Final
 
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.contract.conditions import value_of
+from fencepost.harness.systems.contract.election_guarantees import MEASURED_ELECTIONS
 from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.verdict import Guarantee, Standing
 
@@ -315,6 +316,7 @@ ELECTION_GUARANTEES: Final = (
         source="users of transactional ids rely on it; a fenced producer learns that only when it sends a request",
         known_issue="a producer that begins does not wait for a living one, and does not tell it",
     ),
+    *MEASURED_ELECTIONS,
     Guarantee(
         name="session-order",
         standing=Standing.MEASURED,

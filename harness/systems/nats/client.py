@@ -20,7 +20,7 @@ import json
 from collections.abc import Callable
 from typing import Final
 
-from fencepost.harness.coordination import Definite, Members, ReadMode, Reply, WatchMode
+from fencepost.harness.coordination import Definite, Indefinite, Members, ReadMode, Reply, WatchMode
 from fencepost.harness.systems.nats.log import StreamLog
 from fencepost.harness.systems.nats.stream import STREAM, create_streams
 from fencepost.harness.systems.nats.watches import NatsWatches
@@ -79,7 +79,19 @@ class NatsClient(StreamLog):
         return await self._publish_if(_subject(key), new, present.version or 0, errors.CAS_MISMATCH)
 
     async def create(self, key: str, value: bytes) -> Reply:
-        return await self._publish_if(_subject(key), value, 0, errors.EXISTS)
+        """Expect no message, or the empty one by which a strong read confirmed that the key was absent."""
+        try:
+            return await self._publish_if(_subject(key), value, 0, errors.EXISTS)
+        except Definite as refused:
+            if refused.code != errors.EXISTS:
+                raise
+        try:
+            present = await self._get(key)
+        except Indefinite as error:
+            raise Definite(error.code, "at the read, before anything was written") from None
+        if present.value is not None or present.version is None:
+            raise Definite(errors.EXISTS)
+        return await self._publish_if(_subject(key), value, present.version, errors.EXISTS)
 
     async def write_if(self, key: str, value: bytes, value_position: int | None, version: int | None) -> Reply:
         """Compare the sequence, which is `Reply.version` here: a strong read changes it and leaves the value."""

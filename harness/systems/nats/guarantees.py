@@ -7,6 +7,8 @@ Sources: [C] docs.nats.io, JetStream Clustering; [D] docs.nats.io, JetStream (co
 from typing import Final
 
 from fencepost.harness.history import Clock
+from fencepost.harness.systems.contract.membership_guarantees import Source
+from fencepost.harness.systems.contract.storage_guarantees import storage_guarantees
 from fencepost.harness.systems.nats.options import NatsOptions
 from fencepost.harness.verdict import Guarantee, LeadershipBound, Standing
 
@@ -174,7 +176,11 @@ WATCH_GUARANTEES: Final = (
     ),
 )
 
-GUARANTEES: Final = (*STORAGE_GUARANTEES, *LOG_GUARANTEES, *WATCH_GUARANTEES)
+PUT_GUARANTEES: Final = storage_guarantees(
+    puts=Source(Standing.PROMISED, "docs.nats.io/nats-concepts/jetstream: Nats-Expected-Last-Subject-Sequence")
+)
+
+GUARANTEES: Final = (*STORAGE_GUARANTEES, *PUT_GUARANTEES, *LOG_GUARANTEES, *WATCH_GUARANTEES)
 
 
 def leadership_bound(options: NatsOptions) -> LeadershipBound:

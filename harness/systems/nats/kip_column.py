@@ -21,6 +21,7 @@ COLUMN: Final = Column(
         RowId.S1: by_recipe("a read is confirmed by a write that expects its sequence; plain gets may be stale"),
         RowId.S2: promised(f"{_DOCS}: Nats-Expected-Last-Subject-Sequence"),
         RowId.S3: promised(f"{_DOCS}: an acknowledged message is stored"),
+        RowId.S4: by_recipe("two requests: a read, and a write on condition that the key has not changed since"),
         RowId.S5: cannot("the interface has no version to compare, whatever NATS has"),
         RowId.S6: by_recipe("a fetch after a put of unknown outcome"),
         RowId.N1: by_recipe("the client makes a new consumer when the server that held it is gone"),

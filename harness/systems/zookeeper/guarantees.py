@@ -11,9 +11,11 @@ from typing import Final
 
 from fencepost.harness.history import Clock
 from fencepost.harness.systems.contract.conditions import value_of
+from fencepost.harness.systems.contract.election_guarantees import MEASURED_ELECTIONS
 from fencepost.harness.systems.contract.membership_guarantees import Source, membership_guarantees
 from fencepost.harness.systems.contract.metastore_guarantees import metastore_guarantees
 from fencepost.harness.systems.contract.server_settings import Settings
+from fencepost.harness.systems.contract.storage_guarantees import storage_guarantees
 from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
 from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
 
@@ -95,6 +97,9 @@ GROUP_GUARANTEES: Final = membership_guarantees(
         ),
     }
 )
+
+_CREATED_ONCE: Final = Source(Standing.PROMISED, "Programmer's Guide, Consistency Guarantees: atomicity")
+PUT_GUARANTEES: Final = storage_guarantees(puts=_CREATED_ONCE, updates=_CREATED_ONCE)
 
 METASTORE_GUARANTEES: Final = metastore_guarantees(
     {
@@ -186,6 +191,7 @@ GUARANTEES: Final = (
         source="users of the election recipe rely on it; a leader whose session expired learns that only when it asks",
         known_issue="the servers end a session before its client knows, which is why fencing is needed",
     ),
+    *MEASURED_ELECTIONS,
     Guarantee(
         name="one-leader-per-epoch",
         standing=Standing.PROMISED,
@@ -247,6 +253,7 @@ GUARANTEES: Final = (
     ),
     *LEASE_GUARANTEES,
     *GROUP_GUARANTEES,
+    *PUT_GUARANTEES,
     *METASTORE_GUARANTEES,
 )
 

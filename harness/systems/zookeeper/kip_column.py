@@ -61,4 +61,5 @@ COLUMN: Final = Column(
         RowId.K8: promised(f"{_GUIDE}, ZooKeeper Sessions: an expired session's requests are refused"),
         RowId.K9: promised(f"{_WATCHES}: a client sees the watch event before it sees the new data"),
     },
+    unmeasured={RowId.N7: "a listener of the workload is told the values of its keys, and no set of keys"},
 )

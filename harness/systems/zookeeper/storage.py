@@ -65,6 +65,10 @@ class ZooKeeperStorage:
     async def write(self, key: str, value: bytes) -> Reply:
         return await self._set(self._key(key), present(value), ANY_VERSION)
 
+    async def update(self, key: str, value: bytes) -> Reply:
+        """`harness.coordination.storage.UpdatesKeys`: setData of any version."""
+        return await self._set(self._key(key), present(value), ANY_VERSION, {NO_NODE: "absent"})
+
     async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
         """Read, then write if the version is unchanged: two requests, of which the first has no effect."""
         path = self._key(key)

@@ -134,7 +134,22 @@ def test_rows_and_experiments_name_what_is_there() -> None:
     assert {measure.guarantee for row in ROWS for measure in row.measures} <= promises
     assert [row.id for row in ROWS] == list(RowId)
     assert all((row.id.value[0] == "K") == (row.proposal is Proposal.KIP_273) for row in ROWS)
-    assert all(bool(row.measures) != bool(row.unmeasured) for row in ROWS)
+    assert all(bool(row.measures) != bool(row.unmeasured or (row.construction and not row.measures)) for row in ROWS)
+
+
+def test_what_no_run_measures_says_why() -> None:
+    column = Column(
+        recipes=(),
+        claims={RowId.M2: cannot("a copy"), RowId.M5: promised("the manual"), RowId.N6: by_recipe("the client stops")},
+        unmeasured={RowId.M5: "no two incarnations differ"},
+    )
+    made = table(column=column)
+    wanted = {RowId.M2: State.CANNOT, RowId.M5: State.NOT_MEASURED, RowId.N6: State.BY_CONSTRUCTION}
+    for row, state in wanted.items():
+        assert cell(made, row).state is state
+        assert cell(made, row).why
+    assert "no two incarnations differ" in markdown(made)
+    assert "by recipe: by construction" in markdown(made)
 
 
 @pytest.mark.parametrize("name", [name for name, s in registry.systems().items() if isinstance(s, FillsColumn)])

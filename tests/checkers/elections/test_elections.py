@@ -17,6 +17,7 @@ from tests.checkers.build import Tale, facts, ns, only
 ACTING, GROW, BELIEVED = "one-acting-leader", "terms-grow", "one-believed-leader"
 RESIGNED = "resign-ends-own-term"
 KEPT = "no-lost-acknowledged-writes"
+SETTLED, AGAIN = "unknown-campaign-is-settled", "somebody-leads-again"
 OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
 
 
@@ -138,11 +139,11 @@ def test_two_terms_in_order_are_valid_in_every_respect() -> None:
     vote = two_terms()
     vote.trail((10, 1), (10, 2), (20, 3))
     verdicts = {v.guarantee: v for v in vote.judged()}
-    assert {name: v.validity for name, v in verdicts.items() if name != BELIEVED} == dict.fromkeys(
-        (ACTING, GROW, RESIGNED, "session-order", KEPT), Validity.VALID
-    )
+    assert {name for name, v in verdicts.items() if v.validity is Validity.VALID} == {
+        ACTING, GROW, RESIGNED, "session-order", KEPT,
+    }  # fmt: skip
     assert {name: v.exposure for name, v in verdicts.items()} == {
-        ACTING: 1, GROW: 1, RESIGNED: 1, BELIEVED: 1, "session-order": 1, KEPT: 3,
+        ACTING: 1, GROW: 1, RESIGNED: 1, BELIEVED: 1, "session-order": 1, KEPT: 3, SETTLED: 0, AGAIN: 0,
     }  # fmt: skip
     assert verdicts[ACTING].figures.plain() == {
         "fencing": "on", "superseded_acts": 1, "superseded_fenced": 1, "overtaken_acts": 0,
@@ -566,10 +567,16 @@ def test_each_verdict_names_its_rule_and_how_often_it_could_have_fired() -> None
         (BELIEVED, "two-believers"): 1,
         ("session-order", "observed-term-went-back"): 0,
         (KEPT, "lost-act"): 2,
+        (SETTLED, "won-after-settled"): 0,
+        (SETTLED, "unexplained-leader"): 0,
+        (AGAIN, "no-leader"): 0,
     }
     assert [rule.name for rule in rules.values() if rule.lacks] == [
         "deposed-by-stale-resign",
         "observed-term-went-back",
+        "won-after-settled",
+        "unexplained-leader",
+        "no-leader",
     ]
 
 
@@ -593,3 +600,76 @@ def test_who_resigns_late_ends_nobody_elses_term(
     vote.resign(1, (sent_ms, sent_ms + 2), None, process=1, **ended)
     verdict = vote.verdict(RESIGNED)
     assert (verdict.validity, verdict.exposure) == (validity, exposure)
+
+
+def given_up(shown: int | None, *, won_at: int | None = 40) -> Vote:
+    """Term 10 lasts when process 2 gives up its campaign at 30 ms; then `shown` is read, and `won_at` at 60 ms."""
+    vote = Vote()
+    vote.grant(10, (5, 10), process=1)
+    vote.op("campaign", "election", at=(20, 30), process=2, type=INFO, error="timeout")
+    vote.see(shown, (40, 42), process=3)
+    vote.see(won_at, (60, 62), process=3)
+    return vote
+
+
+def test_a_campaign_that_was_given_up_must_not_win_after_another_leader_was_shown() -> None:
+    verdict = given_up(10).verdict(SETTLED, observe="strong")
+    assert verdict.anomalies == {"won-after-settled": 1}
+    assert verdict.exposure == 1
+    assert "gave up at 0.030000 s" in verdict.witnesses[0].steps[0]
+
+
+@pytest.mark.parametrize(
+    "vote",
+    [given_up(40), given_up(None), given_up(10, won_at=10)],
+    ids=["it is shown at once", "nobody is shown before", "it never wins"],
+)
+def test_a_campaign_that_may_have_won_before_the_read_breaks_nothing(vote: Vote) -> None:
+    verdict = vote.verdict(SETTLED, observe="strong")
+    assert verdict.anomalies == {}
+    assert verdict.validity is Validity.VALID
+
+
+def test_one_of_two_campaigns_may_have_won_if_no_read_came_after_it() -> None:
+    vote = given_up(10)
+    vote.op("campaign", "election", at=(45, 70), process=4, type=INFO, error="timeout")
+    assert vote.verdict(SETTLED, observe="strong").anomalies == {}
+
+
+def test_a_leader_whom_nobody_asked_for_is_not_explained() -> None:
+    vote = Vote()
+    vote.grant(10, (5, 10), process=1)
+    vote.op("campaign", "election", at=(20, 30), process=2, type=FAIL, error="held")
+    vote.see(40, (60, 62), process=3)
+    assert vote.verdict(SETTLED, observe="strong").anomalies == {"unexplained-leader": 1}
+    assert vote.verdict(SETTLED, observe="plain").anomalies == {}
+
+
+def after_a_fault(next_grant_ms: float | None, *, another_ms: float | None = None) -> Vote:
+    """A leader is paused from 100 to 200 ms; candidates campaign in vain until a term is granted."""
+    vote = Vote()
+    vote.grant(10, (5, 10), process=1)
+    vote.fault("pause", ("n1",), (100, 101, 199, 200))
+    if another_ms is not None:
+        vote.fault("pause", ("n2",), (another_ms, another_ms + 1, 900, 901))
+    for at_ms in range(210, 800, 50):
+        vote.op("campaign", "election", at=(at_ms, at_ms + 1), process=2, type=FAIL, error="held")
+    if next_grant_ms is not None:
+        vote.grant(40, (next_grant_ms, next_grant_ms + 1), process=2)
+    return vote
+
+
+@pytest.mark.parametrize(
+    ("vote", "exposure", "anomalies"),
+    [
+        (after_a_fault(300), 1, {}),
+        (after_a_fault(750), 1, {"no-leader": 1}),
+        (after_a_fault(None), 1, {"no-leader": 1}),
+        (after_a_fault(None, another_ms=400), 0, {}),
+        (after_a_fault(300, another_ms=400), 1, {}),
+    ],
+    ids=["in time", "too late", "never", "the next fault came too soon", "before the next fault"],
+)
+def test_somebody_leads_within_the_bound_after_a_fault(vote: Vote, exposure: int, anomalies: dict[str, int]) -> None:
+    verdict = vote.verdict(AGAIN, leads_within="400ms")
+    assert (verdict.exposure, verdict.anomalies) == (exposure, anomalies)

@@ -68,6 +68,25 @@ def elements() -> Iterator[Example]:
     yield parse(words), facts(workload="set")
 
 
+def puts() -> Iterator[Example]:
+    tale = Tale()
+    ok, fail, unknown = Outcome.OK, Outcome.FAIL, Outcome.INFO
+    tale.op("update", "a", [1, None], at=(1, 2), type=ok)
+    tale.op("update", "b", [2, None], at=(3, 4), type=fail, error="absent")
+    tale.op("put", "b", [3, []], at=(5, 6), type=fail, error="exists")
+    tale.op("put", "c", [4, []], at=(7, 8), type=ok, process=1)
+    tale.op("put", "c", [5, []], at=(9, 10), type=ok, process=2)
+    tale.op("update", "c", [6, None], at=(11, 12), type=fail, error="absent", process=2)
+    for number, process in ((7, 1), (8, 2)):
+        tale.op("update", "c", [number, 4], at=(6 + number, 6.5 + number), type=ok, process=process)
+    for key, shown in (("d", None), ("e", 10)):
+        own = 9 if key == "d" else 10
+        tale.op("put", key, [own, []], at=(20 + own, 20.2 + own), type=unknown, process=20 + own)
+        tale.op("put", key, [own + 10, [own]], at=(40 + own, 40.2 + own), type=fail, error="exists", process=own)
+        tale.op("fetch", key, at=(60 + own, 60.2 + own), result=shown, process=own)
+    yield tale.history(), facts(workload="storage")
+
+
 def lock() -> Iterator[Example]:
     for fencing, kinds in {"on": ("lock", "fenced"), "off": ("lock", "unfenced")}.items():
         for kind in kinds:
@@ -309,6 +328,7 @@ EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
     "rejoin": kafka("zombie-controller"),
     "session-order": sessions,
     "set": elements,
+    "storage": puts,
     "snapshots": snapshots,
     "topic-names": kafka("zombie-controller"),
     "topics": topics,
@@ -404,6 +424,7 @@ WITH_RULES: Final = (
     "rejoin",
     "session-order",
     "set",
+    "storage",
     "topic-names",
     "watch",
     "zombie-brokers",

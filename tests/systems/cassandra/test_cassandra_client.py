@@ -1,6 +1,7 @@
 """The Cassandra client against a scripted server: statements, every row of the error table, connections that end."""
 
 import asyncio
+import struct
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -11,7 +12,8 @@ from fencepost.harness.systems.cassandra.client import CassandraClient
 from fencepost.harness.systems.cassandra.options import CassandraOptions, Writes
 from fencepost.harness.systems.cassandra.wire import errors
 from fencepost.harness.systems.cassandra.wire.connection import connect
-from fencepost.harness.systems.cassandra.wire.frames import Consistency, ServerError
+from fencepost.harness.systems.cassandra.wire.frames import Consistency, Opcode, ServerError
+from fencepost.harness.systems.cassandra.wire.frames import answer as read_answer
 from tests.systems.cassandra.scripted import APPLIED, REFUSED, VOID, Said, error, rows, serving
 from tests.systems.contract.patience import PATIENCE_S, refused_port
 
@@ -181,3 +183,27 @@ def test_a_connection_that_cannot_be_opened_is_definite() -> None:
             assert await raised(connect("127.0.0.1", port, 0.1)) == ("definite", errors.NOT_CONNECTED)
 
     run(scenario())
+
+
+def test_a_transaction_reads_lists_and_then_appends() -> None:
+    asked: list[str] = []
+
+    def answer(statement: str) -> Said:
+        asked.append(statement)
+        two = (2).to_bytes(4) + b"".join((4).to_bytes(4) + n.to_bytes(4) for n in (7, 9))
+        return rows({"r0.v": two, "r1.v": None}) if "SELECT r0.v" in statement else VOID
+
+    async def scenario(client: CassandraClient) -> None:
+        assert (await client.transact(["l1", "l2"], [("l1", 11)])).lists == ((7, 9), ())
+        assert (await client.transact([], [("l1", 12)])).lists == ()
+
+    with_client(answer, scenario)
+    first, second = asked
+    assert first.startswith("BEGIN TRANSACTION LET r0 = (SELECT v") and "SELECT r0.v, r1.v;" in first
+    assert first.endswith("UPDATE fencepost.lists SET v += ? WHERE k = ?; COMMIT TRANSACTION")
+    assert second == "BEGIN TRANSACTION UPDATE fencepost.lists SET v += ? WHERE k = ?; COMMIT TRANSACTION"
+
+
+def test_a_column_of_lists_is_read_over() -> None:
+    of_lists = struct.pack(">iii", 2, 1, 1) + b"\0\1k\0\1t" + b"\0\1v" + b"\0\x20\0\x09" + struct.pack(">i", 0)
+    assert read_answer(Opcode.RESULT, 0, of_lists) == []

@@ -344,6 +344,15 @@ async def _requests(lab: Lab, to: str) -> dict[str, Any]:
     await note("cas absent", lambda: one.cas(f"{to}absent", b"", b"3"))
     await note("create", lambda: one.create(f"{to}c", b"1"))
     await note("create again", lambda: two.create(f"{to}c", b"2"))
+    await note("update", lambda: two.update(f"{to}c", b"2"))
+    await note("update absent", lambda: two.update(f"{to}absent", b"2"))
+    await note("append", lambda: one.transact([f"{to}l"], [(f"{to}l", 1), (f"{to}k", 2), (f"{to}l", 3)]))
+    found["lists"] = (await two.transact([f"{to}k", f"{to}l", f"{to}absent"], [])).lists
+    racing = (one.transact([], [(f"{to}l", number)]) for number in range(4, 24))
+    ended = await asyncio.gather(*racing, return_exceptions=True)
+    (last,) = (await two.transact([f"{to}l"], [])).lists
+    refused = [error for error in ended if isinstance(error, Definite) and error.code == "cas-mismatch"]
+    found["each append is made or refused"] = len(last) - 2 + len(refused) == len(ended) and len(set(last)) == len(last)
     now = await two.read(f"{to}r", ReadMode.STRONG)
     await note("write_if", lambda: one.write_if(f"{to}r", b"4", now.value_position, now.version))
     await note("write_if again", lambda: one.write_if(f"{to}r", b"5", now.value_position, now.version))

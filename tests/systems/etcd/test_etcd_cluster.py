@@ -99,6 +99,7 @@ def test_epochs_are_read_from_the_logs(faults: dict[str, Any]) -> None:
         ("cas again", "cas-mismatch"),
         ("cas absent", "cas-mismatch"),
         ("create again", "exists"),
+        ("update absent", "absent"),
         ("write_if again", "cas-mismatch"),
         ("write_if absent again", "cas-mismatch"),
         ("empty key", "invalid-argument"),

@@ -20,6 +20,7 @@ from fencepost.harness.systems.etcd.guarantees import (
     GROUP_GUARANTEES,
     LEASE_GUARANTEES,
     METASTORE_GUARANTEES,
+    PUT_GUARANTEES,
     watch_guarantees,
 )
 from fencepost.harness.systems.etcd.options import EtcdOptions
@@ -100,7 +101,8 @@ def test_leadership_is_bounded_by_check_quorum() -> None:
 
 def test_promises_carry_the_names_that_checkers_use() -> None:
     # Of leases, watches, groups and metastores their own tests say the same.
-    others = (*LEASE_GUARANTEES, *GROUP_GUARANTEES, *METASTORE_GUARANTEES, *watch_guarantees(ETCD.releases.default))
+    of_watches = watch_guarantees(ETCD.releases.default)
+    others = (*LEASE_GUARANTEES, *GROUP_GUARANTEES, *PUT_GUARANTEES, *METASTORE_GUARANTEES, *of_watches)
     own = [g for g in ETCD.promises() if g not in others]
     standing = {guarantee.name: guarantee.standing for guarantee in own}
     assert len(standing) == len(own)
@@ -114,6 +116,9 @@ def test_promises_carry_the_names_that_checkers_use() -> None:
         "terms-grow": Standing.PROMISED,
         "resign-ends-own-term": Standing.PROMISED,
         "one-believed-leader": Standing.RELIED_UPON,
+        "unknown-campaign-is-settled": Standing.MEASURED,
+        "somebody-leads-again": Standing.MEASURED,
+        "strict-serializable": Standing.PROMISED,
         "leader-self-fencing": Standing.PROMISED,
         "one-leader-per-epoch": Standing.PROMISED,
         "superseded-leader-does-not-act": Standing.PROMISED,

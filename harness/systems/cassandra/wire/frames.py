@@ -22,6 +22,7 @@ _WARNING: Final = 0x08
 _ROWS: Final = 2
 _GLOBAL_TABLE: Final = 0x01
 _PAGING_STATE: Final = 0x02
+_LIST: Final = 0x20
 #: The errors that name the level that was not reached: unavailable, the time-outs and failures of reads and writes, and
 #: the unknown outcome of a compare-and-set.
 _NAME_LEVEL: Final = frozenset({0x1000, 0x1100, 0x1200, 0x1300, 0x1500, 0x1700})
@@ -134,8 +135,11 @@ class _Reader:
         return None if length < 0 else self._bytes(length)
 
     def skip_type(self) -> None:
-        """Pass over the type of a column; types with parts (collections, tuples) are not asked for."""
+        """Pass over the type of a column; of the types with parts, lists alone are asked for."""
         kind = self.short()
+        if kind == _LIST:
+            self.skip_type()
+            return
         if not 0x00 < kind < 0x20:
             raise ValueError(f"a column of the type {kind:#06x}")
 

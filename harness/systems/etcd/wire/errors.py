@@ -58,7 +58,7 @@ OWN_DEFINITE: Final = {
     HELD: "the answer says that another client holds the lock",
     NOT_HELD: "the answer says that this client no longer held the lock, so nothing was deleted",
     FENCED: "the answer says that this client no longer held the lock, so nothing was written",
-    ABSENT: "the answer says that there was nothing to delete",
+    ABSENT: "the answer says that there was nothing to delete or to update",
     NOT_WATCHING: "this client has no watch",
     WATCH_CANCELLED: "the server ended the watch; a watch changes nothing",
     LEASE_EXPIRED: "the server answered that the lease has ended or never existed",

@@ -48,4 +48,12 @@ COLUMN: Final = Column(
         RowId.N5: promised("a snapshot has an offset, and fetching goes on from there"),
         RowId.N7: promised("an image is of one offset"),
     },
+    unmeasured={
+        RowId.M4A: "no log says when a broker sent its heartbeats: one that was fenced too early looks like one whose"
+        " heartbeats were late",
+        RowId.M5: "a broker's endpoints are the same in each of its incarnations here, so mixed ones would not show",
+        RowId.L2: "DescribeTransactions answers from a coordinator's memory, and there is no current read beside it",
+        RowId.N5: "a broker does not say from which offset it fetched on after it had loaded a snapshot; a gap is a"
+        " lost change, in S7 and N4",
+    },
 )
