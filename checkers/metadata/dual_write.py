@@ -2,15 +2,20 @@
 
 Until the migration is final there is a way back to ZooKeeper, so every change that KRaft acknowledges is also written
 to ZooKeeper, and /migration says up to which offset of KRaft's log that was done. Judged if the run ended in such a
-phase:
+phase, or with a roll-back from one:
 
 "zookeeper-keeps-up"
-  left-behind   a change that KRaft acknowledged stands in its log beyond the last offset in /migration, although it was
-                acknowledged, and all faults were healed, more than ten seconds before the end
+  left-behind         a change that KRaft acknowledged stands in its log beyond the last offset in /migration, although
+                      it was acknowledged, and all faults were healed, more than ten seconds before the end
+  lost-in-roll-back   a topic that KRaft acknowledged before the roll-back was over stands in its log, and no
+                      transaction of ZooKeeper names it
 
-A roll-back would lose such a change. Changes that were made in ZooKeeper and copied to KRaft are none of KRaft's.
+A roll-back would lose a change that was left behind. Changes that were made in ZooKeeper and copied to KRaft are none
+of KRaft's. After a further migration nothing is said of a roll-back: the new controllers began on empty disks.
 """
 
+import re
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -22,14 +27,17 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.metadata.placed_changes import placed_changes
-from fencepost.harness.history import History, MigrationEvent, Operation, Outcome
+from fencepost.harness.history import History, LogEntry, MigrationEvent, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 
 CHECKER: Final = "dual-write"
 GUARANTEE: Final = "zookeeper-keeps-up"
 GUARANTEES: Final = (GUARANTEE,)
 LEFT_BEHIND: Final = "left-behind"
+LOST: Final = "lost-in-roll-back"
 _PHASES: Final = frozenset({"hybrid", "dual-write"})
+_BACK: Final = "rolled-back"
+_TOPIC: Final = re.compile(r"/brokers/topics/([^/]+)")
 #: A controller writes to ZooKeeper within milliseconds, and within a second after a failover; measured.
 _BOUND_NS: Final = 10_000_000_000
 
@@ -50,13 +58,15 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     """Compare the last offset in /migration with the changes that KRaft acknowledged.
 
     Returns:
-        One verdict; none if the run did not end in a phase in which KRaft writes to both stores.
+        One verdict; none if the run did not end in a phase in which KRaft writes to both stores, or right after one.
 
     Source: KIP-866, "Dual Write Mode"; KRaftMigrationDriver of Kafka 3.6 to 3.9.
 
     Cost: O(n log n) for n log entries.
     """
     phases = [event.phase for event in history.of(MigrationEvent)]
+    if phases and phases[-1] == _BACK and phases.count(_BACK) == 1 and _PHASES & set(phases):
+        return [_rolled_back(history, facts)]
     if not phases or phases[-1] not in _PHASES:
         return []
     written = [entry for entry in committed(history, facts) if "migrated_to" in entry.fields]
@@ -88,6 +98,47 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ]
 
 
+def _rolled_back(history: History, facts: Facts) -> Verdict:
+    """Compare the topics that KRaft acknowledged with those that ZooKeeper ever had."""
+    back_ns = next(event.time_ns for event in history.of(MigrationEvent) if event.phase == _BACK)
+    had = {name for entry in committed(history, facts) for name in _topics(entry)}
+    only_made = _only_made(history)
+    due = [
+        change
+        for change in _changes(history, facts)
+        if change.operation.key in only_made and change.acknowledged_ns <= back_ns
+    ]
+    lost = [change for change in due if change.operation.key not in had]
+    lacks = "KRaft acknowledged no topic before the roll-back"
+    return Findings(
+        checker=CHECKER,
+        guarantee=GUARANTEE,
+        findings=[_lost(change, back_ns) for change in lost],
+        broken=f"{len(lost)} of {len(due)} topics that KRaft acknowledged before the roll-back never came to ZooKeeper",
+        exposed=rows(change.operation for change in due),
+        exposure_of="topics that KRaft acknowledged before the roll-back",
+        untested=lacks,
+        rules=(rule(LOST, len(due), lacks),),
+        kept=f"all {len(due)} topics that KRaft acknowledged before the roll-back came to ZooKeeper",
+        counted={"acknowledged": rows(change.operation for change in due)},
+    ).verdict(facts)
+
+
+def _topics(entry: LogEntry) -> Iterator[str]:
+    """The names of topics in one transaction."""
+    fields = entry.fields
+    if entry.type in ("topic", "partition-state"):
+        yield fields["name" if entry.type == "topic" else "topic"]
+    for change in (fields.get("path", ""), *fields.get("changes", ())):
+        yield from _TOPIC.findall(change)
+
+
+def _only_made(history: History) -> set[str | None]:
+    """Keys that nothing was done to but to make them and to look at them."""
+    made = {operation.key for operation in history.operations if operation.f == "create"}
+    return made - {operation.key for operation in history.operations if operation.f not in ("create", "exists")}
+
+
 def _changes(history: History, facts: Facts) -> list[_Change]:
     logs = history.logs.values()
     # Only ZooKeepers log the elections of controllers.
@@ -108,3 +159,13 @@ def _finding(history: History, change: _Change, reached: int) -> Finding:
         f"The last transaction that wrote /migration says that ZooKeeper has everything up to offset {reached}.",
     )
     return Finding(anomaly=LEFT_BEHIND, operations=(change.operation,), steps=steps)
+
+
+def _lost(change: _Change, back_ns: int) -> Finding:
+    before_s = (back_ns - change.acknowledged_ns) / 1e9
+    steps = (
+        f"KRaft acknowledged this topic {before_s:.1f} s before the roll-back was over, at offset {change.offset} of"
+        " its log.",
+        "No transaction in the logs of the ZooKeepers names it.",
+    )
+    return Finding(anomaly=LOST, operations=(change.operation,), steps=steps)

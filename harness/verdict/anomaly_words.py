@@ -16,6 +16,7 @@ _PHRASES: Final = {
     "ended-member-came-back": "ended member that came back",
     "epoch-skipped": "skipped epoch",
     "kraft-epoch-fell": "fall of KRaft's epoch",
+    "lost-in-roll-back": "topic lost in the roll-back",
     "left-behind": "change that did not arrive",
     "listener-stuck": "listener that stopped hearing",
     "member-not-seen": "member that a list lacks",

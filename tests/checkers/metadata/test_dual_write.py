@@ -1,5 +1,7 @@
 """Whether ZooKeeper got what KRaft acknowledged: both sides of the rule, and when there is nothing to judge."""
 
+import pytest
+
 from fencepost.checkers.metadata import dual_write
 from fencepost.harness.history import Effects, History, LogEntry, MigrationEvent, NodeLog, Stops
 from fencepost.harness.systems.kafka.bridge import KAFKA_BRIDGE
@@ -73,6 +75,64 @@ def test_a_copy_of_what_zookeeper_had_is_no_change_of_krafts() -> None:
 
 
 def test_a_migration_that_is_over_or_not_there_yet_is_not_judged() -> None:
-    for phase in ("provisioned", "copy", "final", "rolled-back"):
+    for phase in ("provisioned", "copy", "final"):
         assert dual_write.check(told((30,), phase=phase), FACTS) == []
     assert dual_write.check(Tale().history(), FACTS) == []
+
+
+STATE = {"topic": "t1", "partition": 0, "session": "c1"}
+
+
+def rolled_back(*written: LogEntry, phases: tuple[str, ...] = ("hybrid", "rolled-back"), more: str = "") -> History:
+    """t1 is acknowledged 18 s before the roll-back is over, t2 3 s before; ZooKeepers also hold what is `written`."""
+    tale = Tale()
+    for number, phase in enumerate(phases):
+        tale.tell(MigrationEvent, 1_000 + 27_000 * number, phase=phase, length_ns=0, text="")
+    for name, at in (("t1", 10_000), ("t2", 25_000)):
+        tale.op("create", name, True, at=(at, at + 10))
+    if more:
+        tale.op(more, "t2", True, at=(25_500, 25_510))
+    history = tale.history()
+    history.logs = {
+        name: NodeLog(node=name, start_offset=0, entries=(*log.entries, *written), of=log.of)
+        if log.of == "zookeeper"
+        else log
+        for name, log in told((60,)).logs.items()
+    }
+    return history
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        LogEntry(offset=90, epoch=0, type="topic", fields={"name": "t1", "session": "c1"}),
+        LogEntry(offset=90, epoch=0, type="partition-state", fields=STATE),
+        LogEntry(offset=90, epoch=0, type="create", fields={"path": "/brokers/topics/t1/partitions", "session": "c1"}),
+        LogEntry(
+            offset=90,
+            epoch=0,
+            type="multi",
+            fields={"changes": ["set /migration", "create /brokers/topics/t1"], "session": "c1"},
+        ),
+    ],
+)
+def test_a_topic_of_which_zookeeper_knows_nothing_is_lost_in_the_roll_back(entry: LogEntry) -> None:
+    lost = judged(rolled_back(entry))
+    assert (lost.anomalies, lost.exposure) == ({"lost-in-roll-back": 1}, 2)
+    assert lost.witnesses[0].key == "t2"
+    assert "3.0 s before the roll-back" in lost.witnesses[0].steps[0]
+    second = LogEntry(offset=91, epoch=0, type="topic", fields={"name": "t2", "session": "c1"})
+    assert judged(rolled_back(entry, second)).validity is Validity.VALID
+
+
+def test_a_topic_that_something_else_was_done_to_is_not_judged() -> None:
+    first = LogEntry(offset=90, epoch=0, type="topic", fields={"name": "t1", "session": "c1"})
+    for more, exposure in (("exists", 2), ("remove", 1)):
+        assert judged(rolled_back(first, more=more)).exposure == exposure
+
+
+def test_a_roll_back_before_the_copy_or_before_a_further_migration_is_not_judged() -> None:
+    for phases in (("provisioned", "rolled-back"), ("hybrid", "rolled-back", "provisioned")):
+        assert dual_write.check(rolled_back(phases=phases), FACTS) == []
+    again = ("hybrid", "rolled-back", "hybrid", "rolled-back")
+    assert dual_write.check(rolled_back(phases=again), FACTS) == []

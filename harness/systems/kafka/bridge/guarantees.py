@@ -93,7 +93,7 @@ _OF_THE_MIGRATION: Final = (
         name="zookeeper-keeps-up",
         standing=Standing.PROMISED,
         text="Until the migration is final, ZooKeeper gets every change that KRaft acknowledges, within ten seconds"
-        " once the faults are healed.",
+        " once the faults are healed, and before a roll-back ends.",
         source='KIP-866, "Dual Write Mode": changes are also written to ZooKeeper so that there is a way back; it names'
         " no time",
     ),
