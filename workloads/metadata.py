@@ -13,6 +13,8 @@ Settings take turns: at any moment half of them are changed, and the others rest
 older than the last fault. Where each is overwritten all the time, the end of a run says nothing of the changes that
 a fault could have taken away.
 
+With `listeners` the metadata log itself is fetched as well (`metadata_listeners`), where its leader serves it.
+
 With `kinds=all` other kinds of metadata change as well (`metadata_kinds`): brokers' defaults, quotas, credentials, the
 number of partitions, ACLs, and topics that are deleted again. They are read as settings are, and judged like them.
 
@@ -20,22 +22,25 @@ Names belong to moments: a new name every `create_every`, created about twice, a
 a while after. So all workers and the final phase know the names without exchanging them.
 """
 
-from collections.abc import Callable
-from typing import Annotated, Final, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final, Literal, Protocol
 
 import msgspec
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
-from fencepost.harness.coordination import Interface, Metadata
+from fencepost.harness.coordination import Interface, LogListener, Metadata
 from fencepost.harness.generators import draws, limit, numbered, phases, reserve, stagger, time_limit, until_ok
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import CatchUp, Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
+from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.contract.catching_up import LogsCatchUps
 from fencepost.harness.systems.contract.system import System
 from fencepost.workloads import metadata_kinds as kinds
 from fencepost.workloads.metadata_final import LAST_KEY, Rounds
+from fencepost.workloads.metadata_listeners import WAIT_S, Listen, ListenMemory, answers
 
 #: How long a node that is not the controller gets no changes: each would cost a connection and prove nothing.
 _SPARED_NS: Final = 250_000_000
@@ -55,6 +60,10 @@ _TURN_NS: Final = 3_000_000_000
 _WINDOW_WITHOUT_QUEUE: Final = seconds(0)
 #: The time for acknowledging the changes that the final views must show.
 _LAST_CHANGE_NS: Final = 2_000_000_000
+#: The time in which every listener must have got everything, after the last change.
+_LISTEN_NS: Final = 6_000_000_000
+_NO_LISTENERS: Final = ("0",)
+_SERVES_LOG: Final = frozenset({"controller"})
 
 
 class MetadataOptions(Options, frozen=True, kw_only=True):
@@ -74,6 +83,9 @@ class MetadataOptions(Options, frozen=True, kw_only=True):
         Literal["settings", "all"],
         about("all: also quotas, credentials, ACLs, numbers of partitions, brokers' defaults, and deletions"),
     ] = "settings"
+    listeners: Annotated[
+        int, about("listeners that fetch the metadata log from the controllers, as brokers do", least=0, most=100)
+    ] = 0
     change_timeout: Annotated[Duration, about("an operation is given up after this long", above=0)] = seconds(1.5)
 
     @property
@@ -92,7 +104,7 @@ class MetadataWorkload(Workload[MetadataOptions]):
     about = "unique settings and names, written and read through every controller and broker"
     protocol = Interface.METADATA
     options = MetadataOptions
-    effect_free = frozenset({"describe", "exists"})
+    effect_free = frozenset({"describe", "exists", "listen"})
     promise = "metadata-durable"
     judges = ("metadata", "topic-names", "rejoin", "ground-truth")
     roles = frozenset({"controller", "broker"})
@@ -101,29 +113,53 @@ class MetadataWorkload(Workload[MetadataOptions]):
     #: for.
     wants = {"idle_interval": "0ms"}  # noqa: RUF012  # a read-only mapping
 
+    def __init__(self) -> None:
+        # One run has several phases, and its listeners live through all of them.
+        self._listened = ListenMemory()
+
     def defaults(self, system: System) -> MetadataOptions:
         if "idle_interval" in system.profile.options.__struct_fields__:
             return self.options()
         return self.options(window=_WINDOW_WITHOUT_QUEUE)
+
+    def choices(self, system: System) -> Mapping[str, tuple[str, ...]]:
+        served = Interface.METADATA_LOG in system.profile.interfaces
+        return {} if served else {"listeners": _NO_LISTENERS}
+
+    def refuse(self, options: MetadataOptions, members: tuple[Member, ...]) -> Refusal | None:
+        if options.listeners and not any(set(member.roles) == _SERVES_LOG for member in members):
+            return Refusal(
+                "clients reach no controller here, and only controllers serve the metadata log",
+                "leave out listeners, or -O combined=true",
+            )
+        return None
 
     def requires(self, options: MetadataOptions) -> tuple[str, ...]:
         return ("leader-self-fencing",)
 
     def checkers(self, system: System, options: MetadataOptions) -> tuple[str, ...]:
         loads = isinstance(system, LogsCatchUps) and CatchUp.LOADED in system.catch_ups
-        return (*self.judges, *(("snapshots",) if loads else ()))
+        return (
+            *self.judges,
+            *(("snapshots",) if loads else ()),
+            *(("metadata-listeners",) if options.listeners else ()),
+        )
 
     def keys(self, options: MetadataOptions) -> tuple[str, ...]:
         return (*(kinds.GROWS,) * options.every_kind, *(f"k{i}" for i in range(options.keys)), LAST_KEY)
 
     def workers(self, options: MetadataOptions, node_count: int) -> int:
         # On each node: writers of settings, one creator of names, one of things (if any), readers of settings, workers
-        # that ask for names.
+        # that ask for names, and one of each listener.
+        return self._askers(options, node_count) + node_count * options.listeners
+
+    def _askers(self, options: MetadataOptions, node_count: int) -> int:
         return node_count * (options.writers_per_node + 1 + options.every_kind + 2 * options.readers_per_node)
 
     def timeout_s(self, options: MetadataOptions, node_count: int, worker: int, patient_s: float) -> float:
         # One worker on every node waits long, so that a request from before a pause can be answered after it.
-        patient = worker >= self.workers(options, node_count) - node_count
+        askers = self._askers(options, node_count)
+        patient = askers - node_count <= worker < askers
         return patient_s if patient else options.change_timeout.seconds
 
     def generator(self, options: MetadataOptions, node_count: int) -> Generator:
@@ -152,6 +188,7 @@ class MetadataWorkload(Workload[MetadataOptions]):
             *things,
             (readers, stagger(reads_ns * 3 // 2, describe)),
             (readers, stagger(reads_ns * 3, _Asks(names=options.names, every_ns=every_ns))),
+            *self._listening(options, node_count),
         )
 
     def final_generator(self, options: MetadataOptions, node_count: int) -> Generator:
@@ -159,13 +196,26 @@ class MetadataWorkload(Workload[MetadataOptions]):
         setting = numbered(lambda number: Offer("alter", LAST_KEY, number))
         name = _Changes(windows=None, offer=_creating(options.every_ns))
         last = (time_limit(_LAST_CHANGE_NS, until_ok(limit(1, change))) for change in (setting, name))
-        return reserve((node_count, phases(*last, self._rounds(options))))
+        askers = self._askers(options, node_count)
+        rounds = (node_count, self._rounds(options)), (askers - node_count, limit(0, setting))
+        return phases(
+            reserve((node_count, phases(*last))),
+            reserve(*rounds, *self._listening(options, node_count, to_the_end=True)),
+        )
+
+    def _listening(
+        self, options: MetadataOptions, node_count: int, *, to_the_end: bool = False
+    ) -> tuple[tuple[int, Generator], ...]:
+        if not options.listeners:
+            return ()
+        listen: Generator = Listen(memory=self._listened, nodes=node_count, to_the_end=to_the_end)
+        return ((node_count * options.listeners, time_limit(_LISTEN_NS, listen) if to_the_end else listen),)
 
     def _rounds(self, options: MetadataOptions) -> Rounds:
         more = kinds.VALUED if options.every_kind else ()
         return Rounds(keys=(*more, *self.keys(options)), every_ns=options.every_ns, things=options.every_kind)
 
-    def client(self, store: Metadata, options: MetadataOptions, now_ns: Callable[[], int]) -> Client:
+    def client(self, store: "_Store", options: MetadataOptions, now_ns: Callable[[], int]) -> Client:
         return MetadataClient(store)
 
 
@@ -247,7 +297,11 @@ class _Asks(msgspec.Struct, frozen=True, kw_only=True):
         return self
 
 
-class MetadataClient(SessionClient[Metadata]):
+class _Store(Metadata, LogListener, Protocol):
+    """Only where a system offers the metadata log is it asked to `listen`."""
+
+
+class MetadataClient(SessionClient[_Store]):
     """One connection to one node. Settings are decimal numbers; a name is taken (1) or not (None)."""
 
     async def invoke(self, offer: Offer) -> Completion:
@@ -257,6 +311,9 @@ class MetadataClient(SessionClient[Metadata]):
                 reply = await self._store.alter(key, None if value is None else b"%d" % value)
             case "create":
                 reply = await self._store.create_name(key)
+            case "listen":
+                first, last_epoch = value
+                return Completion(Outcome.OK, answers(await self._store.listen(first, last_epoch, WAIT_S)))
             case "exists":
                 reply = await self._store.name_taken(key)
                 value = None if reply.value is None else 1

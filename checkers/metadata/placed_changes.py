@@ -17,9 +17,9 @@ _CHANGES: Final = frozenset({"alter", "create"})
 
 
 #: What stands in an entry, and which one: of a setting its owner and value, of a topic its name.
-_Name = tuple[str, ...]
+Name = tuple[str, ...]
 #: Every log that this product reads shows these; others only where a log has some of them.
-_ALWAYS_SHOWN: Final = frozenset({"config", "topic"})
+ALWAYS_SHOWN: Final = frozenset({"config", "topic"})
 _LEAST_ITERATIONS: Final = 4096
 _QUOTA: Final = "producer_byte_rate"
 _BROKER: Final = 4
@@ -47,15 +47,15 @@ class Placed:
     def __init__(self, history: History, logs: Mapping[str, Log], facts: Facts) -> None:
         self._logs: Final = logs
         self._electorates: Final = tuple(electorates(history, facts).values())
-        by_name: dict[_Name, dict[str, list[int]]] = {}
-        snapshots: dict[_Name, set[str]] = {}
+        by_name: dict[Name, dict[str, list[int]]] = {}
+        snapshots: dict[Name, set[str]] = {}
         for log in logs.values():
             for entry in log.log.entries:
-                name = _name_of(entry)
+                name = entry_name(entry)
                 if name is not None:
                     by_name.setdefault(name, {}).setdefault(log.node, []).append(entry.offset)
             for entry in log.log.snapshot:
-                name = _name_of(entry)
+                name = entry_name(entry)
                 if name is not None:
                     snapshots.setdefault(name, set()).add(log.node)
         kinds: dict[str, set[str]] = {log.log.of: set() for log in logs.values()}
@@ -63,8 +63,10 @@ class Placed:
             for node in nodes:
                 kinds[logs[node].log.of].add(name[0])
         # A change that one of several stores does not show may have been made there.
-        shown = _ALWAYS_SHOWN.union(set.intersection(*kinds.values()) if kinds else ())
-        named = [(o, name) for o in history.operations if o.f in _CHANGES and (name := _name(o)) and name[0] in shown]
+        shown = ALWAYS_SHOWN.union(set.intersection(*kinds.values()) if kinds else ())
+        named = [
+            (o, name) for o in history.operations if o.f in _CHANGES and (name := change_name(o)) and name[0] in shown
+        ]
         makers = _makers(o for o, _ in named)
         #: Each change with the offsets at which each node's log holds it.
         self.items: Final = [(o, by_name.get(name, {}) if makers.get(name, o) is o else {}) for o, name in named]
@@ -124,9 +126,9 @@ class Placed:
         return "info_took_no_effect" if whole and not places else "info_undecided"
 
 
-def _makers(changes: Iterable[Operation]) -> dict[_Name, Operation]:
+def _makers(changes: Iterable[Operation]) -> dict[Name, Operation]:
     """Choose for each name the request that took it: the acknowledged one, else the first that may have taken it."""
-    makers: dict[_Name, Operation] = {}
+    makers: dict[Name, Operation] = {}
     for change in changes:
         if change.f != "create" or change.type is Outcome.FAIL:
             continue
@@ -136,7 +138,7 @@ def _makers(changes: Iterable[Operation]) -> dict[_Name, Operation]:
     return makers
 
 
-def _name(change: Operation) -> _Name | None:
+def change_name(change: Operation) -> Name | None:
     """Return what identifies a change's entry: a name, or an owner and a value, which is unique; None of a removal.
 
     A new partition has an entry of its own that does not say how many there are.
@@ -151,7 +153,7 @@ def _name(change: Operation) -> _Name | None:
     return (kind, name) if kind in ("topic", "acl") else (kind, name, str(change.value))
 
 
-def _name_of(entry: LogEntry) -> _Name | None:
+def entry_name(entry: LogEntry) -> Name | None:
     fields = entry.fields
     match entry.type:
         case "config":

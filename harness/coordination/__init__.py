@@ -2,9 +2,10 @@
 
 KIP-30 names four: `KeyValue` (storage.py), `Watchable` (listeners.py), `Locks` and `Elections` (election.py) and
 `Leases` (membership.py) with `Memberships` (members.py). `ListTransactions` (lists.py) reach several keys. Kafka's own
-are `Log` (log.py), `Metadata` and `ProducerIds` (metadata.py), `PartitionStates` (partition_states.py), `Groups`
-(groups.py) and `Transactions` (transactions.py). `session.py` says what every connection owes its user, `outcomes.py`
-how a request ends without a reply. The interfaces that KIP-30 and KIP-273 propose are in `kip_30.py` and `kip_273.py`.
+are `Log` (log.py), `Metadata`, `LogListener` and `ProducerIds` (metadata.py), `PartitionStates` (partition_states.py),
+`Groups` (groups.py) and `Transactions` (transactions.py). `session.py` says what every connection owes its user,
+`outcomes.py` how a request ends without a reply. The interfaces that KIP-30 and KIP-273 propose are in `kip_30.py` and
+`kip_273.py`.
 """
 
 from fencepost.harness.coordination.election import TRAIL, Deeds, Elections, Held, Leading, Locks
@@ -27,7 +28,7 @@ from fencepost.harness.coordination.lists import Lists, ListTransactions
 from fencepost.harness.coordination.log import Appended, Log, Polled, Record
 from fencepost.harness.coordination.members import Member, Memberships, Roster
 from fencepost.harness.coordination.membership import BOUND, Granted, Leases
-from fencepost.harness.coordination.metadata import Metadata, ProducerIds
+from fencepost.harness.coordination.metadata import LogListener, LogPiece, LogSnapshot, Metadata, ProducerIds
 from fencepost.harness.coordination.outcomes import Compacted, Definite, Indefinite, NotSent
 from fencepost.harness.coordination.partition_states import PartitionStates
 from fencepost.harness.coordination.session import Session
@@ -64,6 +65,9 @@ __all__ = [
     "Lists",
     "Locks",
     "Log",
+    "LogListener",
+    "LogPiece",
+    "LogSnapshot",
     "Look",
     "Member",
     "Members",

@@ -15,6 +15,7 @@ class Interface(StrEnum):
     LISTENERS = "watches"
     LISTS = "list-transactions"
     METADATA = "metadata"
+    METADATA_LOG = "metadata-log"
     PRODUCER_IDS = "producer-ids"
     PARTITION_STATES = "partition-states"
     LOG = "log"

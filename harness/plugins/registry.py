@@ -97,6 +97,7 @@ _OUR_CHECKERS: Final = {
     "log": "fencepost.checkers.log:check",
     "log-transactions": "fencepost.checkers.log_transactions:check",
     "metadata": "fencepost.checkers.metadata:check",
+    "metadata-listeners": "fencepost.checkers.metadata.listeners:check",
     "metastore": "fencepost.checkers.metastore:check",
     "partition-states": "fencepost.checkers.metadata.partition_states:check",
     "producer-ids": "fencepost.checkers.elections.producer_ids:check",

@@ -11,6 +11,8 @@ from typing import Final
 _PHRASES: Final = {
     "answers-out-of-order": "pipeline whose answers came out of order",
     "batch-broken": "broken batch",
+    "change-not-heard": "change that a listener was not told of",
+    "committed-entry-withdrawn": "withdrawal of a committed entry",
     "child-of-ephemeral": "ephemeral with a child",
     "dropped-eligible": "eligible replica that was dropped",
     "ended-member-came-back": "ended member that came back",
@@ -18,6 +20,9 @@ _PHRASES: Final = {
     "kraft-epoch-fell": "fall of KRaft's epoch",
     "lost-in-roll-back": "topic lost in the roll-back",
     "left-behind": "change that did not arrive",
+    "listener-differs-from-disk": "contradiction between a listener and a disk",
+    "listener-epoch-fell": "fall of a listener's epoch",
+    "listener-missed-offset": "gap in what a listener was told",
     "listener-stuck": "listener that stopped hearing",
     "member-not-seen": "member that a list lacks",
     "migration-state-overwritten": "overwritten state of the migration",

@@ -1,6 +1,8 @@
 """A metadata quorum in memory: one log, a lagging copy of it on every node, and planted bugs.
 
-Three voters, of which one is in charge, and a broker that forwards. Correct unless `bug` names one of `BUGS`.
+Three voters, of which one is in charge, and a broker that forwards. The log is served to listeners by voters in turns.
+Shortly before its turn ends a voter is superseded: it gets no more entries, and has one that is never committed.
+Correct unless `bug` names one of `BUGS`.
 """
 
 import asyncio
@@ -9,8 +11,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from fencepost.harness.coordination import Definite, Indefinite, NotSent, Reply
-from fencepost.harness.history import BeliefEvent, CatchUp, CatchUpEvent, Claim, History
+from fencepost.harness.coordination import Definite, Indefinite, LogPiece, NotSent, Reply
+from fencepost.harness.history import BeliefEvent, CatchUp, CatchUpEvent, Claim, History, LogEntry
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
 from fencepost.workloads.metadata import MetadataWorkload
@@ -24,6 +26,8 @@ PROMISED: Final = (
     "metadata-converges",
     "epochs-never-go-back",
     "snapshots-are-loaded",
+    "metadata-listener-order",
+    "metadata-listener-complete",
 )
 FACTS: Final = Facts(
     system="fake",
@@ -49,12 +53,20 @@ BUGS: Final = {
     "denies": ("n2 denies names for three seconds after they were taken", "topic-names:denied-taken-name"),
     "invents": ("a name is said to be taken before it is", "topic-names:invented-name"),
     "whole-log": ("n3 has a snapshot and reads the whole log when it starts", "snapshots:snapshot-not-loaded"),
+    "listener-skips": ("one answer in twenty leaves its first entry out", "metadata-listeners:listener-missed-offset"),
+    "listener-epoch": ("one entry in twenty is told with an older epoch", "metadata-listeners:listener-epoch-fell"),
+    "withdraws": ("a later leader lacks committed entries", "metadata-listeners:committed-entry-withdrawn"),
+    "tells-two": ("one entry in twenty is told with another value", "metadata-listeners:listeners-differ"),
+    "listener-lacks": ("one acknowledged change in twenty is told to nobody", "metadata-listeners:change-not-heard"),
     "epoch": ("the node in charge now and then names an older epoch", "metadata:epoch-went-back"),
 }
 #: n3's copy stands still after four seconds: late for ever, and never proven wrong.
 STUCK: Final = "stuck"
 
 
+#: How long each voter serves the log, and for how long before that ends it is superseded.
+_TURN_S: Final = 2.5
+_TAIL_S: Final = 0.4
 #: What only brokers show.
 _BROKERS_ONLY: Final = ("quota/", "topic/", "partitions/")
 
@@ -67,9 +79,61 @@ class FakeQuorum:
         self.log: list[tuple[float, str, bytes | None]] = []
         self.skipped: set[int] = set()
         self.names: dict[str, float] = {}
+        self.entries: list[LogEntry] = []
+        #: Apart from the other draws, which listeners do not change.
+        self.listen_random: Final = random.Random(f"metadata-listeners-{seed}")
+        self.withdrawn = False
 
     def hits(self, bug: str, one_in: int) -> bool:
         return self.bug == bug and self.random.randrange(one_in) == 0
+
+    def hits_listener(self, bug: str, one_in: int) -> bool:
+        return self.bug == bug and self.listen_random.randrange(one_in) == 0
+
+    @property
+    def serving(self) -> int:
+        """The epoch of the voter that serves the log."""
+        return int(self.now_s() / _TURN_S) + 1
+
+    @property
+    def leading(self) -> int:
+        """The epoch in which entries are appended."""
+        return int((self.now_s() + _TAIL_S) / _TURN_S) + 1
+
+    def log_entry(self, kind: str, **fields: str) -> None:
+        """Append to the log that listeners fetch; each epoch begins with an entry of its own."""
+        if not self.entries or self.entries[-1].epoch < self.leading:
+            self._entry("leader-change", {})
+        if kind and not self.hits_listener("listener-lacks", 20):
+            self._entry(kind, fields)
+
+    def _entry(self, kind: str, fields: dict[str, str]) -> None:
+        self.entries.append(LogEntry(offset=len(self.entries), epoch=self.leading, type=kind, fields=fields))
+
+    def piece(self, offset: int, last_epoch: int) -> LogPiece:
+        """What the voter that serves the log answers."""
+        self.log_entry("")
+        epoch = self.serving
+        log = [entry for entry in self.entries if entry.epoch <= epoch]
+        end = len(log)
+        if self.leading > epoch:
+            log.append(LogEntry(offset=end, epoch=epoch, type="no-op"))
+        parts_at = next((entry.offset for entry in log if entry.epoch > last_epoch), len(log))
+        if self.bug == "withdraws" and not self.withdrawn and epoch > 1 and offset > 5:
+            self.withdrawn = True
+            parts_at = offset - 3
+        if parts_at < offset:
+            return LogPiece(epoch=epoch, high_watermark=end, parts_at=(last_epoch, parts_at))
+        told = [self._told(entry) for entry in log[offset:]]
+        left_out = len(told) > 1 and self.hits_listener("listener-skips", 20)
+        return LogPiece(epoch=epoch, high_watermark=end, entries=tuple(told[left_out:]))
+
+    def _told(self, entry: LogEntry) -> LogEntry:
+        if entry.epoch > 1 and self.hits_listener("listener-epoch", 20):
+            return LogEntry(offset=entry.offset, epoch=entry.epoch - 1, type=entry.type, fields=entry.fields)
+        if entry.fields and self.hits_listener("tells-two", 20):
+            return LogEntry(offset=entry.offset, epoch=entry.epoch, type=entry.type, fields={"value": "other"})
+        return entry
 
     def now_s(self) -> float:
         return asyncio.get_running_loop().time()
@@ -78,6 +142,10 @@ class FakeQuorum:
         if self.hits("lost-change", 30) or (value is None and self.hits("comes-back", 2)):
             return
         self.log.append((self.now_s(), key, value))
+        if "/" not in key and value is not None:
+            self.log_entry("config", resource_name=key, value=value.decode())
+        elif key.startswith("topic/") and value is not None:
+            self.log_entry("topic", name=key.removeprefix("topic/"))
         if key != "k-last" and self.hits("skips", 20):
             self.skipped.add(len(self.log) - 1)
 
@@ -155,6 +223,7 @@ class FakeMetadata:
             raise Definite("topic-already-exists") if self._node in VOTERS else Indefinite("topic-already-exists")
         if not quorum.hits("lost-name", 3):
             quorum.names[name] = quorum.now_s()
+            quorum.log_entry("topic", name=name)
         await self._travel()
         return Reply()
 
@@ -170,6 +239,22 @@ class FakeMetadata:
         await self._travel()
         return reply
 
+    async def listen(self, offset: int, last_epoch: int, wait_s: float) -> LogPiece:
+        quorum = self._quorum
+        if self._closed:
+            raise NotSent("not-sent")
+        await asyncio.sleep(quorum.listen_random.expovariate(1 / 0.002))
+        if self._node not in VOTERS:
+            raise Definite("no-metadata-log")
+        if VOTERS.index(self._node) != quorum.serving % len(VOTERS):
+            raise Definite("not-leader-or-follower")
+        if quorum.listen_random.randrange(50) == 0:
+            await asyncio.sleep(2.0)
+        piece = quorum.piece(offset, last_epoch)
+        if not piece.entries:
+            await asyncio.sleep(wait_s)
+        return piece
+
 
 def run_fake_metadata(bug: str | None, seed: int, options: Mapping[str, Any] | None = None) -> History:
     """One run in virtual time: 8 s of load, then the final phase; in every other one all kinds of metadata change."""
@@ -181,8 +266,8 @@ def run_fake_metadata(bug: str | None, seed: int, options: Mapping[str, Any] | N
         nodes=NODES,
         seed=seed,
         load_s=8.0,
-        system="etcd",
-        options={"window": "2s", "reads": 0.8, "kinds": kinds, **(options or {})},
+        system="kraft",
+        options={"window": "2s", "reads": 0.8, "kinds": kinds, "listeners": 2, **(options or {})},
         beside=partial(_observe, quorum),
     )
 

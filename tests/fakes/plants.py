@@ -12,7 +12,7 @@ from fencepost.checkers import brokers, groups, leases, membership, metastore
 from fencepost.checkers.elections import elections, producer_ids
 from fencepost.checkers.log import topics
 from fencepost.checkers.metadata import check as check_metadata
-from fencepost.checkers.metadata import partition_states, snapshots, topic_names
+from fencepost.checkers.metadata import listeners, partition_states, snapshots, topic_names
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Verdict
 from tests.fakes import (
@@ -140,6 +140,7 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
                 *check_metadata(history, metadata_store.FACTS),
                 *topic_names.check(history, metadata_store.FACTS),
                 *snapshots.check(history, metadata_store.FACTS),
+                *listeners.check(history, metadata_store.FACTS),
             ],
         ),
     ),

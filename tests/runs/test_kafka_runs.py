@@ -98,7 +98,7 @@ def test_a_controller_of_3_6_0_that_is_cut_off_goes_on_claiming_and_is_found(tmp
 @pytest.mark.slow
 @pytest.mark.parametrize("system", [pytest.param("kraft", marks=needs("kraft"))])
 def test_a_controller_of_the_default_release_gives_up_in_time_and_all_logs_agree(tmp_path: Path, system: str) -> None:
-    found = Judged(tmp_path, "--system", system, *_CUT, "-o", "window=2s", "--seed", "4")
+    found = Judged(tmp_path, "--system", system, *_CUT, "-o", "window=2s", "-o", "listeners=2", "--seed", "4")
     assert (found.code, found.document["validity"]) == (0, "valid"), found.document["headline"]
     fencing = found.verdicts("leadership", "leader-self-fencing")
     # At both layers, asked often enough after the bound to have seen it.
@@ -119,8 +119,12 @@ def test_a_controller_of_the_default_release_gives_up_in_time_and_all_logs_agree
         ("metadata", "epochs-never-go-back"),
         ("ground-truth", "metadata-log-agrees"),
         ("ground-truth", "metadata-durable"),
+        ("metadata-listeners", "metadata-listener-order"),
+        ("metadata-listeners", "metadata-listener-complete"),
     ):
         assert found.verdict(checker, guarantee)["validity"] == "valid", found.verdict(checker, guarantee)
+    told = found.verdict("metadata-listeners", "metadata-listener-order")["figures"]
+    assert told["answers_of_later_leaders"] > 0 and told["entries_compared_with_disks"] >= 3 * told["entries_told"]
     _assert_logs_hold_what_was_acknowledged(found)
     # Judged alike from what was kept.
     done = run("check", str(found.folder), "--json")

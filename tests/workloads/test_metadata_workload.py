@@ -1,12 +1,14 @@
 """The metadata workload against a quorum in memory: windows, paces, the end; and every planted bug is found."""
 
 from collections import Counter, defaultdict
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from fencepost.checkers import metadata
-from fencepost.checkers.metadata import snapshots, topic_names
+from fencepost.checkers.metadata import listeners, snapshots, topic_names
+from fencepost.harness.base.errors import UsageError
 from fencepost.harness.generators import time_limit, validate
 from fencepost.harness.history import OpEvent, Outcome, PhaseName
 from fencepost.harness.plan import Plan
@@ -33,6 +35,7 @@ def judged(bug: str | None, seed: int) -> list[Verdict]:
         *metadata.check(history, FACTS),
         *topic_names.check(history, FACTS),
         *snapshots.check(history, FACTS),
+        *listeners.check(history, FACTS),
     ]
 
 
@@ -228,3 +231,25 @@ def test_the_end_asks_brokers_for_every_kind_and_spares_nodes_that_offer_none() 
     refused = Counter((o.node, str(o.key).partition("/")[0]) for o in final if o.error == "unsupported-api")
     rounds = max(Counter(o.node for o in final if o.key == "k0").values())
     assert refused and set(refused.values()) == {rounds}
+
+
+def test_only_a_log_that_clients_can_fetch_has_listeners() -> None:
+    asked = {"listeners": 2}
+    with pytest.raises(UsageError, match="listeners"):
+        workload_options(WORKLOAD, SYSTEM, asked)
+    options = workload_options(WORKLOAD, registry.system("kraft"), asked)
+    apart = Member("n1", ("controller",)), Member("b1", ("broker",), votes=False)
+    assert WORKLOAD.refuse(options, apart) is None
+    assert WORKLOAD.refuse(options, (Member("n1", ("controller", "broker")),)) is not None
+
+
+def test_a_listener_asks_one_node_at_a_time_and_stays_with_the_one_that_answers() -> None:
+    history = run_fake_metadata(None, 2)
+    for name in ("listener0", "listener1"):
+        own = [o for o in history.operations if o.key == name]
+        assert own
+        for before, after in pairwise(own):
+            assert before.completed_ns is not None and before.completed_ns <= after.invoked_ns
+            assert (before.node == after.node) is (before.type is Outcome.OK)
+        assert {o.node for o in own if o.type is Outcome.OK} == {"n1", "n2", "n3"}
+        assert sum(o.node == "b1" for o in own) <= 1

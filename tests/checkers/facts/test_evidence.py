@@ -303,6 +303,11 @@ def snapshots() -> Iterator[Example]:
         yield metadata_store.run_fake_metadata(bug, 1), metadata_store.FACTS
 
 
+def told_to_listeners() -> Iterator[Example]:
+    for bug in (None, "listener-skips", "listener-epoch", "withdraws", "tells-two", "listener-lacks"):
+        yield metadata_store.run_fake_metadata(bug, 1), metadata_store.FACTS
+
+
 EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
     "brokers": brokers,
     "consumer-groups": consumer_groups,
@@ -322,6 +327,7 @@ EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
     "log": kafka("zombie-brokers"),
     "log-transactions": log_transactions,
     "metadata": kafka("zombie-controller"),
+    "metadata-listeners": told_to_listeners,
     "metastore": metastore,
     "partition-states": partition_states,
     "producer-ids": producer_ids,
@@ -417,6 +423,7 @@ WITH_RULES: Final = (
     "log",
     "log-transactions",
     "metadata",
+    "metadata-listeners",
     "metastore",
     "partition-states",
     "progress",
@@ -488,6 +495,8 @@ KINDS: Final[dict[str, Callable[[Event], bool]]] = {
     r"^log-transactions\..*\.late_records_refused$": of("late-record", FAIL),
     r"^log-transactions\..*\.refused_commits_in_the_log$": of("transact transform", FAIL),
     r"^log-transactions\..*\.begins(_of_version_2)?$": of("begin", OK),
+    r"^metadata-listeners\.metadata-listener-order\.(exposure|answers_.*|anomalies\..*)$": of("listen", OK),
+    r"^metadata-listeners\.metadata-listener-complete\.(exposure|anomalies\..*)$": of("alter create", OK),
     r"^producer-ids\..*\.(exposure|ids|ids_of_node\..*|anomalies\..*)$": of("allocate", OK),
     r"^topics\..*\.(exposure|topics|reads_of_used_names|anomalies\..*)$": of(
         "make-topic drop-topic put-record read-topic", OK

@@ -40,6 +40,7 @@ from fencepost.harness.coordination import (
     Interface,
     Joined,
     Leading,
+    LogPiece,
     Piece,
     Polled,
     Put,
@@ -54,6 +55,7 @@ from fencepost.harness.systems.kafka.client.client import KafkaNode, Role, open_
 from fencepost.harness.systems.kafka.client.elect_leaders import elect_preferred_leaders
 from fencepost.harness.systems.kafka.client.elections import KafkaElections
 from fencepost.harness.systems.kafka.client.groups import KafkaGroups
+from fencepost.harness.systems.kafka.client.log_listener import LogListener
 from fencepost.harness.systems.kafka.client.log_transactions import KafkaTransactions
 from fencepost.harness.systems.kafka.client.partition_logs import ACKS_ALL
 from fencepost.harness.systems.kafka.client.reassignments import reassign
@@ -109,6 +111,7 @@ class KafkaSession:
     def __init__(self, node: KafkaNode, number: int, *, connect_timeout_s: float) -> None:
         self.node: Final = node
         self._elections: Final = KafkaElections(node, number, connect_timeout_s=connect_timeout_s)
+        self._listener: Final = LogListener(node)
         self._groups: Final = KafkaGroups(node, number, connect_timeout_s=connect_timeout_s)
         self._topics: Final = KafkaTopics(node, number)
         self._transactions: Final = KafkaTransactions(node, number, connect_timeout_s=connect_timeout_s)
@@ -162,6 +165,9 @@ class KafkaSession:
             if refusal.number != INVALID_REPLICATION_FACTOR:
                 raise
         return Reply()
+
+    async def listen(self, offset: int, last_epoch: int, wait_s: float) -> LogPiece:
+        return await self._listener.listen(offset, last_epoch, wait_s)
 
     # Producer ids
 

@@ -91,6 +91,21 @@ _FOR_EVERY_RELEASE: Final = (
         " whether the node had replayed the log itself or begun from a snapshot.",
         source="KIP-630: a snapshot is the state of all records below its end offset, and stands for them",
     ),
+    Guarantee(
+        name="metadata-listener-order",
+        standing=Standing.PROMISED,
+        text="Whoever fetches the metadata log is told of each entry once, in the order of offsets, and what a leader"
+        " named as committed is in every later leader's log.",
+        source="KIP-595: records below the high watermark are never truncated, and a leader answers a fetch whose last"
+        " epoch it does not have with the place where the logs part",
+    ),
+    Guarantee(
+        name="metadata-listener-complete",
+        standing=Standing.PROMISED,
+        text="Whoever fetches the metadata log is told of every acknowledged change before any later one.",
+        source="KIP-595: a replica reads the log by offset, without gaps; KIP-630: a snapshot stands for what was cut"
+        " off",
+    ),
     *PARTITION_STATE_GUARANTEES,
     Guarantee(
         name="partition-states-forward",

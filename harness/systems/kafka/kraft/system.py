@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.coordination import Definite, ReadMode, Session
+from fencepost.harness.coordination import Definite, Interface, ReadMode, Session
 from fencepost.harness.history import CatchUp, NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
@@ -46,7 +46,7 @@ class Kraft(BaseSystem[KraftOptions]):
     profile: Final = Profile(
         name=NAME,
         options=KraftOptions,
-        interfaces=INTERFACES,
+        interfaces=INTERFACES | {Interface.METADATA_LOG},
         # Every node answers reads of settings from its own copy.
         reads={ReadMode.PLAIN: "metadata-forward"},
         listeners=configuration.LISTENERS,
