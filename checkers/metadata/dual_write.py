@@ -101,14 +101,14 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 def _rolled_back(history: History, facts: Facts) -> Verdict:
     """Compare the topics that KRaft acknowledged with those that ZooKeeper ever had."""
     back_ns = next(event.time_ns for event in history.of(MigrationEvent) if event.phase == _BACK)
-    had = {name for entry in committed(history, facts) for name in _topics(entry)}
+    topics = {name for entry in committed(history, facts) for name in _topics(entry)}
     only_made = _only_made(history)
     due = [
         change
         for change in _changes(history, facts)
         if change.operation.key in only_made and change.acknowledged_ns <= back_ns
     ]
-    lost = [change for change in due if change.operation.key not in had]
+    lost = [change for change in due if change.operation.key not in topics]
     lacks = "KRaft acknowledged no topic before the roll-back"
     return Findings(
         checker=CHECKER,
