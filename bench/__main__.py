@@ -26,6 +26,7 @@ MODULES = (
     "container_links",
     "etcd",
     "zookeeper",
+    "starts",
     "tracing",
     "kraft",
     "toxiproxy",

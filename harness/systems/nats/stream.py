@@ -18,7 +18,7 @@ WATCHED: Final = "W"
 WATCHED_SUBJECTS: Final = "watched.>"
 #: The leader of the meta group may have just been elected, and may not know all servers yet.
 _CREATE_S: Final = 20.0
-_TRY_S: Final = 3.0
+_TRY_S: Final = 1.0
 _PAUSE_S: Final = 0.2
 
 

@@ -1,0 +1,47 @@
+"""The part of the starts of Consul and NATS that is measured inside the lab."""
+
+import asyncio
+import time
+from typing import Any, Final
+
+from fencepost.harness.coordination import Definite, Indefinite, KeyValue
+from fencepost.harness.plugins import registry
+from fencepost.harness.runtime.lab.lab import Lab
+from fencepost.harness.systems.contract.servers import PreparesKeys
+from fencepost.harness.systems.contract.system import System
+
+_START_S: Final = 60.0
+_WRITE_S: Final = 2.0
+
+
+async def first_write(lab: Lab, args: dict[str, Any]) -> float:
+    """Return the seconds from the first server's exec to the first write that `args["system"]` acknowledges."""
+    system: System = registry.system(args["system"])
+    options = system.profile.options()
+    await lab.realise(system.specs(lab.layout, system.releases.resolve(system.releases.default), options))
+    began = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        for node in lab.nodes.values():
+            group.create_task(node.start())
+    async with asyncio.timeout(_START_S):
+        # A server of NATS that knows no leader yet leaves a request for a stream unanswered.
+        while not await system.ready(lab.nodes["n1"]) or not await _write(lab, system):
+            await asyncio.sleep(0.005)
+    return time.monotonic() - began
+
+
+async def _write(lab: Lab, system: System) -> bool:
+    try:
+        client: KeyValue = await system.open_client(lab.layout["n1"], connect_timeout_s=1.0)
+    except (Definite, Indefinite):
+        return False
+    try:
+        if isinstance(system, PreparesKeys):
+            await system.prepare(client, ("k",))
+        async with asyncio.timeout(_WRITE_S):
+            await client.write("k", b"v")
+        return True
+    except (Definite, Indefinite, TimeoutError):
+        return False
+    finally:
+        await client.close()
