@@ -17,9 +17,7 @@ def run(repeats: int = 5) -> list[Figure]:
 
 
 def _figure(name: str, system: str, target: str, repeats: int) -> Figure:
-    starts = sorted(
-        run_scenario(f"{_INSIDE}:first_write", {"system": system}, timeout_s=90) for _ in range(repeats)
-    )
+    starts = sorted(run_scenario(f"{_INSIDE}:first_write", {"system": system}, timeout_s=90) for _ in range(repeats))
     return Figure(
         f"{name} from exec to the first acknowledged write",
         statistics.median(starts),

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from fencepost.harness.coordination import Definite, Indefinite, KeyValue
 from fencepost.harness.plugins import registry
@@ -32,7 +32,7 @@ async def first_write(lab: Lab, args: dict[str, Any]) -> float:
 
 async def _write(lab: Lab, system: System) -> bool:
     try:
-        client: KeyValue = await system.open_client(lab.layout["n1"], connect_timeout_s=1.0)
+        client = cast(KeyValue, await system.open_client(lab.layout["n1"], connect_timeout_s=1.0))
     except (Definite, Indefinite):
         return False
     try:

@@ -249,6 +249,7 @@ def _damages(entry: Entry, fault: FaultKind, around: Surroundings) -> set[Damage
                 epoch=1,
                 members=around.members,
                 subject=around.subject,
+                other_leaders=dict.fromkeys(around.placement.other_leaders, leader),
                 bound_ns=around.bound.bound_ns,
                 restarted=restarted,
             )

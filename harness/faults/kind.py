@@ -86,6 +86,8 @@ class View:
     members: tuple[Member, ...] = ()
     #: The system's word for its leader ("leader", "controller").
     subject: str = "leader"
+    #: Who leads something else, by the word that a target has for it (NATS: "meta"); None for nobody.
+    other_leaders: Mapping[str, str | None] = field(default_factory=dict)
     #: How long a cut-off leader may go on claiming to lead, as the system promises; None: it promises nothing.
     bound_ns: int | None = None
     #: Nodes whose server was started but does not serve yet.

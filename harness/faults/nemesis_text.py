@@ -165,7 +165,8 @@ def _parse_one(text: str, faults: Mapping[str, FaultKind], placement: Placement)
         else:
             given[key] = value
     spec = fault.spec(target, given)
-    choices = list(dict.fromkeys([*fault.targets, *_roles(placement), *(member.name for member in placement.cluster)]))
+    nodes = (member.name for member in placement.cluster)
+    choices = list(dict.fromkeys([*fault.targets, *placement.other_leaders, *_roles(placement), *nodes]))
     if target not in choices:
         fitting = [c for c in choices if fault.refusal(fault.spec(c), placement) is None]
         raise UsageError(f"{name}: unknown target {target!r}", hint=choices_hint(target, fitting or choices))

@@ -6,7 +6,8 @@ from typing import Final
 from fencepost.harness.faults.kind import Skip, View
 
 #: What each name means. A node's own name ("n2") is a target too. Where nodes differ, so is a role ("broker": one node
-#: of that role, drawn at random), and the system's own word for the leader ("controller").
+#: of that role, drawn at random), the system's own word for the leader ("controller"), and its word for something else
+#: that has a leader ("meta").
 NODE_TARGETS: Final = {
     "one": "one node, drawn at random",
     "minority": "voters drawn at random, as many as the cluster can lose and keep a quorum",
@@ -42,6 +43,11 @@ def choose_nodes(target: str, view: View, draw: random.Random) -> tuple[str, ...
         chosen = voters[: (len(voters) - 1) // 2]
     elif target == "majority":
         chosen = voters[: len(voters) // 2 + 1]
+    elif target in view.other_leaders:
+        leader = view.other_leaders[target]
+        if leader is None:
+            return Skip(f"no node was known to lead the {target} group")
+        chosen = [leader]
     elif target not in ("leader", "follower", CONTROLLER, view.subject):
         chosen = [node for node in shuffled if node in view.with_role(target)][:1]
     elif view.leader is None:

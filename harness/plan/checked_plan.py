@@ -120,6 +120,9 @@ def check_plan(plan: Plan) -> CheckedPlan:
     senseless = resolved.workload.refuse(resolved.options, resolved.members)
     if senseless:
         raise senseless.error(plan.workload)
+    unfit = resolved.system_options.refuse_for(resolved.workload.protocol)
+    if unfit:
+        raise unfit.error(plan.workload)
     _refuse_unstated(resolved)
     provider, placement = registry.runtime(plan.runtime), _placement(resolved)
     refusal = provider.refuse(placement)

@@ -201,6 +201,10 @@ def _systems() -> Iterator[Entry]:
             option_form="-O NAME=VALUE",
             sections=(
                 *_rows("Flags", facts),
+                *_rows(
+                    "More targets of faults",
+                    {f":{word}": about for word, about in system.profile.other_leaders.items()},
+                ),
                 *_rows("Settings of the servers", {f"--set {of}.KEY=VALUE": about for of, about in settings.items()}),
                 *_rows("Abilities", {word: meaning(word) for word in abilities_of(system)}),
             ),

@@ -47,6 +47,7 @@ def cluster_of(
             epoch=epoch,
             members=tuple(member for member in checked.members if not absent(member.name)),
             subject=checked.system.profile.subject,
+            other_leaders={subject: observers.leader_of(subject) for subject in checked.system.profile.other_leaders},
             bound_ns=servers.bound_ns,
             unready=frozenset(servers.unready),
             restarted=servers.restarted,

@@ -113,6 +113,10 @@ class Observers:
         epoch, _, name = max(claims)
         return name, None if epoch < 0 else epoch
 
+    def leader_of(self, subject: str) -> str | None:
+        """Return the node that lately claimed to lead this subject in the highest epoch; None when none did."""
+        return self.answers.leader(subject, self._recorder.now_ns() - FRESH_NS)
+
     async def _observe(self, node: Node, subject: str, question: Question) -> None:
         outstanding: set[asyncio.Task[None]] = set()
         try:

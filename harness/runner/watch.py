@@ -37,6 +37,15 @@ class LastAnswers:
         """Keep an answer; SILENT when there was none."""
         self._last.setdefault(subject, {})[node] = (answer, asked_ns)
 
+    def leader(self, subject: str, since_ns: int) -> str | None:
+        """Return the node that claims to lead this subject in the highest epoch, by answers asked since then."""
+        claims = [
+            (answer.epoch if answer.epoch is not None else -1, asked_ns, node)
+            for node, (answer, asked_ns) in self._last.get(subject, {}).items()
+            if answer.claims is Claim.YES and asked_ns >= since_ns
+        ]
+        return max(claims)[2] if claims else None
+
     def disagreement(self, since_ns: int) -> str | None:
         """Return in words who may still act or does not follow, by answers asked since then; None when all agree."""
         for subject, answers in self._last.items():

@@ -60,6 +60,8 @@ class Placement:
     fixed_controller: Refusal | None = None
     #: Why the cluster has no features to raise after an upgrade; None where it has.
     fixed_features: Refusal | None = None
+    #: Targets that follow the leader of something else than most faults follow (NATS: "meta").
+    other_leaders: tuple[str, ...] = ()
     #: Why no fault can follow the leader; None where a node leads.
     leaderless: Refusal | None = None
     #: Why no fault can wait for the log line of a node that comes to lead; None where the logs tell.

@@ -46,6 +46,13 @@ def test_what_is_left_to_watch_is_said() -> None:
     )
 
 
+def test_whoever_lately_claims_the_highest_epoch_leads() -> None:
+    assert said(NO, YES, answer(Claim.YES, 6)).leader("leader", 10) == "n3"
+    assert said(NO, YES, SILENT).leader("leader", 10) == "n2"
+    assert said(NO, YES, NO).leader("leader", 11) is None, "asked before"
+    assert said(NO, YES, NO).leader("meta", 0) is None, "another subject"
+
+
 def test_a_node_that_is_asked_and_never_answered_is_silent_and_every_subject_counts() -> None:
     last = said(YES, NO, NO)
     last.expect("controller", "n2")

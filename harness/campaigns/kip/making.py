@@ -26,7 +26,7 @@ from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import current_read
 from fencepost.harness.results import run_folder as store
-from fencepost.harness.systems.contract.kip_rows import Column, FillsColumn, Proposal
+from fencepost.harness.systems.contract.kip_rows import Column, FillsColumn, Proposal, Recipe
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import Thresholds
 
@@ -129,6 +129,11 @@ def _current(experiment: Experiment, system: System) -> dict[str, str]:
     return {experiment.reads: mode.value} if experiment.reads and mode in system.profile.read_modes else {}
 
 
+def _recipe_words(recipe: Recipe) -> str:
+    other = f"; not measured here, -O {recipe.chosen_by} chooses it" if recipe.chosen_by else ""
+    return f"{recipe.part}: {recipe.title}, {recipe.about}{other}"
+
+
 class Making:
     """One command: `make` runs what is missing; `write` writes the table so far, at any time."""
 
@@ -191,7 +196,7 @@ class Making:
             systems=tuple(self.columns),
             versions={name: str(document.get("version") or "") for name, document in documents.items()},
             recipes={
-                name: tuple(f"{r.part}: {r.title}, {r.about}" for r in column.recipes) if column else ()
+                name: tuple(_recipe_words(recipe) for recipe in column.recipes) if column else ()
                 for name, column in self.columns.items()
             },
             rows=table_rows(self.wishes.proposal, self.columns, self.runs),

@@ -68,7 +68,7 @@ class ConsulClient:
     # Key-value storage.
 
     async def read(self, key: str, mode: ReadMode) -> Reply:
-        pairs, index = await self._calls.pairs(key, _mode(mode))
+        pairs, index = await self._calls.pairs(key, mode_query(mode))
         if not pairs:
             return Reply(position=index)
         return Reply(value=pairs[0].value or b"", value_position=pairs[0].modify_index)
@@ -101,7 +101,7 @@ class ConsulClient:
 
     async def members(self, name: str, mode: ReadMode) -> Members:
         prefix = f"{name}/"
-        pairs, index = await self._calls.pairs(prefix, f"recurse&{_mode(mode)}")
+        pairs, index = await self._calls.pairs(prefix, f"recurse&{mode_query(mode)}")
         return Members(tuple(sorted(int(pair.key[len(prefix) :]) for pair in pairs)), position=index)
 
     # Leases are sessions. They belong to no connection, so whoever knows the id may ask any agent.
@@ -130,7 +130,7 @@ class ConsulClient:
         return await self._calls.write(_absent(key), lock, otherwise=errors.EXISTS)
 
     async def roster(self, group: str, mode: ReadMode) -> Roster:
-        pairs, index = await self._calls.pairs(_below(group), f"recurse&{_mode(mode)}")
+        pairs, index = await self._calls.pairs(_below(group), f"recurse&{mode_query(mode)}")
         return _roster(group, pairs, None if pairs else index)
 
     async def watch_roster(self, group: str) -> Roster:
@@ -142,9 +142,11 @@ class ConsulClient:
         """Ask once, in a query that blocks until the index of the group's keys is another one."""
         if self._watched_group is None:
             raise Definite(errors.NOT_WATCHING)
-        query = f"recurse&stale&index={max(self._watched_index, 1)}&wait={max(1, round(wait_s * 1000))}ms"
-        _, index = await self._calls.pairs(_below(self._watched_group), query)
+        _, index = await self._calls.pairs(_below(self._watched_group), f"recurse&{self._watched_query(wait_s)}")
         return index != self._watched_index
+
+    def _watched_query(self, wait_s: float) -> str:
+        return f"stale&index={max(self._watched_index, 1)}&wait={max(1, round(wait_s * 1000))}ms"
 
     # Leader election, by a lock bound to a session.
 
@@ -199,7 +201,7 @@ class ConsulClient:
         return await self._calls.write(check, Operation("set", key, value), otherwise=errors.FENCED)
 
     async def leader(self, name: str, mode: ReadMode) -> Leading:
-        pairs, index = await self._calls.pairs(_lock_key(name), _mode(mode))
+        pairs, index = await self._calls.pairs(_lock_key(name), mode_query(mode))
         return Leading(pairs[0].modify_index if pairs else None, position=None if pairs else index)
 
     async def act(self, trail: str, deed: str, name: str, held: Held, *, guarded: bool) -> Reply:
@@ -211,12 +213,13 @@ class ConsulClient:
 
     async def deeds(self, trail: str, mode: ReadMode) -> Deeds:
         prefix = f"{trail}/"
-        pairs, index = await self._calls.pairs(prefix, f"recurse&{_mode(mode)}")
+        pairs, index = await self._calls.pairs(prefix, f"recurse&{mode_query(mode)}")
         ordered = sorted(pairs, key=lambda pair: pair.create_index)
         return Deeds(tuple(pair.key[len(prefix) :] for pair in ordered), position=index)
 
 
-def _mode(mode: ReadMode) -> str:
+def mode_query(mode: ReadMode) -> str:
+    """How a read of this mode is asked for; raises ValueError for one that Consul does not have."""
     if mode not in MODES:
         raise ValueError(f"Consul has no reads of mode {mode.value!r}; it has {', '.join(MODES)} ones")
     return MODES[mode]

@@ -7,7 +7,7 @@ to be so "in almost all cases", and `stale` is disclaimed.
 from typing import Final
 
 from fencepost.harness.history import Clock
-from fencepost.harness.systems.consul.options import ELECTION, LEASE, ConsulOptions
+from fencepost.harness.systems.consul.options import ELECTION, LEASE, ConsulOptions, MembersBy
 from fencepost.harness.systems.contract.election_guarantees import MEASURED_ELECTIONS
 from fencepost.harness.systems.contract.membership_guarantees import Source, membership_guarantees
 from fencepost.harness.systems.contract.storage_guarantees import storage_guarantees
@@ -178,9 +178,15 @@ GROUP_GUARANTEES: Final = membership_guarantees(
             Standing.RELIED_UPON,
             f'{_SESSIONS}: Consul "is allowed to delay the expiration past the TTL"; SessionTTLMultiplier is 2',
         ),
-        "member-data-belongs": Source(Standing.PROMISED, f"{_DOCS}/api-docs/kv: a recursive read is of one index"),
+        "member-data-belongs": Source(
+            Standing.PROMISED,
+            f"{_DOCS}/api-docs/kv: a recursive read is of one index; {_DOCS}/api-docs/agent/service: an instance is"
+            " registered with its data",
+        ),
         "member-lists-in-order": Source(
-            Standing.RELIED_UPON, f"{_MODES} says nothing about the order of stale reads; one server applies in order"
+            Standing.RELIED_UPON,
+            f"{_MODES} says nothing about the order of stale reads; one server applies in order",
+            "a server that was killed reads its log again, and answers stale reads from its past meanwhile",
         ),
         "group-listener-converges": Source(
             Standing.RELIED_UPON,
@@ -190,6 +196,25 @@ GROUP_GUARANTEES: Final = membership_guarantees(
 )
 
 _BLOCKING: Final = f"{_DOCS}/api-docs/features/blocking"
+_ANTI_ENTROPY: Final = f"{_DOCS}/docs/architecture/anti-entropy"
+_AGENT_ALONE: Final = (
+    "agent_endpoint.go, syncChanges: an agent that reaches no server answers all the same, and tries again later"
+    f" ({_ANTI_ENTROPY}; consul#6119)"
+)
+
+#: What the catalog does not give that sessions do, by guarantee (`catalog`).
+_CATALOG_LACKS: Final = {
+    "one-member-per-id": f"{_DOCS}/api-docs/agent/service: no registration fails because its ID is taken; it overwrites"
+    " on one agent, and is a second instance on another",
+    "joined-member-listed": f"a registration is answered by the agent alone; {_AGENT_ALONE}",
+    "leave-ends-own-membership": "Consul knows instances of a service and no members; that each join has an instance ID"
+    " of its own is the recipe's doing",
+    "renewing-member-stays": "a renewal is answered by the agent alone, and an agent that gossip declares failed takes"
+    f" its instances with it, renewed or not ({_DOCS}/api-docs/health: passing covers the node's checks)",
+    "silent-member-goes": f"the agent counts the time to live; {_AGENT_ALONE}",
+    "member-lists-in-order": "an instance whose check fails stays registered, and is listed again when the check passes"
+    " or its agent is heard of",
+}
 
 WATCH_GUARANTEES: Final = (
     Guarantee(
@@ -222,6 +247,13 @@ def promises() -> tuple[Guarantee, ...]:
     return (*GUARANTEES, *LEASE_GUARANTEES, *GROUP_GUARANTEES, *PUT_GUARANTEES, *WATCH_GUARANTEES)
 
 
+def unpromised(options: ConsulOptions) -> dict[str, str]:
+    """The guarantees that Consul does not give with these options, with the reason (`QualifiesPromises`)."""
+    if options.members is MembersBy.SESSION_KEY:
+        return {}
+    return {name: f"-O members={options.members}: {why}" for name, why in _CATALOG_LACKS.items()}
+
+
 def leadership_bound(options: ConsulOptions) -> LeadershipBound:
     """The longest time for which a cut-off leader may claim to lead: its lease, looked at every 10 ms at the end."""
     lease = options.raft_multiplier * LEASE
@@ -241,6 +273,12 @@ def leadership_bound(options: ConsulOptions) -> LeadershipBound:
 
 def lease_bound(options: ConsulOptions) -> LeaseBound:
     """A session ends after twice its time to live; a new leader counts from its election on."""
+    if options.members is MembersBy.CATALOG_TTL:
+        return LeaseBound(
+            extra_ns=1_000_000_000,
+            source="agent/checks/check.go, CheckTTL: the agent counts from each renewal; plus 1 s to tell the servers",
+            clocks=(Clock.MONOTONIC,),
+        )
     return LeaseBound(
         extra_ns=options.raft_multiplier * ELECTION + 1_000_000_000,
         ttls=2,

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from fencepost.harness.systems.consul.options import MembersBy
 from fencepost.harness.systems.contract.kip_rows import Column, Part, Recipe, RowId, by_recipe, cannot, promised
 
 _DOCS: Final = "developer.hashicorp.com/consul"
@@ -12,7 +13,16 @@ _BLOCKING: Final = f"{_DOCS}/api-docs/features/blocking"
 
 COLUMN: Final = Column(
     recipes=(
-        Recipe(part=Part.MEMBERSHIP, name="session-key", version=1, about="a key locked by a session of its own"),
+        Recipe(
+            part=Part.MEMBERSHIP, name=MembersBy.SESSION_KEY, version=1, about="a key locked by a session of its own"
+        ),
+        Recipe(
+            part=Part.MEMBERSHIP,
+            name=MembersBy.CATALOG_TTL,
+            version=1,
+            about="a service instance in the catalog with a TTL check; it cannot hold M1, M2, M4a, M6 and M8",
+            chosen_by=f"members={MembersBy.CATALOG_TTL}",
+        ),
         Recipe(part=Part.ELECTION, name="session-lock", version=1, about="one key locked by the candidate's session"),
         Recipe(part=Part.STORAGE, name="key", version=1, about="a key; put is a transaction that finds it absent"),
         Recipe(part=Part.LISTENERS, name="blocking-query", version=1, about="one blocking query after the other"),

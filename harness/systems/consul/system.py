@@ -11,6 +11,7 @@ from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
 from fencepost.harness.systems.consul import agent, configuration, upgrades
 from fencepost.harness.systems.consul import settings as server_settings
 from fencepost.harness.systems.consul.agent import ConsulQuestion
+from fencepost.harness.systems.consul.catalog import CatalogClient
 from fencepost.harness.systems.consul.client import ConsulClient
 from fencepost.harness.systems.consul.configuration import CLIENT_PORT
 from fencepost.harness.systems.consul.guarantees import (
@@ -19,9 +20,10 @@ from fencepost.harness.systems.consul.guarantees import (
     leadership_bound,
     lease_bound,
     promises,
+    unpromised,
 )
 from fencepost.harness.systems.consul.kip_column import COLUMN
-from fencepost.harness.systems.consul.options import ConsulOptions
+from fencepost.harness.systems.consul.options import ConsulOptions, MembersBy
 from fencepost.harness.systems.consul.releases import ConsulReleases
 from fencepost.harness.systems.consul.wire.calls import connect
 from fencepost.harness.systems.contract.base import BaseSystem
@@ -65,6 +67,10 @@ class Consul(BaseSystem[ConsulOptions]):
     def promises(self, version: str = "") -> tuple[Guarantee, ...]:
         return promises()
 
+    def unpromised(self, settings: Settings, options: ConsulOptions) -> Mapping[str, str]:
+        """`harness.systems.contract.conditions.QualifiesPromises`."""
+        return unpromised(options)
+
     def specs(
         self, layout: Layout, artifacts: Artifacts, options: ConsulOptions, settings: Settings = NO_SETTINGS
     ) -> list[NodeSpec]:
@@ -89,7 +95,9 @@ class Consul(BaseSystem[ConsulOptions]):
         self, place: Place, *, connect_timeout_s: float, options: ConsulOptions | None = None
     ) -> Locks:
         calls = await connect(*place.dial(CLIENT_PORT), connect_timeout_s)
-        return ConsulClient(calls, options or ConsulOptions())
+        options = options or ConsulOptions()
+        made = CatalogClient if options.members is MembersBy.CATALOG_TTL else ConsulClient
+        return made(calls, options)
 
     async def move_leadership(self, leader: Place, to: Place, *, timeout_s: float) -> None:
         """`harness.systems.contract.leadership.MovesLeadership`."""

@@ -89,12 +89,16 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """How a part of the interface is put on a system. Another way to do it has another name or a higher version."""
+    """How a part of the interface is put on a system. Another way to do it has another name or a higher version.
+
+    `chosen_by` is the system's option (-O) that chooses it, "" for the one of its part that the rows are about.
+    """
 
     part: Part
     name: str
     version: int
     about: str
+    chosen_by: str = ""
 
     @property
     def title(self) -> str:
@@ -112,7 +116,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     unmeasured: Mapping[RowId, str] = {}
 
     def recipe(self, part: Part) -> Recipe | None:
-        return next((recipe for recipe in self.recipes if recipe.part is part), None)
+        return next((recipe for recipe in self.recipes if recipe.part is part and not recipe.chosen_by), None)
 
 
 @runtime_checkable

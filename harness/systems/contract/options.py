@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options
+from fencepost.harness.coordination import Interface
 
 _MS_NS: Final = 1_000_000
 
@@ -14,6 +15,10 @@ class SystemOptions(Options, frozen=True, kw_only=True):
 
     def refuse(self) -> Refusal | None:
         """Why a server cannot run with these values; None when it can. Called before the start."""
+        return None
+
+    def refuse_for(self, interface: Interface) -> Refusal | None:
+        """Why no workload written against this interface can run with these values; None when each can."""
         return None
 
 

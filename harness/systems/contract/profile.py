@@ -27,6 +27,8 @@ class Profile(Generic[S]):
     listeners: Mapping[str, int]
     #: The roles that beliefs are about; the nemesis follows the first one. Empty where no node leads.
     subjects: tuple[str, ...] = ("leader",)
+    #: Of the other subjects, those whose leader a fault may be aimed at, with what that leader does.
+    other_leaders: Mapping[str, str] = field(default_factory=dict)
     #: The words of its users, for reports.
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     #: The numbers of nodes that a plan may ask for.

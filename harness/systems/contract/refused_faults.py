@@ -1,5 +1,7 @@
 """Which faults the clusters of a system refuse, whatever the plan asks of them."""
 
+from dataclasses import replace
+
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.deposing import with_controller
 from fencepost.harness.systems.contract.features import with_features
@@ -14,4 +16,5 @@ def with_refusals(placement: Placement, system: System, version: str, options: S
     """Add to the placement what each part of the contract says of the faults that need it."""
     for add in (with_controller, with_migration, with_features):
         placement = add(placement, system)
+    placement = replace(placement, other_leaders=tuple(system.profile.other_leaders))
     return with_members(with_replicas(placement, system, options), system, version, options)

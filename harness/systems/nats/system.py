@@ -48,6 +48,7 @@ class Nats(BaseSystem[NatsOptions]):
         },
         listeners=LISTENERS,
         subjects=(STREAM_LEADER, META_LEADER),
+        other_leaders={META_LEADER: "the server that leads the group which places streams"},
         vocabulary=Vocabulary(epoch="term"),
         sizes=(1, 3, 5),
     )

@@ -13,8 +13,9 @@ from fencepost.harness.coordination import Definite, Held, Indefinite, ReadMode
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from fencepost.harness.systems.consul import CONSUL
+from fencepost.harness.systems.consul.catalog import CatalogClient
 from fencepost.harness.systems.consul.client import ConsulClient
-from fencepost.harness.systems.consul.options import ConsulOptions
+from fencepost.harness.systems.consul.options import ConsulOptions, MembersBy
 from tests.systems.contract.patience import PATIENCE_S, once, stopped
 
 NAMES: Final = ("n1", "n2", "n3")
@@ -265,6 +266,7 @@ async def semantics(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
     await _storage(one, two, note, found)
     await _locks(one, two, note, found)
     await _leases(one, two, note, found)
+    await _catalog(lab, note, found)
     await _expiry(lab, note, found)
     # The agent closes the connection on which so much came.
     await note("too large", lambda: one.write("large", b"x" * 600_000))
@@ -333,6 +335,35 @@ async def _leases(one: ConsulClient, two: ConsulClient, note: Any, found: dict[s
     found["bound, revoked"] = list((await one.members("bound", ReadMode.STRONG)).elements)
     await note("keep alive, revoked", lambda: one.keep_alive(granted.handle))
     await note("attach, revoked", lambda: one.attach("bound", 1, granted.handle))
+
+
+async def _catalog(lab: Lab, note: Any, found: dict[str, Any]) -> None:
+    """Two members of one id, by two agents; one falls silent, is dropped, and comes back by a late renewal."""
+    options = ConsulOptions(members=MembersBy.CATALOG_TTL)
+    one, two = await opened(lab, "n1", options), await opened(lab, "n2", options)
+    assert isinstance(one, CatalogClient) and isinstance(two, CatalogClient)
+
+    async def listed(*wanted: bytes) -> str | None:
+        """An agent tells the servers after its answer."""
+        data = sorted(member.data for member in (await two.roster("g", ReadMode.STRONG)).members)
+        return None if data == sorted(wanted) else str(data)
+
+    short, long = await one.grant(1000), await two.grant(60_000)
+    await one.enter("g", "m", b"1", short.handle)
+    await two.enter("g", "m", b"2", long.handle)
+    found["members of one id"] = await once_within(lambda: listed(b"1", b"2"), 10)
+    await two.watch_roster("g")
+    await note("renew by another agent", lambda: two.keep_alive(short.handle))
+    await note("leave by another agent", lambda: two.revoke(short.handle))
+    found["a member heard of the end"] = await two.roster_changed(10)
+    found["silent member is dropped"] = await once_within(lambda: listed(b"2"), 10)
+    await note("late renewal", lambda: one.keep_alive(short.handle))
+    found["dropped member is back"] = await once_within(lambda: listed(b"1", b"2"), 10)
+    await one.revoke(short.handle)
+    found["member left"] = await once_within(lambda: listed(b"2"), 10)
+    await note("leave again", lambda: one.revoke(short.handle))
+    for client in (one, two):
+        await client.close()
 
 
 async def _expiry(lab: Lab, note: Any, found: dict[str, Any]) -> None:

@@ -116,6 +116,9 @@ def test_terms_are_read_from_the_logs(faults: dict[str, Any]) -> None:
         ("release, stale token", "not-held"),
         ("keep alive, revoked", "lease-expired"),
         ("attach, revoked", "lease-expired"),
+        ("renew by another agent", "lease-expired"),
+        ("leave by another agent", "lease-expired"),
+        ("leave again", "lease-expired"),
         *(
             (f"{request_}, {delay}", code)
             for delay in ("no delay", "delay")
@@ -143,6 +146,7 @@ def test_what_did_not_happen_is_definite(semantics: dict[str, Any], request_: st
         "act",
         "act, not guarded",
         "revoke",
+        "late renewal",
         "acquire, new session, no delay",
         "acquire, new session, delay",
     ],
@@ -162,6 +166,12 @@ def test_what_answers_say(semantics: dict[str, Any]) -> None:
     assert semantics["deeds"] == ["b", "a"]
     assert semantics["ttl"] == [3000, 3000]
     assert semantics["bound"] == [1] and semantics["bound, revoked"] == []
+
+
+def test_members_by_the_catalog_are_told_apart_dropped_and_back_by_a_late_renewal(semantics: dict[str, Any]) -> None:
+    assert semantics["a member heard of the end"]
+    for what in ("members of one id", "silent member is dropped", "dropped member is back", "member left"):
+        assert semantics[what] is None, f"{what}: the list showed {semantics[what]}"
 
 
 def test_a_session_ends_after_twice_its_time_to_live(semantics: dict[str, Any]) -> None:

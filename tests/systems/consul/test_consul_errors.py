@@ -4,11 +4,22 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from fencepost.harness.coordination import Definite, Held, Indefinite, NotSent, ReadMode
+from fencepost.harness.coordination import (
+    Definite,
+    Granted,
+    Held,
+    Indefinite,
+    Member,
+    NotSent,
+    ReadMode,
+    Reply,
+    Roster,
+)
+from fencepost.harness.systems.consul.catalog import CatalogClient
 from fencepost.harness.systems.consul.client import ConsulClient
 from fencepost.harness.systems.consul.options import ConsulOptions
 from fencepost.harness.systems.consul.wire import errors
-from fencepost.harness.systems.consul.wire.calls import connect
+from fencepost.harness.systems.consul.wire.calls import Calls, connect
 from tests.systems.contract.patience import refused_port
 from tests.systems.http.scripted import Script, answer, play
 
@@ -34,6 +45,8 @@ ANSWERS = [
     (400, "Failed to parse body", "definite", "invalid-argument"),
     (413, "Request body too large", "definite", "too-large"),
     (404, "Session id 'x' not found", "definite", "lease-expired"),
+    (404, 'Unknown check ID "service:1.3000".', "definite", "lease-expired"),
+    (404, 'Unknown service ID "1.3000".', "definite", "lease-expired"),
     (429, "Rate limit reached, try again later", "indefinite", "unforeseen-answer"),
     (503, "what now", "indefinite", "unforeseen-answer"),
 ]
@@ -48,12 +61,16 @@ async def raised(request: Awaitable[object]) -> tuple[str, str]:
         return "indefinite", error.code
 
 
-def asked(answers: Sequence[bytes | None], request: Callable[[ConsulClient], Awaitable[object]]) -> tuple[str, str]:
+def asked(
+    answers: Sequence[bytes | None],
+    request: Callable[[ConsulClient], Awaitable[object]],
+    made: Callable[[Calls, ConsulOptions], ConsulClient] = ConsulClient,
+) -> tuple[str, str]:
     """The outcome of this request on one connection that got these answers."""
     outcomes = []
 
     async def use(host: str, port: int, script: Script) -> None:
-        client = ConsulClient(await connect(host, port, 5), ConsulOptions())
+        client = made(await connect(host, port, 5), ConsulOptions())
         outcomes.append(await raised(request(client)))
         await client.close()
 
@@ -61,6 +78,15 @@ def asked(answers: Sequence[bytes | None], request: Callable[[ConsulClient], Awa
     assert script.connections == 1
     assert len(script.requests) <= len(answers), "a request was sent again"
     return outcomes[0]
+
+
+def instance(data: str, index: int) -> str:
+    """One member "m1" as the catalog lists it."""
+    return f'{{"Service":{{"Meta":{{"member":"m1","data":"{data}"}},"CreateIndex":{index}}}}}'
+
+
+#: Two agents each have a member with one id, with the data "8" and "7".
+LISTED = f"[{instance('OA==', 14)},{instance('Nw==', 11)}]"
 
 
 def refused(what: str, index: int = 0) -> bytes:
@@ -81,6 +107,28 @@ def test_each_row_is_reached_by_an_answer() -> None:
     in_transactions = {errors.LOCK_DELAY, errors.LEASE_EXPIRED, "refused"}
     assert {code for _, _, _, code in ANSWERS} | in_transactions == {row.code for row in errors.TABLE}
     assert all(row.why for row in errors.TABLE)
+
+
+@pytest.mark.parametrize(
+    ("answers", "request_", "outcome"),
+    [
+        ([answer(200, "")], lambda client: client.enter("g", "m1", b"7", "1.3000"), ("ok", repr(Reply()))),
+        ([None], lambda client: client.enter("g", "m1", b"7", "1.3000"), ("indefinite", "connection-lost")),
+        ([answer(200, "")], lambda client: client.keep_alive("1.3000"), ("ok", repr(Granted("1.3000", 3000)))),
+        ([answer(404, "Unknown check ID")], lambda client: client.keep_alive("1.3000"), ("definite", "lease-expired")),
+        ([answer(404, "Unknown service ID")], lambda client: client.revoke("1.3000"), ("definite", "lease-expired")),
+        ([], lambda client: client.roster_changed(0.1), ("definite", "not-watching")),
+        (
+            [answer(200, LISTED)],
+            lambda client: client.roster("g", ReadMode.STRONG),
+            ("ok", repr(Roster((Member("m1", b"7", 11), Member("m1", b"8", 14))))),
+        ),
+    ],
+)
+def test_members_by_the_catalog(
+    answers: list[bytes | None], request_: Callable[[ConsulClient], Awaitable[object]], outcome: tuple[str, str]
+) -> None:
+    assert asked(answers, request_, CatalogClient) == outcome
 
 
 HELD = Held(token=5, handle="s")

@@ -18,7 +18,9 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.systems.consul import CONSUL
 from fencepost.harness.systems.consul import settings as server_settings
-from fencepost.harness.systems.consul.options import ConsulOptions
+from fencepost.harness.systems.consul.options import ConsulOptions, MembersBy
+from fencepost.harness.systems.contract.conditions import promises_in_force
+from fencepost.harness.systems.contract.kip_rows import Part
 from fencepost.harness.verdict import Standing
 
 LAYOUT = {
@@ -221,3 +223,41 @@ def test_a_release_that_does_not_build_is_told_with_the_remedy() -> None:
         CONSUL.releases.resolve("1.21.5")
     assert "path of a Consul binary" in (caught.value.hint or "")
     assert not CONSUL.releases.at_hand("1.21.5")
+
+
+BY_CATALOG = ConsulOptions(members=MembersBy.CATALOG_TTL)
+
+
+def test_the_catalog_promises_less_of_members_than_sessions_do() -> None:
+    """Nothing else of Consul changes by it."""
+
+    def standings(options: ConsulOptions) -> dict[str, Standing]:
+        return {g.name: g.standing for g in promises_in_force(CONSUL, "", {}, options)}
+
+    by_session, by_catalog = standings(ConsulOptions()), standings(BY_CATALOG)
+    assert {name for name in by_session if by_session[name] is not by_catalog[name]} == {
+        "one-member-per-id",
+        "joined-member-listed",
+        "leave-ends-own-membership",
+        "renewing-member-stays",
+        "silent-member-goes",
+        "member-lists-in-order",
+    }
+    assert by_catalog["member-data-belongs"] is Standing.PROMISED
+    assert by_catalog["one-member-per-id"] is Standing.MEASURED
+
+
+def test_each_recipe_for_members_has_its_bound_and_the_table_is_about_sessions() -> None:
+    assert CONSUL.lease_bound(BY_CATALOG).ttls == 1 and CONSUL.lease_bound(ConsulOptions()).ttls == 2
+    measured = CONSUL.column.recipe(Part.MEMBERSHIP)
+    assert measured is not None and measured.title == "session-key/1"
+    assert [r.chosen_by for r in CONSUL.column.recipes if r.chosen_by] == ["members=catalog-ttl"]
+
+
+@pytest.mark.parametrize("workload", ["register", "lease", "election"])
+def test_a_recipe_for_members_is_refused_where_there_are_none(workload: str) -> None:
+    options = {"members": "catalog-ttl"}
+    with pytest.raises(UsageError, match="about members of groups"):
+        check_plan(Plan(system="consul", workload=workload, nemesis="none", seed=1, system_options=options))
+    fitting = Plan(system="consul", workload="group-membership", nemesis="none", seed=1, system_options=options)
+    assert check_plan(fitting).system_options == BY_CATALOG

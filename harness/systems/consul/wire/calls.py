@@ -2,11 +2,12 @@
 
 import asyncio
 import itertools
+from collections.abc import Mapping
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent, Reply
 from fencepost.harness.systems.consul.wire import errors, messages
-from fencepost.harness.systems.consul.wire.messages import Operation, Pair
+from fencepost.harness.systems.consul.wire.messages import Instance, Operation, Pair
 from fencepost.harness.systems.http.connection import Answer, Connection, Lost, NotOpen, open_connection
 
 #: Written by transactions that would otherwise name no index of their own. Its values differ, since Consul gives no new
@@ -72,6 +73,24 @@ class Calls:
 
     async def destroy_session(self, session: str) -> None:
         _good(await self._ask("PUT", f"/v1/session/destroy/{session}"))
+
+    # Services, which belong to the agent at the other end. It answers from its own state, and tells the servers.
+
+    async def register(self, service: str, instance: str, meta: Mapping[str, str], ttl_ms: int) -> None:
+        body = messages.registration(service, instance, meta, ttl_ms)
+        _good(await self._ask("PUT", "/v1/agent/service/register", body))
+
+    async def pass_check(self, instance: str) -> None:
+        """Let the check of this instance pass for another time to live."""
+        _good(await self._ask("PUT", f"/v1/agent/check/pass/service:{instance}"))
+
+    async def deregister(self, instance: str) -> None:
+        _good(await self._ask("PUT", f"/v1/agent/service/deregister/{instance}"))
+
+    async def passing(self, service: str, query: str) -> tuple[list[Instance], int]:
+        """Every instance of which no check fails, its node's included; and the index that the answer names."""
+        answer = _good(await self._ask("GET", f"/v1/health/service/{service}?passing&{query}"))
+        return messages.instances(answer.body), int(answer.headers.get("x-consul-index", 0))
 
     async def transfer_leadership(self, server: str) -> None:
         """Ask the leader at the other end to let the server with this id lead."""

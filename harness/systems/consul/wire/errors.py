@@ -86,6 +86,8 @@ TABLE: Final = (
         why="an operation of the transaction did not hold: it is rolled back as a whole",
     ),
     Row(code=LEASE_EXPIRED, status=404, text="ession id '", definite=True, why="the leader knows no such session"),
+    Row(code=LEASE_EXPIRED, status=404, text="Unknown check ID", definite=True, why="the agent has no such check"),
+    Row(code=LEASE_EXPIRED, status=404, text="Unknown service ID", definite=True, why="the agent has no such service"),
     Row(code="invalid-argument", status=400, definite=True, why="refused by the agent before it asks a server"),
     Row(code="too-large", status=413, definite=True, why="refused by the agent before it asks a server"),
     Row(

@@ -1,4 +1,5 @@
-"""The parts of Consul's JSON that are used: pairs of the store, operations of transactions, what an agent says."""
+"""The parts of Consul's JSON that are used: pairs of the store, operations of transactions, services, what an agent
+says."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -126,3 +127,24 @@ class _Renewed(msgspec.Struct, frozen=True):
 def renewed_ttl_ms(body: bytes) -> int:
     """The time to live of the session that was renewed, as it was written when the session was made."""
     return int(msgspec.json.decode(body, type=list[_Renewed])[0].TTL.removesuffix("ms"))
+
+
+class _Registered(msgspec.Struct, frozen=True, rename="pascal", gc=False):
+    meta: Mapping[str, str]
+    create_index: int
+
+
+class Instance(msgspec.Struct, frozen=True, rename="pascal", gc=False):
+    """One instance of a service, as the catalog lists it: what it was registered with, and at which index."""
+
+    service: _Registered
+
+
+def registration(service: str, instance: str, meta: Mapping[str, str], ttl_ms: int) -> bytes:
+    """The body that registers an instance whose check passes until nobody says so for its time to live."""
+    check = {"TTL": f"{ttl_ms}ms", "Status": "passing"}
+    return _ENCODE.encode({"ID": instance, "Name": service, "Meta": meta, "Check": check})
+
+
+def instances(body: bytes) -> list[Instance]:
+    return msgspec.json.decode(body, type=list[Instance])
