@@ -1,11 +1,14 @@
 """The table of KIP-30 and KIP-273: what a cell says, what the exit code is, and that nothing is green unexposed."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.campaigns.kip.experiments import EXPERIMENTS, ExperimentId
+from fencepost.harness.campaigns.kip.making import Making, Wishes
 from fencepost.harness.campaigns.kip.page import markdown, page
 from fencepost.harness.campaigns.kip.rows import ROWS
 from fencepost.harness.campaigns.kip.table import Done, State, Table, TableCell, table_rows
@@ -161,3 +164,11 @@ def test_each_column_fits_its_recipes(name: str) -> None:
     of = {row.id: row.part for row in ROWS}
     assert {of[row] for row in system.column.claims if row in of} == set(parts) & set(of.values())
     assert all(claim.text for claim in system.column.claims.values())
+
+
+def test_a_recipe_that_an_option_chooses_is_named_and_not_measured(tmp_path: Path) -> None:
+    wishes = Wishes(proposal=Proposal.KIP_30, systems=("consul",), runtime="lab", budget_s=1, seed=1, results=tmp_path)
+    made = Making(wishes, say=lambda _: None, stop=StopRequest()).write()
+    (other,) = [text for text in made.recipes["consul"] if "catalog-ttl/1" in text]
+    assert other.endswith("; not measured here, -O members=catalog-ttl chooses it")
+    assert cell(made, RowId.M1).recipe == "session-key/1"
