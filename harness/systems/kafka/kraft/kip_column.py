@@ -37,7 +37,9 @@ COLUMN: Final = Column(
         RowId.L8: by_recipe("a second request of unknown outcome has a higher epoch"),
         RowId.S1: by_recipe(f"changes are ordered by the log; {_BEHIND}"),
         RowId.S2: promised("TOPIC_ALREADY_EXISTS"),
-        RowId.S3: promised("KIP-595: a committed record is not lost"),
+        RowId.S3: by_recipe(
+            "a committed record is not lost (KIP-595), but a superseded controller may still answer that a name is free"
+        ),
         RowId.S5: cannot("the interface has no version to compare"),
         RowId.S6: by_recipe("a second look after a creation of unknown outcome"),
         RowId.S7: promised("KIP-595: a quorum has it"),
