@@ -57,6 +57,16 @@ def test_accord_orders_every_write(tmp_path: Path, seen: tuple[str, ...]) -> Non
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("appends", "validity"), [("once", "valid"), ("again", "invalid")])
+def test_a_transaction_of_accord_loses_the_first_of_two_appends_to_one_list(
+    tmp_path: Path, appends: str, validity: str
+) -> None:
+    accord = ("--version", "6.0-alpha2", "-O", "transactions=accord", "--time-limit", "15s", "--nemesis", "none")
+    found = verdicts(tmp_path, *accord, "-o", f"appends={appends}", workload="list-append")
+    assert found["strict-serializable"] == validity
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(("fencing", "believed"), [("off", "one-believed-leader"), ("on", "one-acting-leader")])
 def test_rows_with_a_time_to_live_need_a_guard(tmp_path: Path, fencing: str, believed: str) -> None:
     nemesis = ("--nemesis", "pause:one:for=2s", "--quiet", "1s", "--time-limit", "20s")
