@@ -32,8 +32,8 @@ side-by-side: $(VENV)/.ready $(CORE) $(VENV)/.archive
 demo: setup  ## two real clusters under attack, two reports, an index of both by Spark (75 seconds)
 	@$(PY) -m fencepost.harness.cli demo
 
-# Two workers compute while a third waits for the container engine; then the runs that tolerate no company.
-SIDE_BY_SIDE := -n 3 --dist loadscope --no-loadscope-reorder
+# Two workers compute while others wait for servers or the container engine; then the runs that tolerate no company.
+SIDE_BY_SIDE := -n 4 --dist loadscope --no-loadscope-reorder
 # Collecting ten thousand tests takes a quarter of a minute: only the files that have such a mark.
 MARKED = $$(grep -rl --include='test_*.py' 'mark\.$(1)' tests)
 

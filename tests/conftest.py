@@ -2,8 +2,9 @@
 
 `make test` gives what need not be alone to several workers (pytest-xdist). A module stays together, for its fixtures;
 so does everything on the container engine, where one test would find what another one is just removing, and everything
-on Spark, whose JVM takes a minute of processor time. What waits for servers goes first, since it takes longest; the
-order is random otherwise.
+on Spark, whose JVM takes a minute of processor time. What waits for servers goes first, since it takes longest, and
+between two groups that wait come some that compute: so neither the workers nor the processors are idle. The order is
+random otherwise.
 """
 
 import os
@@ -66,9 +67,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """After pytest-randomly, whose order stays within each kind."""
-    items.sort(
-        key=lambda item: next((n for n, name in enumerate(_WAITS) if item.get_closest_marker(name)), len(_WAITS))
-    )
+    items.sort(key=_kind)
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        groups.setdefault(group_of(item.nodeid), []).append(item)
+    waiting = [group for group in groups.values() if _kind(group[0]) < len(_WAITS)]
+    computing = [group for group in groups.values() if _kind(group[0]) == len(_WAITS)]
+    # The last third is left for the end, when some worker still waits.
+    share = 2 * len(computing) // (3 * len(waiting)) if waiting else 0
+    order = [mine for group in waiting for mine in (group, *(computing.pop() for _ in range(share)))]
+    items[:] = [item for group in (*order, *computing) for item in group]
+
+
+def _kind(item: pytest.Item) -> int:
+    return next((n for n, name in enumerate(_WAITS) if item.get_closest_marker(name)), len(_WAITS))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

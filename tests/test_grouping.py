@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,19 +21,24 @@ def test_it(number):
         file.write(f"{__name__} {os.environ['PYTEST_XDIST_WORKER']}\\n")
 """
 _ON_ENGINE = "import pytest\npytestmark = pytest.mark.containers\n"
-_INI = "[pytest]\nmarkers = containers\n"
+_INI = "[pytest]\nmarkers =\n  containers\n  cluster\n"
 
 
-def play(folder: Path, files: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    """These files under our conftest, on two workers."""
+_ON_SERVERS = "import pytest\npytestmark = pytest.mark.cluster\n"
+_TWO_WORKERS = ("-n", "2", "--dist", "loadscope", "--no-loadscope-reorder")
+
+
+def play(
+    folder: Path, files: dict[str, str], flags: Sequence[str] = _TWO_WORKERS
+) -> "subprocess.CompletedProcess[str]":
+    """These files under our conftest."""
     for name, text in files.items():
         path = folder / "tests" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     shutil.copy(Path(__file__).with_name("conftest.py"), folder / "tests" / "conftest.py")
     (folder / "pytest.ini").write_text(_INI)
-    flags = ("-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadscope", "--no-loadscope-reorder", "tests")
-    command = [sys.executable, "-m", "pytest", *flags]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *flags, "tests"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
 
 
@@ -49,6 +55,14 @@ def test_files_stay_together_and_so_does_everything_on_the_engine(tmp_path: Path
     assert all(len(ran) == 1 for ran in workers.values()), workers
     assert len({worker for module, ran in workers.items() if "test_e" in module for worker in ran}) == 1, workers
     assert len({worker for ran in workers.values() for worker in ran}) == 2, "both had something to do"
+
+
+def test_between_files_that_wait_come_some_that_compute(tmp_path: Path) -> None:
+    waiting = {f"test_w{number}.py": _ON_SERVERS + _TEST for number in range(3)}
+    done = play(tmp_path, {**waiting, **{f"test_c{number}.py": _TEST for number in range(9)}}, ("--collect-only",))
+    order = dict.fromkeys(line.partition("::")[0] for line in done.stdout.splitlines() if "::" in line)
+    kinds = "".join(file.removeprefix("tests/test_")[0] for file in order)
+    assert kinds == "wccwccwccccc", done.stdout
 
 
 def test_a_file_on_the_engine_that_nobody_listed_is_named(tmp_path: Path) -> None:
