@@ -16,7 +16,7 @@ from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.testing.simulation import simulate
-from fencepost.harness.verdict import Validity
+from fencepost.harness.verdict import Cause, Validity
 from fencepost.workloads.election import BACKLOG, ELECTION, Election, ElectionClient
 from tests.checkers.build import only
 from tests.fakes.election_store import BUGS, facts, run_fake_election
@@ -54,8 +54,11 @@ def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
 def test_a_correct_store_passes_and_was_put_to_the_test(seed: int) -> None:
     verdicts = elections.check(run_fake_election(None, seed), facts())
     believed = only(verdicts, "one-believed-leader")
+    # No campaign of this store goes without an answer, and it has no faults.
+    untested = [only(verdicts, name) for name in ("unknown-campaign-is-settled", "somebody-leads-again")]
+    assert {verdict.cause for verdict in untested} == {Cause.NO_EXPOSURE}
     for verdict in verdicts:
-        if verdict is not believed:
+        if verdict not in (believed, *untested):
             assert verdict.validity is Validity.VALID, (verdict.guarantee, verdict.reason, verdict.witnesses[:1])
     # A stalled leader goes on believing; nothing but the check in its acts keeps it from harm.
     assert believed.anomalies["two-believers"] >= 1
