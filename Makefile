@@ -37,7 +37,7 @@ SIDE_BY_SIDE := -n 4 --dist loadscope --no-loadscope-reorder
 # Collecting ten thousand tests takes a quarter of a minute: only the files that have such a mark.
 MARKED = $$(grep -rl --include='test_*.py' 'mark\.$(1)' tests)
 
-test: setup  ## the tests: every promise of the product, in twelve minutes on two cores
+test: setup  ## the tests: every promise of the product, in a quarter of an hour on two cores
 	@$(PY) -m tests.prepared
 	@$(PY) -m pytest -q $(SIDE_BY_SIDE) -m "not slow and not long and not alone" tests
 	@$(PY) -m pytest -q -m "alone and not slow and not long" $(call MARKED,alone)
