@@ -40,12 +40,12 @@ from fencepost.checkers.elections.beliefs import (
 from fencepost.checkers.elections.terms import Belief, Terms, beliefs
 from fencepost.checkers.facts.evidence import Rows, rows
 from fencepost.checkers.facts.final_reads import weak_reads
+from fencepost.checkers.facts.options import option_ns
 from fencepost.checkers.findings.finding import Finding, one_of_each_first
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import seconds
 from fencepost.checkers.storage.sets import GUARANTEE as KEPT
-from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
 
@@ -90,8 +90,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     seen, mode = observed(terms), facts.options.get("observe", "plain")
     confirmed = confirmations.judged(terms, mode)
     unknown = unknown_campaigns.unknown_campaigns(terms, mode)
-    within_ns = parse_duration_ns(str(facts.options.get("leads_within", _WITHIN)), what="leads_within")
-    again = recovery.recovery(history, terms, within_ns)
+    again = recovery.recovery(history, terms, option_ns(facts, "leads_within", _WITHIN))
     acting = acts_out_of_term(terms) + impossible_acts(terms)
     judgements = [
         _Judgement(
@@ -151,7 +150,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             anomaly=unknown_campaigns.LATE,
             exposed=unknown.settled,
             exposure_of=unknown_campaigns.EXPOSURE_OF,
-            rules=unknown.rules[1:],
+            rules=(unknown.unexplained,),
             counted={"unknown_campaigns_won": unknown.won},
         ),
         _Judgement(

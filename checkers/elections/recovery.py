@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.elections.terms import Terms
+from fencepost.checkers.facts.intervals import NEVER_NS
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.words import duration, seconds
 from fencepost.harness.history import FaultOutcome, FaultSpan, History, Operation, Outcome, PhaseName
@@ -62,4 +63,4 @@ def _rests(history: History) -> Iterator[tuple[FaultSpan, int, int]]:
 
 
 def _end_ns(operation: Operation) -> int:
-    return 1 << 62 if operation.ended_ns is None else operation.ended_ns
+    return NEVER_NS if operation.ended_ns is None else operation.ended_ns

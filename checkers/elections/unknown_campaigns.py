@@ -34,9 +34,8 @@ class UnknownCampaigns(msgspec.Struct, frozen=True):
     findings: list[Finding]
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
-        lacks = f"no {EXPOSURE_OF}"
-        return (rule(LATE, len(self.settled), lacks), rule(UNEXPLAINED, len(self.won), "every leader was a known one"))
+    def unexplained(self) -> Rule:
+        return rule(UNEXPLAINED, len(self.won), "every leader was a known one")
 
 
 def unknown_campaigns(terms: Terms, mode: str) -> UnknownCampaigns:

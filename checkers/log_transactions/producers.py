@@ -3,13 +3,13 @@
 from typing import Final
 
 from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.options import option_ns
 from fencepost.checkers.findings.finding import Finding, few_of_each
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import by, duration
 from fencepost.checkers.groups.members import completed_ns
 from fencepost.checkers.log_transactions.view import CHECKER, Partition, View
-from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 
@@ -76,7 +76,7 @@ def judge_fenced(view: View, facts: Facts) -> Verdict:
 
 def judge_hanging(view: View, facts: Facts) -> Verdict:
     """Judge that committed readers reach the end of every partition, some time after the last transaction."""
-    after_ns = parse_duration_ns(str(facts.options.get("hangs_after", "15s")), what="hangs_after")
+    after_ns = option_ns(facts, "hangs_after", "15s")
     open_ones = [transaction.operation for transaction in view.transactions.values() if transaction.left_open]
     unstable = [partition for partition in view.partitions.values() if partition.unstable]
     hanging = [partition for partition in unstable if _waited_ns(view, partition) > after_ns]

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.options import option_ns
 from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.facts.servers import Incarnations
 from fencepost.checkers.findings.finding import Finding
@@ -27,7 +28,6 @@ from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.checkers.metadata.broker_views import Known, View
 from fencepost.checkers.metadata.late_brokers import CHECKER, judge_fenced, judge_fresh
-from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.history import NO_LEADER, History, Outcome, broker_view
 from fencepost.harness.verdict import Cause, Facts, Verdict
 
@@ -55,7 +55,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     views = [View(o, broker_view(o.result)) for o in history.operations if o.f == "view" and o.type is Outcome.OK]
     known = Known(views)
     lacks = [lack for view in views if (lack := known.lack(view)) is not None]
-    fresh_ns, fenced_ns = _option_ns(facts, "fresh", "2s"), _option_ns(facts, "fenced", "6s")
+    fresh_ns, fenced_ns = option_ns(facts, "fresh", "2s"), option_ns(facts, "fenced", "6s")
     incarnations = Incarnations(history)
     return [
         _agree(views, facts),
@@ -64,10 +64,6 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         judge_fresh(views, known, lacks, fresh_ns, facts),
         judge_fenced(views, lacks, fresh_ns, fenced_ns, incarnations, facts),
     ]
-
-
-def _option_ns(facts: Facts, name: str, default: str) -> int:
-    return parse_duration_ns(str(facts.options.get(name, default)), what=name)
 
 
 def _agree(views: Sequence[View], facts: Facts) -> Verdict:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.intervals import NEVER_NS
 from fencepost.checkers.facts.positions import by_key
 from fencepost.checkers.findings.finding import Finding, one_of_each_first
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Findings
@@ -110,7 +111,7 @@ def _answered(operation: Operation) -> bool:
 
 def _end_ns(operation: Operation) -> int:
     """When the answer came; an operation without one never ends."""
-    return 1 << 62 if operation.completed_ns is None else operation.completed_ns
+    return NEVER_NS if operation.completed_ns is None else operation.completed_ns
 
 
 def _is_new(key: _Key, operation: Operation) -> bool:
