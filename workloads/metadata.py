@@ -130,7 +130,7 @@ class MetadataWorkload(Workload[MetadataOptions]):
         if options.listeners and not any(set(member.roles) == _SERVES_LOG for member in members):
             return Refusal(
                 "clients reach no controller here, and only controllers serve the metadata log",
-                "leave out listeners, or -O combined=true",
+                "leave out listeners, or start without -O combined=true",
             )
         return None
 

@@ -47,7 +47,9 @@ class HeardLog:
         self.parted: Final[list[Operation]] = []
         #: Answers of a leader of a later epoch than the answer before: what it lacks would show there.
         self.of_new_leaders: Final[list[Operation]] = []
+        #: What the listener holds: every offset is below `_end`. Everything below `_below` is known to be committed.
         self._held: dict[int, Told] = {}
+        self._end = 0
         self._below = 0
         epoch = None
         for answer in self.answers:
@@ -81,9 +83,10 @@ class HeardLog:
             elif kind == "snapshot":
                 state = tuple(LogEntry(offset=rest[0] - 1, epoch=rest[1], type=t, fields=f) for t, f in rest[2])
                 self.snapshots.append(Snapshot(rest[0], state, answer))
+        newly = range(self._below, min(high_watermark, self._end))
         self._below = max(self._below, high_watermark)
-        for offset in [offset for offset in self._held if offset < self._below]:
-            if offset not in self.committed:
+        for offset in (*newly, *(entry.offset for entry in entries)):
+            if offset < self._below and offset in self._held and offset not in self.committed:
                 self.committed[offset] = self._held[offset]
                 self.known_by[offset] = answer
 
@@ -103,6 +106,7 @@ class HeardLog:
             )
             self.findings.append(Finding(anomaly=WITHDRAWN, operations=_both(known.by, answer), steps=steps))
         self._held[entry.offset] = Told(entry, answer)
+        self._end = max(self._end, entry.offset + 1)
 
     def _part(self, answer: Operation, epoch: int, end: int) -> None:
         later = (offset for offset in sorted(self._held) if self._held[offset].entry.epoch > epoch)
@@ -118,8 +122,9 @@ class HeardLog:
         self._drop(keeps)
 
     def _drop(self, offset: int) -> None:
-        for held in [held for held in self._held if held >= offset]:
-            del self._held[held]
+        for held in range(offset, self._end):
+            self._held.pop(held, None)
+        self._end = min(self._end, offset)
 
     def _missed(self, answer: Operation, expected: int, entry: LogEntry) -> None:
         steps = (

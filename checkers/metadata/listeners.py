@@ -128,7 +128,7 @@ def _complete(logs: list[HeardLog], history: History, facts: Facts) -> Verdict:
     for log in logs:
         own = _Named(log)
         expected = [(change, name) for change, name in named if name[0] in own.kinds]
-        reached = max((change for change, name in expected if name in own.at), key=_invoked_ns, default=None)
+        reached = max((pair for pair in expected if pair[1] in own.at), key=_invoked_ns, default=None)
         late = False
         for change, name in expected:
             if name in own.at:
@@ -140,8 +140,8 @@ def _complete(logs: list[HeardLog], history: History, facts: Facts) -> Verdict:
                     latest = after_ns, change, known
             elif name in own.in_snapshots or own.may_be_hidden(change):
                 continue
-            elif reached is not None and _completed_ns(change) < reached.invoked_ns:
-                findings.append(_not_heard(log, own, change, reached))
+            elif reached is not None and _completed_ns(change) < _invoked_ns(reached):
+                findings.append(_not_heard(log, change, reached[0], log.committed[own.at[reached[1]]]))
             else:
                 late = True
         if late:
@@ -184,9 +184,7 @@ class _Named:
         return change.invoked_ns < self._sent_ns
 
 
-def _not_heard(log: HeardLog, own: _Named, change: Operation, reached: Operation) -> Finding:
-    name = change_name(reached)
-    later: Told = log.committed[own.at[name]] if name is not None else next(iter(log.committed.values()))
+def _not_heard(log: HeardLog, change: Operation, reached: Operation, later: Told) -> Finding:
     steps = (
         f"{change.f} of {change.key} to {change.value!r} through {change.node} was acknowledged.",
         f"{reached.f} of {reached.key} to {reached.value!r} was asked for after that.",
@@ -195,8 +193,8 @@ def _not_heard(log: HeardLog, own: _Named, change: Operation, reached: Operation
     return Finding(anomaly=NOT_HEARD, operations=(reached, later.by, change), steps=steps, key=change.key)
 
 
-def _invoked_ns(operation: Operation) -> int:
-    return operation.invoked_ns
+def _invoked_ns(named: tuple[Operation, Name]) -> int:
+    return named[0].invoked_ns
 
 
 def _completed_ns(operation: Operation) -> int:

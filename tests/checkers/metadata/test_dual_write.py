@@ -83,11 +83,16 @@ def test_a_migration_that_is_over_or_not_there_yet_is_not_judged() -> None:
 STATE = {"topic": "t1", "partition": 0, "session": "c1"}
 
 
-def rolled_back(*written: LogEntry, phases: tuple[str, ...] = ("hybrid", "rolled-back"), more: str = "") -> History:
+def rolled_back(
+    *written: LogEntry,
+    phases: tuple[str, ...] = ("hybrid", "rolled-back"),
+    more: str = "",
+    every_ms: float = 27_000,
+) -> History:
     """t1 is acknowledged 18 s before the roll-back is over, t2 3 s before; ZooKeepers also hold what is `written`."""
     tale = Tale()
     for number, phase in enumerate(phases):
-        tale.tell(MigrationEvent, 1_000 + 27_000 * number, phase=phase, length_ns=0, text="")
+        tale.tell(MigrationEvent, 1_000 + every_ms * number, phase=phase, length_ns=0, text="")
     for name, at in (("t1", 10_000), ("t2", 25_000)):
         tale.op("create", name, True, at=(at, at + 10))
     if more:
@@ -129,6 +134,12 @@ def test_a_topic_that_something_else_was_done_to_is_not_judged() -> None:
     first = LogEntry(offset=90, epoch=0, type="topic", fields={"name": "t1", "session": "c1"})
     for more, exposure in (("exists", 2), ("remove", 1)):
         assert judged(rolled_back(first, more=more)).exposure == exposure
+
+
+def test_what_is_acknowledged_after_the_roll_back_is_not_judged() -> None:
+    first = LogEntry(offset=90, epoch=0, type="topic", fields={"name": "t1", "session": "c1"})
+    verdict = judged(rolled_back(first, every_ms=20_000))
+    assert (verdict.validity, verdict.exposure) == (Validity.VALID, 1)
 
 
 def test_a_roll_back_before_the_copy_or_before_a_further_migration_is_not_judged() -> None:

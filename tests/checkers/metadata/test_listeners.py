@@ -99,6 +99,22 @@ def test_an_entry_left_out_within_an_answer_is_missed() -> None:
     assert order(tale).anomalies == {"listener-missed-offset": 1}
 
 
+@pytest.mark.parametrize(
+    ("told", "high_watermarks"),
+    [(("1:- 1:k=1 1:t5 1:-", ""), (0, 4)), (("1:- 1:k=1", "1:t5 1:-"), (4, 4))],
+    ids=["committed by a later answer", "told below a known high watermark"],
+)
+def test_what_is_committed_is_known_by_the_high_watermark(
+    told: tuple[str, str], high_watermarks: tuple[int, int]
+) -> None:
+    tale, at = changes(), 0
+    for number, (words, hw) in enumerate(zip(told, high_watermarks, strict=True)):
+        listen(tale, 50 + 10 * number, (at, min(at, 1)), entries(words, at) if words else [], hw=hw)
+        at += len(words.split())
+    assert [v.validity for v in judged(tale)] == [Validity.VALID, Validity.VALID]
+    assert order(tale).figures.others["entries_told"] == 4
+
+
 def test_epochs_never_fall() -> None:
     tale = whole(changes())
     listen(tale, 60, (4, 1), entries("3:k=2 2:k=3", 4), hw=4)
