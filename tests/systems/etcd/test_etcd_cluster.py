@@ -126,6 +126,8 @@ def test_what_did_not_happen_is_definite(semantics: dict[str, Any], request_: st
         "absent",
         "cas",
         "create",
+        "update",
+        "append",
         "write_if",
         "write_if absent",
         "renew",
@@ -144,6 +146,11 @@ def test_replies_carry_what_the_store_says(semantics: dict[str, Any]) -> None:
     assert "value=None" in semantics["absent"][1]
     assert semantics["members"] == [[2, 10, 33], [2, 10, 33]]
     assert semantics["token grows"]
+
+
+def test_a_transaction_on_lists_takes_effect_once_or_is_refused(semantics: dict[str, Any]) -> None:
+    assert semantics["lists"] == [[2], [1, 3], []]
+    assert semantics["each append is made or refused"]
 
 
 def test_a_lease_that_is_not_renewed_gives_its_lock_away(semantics: dict[str, Any]) -> None:
