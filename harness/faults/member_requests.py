@@ -8,13 +8,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from fencepost.harness.base.quorum import majority
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.change_requests import ChangeRequests
 from fencepost.harness.faults.kind import Cluster
 from fencepost.harness.runtime.node import NodeSpec, NodeState
-from fencepost.harness.systems.contract.membership import Membership
+from fencepost.harness.systems.contract.membership import LetsGoLate, Membership
+
+T = TypeVar("T")
 
 _ASK_S = 2.5
 _LOOK_S = 1.0
@@ -100,7 +103,7 @@ class MemberRequests:
         )
 
     async def until_removed(self, timeout_s: float) -> Look | None:
-        """Request the removal until no node lists the member; None when that was not seen in time."""
+        """Request the removal until no node lists the member; None when that was not seen in time, or it lingers."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         while loop.time() < deadline_s:
@@ -113,7 +116,29 @@ class MemberRequests:
                 if loop.time() >= min(look_until_s, deadline_s):
                     break
                 await asyncio.sleep(_POLL_S)
+            if await self.lingers():
+                break
         return None
+
+    async def lingers(self) -> bool:
+        """Whether enough of the other nodes say that the member was removed, and is named by other groups still."""
+        membership, others = self._membership, self._others()
+        if not isinstance(membership, LetsGoLate):
+            return False
+        running = [name for name in others if self._is_up(name)]
+        questions = (membership.is_removed(self._member, at=name, timeout_s=_LOOK_S) for name in running)
+        answers = await asyncio.gather(*(_answer(question) for question in questions))
+        return sum(answer is True for answer in answers) >= majority(others) and False not in answers
+
+    async def until_gone(self, timeout_s: float) -> Look | None:
+        """Look until no node lists the member, without another request; None when that was not seen in time."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        while not (look := await self.look()).is_gone:
+            if loop.time() >= deadline_s:
+                return None
+            await asyncio.sleep(_POLL_S)
+        return look
 
     async def ask_to_add(self, spec: NodeSpec) -> None:
         """Send one request to add the member; wait a moment after a refusal."""
@@ -140,7 +165,12 @@ class MemberRequests:
 
     async def _voters(self, name: str) -> Mapping[str, str] | str:
         """Return this node's list of voters, or why it gave none."""
-        try:
-            return await self._membership.voters(name, timeout_s=_LOOK_S)
-        except (Definite, Indefinite) as error:
-            return str(error)
+        return await _answer(self._membership.voters(name, timeout_s=_LOOK_S))
+
+
+async def _answer(question: Awaitable[T]) -> T | str:
+    """The answer, or why there is none."""
+    try:
+        return await question
+    except (Definite, Indefinite) as error:
+        return str(error)

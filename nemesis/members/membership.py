@@ -3,7 +3,8 @@
 Healing adds the node as a new member without data, and waits until it serves and votes. In between the cluster has one
 member fewer. Both steps are proven by the list of voters that the other members have: an answer to a request does not
 prove that it was done, and a missing answer does not prove that it failed. The proof lists every request and its
-answer. A server is ended and wiped only when it is certainly no member any more.
+answer. A server is ended only when it is certainly no member any more, and wiped when nobody lists it: groups of data
+may name a removed member for as long as its server runs.
 
 Only one member is out at a time, since a system makes one change at a time. With 3 or 5 voters that leaves the size of
 the majority as it was (2 of 2, 3 of 4), so the harness counts the node as one that is down.
@@ -48,6 +49,7 @@ class _Departure:
     member_id: str
     #: The number of the new data directory, for systems that give it an id; None: the data stays.
     life: int | None
+    was_killed: bool = False
     is_out: bool = False
     has_joined: bool = False
     is_back: bool = False
@@ -79,11 +81,18 @@ class _Departure:
             if loop.time() - began_s > _ENDED_S:
                 break
             await asyncio.sleep(_POLL_S)
-        if self.node.state is NodeState.DEAD:
-            self.steps.append(f"its server ended by itself, {loop.time() - began_s:.1f} s later")
-        else:
+        if self.node.state is not NodeState.DEAD:
             await self.node.kill()
+            self.was_killed = True
             self.steps.append("its server was killed")
+        elif not self.was_killed:
+            self.steps.append(f"its server ended by itself, {loop.time() - began_s:.1f} s later")
+
+    async def end_lingering(self) -> None:
+        """End the server that was removed, and is named by other groups still; its data stays until nobody lists it."""
+        if not self.was_killed:
+            self.steps.append(f"{self.node.name} was removed, and went on in other groups")
+            await self._end()
 
     async def run(self, voters: Collection[str]) -> None:
         """Start the server unless it runs: to join these voters, or as the member that it still is."""
@@ -170,6 +179,11 @@ class MembershipChange(FaultKind):
         gone = await requests.until_removed(_REMOVED_S)
         departure.steps.append(f"{node.name} ({departure.member_id}) is to be removed: {requests.summary}")
         if gone is None:
+            lingers = await requests.lingers()
+            if lingers:
+                await departure.end_lingering()
+            gone = await requests.until_gone(_REMOVED_S if lingers else 0)
+        if gone is None:
             left = f"its server was left alone, since it may still be a member: {await requests.look()}"
             return departure.proof(FaultOutcome.INDETERMINATE, left)
         departure.steps.append(str(gone))
@@ -215,6 +229,9 @@ async def _come_nearer(departure: _Departure, requests: MemberRequests) -> tuple
         return look, f"{node.name} is no voter yet: {look}"
     if node.name not in look.voters:
         return look, str(look)
+    if not departure.is_out and await requests.lingers():
+        await departure.end_lingering()
+        return look, f"other groups still name {node.name}: {look}"
     await departure.run(look.voters)
     departure.has_joined = True
     if not look.is_listed or not (itself or membership.only_leader_answers):

@@ -25,6 +25,7 @@ class FakeMembers:
 
     `answers` are those of the next requests, in order; after them every one is done. One in doubt is done all the same
     when `doubts_are_done`. `lagging` nodes list the voters as they were at the beginning, `mute` ones tell nothing.
+    `lingering` ones are named by other groups after their removal, until their server ends (`LetsGoLate`).
     """
 
     runtime: FakeRuntime
@@ -36,6 +37,7 @@ class FakeMembers:
     doubts_are_done: bool = False
     lagging: set[str] = field(default_factory=set)
     mute: set[str] = field(default_factory=set)
+    lingering: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
     #: What a node lacks of a member that serves.
     lacking: str | None = None
@@ -54,7 +56,14 @@ class FakeMembers:
             raise Indefinite("timeout", "no answer")
         if self.only_leader_answers and at != self.leader:
             raise Definite("not-leader")
-        return self.first if at in self.lagging else dict(self.current)
+        held = {name: self.first[name] for name in self.lingering if self._runs(name)}
+        return self.first if at in self.lagging else held | self.current
+
+    async def is_removed(self, node: str, *, at: str, timeout_s: float) -> bool:
+        return node in await self.voters(at, timeout_s=timeout_s) and node not in self.current
+
+    def _runs(self, node: str) -> bool:
+        return self.runtime.nodes[node].state is NodeState.RUNNING
 
     async def remove(self, node: str, *, through: str, timeout_s: float) -> None:
         self._answer(f"remove {node} through {through}")
@@ -64,8 +73,9 @@ class FakeMembers:
 
     async def add(self, spec: NodeSpec, *, through: str, timeout_s: float) -> None:
         node = spec.name
-        runs = self.runtime.nodes[node].state is NodeState.RUNNING
-        assert runs is self.votes_last, "a server is started before it votes, or after, as its system wants it"
+        assert self._runs(node) is self.votes_last, (
+            "a server is started before it votes, or after, as its system wants it"
+        )
         self._answer(f"add {node} through {through}")
         self.lives += 1
         self.current[node] = f"{node}-{self.lives}"

@@ -287,6 +287,55 @@ def test_too_few_that_tell_forbid_the_proof_and_are_named(impatient: Callable[[b
     play(scenario)
 
 
+def test_a_removed_server_that_other_groups_still_name_is_ended_and_then_wiped() -> None:
+    async def scenario() -> None:
+        scene = Scene(votes_last=True, lingering={"n3"})
+        injected = await scene.inject()
+        assert injected.outcome is FaultOutcome.INSTALLED
+        ended = "n3 was removed, and went on in other groups; its server was killed"
+        assert injected.text.endswith(f"; {ended}; n1, n2 list n1, n2; its data was wiped")
+        assert scene.node.actions == ["kill", "wipe"]
+        scene.members.lingering.clear()
+        assert (await scene.heal()).outcome is FaultOutcome.HEALED
+        assert scene.members.asked == ["remove n3 through n1", "add n3 through n1"]
+
+    play(scenario)
+
+
+def test_what_lingers_when_the_fault_ends_is_ended_by_the_healing(impatient: Callable[[bool], None]) -> None:
+    async def scenario() -> None:
+        impatient(True)
+        scene = Scene(votes_last=True, answers=["in doubt"] * 1000)
+        assert (await scene.inject()).outcome is FaultOutcome.INDETERMINATE
+        impatient(False)
+        scene.members.answers.clear()
+        scene.members.lingering = {"n3"}
+        scene.members.current.pop("n3")
+        running = asyncio.create_task(scene.heal())
+        while "start" not in scene.node.actions:
+            await asyncio.sleep(0.001)
+        scene.members.lingering.clear()
+        healed = await running
+        assert healed.outcome is FaultOutcome.HEALED
+        assert healed.text.startswith(
+            "n3 was removed, and went on in other groups; its server was killed; its data was wiped"
+        )
+        assert scene.node.actions == ["kill", "wipe", "wipe", "start"]
+
+    play(scenario)
+
+
+def test_a_server_that_one_node_calls_removed_is_left_alone(impatient: Callable[[bool], None]) -> None:
+    async def scenario() -> None:
+        impatient(True)
+        scene = Scene(lingering={"n3"}, mute={"n2"})
+        injected = await scene.inject()
+        assert injected.outcome is FaultOutcome.INDETERMINATE
+        assert scene.node.actions == []
+
+    play(scenario)
+
+
 def test_a_node_that_nobody_lists_is_left_alone() -> None:
     async def scenario() -> None:
         scene = Scene()

@@ -8,8 +8,13 @@ Removing a server needs the system account. The meta group's leader answers, and
 other server is left for them, their streams have one replica fewer until the server is back. So a node counts as a
 member for as long as any group of another server names it, and its data are not touched before.
 
+A server that is removed disables its JetStream. The one that led the meta group may miss that: it stops that group as
+soon as the removal is committed, perhaps before it has applied it. Then it goes on leading its streams, whose groups
+name it until it ends (`docs/findings/nats-removed-leader.md`).
+
 Source: nats-server 2.15 server/jetstream_api.go (jsLeaderServerRemoveRequest, jsStreamRemovePeerRequest),
-server/jetstream_cluster.go (processAddPeer, processRemovePeer), server/raft.go (trackPeer).
+server/jetstream_cluster.go (monitorCluster, processAddPeer, processRemovePeer), server/raft.go (trackPeer,
+processAppendEntryResponse).
 """
 
 import asyncio
@@ -20,13 +25,13 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.node import Layout, NodeSpec
 from fencepost.harness.systems.nats.administration import ask, connected, groups, not_a_member, shortage
 from fencepost.harness.systems.nats.configuration import SYSTEM_USER, with_life
-from fencepost.harness.systems.nats.raftz import META_GROUP
+from fencepost.harness.systems.nats.raftz import META_GROUP, Group
 
 _POLL_S: Final = 0.05
 
 
 class NatsMembership:
-    """`harness.systems.contract.membership.Membership`."""
+    """`harness.systems.contract.membership.Membership` and `LetsGoLate`."""
 
     votes_last: Final = True
     only_leader_answers: Final = False
@@ -41,10 +46,18 @@ class NatsMembership:
 
     async def voters(self, at: str, *, timeout_s: float) -> Mapping[str, str]:
         """Whoever any group of this server names, with its id in the groups."""
+        return {name: peer for g in (await self._groups(at, timeout_s)).values() for name, peer in g.members.items()}
+
+    async def is_removed(self, node: str, *, at: str, timeout_s: float) -> bool:
+        present = await self._groups(at, timeout_s)
+        named = {name for name, group in present.items() if node in group.members}
+        return bool(named) and META_GROUP not in named
+
+    async def _groups(self, at: str, timeout_s: float) -> Mapping[str, Group]:
         present = await groups(self._layout[at], timeout_s)
         if META_GROUP not in present:
             raise Definite("no-group", f"{at} is not in the meta group")
-        return {name: peer for group in present.values() for name, peer in group.members.items()}
+        return present
 
     async def remove(self, node: str, *, through: str, timeout_s: float) -> None:
         peer = (await self.voters(through, timeout_s=timeout_s)).get(node)

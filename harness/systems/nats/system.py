@@ -88,8 +88,10 @@ class Nats(BaseSystem[NatsOptions]):
     async def healthy(self, layout: Layout) -> str | None:
         """Check that all servers agree on leader and term of both groups; the stream may not exist yet."""
         for subject in self.profile.subjects:
-            views = await asyncio.gather(*(_view(place, subject) for place in layout.values()))
-            wrong = disagreement(subject, dict(zip(layout, views, strict=True)))
+            answers = await asyncio.gather(*(_view(place, subject) for place in layout.values()))
+            views = dict(zip(layout, answers, strict=True))
+            absent = [node for node, view in views.items() if view is None and subject == META_LEADER]
+            wrong = f"not in the meta group: {', '.join(absent)}" if absent else disagreement(subject, views)
             if wrong:
                 return wrong
         return None

@@ -11,11 +11,13 @@ import pytest
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Place
+from fencepost.harness.systems.contract.membership import LetsGoLate
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS
 from fencepost.harness.systems.nats import administration, configuration
 from fencepost.harness.systems.nats.membership import NatsMembership
 from fencepost.harness.systems.nats.options import NatsOptions
-from fencepost.harness.systems.nats.raftz import parsed_group
+from fencepost.harness.systems.nats.raftz import META_GROUP, META_LEADER, Group, parsed_group
+from fencepost.harness.systems.nats.system import NATS
 from fencepost.harness.systems.nats.wire.connection import Connection, connect
 from tests.systems.contract.patience import PATIENCE_S
 from tests.systems.nats.jetstream_script import INFO, connected, refusal, serving, speaking
@@ -70,6 +72,51 @@ def test_a_group_names_nodes_and_not_servers() -> None:
     }  # fmt: skip
     group = parsed_group(state, "n1")
     assert (group.leader, group.members) == ("n3", {"n1": "A", "n2": "B", "n3": "C"})
+
+
+@pytest.mark.parametrize(
+    ("meta", "stream_group", "removed"),
+    [(("n1", "n2"), ("n1", "n3"), True), (("n1", "n3"), ("n1", "n3"), False), (("n1", "n2"), ("n1", "n2"), False)],
+    ids=["its stream names it", "a member", "nobody names it"],
+)
+def test_a_server_is_removed_once_the_meta_group_does_not_name_it(
+    meta: tuple[str, ...], stream_group: tuple[str, ...], removed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_name = {META_GROUP: group(*meta), "S-R3F-1": group(*stream_group)}
+
+    async def told(place: Place, timeout_s: float) -> dict[str, Group]:
+        return by_name
+
+    monkeypatch.setattr("fencepost.harness.systems.nats.membership.groups", told)
+    membership = NatsMembership({"n1": Place(name="n1", number=1, address="", folder=Path(), data=Path(), kept=Path())})
+    assert isinstance(membership, LetsGoLate)
+    assert asyncio.run(membership.is_removed("n3", at="n1", timeout_s=1)) is removed
+    voters = asyncio.run(membership.voters("n1", timeout_s=1))
+    assert ("n3" in voters) is ("n3" in (*meta, *stream_group))
+    del by_name[META_GROUP]
+    with pytest.raises(Definite, match="n1 is not in the meta group"):
+        asyncio.run(membership.is_removed("n3", at="n1", timeout_s=1))
+
+
+def group(*names: str) -> Group:
+    members = {name: name.upper() for name in names}
+    return Group(leads=True, term=1, leader=names[0], size=len(names), quorum=2, members=members)
+
+
+def test_a_cluster_is_not_healthy_while_a_server_is_out_of_the_meta_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    views: dict[tuple[str, str], Group | None] = {}
+
+    async def viewed(place: Place, subject: str) -> Group | None:
+        return views.get((place.name, subject))
+
+    monkeypatch.setattr("fencepost.harness.systems.nats.system._view", viewed)
+    nodes = ("n1", "n2", "n3")
+    layout = {name: Place(name=name, number=1, address="", folder=Path(), data=Path(), kept=Path()) for name in nodes}
+    views.update({(name, META_LEADER): group(*nodes) for name in nodes})
+    # The stream may have fewer replicas than there are servers, or not exist yet.
+    assert asyncio.run(NATS.healthy(layout)) is None
+    views["n3", META_LEADER] = None
+    assert asyncio.run(NATS.healthy(layout)) == "not in the meta group: n3"
 
 
 def test_a_wiped_server_comes_back_under_a_new_name_and_nothing_else_changes(tmp_path: Path) -> None:
