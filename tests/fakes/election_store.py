@@ -39,6 +39,7 @@ PROMISED: Final = (
     "session-order",
     "linearizable",
     "no-lost-acknowledged-writes",
+    "unknown-campaign-is-settled",
 )
 TTL_S: Final = 2.0
 _ASLEEP_S: Final = {"n2": (4.0, 7.0), "n3": (9.0, 12.0), "n1": (14.0, 17.0)}
@@ -56,6 +57,8 @@ BUGS: Final = {
     "stale-resign": ("whoever resigns ends the term that lasts", "deposed-by-stale-resign"),
     "observe-back": ("a copy now and then answers from far behind", "observed-term-went-back"),
     "trails": ("n3 shows the trail in another order", "trails-differ"),
+    "unknown-leader": ("a strong read now and then names a leader that nobody elected", "unexplained-leader"),
+    "late-campaign": ("a campaign without an answer wins once the leader's term is over", "won-after-settled"),
 }
 
 
@@ -82,6 +85,8 @@ class FakeStore:
         self.position = 10
         self.trail: list[str] = []
         self.holder: tuple[int, FakeElections] | None = None
+        #: Whose campaigns are to win later.
+        self.waiting: list[FakeElections] = []
         #: (when, token or None, position): what there was to see of the leader.
         self.seen: list[tuple[float, int | None, int]] = [(0.0, None, 10)]
 
@@ -96,6 +101,10 @@ class FakeStore:
         return self.position
 
     def lead(self, holder: "tuple[int, FakeElections] | None") -> None:
+        if holder is None and self.waiting:
+            late = self.waiting.pop(0)
+            late.lease_until_s = self.now_s() + TTL_S
+            holder = self.change(), late
         self.holder = holder
         self.seen.append((self.now_s(), None if holder is None else holder[0], self.position))
 
@@ -121,7 +130,8 @@ class FakeStore:
         lag_s = 0.0 if mode is ReadMode.STRONG else _LAG_S[node]
         if self.hits("observe-back", 100):
             lag_s = 4.0
-        return next((t, p) for at, t, p in reversed(self.seen) if at <= max(0.0, self.now_s() - lag_s))
+        token, position = next((t, p) for at, t, p in reversed(self.seen) if at <= max(0.0, self.now_s() - lag_s))
+        return (position + 1 if token and self.hits("unknown-leader", 20) else token), position
 
 
 class FakeElections:
@@ -163,6 +173,9 @@ class FakeElections:
         store = self._store
         store.expire()
         if store.holder is not None:
+            if store.hits("late-campaign", 10):
+                store.waiting.append(self)
+                raise Indefinite("connection-lost")
             raise Definite("held")
         if self.lease_until_s <= store.now_s():
             self.lease_until_s = store.now_s() + TTL_S
