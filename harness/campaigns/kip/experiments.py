@@ -80,7 +80,8 @@ EXPERIMENTS: Final = (
         id=ExperimentId.TOPICS,
         workload="metadata",
         nemesis="partition:leader",
-        about="names are taken and settings changed while controllers are cut off",
+        about="names are taken and settings changed while controllers are cut off, and listeners fetch the log",
+        workload_options={"listeners": 2},
     ),
     Experiment(
         id=ExperimentId.LISTENERS,

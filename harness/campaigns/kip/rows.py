@@ -33,6 +33,10 @@ def _watched(guarantee: str, *rules: str) -> Measure:
     return Measure(_E.LISTENERS, guarantee, rules)
 
 
+def _topics(guarantee: str, *rules: str) -> Measure:
+    return Measure(_E.TOPICS, guarantee, rules)
+
+
 def _sessions(guarantee: str, *rules: str) -> Measure:
     return Measure(_E.SESSIONS, guarantee, rules)
 
@@ -176,7 +180,7 @@ ROWS: Final = (
         part=Part.STORAGE,
         text="fetch, put and update of one key are linearizable",
         anomaly="stale-read, lost-write",
-        measures=(Measure(_E.REGISTERS, "linearizable"), Measure(_E.TOPICS, "metadata-forward")),
+        measures=(Measure(_E.REGISTERS, "linearizable"), _topics("metadata-forward")),
     ),
     Row(
         id=RowId.S2,
@@ -186,7 +190,7 @@ ROWS: Final = (
         measures=(
             Measure(_E.STORAGE, "one-put-per-key"),
             Measure(_E.MEMBERS, "one-member-per-id"),
-            Measure(_E.TOPICS, "topic-names-linearizable", ("name-taken-twice",)),
+            _topics("topic-names-linearizable", "name-taken-twice"),
         ),
     ),
     Row(
@@ -196,7 +200,7 @@ ROWS: Final = (
         anomaly="vanished-key",
         measures=(
             Measure(_E.ELEMENTS, "no-lost-acknowledged-writes"),
-            Measure(_E.TOPICS, "topic-names-linearizable", ("denied-taken-name",)),
+            _topics("topic-names-linearizable", "denied-taken-name"),
         ),
     ),
     Row(
@@ -222,7 +226,7 @@ ROWS: Final = (
         anomaly="phantom-conflict",
         measures=(
             Measure(_E.STORAGE, "own-put-is-settled"),
-            Measure(_E.TOPICS, "topic-names-linearizable", ("invented-name",)),
+            _topics("topic-names-linearizable", "invented-name"),
         ),
         lacks=_ASK,
     ),
@@ -233,7 +237,7 @@ ROWS: Final = (
         anomaly="lost-acknowledged-write",
         measures=(
             Measure(_E.ELEMENTS, "no-lost-acknowledged-writes", ("lost-write", "lost-after-seen")),
-            Measure(_E.TOPICS, "metadata-durable"),
+            _topics("metadata-durable"),
         ),
     ),
     Row(
@@ -241,10 +245,7 @@ ROWS: Final = (
         part=Part.LISTENERS,
         text="a listener is permanent: it is called again without a new registration",
         anomaly="one-shot",
-        measures=(
-            _watched("watch-reliable"),
-            Measure(_E.TOPICS, "metadata-converges", ("final-answers-differ",)),
-        ),
+        measures=(_watched("watch-reliable"), _topics("metadata-listener-complete")),
         lacks=_MAY_MISS,
     ),
     Row(
@@ -254,7 +255,8 @@ ROWS: Final = (
         anomaly="phantom-event",
         measures=(
             _watched("watch-truthful"),
-            Measure(_E.TOPICS, "metadata-durable", ("refused-change-took-effect",)),
+            _topics("metadata-durable", "refused-change-took-effect"),
+            _topics("metadata-listener-order", "listener-differs-from-disk"),
         ),
     ),
     Row(
@@ -262,14 +264,14 @@ ROWS: Final = (
         part=Part.LISTENERS,
         text="per key, a listener is never called back in time",
         anomaly="event-back",
-        measures=(_watched("watch-ordered"), Measure(_E.TOPICS, "metadata-forward")),
+        measures=(_watched("watch-ordered"), _topics("metadata-listener-order")),
     ),
     Row(
         id=RowId.N4,
         part=Part.LISTENERS,
         text="the last value arrives once it is quiet",
         anomaly="lost-last-event",
-        measures=(_watched("watch-reliable"), Measure(_E.TOPICS, "metadata-converges")),
+        measures=(_watched("watch-reliable"), _topics("metadata-listener-complete")),
         lacks=_MAY_MISS,
     ),
     Row(
@@ -277,7 +279,11 @@ ROWS: Final = (
         part=Part.LISTENERS,
         text="no change falls between the read and the first call",
         anomaly="missed-update",
-        measures=(_watched("watch-resumable"), _watched("watch-ordered", "event-from-before-the-start")),
+        measures=(
+            _watched("watch-resumable"),
+            _watched("watch-ordered", "event-from-before-the-start"),
+            _topics("metadata-listener-order", "listener-missed-offset"),
+        ),
         lacks="a listener is added without the version of a read, so the gap is the recipe's to close",
     ),
     Row(
@@ -295,7 +301,7 @@ ROWS: Final = (
         anomaly="torn-keyset",
         measures=(
             _watched("watch-atomic"),
-            Measure(_E.TOPICS, "metadata-converges", ("two-views-of-one-offset",)),
+            _topics("metadata-converges", "two-views-of-one-offset"),
         ),
     ),
     Row(

@@ -1,7 +1,7 @@
 """What KRaft says to the rows of KIP-30 (`harness.systems.contract.kip_rows`), from what it offers.
 
-Members are brokers that register, storage is topics' names and settings, and the listener is a broker, which follows
-the metadata log.
+Members are brokers that register, storage is topics' names and settings, and a listener fetches the metadata log from
+the controllers as a broker does.
 """
 
 from typing import Final
@@ -15,7 +15,12 @@ COLUMN: Final = Column(
         Recipe(part=Part.MEMBERSHIP, name="registration", version=1, about="a broker registers with an incarnation id"),
         Recipe(part=Part.ELECTION, name="transactional-id", version=1, about="a producer's epoch as the term"),
         Recipe(part=Part.STORAGE, name="topics-and-settings", version=1, about="names of topics, and configurations"),
-        Recipe(part=Part.LISTENERS, name="metadata-log", version=1, about="brokers fetch the controllers' log"),
+        Recipe(
+            part=Part.LISTENERS,
+            name="metadata-log",
+            version=2,
+            about="an observer fetches the controllers' log, as a broker does",
+        ),
     ),
     claims={
         RowId.M1: promised("KIP-631: DUPLICATE_BROKER_REGISTRATION"),
@@ -43,10 +48,10 @@ COLUMN: Final = Column(
         RowId.S5: cannot("the interface has no version to compare"),
         RowId.S6: by_recipe("a second look after a creation of unknown outcome"),
         RowId.S7: promised("KIP-595: a quorum has it"),
-        RowId.N1: promised("a broker follows the log for as long as it runs"),
+        RowId.N1: promised("an observer fetches for as long as it runs"),
         RowId.N2: promised("KIP-595: the log of the quorum"),
-        RowId.N3: promised("the log's offsets, per broker"),
-        RowId.N4: promised("a broker fetches until it has all of the log"),
+        RowId.N3: promised("KIP-595: the log's offsets"),
+        RowId.N4: promised("KIP-595: what is below the high watermark is given to whoever fetches"),
         RowId.N5: promised("a snapshot has an offset, and fetching goes on from there"),
         RowId.N7: promised("an image is of one offset"),
     },
@@ -55,7 +60,5 @@ COLUMN: Final = Column(
         " heartbeats were late",
         RowId.M5: "a broker's endpoints are the same in each of its incarnations here, so mixed ones would not show",
         RowId.L2: "DescribeTransactions answers from a coordinator's memory, and there is no current read beside it",
-        RowId.N5: "a broker does not say from which offset it fetched on after it had loaded a snapshot; a gap is a"
-        " lost change, in S7 and N4",
     },
 )
