@@ -10,7 +10,10 @@ The records of one log are in order, so no clock is needed. Two verdicts:
 
 A reassignment ends with the change by which the partition's leader counts all added replicas as in sync. It names them,
 drops the removed ones, and may elect one of the added: it may lead if they are all in sync now and a leader was there
-to say so. An unclean election names nobody but its own leader. Who is no replica any more need not stay eligible.
+to say so. Who is no replica any more need not stay eligible.
+
+An unclean election names nobody but its own leader, whose log is the partition's from then on. Nobody else can have
+every record of that, so who could lead before need not stay eligible. The first verdict judges the election itself.
 
 Where nobody is in sync or eligible, the last known leader may come back, as KIP-966 has it: its unclean end took it
 from both.
@@ -125,14 +128,15 @@ class _Log:
         now = self._partitions[which] = _Partition.after(fields, before)
         may_lead = before.in_sync | before.eligible
         last_resort = frozenset() if may_lead else before.last_known
+        unclean = leader >= 0 and leader not in may_lead | last_resort | _added(before, now)
         if leader >= 0 and (before.replicas | now.replicas) - may_lead:
             self.elections += 1
             self.reassigned += now.replicas != before.replicas
-            if leader not in may_lead | last_resort | _added(before, now):
+            if unclean:
                 what = f"broker {leader} leads; in sync were {_text(before.in_sync)}, eligible {_text(before.eligible)}"
                 self.breaches.append((INELIGIBLE, entry, what))
         least = min(self._least.get(self._names.get(which[0], ""), self._least_of_all), len(now.replicas))
-        if self.has_eligible and len(now.in_sync) < least:
+        if self.has_eligible and not unclean and len(now.in_sync) < least:
             self.short += 1
             for broker in sorted((may_lead & now.replicas) - now.in_sync - now.eligible):
                 if not self._comes_back(at, broker):

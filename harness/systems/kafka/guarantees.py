@@ -57,19 +57,31 @@ _PROMISES: Final = (
 )
 
 
-#: The guarantees that an unclean election may break.
+#: The guarantees that an unclean election may break. A leader that the controllers do not reach goes on with its followers
+#: beside the one that was elected so. What is known of groups and transactional ids is in logs as well.
 _COMMITTED: Final = frozenset(
     {
         "log-durable",
         "log-offsets-stable",
         "log-order",
         "log-committed-reads",
+        "log-leader-epochs",
         "zombie-broker-does-not-act",
         "leaders-are-eligible",
         "topics-keep-records",
+        "group-commits-durable",
+        "group-generations-fence",
+        "group-one-owner",
         "transactions-durable",
         "transactions-atomic",
+        "aborted-transactions-hidden",
+        "transactional-producers-fenced",
+        "no-hanging-transactions",
         "transforms-exactly-once",
+        "one-acting-leader",
+        "terms-grow",
+        "no-lost-acknowledged-writes",
+        "resign-ends-own-term",
     }
 )
 

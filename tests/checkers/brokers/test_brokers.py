@@ -227,6 +227,17 @@ def test_who_leaves_too_few_in_sync_stays_eligible_unless_it_comes_back_from_an_
     assert verdict(without, "eligible-replicas-kept").validity is Validity.UNKNOWN
 
 
+def test_an_unclean_election_is_no_loss_of_eligible_replicas_too() -> None:
+    """Its leader's log is the partition's from then on (seen on 4.3.1 with unclean.leader.election.enable=true)."""
+    unclean = {"leader": 6, "isr": [6], "eligible_leader_replicas": []}
+    history = partition_log([4], [5], unclean)
+    assert verdict(history, "leaders-are-eligible").validity is Validity.INVALID
+    assert verdict(history, "eligible-replicas-kept").validity is Validity.UNKNOWN
+    clean = partition_log([4], [5, 6], unclean)
+    assert verdict(clean, "leaders-are-eligible").validity is Validity.UNKNOWN
+    assert verdict(clean, "eligible-replicas-kept").validity is Validity.INVALID, "an eligible leader has every record"
+
+
 def partition_log(
     in_sync: list[int],
     eligible: list[int] | None,
