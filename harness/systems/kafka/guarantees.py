@@ -57,7 +57,7 @@ _PROMISES: Final = (
 )
 
 
-#: The guarantees that an unclean election may break. A leader that the controllers do not reach goes on with its followers
+#: The guarantees that an unclean election may break. A leader that no controller reaches goes on with its followers,
 #: beside the one that was elected so. What is known of groups and transactional ids is in logs as well.
 _COMMITTED: Final = frozenset(
     {
