@@ -8,14 +8,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from fencepost.harness.base.quorum import majority
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.change_requests import ChangeRequests
 from fencepost.harness.faults.kind import Cluster
 from fencepost.harness.runtime.node import NodeSpec, NodeState
-from fencepost.harness.systems.contract.membership import LetsGoLate, Membership
+from fencepost.harness.systems.contract.membership import Membership
 
 T = TypeVar("T")
 
@@ -26,6 +26,19 @@ _POLL_S = 0.05
 _SEEN_S = 3.0
 #: The same after a refusal: its reason (a member that was just away) takes a while to pass.
 _REFUSED_S = 0.3
+
+
+@runtime_checkable
+class LetsGoLate(Protocol):
+    """A membership whose other groups may name a removed member for as long as its server runs."""
+
+    async def is_removed(self, node: str, *, at: str, timeout_s: float) -> bool:
+        """Ask the node `at` whether the group that decides who is a member has removed it, while others name it.
+
+        Raises:
+            Definite, Indefinite: the node does not answer.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,12 +68,25 @@ def rules_of(workload: str) -> set[tuple[str, str]]:
 
 
 def planted(workload: str) -> Iterator[set[tuple[str, str]]]:
-    """(guarantee, anomaly) of what was found in a run: each bug with its first seed, then with the next one."""
+    """(guarantee, anomaly) of what was found in a run: each bug with its first seed, then with the next one.
+
+    A bug that was found has its other seeds last: what is missing then is likelier to be another one's.
+    """
+    bugs = [(fake, bug) for fake in FAKES[workload] for bug in fake.bugs]
+    left = list(bugs)
     for seed in SEEDS:
-        for fake in FAKES[workload]:
-            for bug in fake.bugs:
-                verdicts = fake.judge(fake.run(bug, seed), bug)
-                yield {(v.guarantee, name) for v in verdicts if v.validity is Validity.INVALID for name in v.anomalies}
+        for fake, bug in list(left):
+            if found := broken(fake, bug, seed):
+                left.remove((fake, bug))
+                yield found
+    for seed in SEEDS[1:]:
+        for fake, bug in bugs:
+            yield broken(fake, bug, seed)
+
+
+def broken(fake: Planted, bug: str, seed: int) -> set[tuple[str, str]]:
+    verdicts = fake.judge(fake.run(bug, seed), bug)
+    return {(v.guarantee, name) for v in verdicts if v.validity is Validity.INVALID for name in v.anomalies}
 
 
 @pytest.mark.parametrize("seeds", [FEW, pytest.param(MORE, marks=pytest.mark.slow)], ids=["few", "more"])

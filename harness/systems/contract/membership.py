@@ -79,19 +79,6 @@ class Membership(Protocol):
 
 
 @runtime_checkable
-class LetsGoLate(Protocol):
-    """A membership whose other groups may name a removed member for as long as its server runs."""
-
-    async def is_removed(self, node: str, *, at: str, timeout_s: float) -> bool:
-        """Ask the node `at` whether the group that decides who is a member has removed it, while others name it.
-
-        Raises:
-            Definite, Indefinite: the node does not answer.
-        """
-        ...
-
-
-@runtime_checkable
 class ChangesMembers(Protocol[S_contra]):
     """Its members can be removed and added while it runs; the members of other systems are fixed."""
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.faults.member_requests import LetsGoLate
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Place
-from fencepost.harness.systems.contract.membership import LetsGoLate
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS
 from fencepost.harness.systems.nats import administration, configuration
 from fencepost.harness.systems.nats.membership import NatsMembership
