@@ -4,7 +4,7 @@ A workload of the registry has a line here. `run` makes the history of a bug (No
 `judge` gives what the workload's own checkers say of it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -40,12 +40,22 @@ from tests.fakes.watch_runs import judge_watch, run_watch
 
 
 class Planted(NamedTuple):
-    """The bugs of one fake, and how it is run and judged; `unkept` are guarantees that no correct store keeps."""
+    """The bugs of one fake, and how it is run and judged; `unkept` are guarantees that no correct store keeps.
+
+    `named` are the anomalies by which the tests of the fake's own workload find its bugs.
+    """
 
     bugs: Sequence[str]
     run: Callable[[str | None, int], History]
     judge: Callable[[History, str | None], Sequence[Verdict]]
     unkept: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
+
+
+def _named(wanted: Iterable[str | Collection[str]]) -> frozenset[str]:
+    """The names of these anomalies, which may stand behind the name of their checker."""
+    each = ([found] if isinstance(found, str) else found for found in wanted)
+    return frozenset(name.rpartition(":")[2] for names in each for name in names)
 
 
 #: Leases and sessions do not keep a stalled client from believing.
@@ -64,6 +74,7 @@ def _stores(workload: str) -> Planted:
         run=partial(_run_store, workload),
         judge=lambda history, bug: judge_fake(history, workload, bug).verdicts,
         unkept=_BELIEVED,
+        named=_named(bug.anomalies for bug in catalogue.BUGS.values() if bug.workload == workload),
     )
 
 
@@ -76,6 +87,7 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
     "consumer-groups": (
         Planted(
             bugs=tuple(group_store.BUGS),
+            named=_named(bug[-1] for bug in group_store.BUGS.values()),
             run=group_store.run_fake_groups,
             judge=lambda history, bug: groups.check(history, group_store.FACTS),
         ),
@@ -83,12 +95,14 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
     "election": (
         Planted(
             bugs=tuple(election_store.BUGS),
+            named=_named(bug[-1] for bug in election_store.BUGS.values()),
             run=election_store.run_fake_election,
             judge=lambda history, bug: elections.check(history, election_store.facts()),
             unkept=_BELIEVED,
         ),
         Planted(
             bugs=tuple(transaction_broker.BUGS),
+            named=_named(bug[-1] for bug in transaction_broker.BUGS.values()),
             run=transaction_runs.run_transactions,
             judge=lambda history, bug: elections.check(history, transaction_runs.facts()),
             unkept=_BELIEVED,
@@ -97,6 +111,7 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
     "group-membership": (
         Planted(
             bugs=tuple(member_store.BUGS),
+            named=_named(bug[-1] for bug in member_store.BUGS.values()),
             run=member_store.run_fake_groups,
             judge=lambda history, bug: membership.check(history, member_store.FACTS),
             # Time ends the membership of a process that cannot be told.
@@ -106,6 +121,7 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
     "lease": (
         Planted(
             bugs=tuple(lease_store.BUGS),
+            named=_named(bug[-1] for bug in lease_store.BUGS.values()),
             run=lease_store.run_fake_leases,
             judge=lambda history, bug: leases.check(history, lease_store.facts()),
         ),
@@ -113,6 +129,7 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
     "list-append": (
         Planted(
             bugs=tuple(list_store.BUGS),
+            named=_named(bug[-1] for bug in list_store.BUGS.values()),
             run=list_store.run_fake_lists,
             judge=lambda history, bug: list_store.judge_lists(history),
         ),
@@ -121,6 +138,7 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
     "log": (
         Planted(
             bugs=tuple(log_broker.BUGS),
+            named=_named(bug[-1] for bug in log_broker.BUGS.values()),
             run=run_log,
             judge=lambda history, bug: judge_log(history).verdicts,
         ),
@@ -128,6 +146,7 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
     "log-transactions": (
         Planted(
             bugs=tuple(transaction_store.BUGS),
+            named=_named(bug[-1] for bug in transaction_store.BUGS.values()),
             run=transaction_store.run_fake_transactions,
             judge=lambda history, bug: transaction_store.judge_transactions(history),
         ),
@@ -135,6 +154,7 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
     "metadata": (
         Planted(
             bugs=tuple(metadata_store.BUGS),
+            named=_named(bug[-1] for bug in metadata_store.BUGS.values()),
             run=metadata_store.run_fake_metadata,
             judge=lambda history, bug: [
                 *check_metadata(history, metadata_store.FACTS),
@@ -147,6 +167,7 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
     "metastore": (
         Planted(
             bugs=tuple(meta_store.BUGS),
+            named=_named(bug[-1] for bug in meta_store.BUGS.values()),
             run=meta_store.run_fake_metastore,
             judge=lambda history, bug: metastore.check(history, meta_store.FACTS),
         ),
@@ -154,6 +175,7 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
     "partition-states": (
         Planted(
             bugs=tuple(partition_store.BUGS),
+            named=_named(bug[-1] for bug in partition_store.BUGS.values()),
             run=partition_store.run_fake_partitions,
             judge=lambda history, bug: partition_states.check(history, partition_store.FACTS),
             unkept=frozenset({"partition-states-fresh"}),
@@ -167,6 +189,7 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
     "producer-ids": (
         Planted(
             bugs=tuple(id_store.BUGS),
+            named=_named(bug[-1] for bug in id_store.BUGS.values()),
             run=id_store.run_fake_ids,
             judge=lambda history, bug: producer_ids.check(history, id_store.FACTS),
         ),
@@ -176,11 +199,19 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
     "topics": (
         Planted(
             bugs=tuple(topic_store.BUGS),
+            named=_named(bug[-1] for bug in topic_store.BUGS.values()),
             run=topic_store.run_fake_topics,
             judge=lambda history, bug: topics.check(history, topic_store.FACTS),
         ),
     ),
     "register": (_stores("register"),),
     "set": (_stores("set"),),
-    "watch": (Planted(bugs=tuple(watch_store.BUGS), run=run_watch, judge=_watch_judged),),
+    "watch": (
+        Planted(
+            bugs=tuple(watch_store.BUGS),
+            named=_named(bug[-1] for bug in watch_store.BUGS.values()),
+            run=run_watch,
+            judge=_watch_judged,
+        ),
+    ),
 }

@@ -3,6 +3,7 @@
 The registry says which workloads there are, and the verdicts which rules: a new one without its plant fails here.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
@@ -45,9 +46,10 @@ def test_every_workload_has_a_fake() -> None:
 
 @pytest.mark.parametrize("workload", FAKES)
 def test_every_rule_that_could_have_fired_finds_what_is_planted_for_it(workload: str) -> None:
-    missing = rules_of(workload) - set(UNPLANTED)
-    assert missing or workload == "lock"
-    for found in planted(workload):
+    rules = rules_of(workload)
+    assert rules - set(UNPLANTED) or workload == "lock"
+    missing = rules - set(UNPLANTED) - named(workload, rules)
+    for found in planted(workload) if missing else ():
         missing -= found
         if not missing:
             return
@@ -65,6 +67,13 @@ def rules_of(workload: str) -> set[tuple[str, str]]:
         # What a run lacked is planted in `tests/checkers/test_coverage.py`: a fake has no servers and no phases.
         if rule.chances and verdict.checker != "coverage"
     }
+
+
+def named(workload: str, rules: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those of these rules by whose name a bug is found in the tests of the workload: they need no run here."""
+    names = Counter(name for _, name in rules)
+    ours = {name for fake in FAKES[workload] for name in fake.named if names[name] == 1}
+    return {(guarantee, name) for guarantee, name in rules if name in ours}
 
 
 def planted(workload: str) -> Iterator[set[tuple[str, str]]]:
