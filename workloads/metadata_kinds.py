@@ -47,15 +47,18 @@ def things_at(time_ns: int, every_ns: int, *, most: int) -> tuple[str, ...]:
 class Deeds(msgspec.Struct, frozen=True, kw_only=True):
     """One deed each `every_ns`, and each at most once, so that a value names the operation that made it.
 
-    `by` offers the deed through a node that may be written now; `done` is the number of the newest deed.
+    `by` offers the deed through a node that may be written now; `done` is the number of the newest deed. Each phase of
+    a run begins with a new generator, which leaves out the deed of its first moment: the phase before may have done it.
     """
 
     every_ns: int
     by: Generator
-    done: int = -1
+    done: int | None = None
 
     def op(self, ctx: Context) -> Step:
         number = ctx.time_ns // self.every_ns
+        if self.done is None:
+            return PENDING, msgspec.structs.replace(self, done=number)
         if number <= self.done:
             return PENDING, self
         step, _ = self.by.op(ctx)

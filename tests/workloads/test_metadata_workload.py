@@ -9,7 +9,7 @@ import pytest
 from fencepost.checkers import metadata
 from fencepost.checkers.metadata import listeners, snapshots, topic_names
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.generators import time_limit, validate
+from fencepost.harness.generators import phases, time_limit, validate
 from fencepost.harness.history import OpEvent, Outcome, PhaseName
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
@@ -220,6 +220,19 @@ def test_with_all_kinds_every_value_names_one_change_and_things_go_again() -> No
     assert len(set(things)) == len(things)
     sizes = [int(str(value)) for key, value in given if str(key) == "partitions/grows"]
     assert sizes == sorted(sizes)
+
+
+@pytest.mark.parametrize("ends_ms", [2700, 3200, 6200])
+def test_a_phase_does_no_deed_that_the_phase_before_may_have_done(ends_ms: int) -> None:
+    options = workload_options(WORKLOAD, SYSTEM, {"kinds": "all", "window": "0s"})
+    parts = (time_limit(ends_ms * 1_000_000, WORKLOAD.generator(options, 4)) for _ in range(2))
+    events = simulate(phases(*parts), workers=WORKLOAD.workers(options, 4), nodes=4, operations_max=10**6)
+    deeds = Counter(
+        (e.key, e.value)
+        for e in events
+        if e.type is Outcome.INVOKE and e.f == "alter" and str(e.key).startswith(("topic/", "acl/"))
+    )
+    assert deeds and max(deeds.values()) == 1
 
 
 def test_the_end_asks_brokers_for_every_kind_and_spares_nodes_that_offer_none() -> None:
