@@ -23,6 +23,7 @@ a while after. So all workers and the final phase know the names without exchang
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Annotated, Final, Literal, Protocol
 
 import msgspec
@@ -245,17 +246,21 @@ class _Windows(msgspec.Struct, frozen=True, kw_only=True):
         if not self.length_ns:
             return True
         number, node = ctx.time_ns // self.length_ns, worker % self.nodes
-        first = self._read_first(ctx.seed, number // 2)
-        return first[node] is (number % 2 == 1)
+        return _read_first(ctx.seed, number // 2, self.nodes)[node] is (number % 2 == 1)
 
-    def _read_first(self, seed: int, pair: int) -> tuple[bool, ...]:
-        """For each node, whether it is only read in the first window of this pair; never the same for all nodes."""
-        draw = Draw(seed, 0, pair, _WINDOWS)
-        drawn = [draw.chance(0.5) for _ in range(self.nodes)]
-        if self.nodes > 1 and len(set(drawn)) == 1:
-            other = draw.below(self.nodes)
-            drawn[other] = not drawn[other]
-        return tuple(drawn)
+
+@lru_cache(maxsize=64)
+def _read_first(seed: int, pair: int, nodes: int) -> tuple[bool, ...]:
+    """For each node, whether it is only read in the first window of this pair; never the same for all nodes.
+
+    Kept, since every idle worker asks at every step.
+    """
+    draw = Draw(seed, 0, pair, _WINDOWS)
+    drawn = [draw.chance(0.5) for _ in range(nodes)]
+    if nodes > 1 and len(set(drawn)) == 1:
+        other = draw.below(nodes)
+        drawn[other] = not drawn[other]
+    return tuple(drawn)
 
 
 class _Changes(msgspec.Struct, frozen=True, kw_only=True):
