@@ -8,9 +8,9 @@ The records of one log are in order, so no clock is needed. Two verdicts:
   dropped-eligible     a replica left the in-sync ones, or was eligible, and is not eligible when fewer are in sync than
                        appends need; a replica that comes back after an unclean end is left out rightly
 
-A reassignment ends with the change by which the partition's leader counts all added replicas as in sync. It names them,
-drops the removed ones, and may elect one of the added: it may lead if they are all in sync now and a leader was there
-to say so. Who is no replica any more need not stay eligible.
+A reassignment ends with the change by which the partition's leader counts all replicas that stay as in sync. It names
+them, drops the removed ones, and may elect any that stays: it may lead if they are all in sync now and a leader was
+there to say so. Who is no replica any more need not stay eligible.
 
 An unclean election names nobody but its own leader, whose log is the partition's from then on. Nobody else can have
 every record of that, so who could lead before need not stay eligible. The first verdict judges the election itself.
@@ -19,7 +19,8 @@ Where nobody is in sync or eligible, the last known leader may come back, as KIP
 from both.
 
 Source: Kafka's documentation, "Unclean leader election"; KIP-966, "Eligible Leader Replicas"; KIP-455 (reassignments);
-PartitionChangeBuilder.populateTargetElr, canElectLastKnownLeader and completeReassignmentIfNeeded.
+PartitionChangeBuilder.populateTargetElr, canElectLastKnownLeader and completeReassignmentIfNeeded;
+PartitionReassignmentReplicas.maybeCompleteReassignment.
 """
 
 from typing import Any, Final
@@ -55,8 +56,9 @@ class _Partition(msgspec.Struct, kw_only=True):
     in_sync: frozenset[int] = frozenset()
     eligible: frozenset[int] = frozenset()
     last_known: frozenset[int] = frozenset()
-    #: Replicas that a reassignment adds, and who leads.
+    #: Replicas that a reassignment adds or removes, and who leads.
     adding: frozenset[int] = frozenset()
+    removing: frozenset[int] = frozenset()
     leader: int = _NOBODY
 
     @classmethod
@@ -69,6 +71,7 @@ class _Partition(msgspec.Struct, kw_only=True):
         leader = int(fields.get("leader", SAME_LEADER))
         return cls(
             adding=now("adding_replicas", before.adding),
+            removing=now("removing_replicas", before.removing),
             leader=before.leader if leader == SAME_LEADER else leader,
             replicas=now("replicas", before.replicas),
             in_sync=now("isr", before.in_sync),
@@ -128,7 +131,7 @@ class _Log:
         now = self._partitions[which] = _Partition.after(fields, before)
         may_lead = before.in_sync | before.eligible
         last_resort = frozenset() if may_lead else before.last_known
-        unclean = leader >= 0 and leader not in may_lead | last_resort | _added(before, now)
+        unclean = leader >= 0 and leader not in may_lead | last_resort | _end_of_reassignment(before, now)
         if leader >= 0 and (before.replicas | now.replicas) - may_lead:
             self.elections += 1
             self.reassigned += now.replicas != before.replicas
@@ -199,10 +202,10 @@ def judge(history: History, bound: BrokerBound, facts: Facts) -> list[Verdict]:
     ]
 
 
-def _added(before: _Partition, now: _Partition) -> frozenset[int]:
-    """The replicas that the end of a reassignment lets lead: a leader has said that all added ones are in sync."""
-    ended = bool(before.adding) and not now.adding
-    return now.in_sync if ended and before.leader != _NOBODY and before.adding <= now.in_sync else frozenset()
+def _end_of_reassignment(before: _Partition, now: _Partition) -> frozenset[int]:
+    """The replicas that the end of a reassignment lets lead: a leader has said that all that stay are in sync."""
+    ended = bool(before.adding | before.removing) and not now.adding | now.removing
+    return now.in_sync if ended and before.leader != _NOBODY and now.replicas <= now.in_sync else frozenset()
 
 
 def _which(entry: LogEntry) -> tuple[str, int]:

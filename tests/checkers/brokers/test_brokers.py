@@ -198,6 +198,23 @@ def test_who_may_be_elected_in_a_reassignment(
         assert "1 of them came with other replicas" in judged.reason
 
 
+@pytest.mark.parametrize(
+    ("leads", "change", "wanted"),
+    [
+        (4, {"leader": 6, "replicas": [6, 5], "removing_replicas": [], "isr": [5, 6]}, Validity.VALID),
+        (4, {"leader": 6, "replicas": [6, 5], "removing_replicas": [], "isr": [6]}, Validity.INVALID),
+        (-1, {"leader": 6, "replicas": [6, 5], "removing_replicas": [], "isr": [5, 6]}, Validity.INVALID),
+        (4, {"leader": 6, "replicas": [6, 5], "isr": [5, 6]}, Validity.INVALID),
+    ],
+)
+def test_who_may_be_elected_when_a_removed_leader_says_that_all_others_are_in_sync(
+    leads: int, change: dict[str, Any], wanted: Validity
+) -> None:
+    """As 4.3.1 does in the answer to AlterPartition (seen on containers)."""
+    history = partition_log([4, 5], None, change, removing=[4], leads=leads)
+    assert verdict(history, "leaders-are-eligible").validity is wanted
+
+
 def test_a_replica_that_is_taken_away_need_not_stay_eligible() -> None:
     for replicas, wanted in (([4, 5], Validity.VALID), ([4, 5, 6], Validity.INVALID)):
         change = {"leader": 4, "isr": [4], "replicas": replicas, "eligible_leader_replicas": [5]}
@@ -247,6 +264,7 @@ def partition_log(
     returns: int | None = None,
     last_known: Sequence[int] = (),
     adding: Sequence[int] = (),
+    removing: Sequence[int] = (),
     leads: int = 4,
 ) -> History:
     """One partition of brokers 4 to 6, two of which appends need, and one change of it."""
@@ -262,6 +280,7 @@ def partition_log(
                 "partition_id": 0,
                 "replicas": [4, 5, 6],
                 "adding_replicas": list(adding),
+                "removing_replicas": list(removing),
                 "isr": in_sync,
                 "eligible_leader_replicas": eligible,
                 "last_known_elr": list(last_known),
