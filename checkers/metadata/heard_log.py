@@ -47,6 +47,8 @@ class HeardLog:
         self.parted: Final[list[Operation]] = []
         #: Answers of a leader of a later epoch than the answer before: what it lacks would show there.
         self.of_new_leaders: Final[list[Operation]] = []
+        #: How many entries were told again at an offset that was known to be committed.
+        self.told_again = 0
         #: What the listener holds: every offset is below `_end`. Everything below `_below` is known to be committed.
         self._held: dict[int, Told] = {}
         self._end = 0
@@ -99,6 +101,7 @@ class HeardLog:
             )
             self.findings.append(Finding(anomaly=FELL, operations=_both(before.by, answer), steps=steps))
         known = self.committed.get(entry.offset)
+        self.told_again += known is not None
         if known is not None and known.entry != entry:
             steps = (
                 f"{self.name} was told of {shown(known.entry)} at offset {entry.offset}, as committed.",

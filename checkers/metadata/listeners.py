@@ -67,6 +67,7 @@ def _order(logs: list[HeardLog], history: History, facts: Facts) -> Verdict:
     shared = sum(len(one.committed.keys() & other.committed.keys()) for one, other in combinations(logs, 2))
     on_disk = sum(entry.offset in log.committed for log in logs for d in history.logs.values() for entry in d.entries)
     answers = [answer for log in logs for answer in log.with_entries]
+    again = len(later) + len(parted) + sum(log.told_again for log in logs)
     return Findings(
         checker=CHECKER,
         guarantee=ORDER,
@@ -77,7 +78,7 @@ def _order(logs: list[HeardLog], history: History, facts: Facts) -> Verdict:
         rules=(
             rule(MISSED, len(answers), _SILENT),
             rule(FELL, max(0, entries - len(logs)), "no listener was told of two entries"),
-            rule(WITHDRAWN, len(later), "no listener was answered by a later leader"),
+            rule(WITHDRAWN, again, "no listener was told again of what was committed, nor answered by a later leader"),
             rule(DIFFER, shared, "no two listeners were told of the same offset"),
             rule(FROM_DISK, on_disk, "no disk holds an offset that a listener was told of"),
         ),

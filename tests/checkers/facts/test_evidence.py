@@ -537,7 +537,13 @@ def test_each_row_is_of_the_kind_that_is_counted() -> None:
     assert applied == set(KINDS)
 
 
-@pytest.mark.parametrize("folder", FOUND, ids=lambda folder: folder.name)
+#: What is judged of transactions on lists is counted by the native core, in columns: no row of the history is named.
+IN_COLUMNS: Final = "cassandra-6.0-alpha2-second-append"
+
+
+@pytest.mark.parametrize(
+    "folder", [folder for folder in FOUND if folder.name != IN_COLUMNS], ids=lambda folder: folder.name
+)
 def test_every_figure_of_a_real_system_s_history(folder: Path) -> None:
     history, judgement = judge(folder)
     figures = [figure for verdict in judgement.verdicts for figure in figures_of(verdict)]
