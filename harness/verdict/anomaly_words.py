@@ -14,6 +14,7 @@ _PHRASES: Final = {
     "change-not-heard": "change that a listener was not told of",
     "committed-entry-withdrawn": "withdrawal of a committed entry",
     "child-of-ephemeral": "ephemeral with a child",
+    "dropped-topic-is-back": "dropped topic that came back",
     "dropped-eligible": "eligible replica that was dropped",
     "ended-member-came-back": "ended member that came back",
     "epoch-skipped": "skipped epoch",
