@@ -2,12 +2,12 @@
 
 A node that reads a log to some offset holds this state there, whichever snapshot it began from. Objects are those of
 Kafka's own images, each as the fields of the record that would make it new: brokers, controllers, topics, partitions,
-settings, quotas, credentials, ACLs, features, and the next producer id.
+settings, quotas, credentials, ACLs, delegation tokens, features, and the next producer id.
 
 Records of a transaction count when it ends, and not at all when it is aborted (KIP-868).
 
 Source: MetadataDelta, ClusterDelta, TopicsDelta, PartitionRegistration.merge, ConfigurationsDelta, ScramDelta,
-ClientQuotasDelta, AclsDelta, FeaturesDelta, ProducerIdsDelta; KIP-630 ("Snapshots").
+ClientQuotasDelta, AclsDelta, DelegationTokenDelta, FeaturesDelta, ProducerIdsDelta; KIP-630 ("Snapshots").
 """
 
 from collections.abc import Iterable, Mapping
@@ -124,6 +124,8 @@ class Image:
                 self._set(("quota", *entity, str(fields.get("key", ""))), value, gone=bool(fields.get("remove")))
             case "access-control-entry" | "remove-access-control-entry":
                 self._set(("acl", str(fields.get("id", ""))), fields, gone=kind.startswith("remove"))
+            case "delegation-token" | "remove-delegation-token":
+                self._set(("token", str(fields.get("token_id", ""))), fields, gone=kind.startswith("remove"))
             case _ if kind not in _NO_STATE and kind not in _TRANSACTIONS:
                 self.unread.add(kind)
 

@@ -85,12 +85,13 @@ def resolve_plan(plan: Plan) -> ResolvedPlan:
     _use_plugins(plan)
     system, workload = registry.system(plan.system), _workload(plan)
     system_options = system.profile.parse_options(plan.system_options)
+    members = members_of(system, plan.nodes, system_options)
     return ResolvedPlan(
         plan=plan,
         system=system,
         workload=workload,
-        members=members_of(system, plan.nodes, system_options),
-        options=workload_options(workload, system, plan.workload_options),
+        members=members,
+        options=workload.fitted(workload_options(workload, system, plan.workload_options), members),
         system_options=system_options,
     )
 

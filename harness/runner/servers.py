@@ -230,7 +230,8 @@ async def open_servers(
     folder: Path, checked: CheckedPlan, artifacts: Artifacts, stack: AsyncExitStack, on_disk_full: Callable[[], None]
 ) -> Servers:
     """Make the places of the nodes and begin the history; no server runs yet. The stack undoes both."""
-    runtime = await checked.provider.open(folder, checked.placement, checked.system.profile.listeners, artifacts)
+    listeners = checked.system.profile.listeners_of(checked.members)
+    runtime = await checked.provider.open(folder, checked.placement, listeners, artifacts)
     stack.push_async_callback(runtime.close)
     recorder = Recorder(folder / store.HISTORY_LINES, on_disk_full=on_disk_full)
     add_to_run(folder, {"zero": {"wall_clock_s": time.time() - recorder.now_ns() / 1e9}})

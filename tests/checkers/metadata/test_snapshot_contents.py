@@ -69,6 +69,16 @@ def partition(**fields: Any) -> Record:
         ),
         pytest.param(
             [
+                ("delegation-token", {"token_id": "a", "owner": "User:x1", "expiration_timestamp": 24}),
+                ("delegation-token", {"token_id": "a", "owner": "User:x1", "expiration_timestamp": 12}),
+                ("delegation-token", {"token_id": "b", "owner": "User:x2"}),
+                ("remove-delegation-token", {"token_id": "b"}),
+            ],
+            [("delegation-token", {"token_id": "a", "owner": "User:x1", "expiration_timestamp": 12})],
+            id="tokens: renewed, and ended",
+        ),
+        pytest.param(
+            [
                 ("register-broker", {"broker_id": 1}),
                 ("unfence-broker", {"id": 1}),
                 ("fence-broker", {"id": 1}),

@@ -104,6 +104,8 @@ def definitions(archive: zipfile.ZipFile, api: Api[Any, Any], kind: str) -> dict
 
 
 def span(text: str) -> tuple[int, int]:
+    if text == "none":
+        return 1 << 15, 0
     low, _, high = text.partition("-")
     return int(low.rstrip("+")), int(high) if high else 32767 if text.endswith("+") else int(low)
 

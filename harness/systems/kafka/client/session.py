@@ -3,11 +3,10 @@
 What the protocols mean on Kafka:
 
 - A setting is `retention.bytes` of the topic with its name. The topic stays empty, so any whole number from 1 is a
-value. Keys of the form "kind/name" are in `metadata_kinds`.
-- A name is a topic's name. CreateTopics with `validate_only` asks whether it is taken; that goes through the
-controller's
-  queue and changes nothing. A controller that knows too few brokers says so (error 38) only after it looked for the
-  name, so that answer means "not taken".
+  value. Keys of the form "kind/name" are in `metadata_kinds`.
+- A name is a topic's name. CreateTopics with `validate_only` asks whether it is taken; that goes through the queue of
+  the controller and changes nothing. A controller that knows too few brokers says so (error 38) only after it looked
+  for the name, so that answer means "not taken".
 - A producer id comes from InitProducerId of a broker.
 - The log is the topic "log". It is written and read through this node while this node believes that it leads the
   partition. Otherwise nothing is sent (`not-leader`), since the refusal of a node that never led looks like that of one
@@ -19,6 +18,8 @@ controller's
   come and go are in `topics`. For transactions over several partitions see `log_transactions`.
 
 Errors are those of `harness.systems.kafka.wire.errors`, except for "exists": a controller's refusal of a taken name.
+
+Size: one class that has a short method for each request of each interface.
 """
 
 import asyncio
@@ -60,6 +61,7 @@ from fencepost.harness.systems.kafka.client.log_transactions import KafkaTransac
 from fencepost.harness.systems.kafka.client.partition_logs import ACKS_ALL
 from fencepost.harness.systems.kafka.client.reassignments import reassign
 from fencepost.harness.systems.kafka.client.replicated_topics import make_topic
+from fencepost.harness.systems.kafka.client.tokens import Tokens, make_user
 from fencepost.harness.systems.kafka.client.topics import KafkaTopics
 from fencepost.harness.systems.kafka.wire.errors import (
     INVALID_REPLICATION_FACTOR,
@@ -108,8 +110,11 @@ class KafkaSession:
 
     session_id: Final = None
 
-    def __init__(self, node: KafkaNode, number: int, *, connect_timeout_s: float) -> None:
+    def __init__(
+        self, node: KafkaNode, number: int, *, connect_timeout_s: float, tokens_at: tuple[str, int] | None = None
+    ) -> None:
         self.node: Final = node
+        self._tokens: Final = Tokens(tokens_at, connect_timeout_s=connect_timeout_s)
         self._elections: Final = KafkaElections(node, number, connect_timeout_s=connect_timeout_s)
         self._listener: Final = LogListener(node)
         self._groups: Final = KafkaGroups(node, number, connect_timeout_s=connect_timeout_s)
@@ -128,20 +133,21 @@ class KafkaSession:
         self._elections.close()
         self._groups.close()
         self._transactions.close()
+        self._tokens.close()
         self.node.close()
 
     # Metadata
 
     async def alter(self, key: str, value: bytes | None) -> Reply:
         if metadata_kinds.is_of_a_kind(key):
-            await metadata_kinds.change(self.node, key, value)
+            await metadata_kinds.change(self.node, self._tokens, key, value)
         else:
             await self.node.alter_config(_topic(key), _SETTING, None if value is None else value.decode())
         return Reply(value=value)
 
     async def describe(self, key: str) -> Reply:
         if metadata_kinds.is_of_a_kind(key):
-            return Reply(value=await metadata_kinds.read(self.node, key))
+            return Reply(value=await metadata_kinds.read(self.node, self._tokens, key))
         config = await self.node.read_config(_topic(key), _SETTING)
         if config is None or config.source is not ConfigSource.TOPIC or config.value is None:
             return Reply()
@@ -356,7 +362,7 @@ class KafkaSession:
 
     async def prepare(self, keys: Sequence[str]) -> None:
         """Create the trail of an election, what groups or transactions need, the log when the keys are its partitions,
-        or else a topic for each key.
+        or else a topic for each key, and the user who makes tokens.
 
         Waits until the broker sees a leader for each partition and all replicas in sync. Idempotent.
         """
@@ -375,6 +381,8 @@ class KafkaSession:
         named = [name for key in keys if (name := metadata_kinds.topic_to_make(key)) is not None]
         topics = {LOG_TOPIC: partitions} if partitions else dict.fromkeys(named, 1)
         configs = {"min.insync.replicas": least} if partitions and least else {}
+        if any(map(metadata_kinds.is_token, keys)):
+            await make_user(self.node)
         for name, count in topics.items():
             await make_topic(self.node, name, partitions=count, configs=lambda replicas: configs)
         while self.node.role is not Role.CONTROLLER and not await self._all_led(topics):
@@ -390,10 +398,15 @@ class KafkaSession:
         )
 
 
-async def open_session(address: tuple[str, int], number: int, *, connect_timeout_s: float) -> KafkaSession:
-    """Open a session with the node at this address; raises `Definite("not-connected")`."""
+async def open_session(
+    address: tuple[str, int], number: int, *, connect_timeout_s: float, tokens_at: tuple[str, int] | None = None
+) -> KafkaSession:
+    """Open a session with the node at this address; raises `Definite("not-connected")`.
+
+    `tokens_at` is where the node lets clients authenticate themselves, if anywhere.
+    """
     node = await open_node(*address, connect_timeout_s=connect_timeout_s)
-    return KafkaSession(node, number, connect_timeout_s=connect_timeout_s)
+    return KafkaSession(node, number, connect_timeout_s=connect_timeout_s, tokens_at=tokens_at)
 
 
 def _topic(key: str) -> Resource:

@@ -5,7 +5,8 @@ each controller and broker in one. `node.id` is the place's number.
 
 Listeners: "controller" is where controllers and brokers dial controllers, "broker" where brokers dial brokers,
 "client" is the harness's own on every node. A controller has two controller listeners for that; a combined node's
-"client" is its broker, and its controller is asked at "controller".
+"client" is its broker, and its controller is asked at "controller". With `tokens` brokers also have "authenticated",
+for the harness too.
 """
 
 from collections.abc import Mapping
@@ -14,8 +15,14 @@ from typing import Final
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, NodeSpec, Place
 from fencepost.harness.systems.kafka.kraft.options import BROKERS_MAX, KraftOptions
-from fencepost.harness.systems.kafka.names import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
-from fencepost.harness.systems.kafka.server import images, storage
+from fencepost.harness.systems.kafka.names import (
+    AUTHENTICATED,
+    AUTHENTICATED_PORT,
+    BROKER_PORT,
+    CLIENT_PORT,
+    CONTROLLER_PORT,
+)
+from fencepost.harness.systems.kafka.server import images, storage, tokens
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.versions import numbers
@@ -24,6 +31,8 @@ NAME: Final = "kraft"
 CONTROLLER: Final = "controller"
 BROKER: Final = "broker"
 LISTENERS: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "controller": CONTROLLER_PORT, "broker": BROKER_PORT}
+#: What only the members dial that name it.
+OPTIONAL_LISTENERS: Final[Mapping[str, int]] = {AUTHENTICATED: AUTHENTICATED_PORT}
 READY_TIMEOUT_S: Final = 45.0
 
 #: Keys that have an option: some decide bounds, others keep the load of a small machine low.
@@ -46,11 +55,13 @@ _PROTOCOLS: Final = "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,BROKER:PLAINTEXT"
 def members(nodes: int, options: KraftOptions) -> tuple[Member, ...]:
     roles = (CONTROLLER, BROKER) if options.combined else (CONTROLLER,)
     # A controller's "client" is its own; that of a combined node is its broker's.
-    dialled = ("client", "controller") if options.combined else ("client",)
+    gives_tokens = (AUTHENTICATED,) * options.tokens
+    dialled = ("client", "controller", *gives_tokens) if options.combined else ("client",)
     controllers = tuple(Member(voter_name(number), roles, dialled=dialled) for number in range(1, nodes + 1))
     if options.combined:
         return controllers
-    brokers = (Member(f"b{number}", (BROKER,), votes=False) for number in range(1, options.brokers + 1))
+    numbers = range(1, options.brokers + 1)
+    brokers = (Member(f"b{number}", (BROKER,), votes=False, dialled=("client", *gives_tokens)) for number in numbers)
     return (*controllers, *brokers)
 
 
@@ -63,7 +74,7 @@ def spec(
     place: Place, layout: Layout, artifacts: Artifacts, options: KraftOptions, given: Mapping[str, str]
 ) -> NodeSpec:
     """One node of the cluster `layout` as data; `given` are the keys of `--set`."""
-    listeners = listeners_of(place)
+    listeners = listeners_of(place, options)
     own = _properties(place, layout, listeners, artifacts.version, options)
     return NodeSpec(
         name=place.name,
@@ -80,13 +91,15 @@ def spec(
     )
 
 
-def listeners_of(place: Place) -> dict[str, int]:
+def listeners_of(place: Place, options: KraftOptions) -> dict[str, int]:
     """The node's listeners by Kafka's names, with their ports."""
     own = {"CLIENT": CLIENT_PORT}
     if CONTROLLER in place.roles:
         own["CONTROLLER"] = CONTROLLER_PORT
     if BROKER in place.roles:
         own["BROKER"] = BROKER_PORT
+        if options.tokens:
+            own[tokens.LISTENER] = AUTHENTICATED_PORT
     return own
 
 
@@ -105,7 +118,7 @@ def _properties(
             f"{name}://{place.address}:{_listens_at(place, port)}" for name, port in listeners.items()
         ),
         "controller.listener.names": "CONTROLLER" if is_broker else "CONTROLLER,CLIENT",
-        "listener.security.protocol.map": _PROTOCOLS,
+        "listener.security.protocol.map": ",".join((_PROTOCOLS, *(tokens.PROTOCOL,) * options.tokens)),
         "log.dirs": place.data,
         "controller.quorum.election.timeout.ms": options.election.ms,
         "controller.quorum.election.backoff.max.ms": options.election.ms // 2,
@@ -116,13 +129,15 @@ def _properties(
         "broker.session.timeout.ms": options.broker_session.ms,
         "broker.heartbeat.interval.ms": options.broker_heartbeat.ms,
         "replica.lag.time.max.ms": options.replica_lag.ms,
-        **(server.authorizer(_AUTHORIZER) if options.authorizer else {}),
+        **(server.authorizer(_AUTHORIZER, tokens=options.tokens) if options.authorizer else {}),
+        **(tokens.signing_key() if options.tokens else {}),
         **server.group_coordinators(copies),
         **server.transaction_log(copies),
     }
     if is_broker:
         own["inter.broker.listener.name"] = "BROKER"
-    advertised = _advertised(place, version)
+        own |= tokens.authentication() if options.tokens else {}
+    advertised = _advertised(place, version, listeners)
     if advertised:
         own["advertised.listeners"] = ",".join(f"{name}://{where}" for name, where in advertised.items())
     return own
@@ -133,7 +148,7 @@ def _listens_at(place: Place, port: int) -> int:
     return port if port == CLIENT_PORT else place.peer(port)[1]
 
 
-def _advertised(place: Place, version: str) -> dict[str, str]:
+def _advertised(place: Place, version: str, listeners: Mapping[str, int]) -> dict[str, str]:
     """The endpoints that a node advertises: all of a broker; a controller's where peers dial another host than its own.
 
     Since KIP-853 a leader names its own endpoint to its voters; older releases refuse this setting for a controller.
@@ -141,6 +156,8 @@ def _advertised(place: Place, version: str) -> dict[str, str]:
     endpoints = {}
     if BROKER in place.roles:
         endpoints = {"CLIENT": _at(place.dial(CLIENT_PORT)), "BROKER": _at(place.peer(BROKER_PORT))}
+    if tokens.LISTENER in listeners:
+        endpoints[tokens.LISTENER] = _at(place.dial(AUTHENTICATED_PORT))
     if CONTROLLER in place.roles and place.host and numbers(version) >= _LEADERS_NAME_THEMSELVES:
         endpoints["CONTROLLER"] = _at(place.peer(CONTROLLER_PORT))
     return endpoints

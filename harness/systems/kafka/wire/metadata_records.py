@@ -142,6 +142,16 @@ class NoOp(Body, frozen=True):
     pass
 
 
+class DelegationToken(Body, frozen=True):
+    owner: Text = ""
+    requester: Text = ""
+    renewers: tuple[Text, ...] = ()
+    issue_timestamp: Int64 = 0
+    max_timestamp: Int64 = 0
+    expiration_timestamp: Int64 = 0
+    token_id: Text = ""
+
+
 class UserScramCredential(Body, frozen=True):
     name: Text = ""
     mechanism: Int8 = 0
@@ -191,6 +201,10 @@ class ZkMigrationState(Body, frozen=True):
     zk_migration_state: Int8 = 0
 
 
+class RemoveDelegationToken(Body, frozen=True):
+    token_id: Text = ""
+
+
 class BeginTransaction(Body, frozen=True):
     name: Annotated[Text | None, Tag(0)] = None
 
@@ -222,6 +236,7 @@ RECORDS: Final[dict[int, tuple[str, type[Body], int]]] = {
     7: ("fence-broker", FenceBroker, 0),
     8: ("unfence-broker", UnfenceBroker, 0),
     9: ("remove-topic", RemoveTopic, 0),
+    10: ("delegation-token", DelegationToken, 0),
     11: ("user-scram-credential", UserScramCredential, 0),
     12: ("feature-level", FeatureLevel, 0),
     14: ("client-quota", ClientQuota, 0),
@@ -235,6 +250,7 @@ RECORDS: Final[dict[int, tuple[str, type[Body], int]]] = {
     23: ("begin-transaction", BeginTransaction, 0),
     24: ("end-transaction", EndTransaction, 0),
     25: ("abort-transaction", AbortTransaction, 0),
+    26: ("remove-delegation-token", RemoveDelegationToken, 0),
     27: ("register-controller", RegisterController, 0),
     28: ("clear-elr", ClearElr, 0),
 }

@@ -16,6 +16,7 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 import msgspec
 
@@ -42,6 +43,7 @@ _BROKER: Final = re.compile(r"/brokers/ids/(\d+)")
 _TOPIC: Final = re.compile(r"/brokers/topics/([^/]+)")
 _STATE: Final = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
 _CONFIG: Final = re.compile(r"/config/topics/([^/]+)")
+_TOKEN: Final = re.compile(r"/delegation_token/tokens/([^/]+)")
 _DELETION: Final = re.compile(r"/admin/delete_topics/([^/]+)")
 
 
@@ -71,6 +73,14 @@ class _Settings(msgspec.Struct):
     """What stands in the configuration of a topic."""
 
     config: dict[str, str] = {}
+
+
+class _Token(msgspec.Struct, rename="camel"):
+    """What stands in the znode of a delegation token; the owner is written as in a URL ("User%3Aalice")."""
+
+    owner: str
+    issue_timestamp: int
+    expiry_timestamp: int
 
 
 def read_archive(archive: Path, node: str) -> NodeLog | None:
@@ -171,6 +181,10 @@ def _single(change: Change) -> tuple[str, dict[str, Any]]:
             ((name, value),) = settings.items()
             return "config", {"resource_name": match.group(1), "name": name, "value": value}
         return "configs", {"resource_name": match.group(1), "settings": settings}
+    if (match := _TOKEN.fullmatch(change.path)) and word in ("create", "set"):
+        token = msgspec.json.decode(change.data or b"", type=_Token)
+        times = {"issue_timestamp": token.issue_timestamp, "expiration_timestamp": token.expiry_timestamp}
+        return "delegation-token", {"token_id": match.group(1), "owner": unquote(token.owner), **times}
     if change.path == CONTROLLER_EPOCH and word == "set":
         return "epoch-raised", {"controller_epoch": int(change.data or b"")}
     if (match := _TOPIC.fullmatch(change.path)) and word == "create":

@@ -24,6 +24,11 @@ REAL: Final = HEAD + b"".join(
 )
 DIGEST: Final = pack(">iq", 2, 77)
 CREATE, DELETE, SET, CHECK, MULTI, CREATE2, ERROR = 1, 2, 5, 13, 14, 15, -1
+#: What Kafka 3.9.2 writes of a token, with other times.
+TOKEN: Final = (
+    b'{"owner":"User%3Ax8","tokenRequester":"User%3Atoken-maker","renewers":["User%3Atoken-maker"],'
+    b'"issueTimestamp":5,"maxTimestamp":20,"expiryTimestamp":9,"tokenId":"E_28","version":3}'
+)
 OPEN: Final = pack(">ii", 1, 31) + pack(">i5s", 5, b"world") + pack(">i6s", 6, b"anyone")
 
 
@@ -112,6 +117,19 @@ def test_what_was_refused_keeps_its_codes_whichever_form_the_server_wrote() -> N
     ("op", "body", "kind", "fields"),
     [
         (-10, pack(">i", 2000), "session", {"timeout_ms": 2000}),
+        (
+            CREATE,
+            made("/delegation_token/tokens/E_28", TOKEN),
+            "delegation-token",
+            {"token_id": "E_28", "owner": "User:x8", "issue_timestamp": 5, "expiration_timestamp": 9},
+        ),
+        (
+            SET,
+            put("/delegation_token/tokens/E_28", TOKEN),
+            "delegation-token",
+            {"token_id": "E_28", "owner": "User:x8", "issue_timestamp": 5, "expiration_timestamp": 9},
+        ),
+        (DELETE, text("/delegation_token/tokens/E_28"), "delete", {"path": "/delegation_token/tokens/E_28"}),
         (
             -11,
             pack(">i", 2) + text("/controller") + text("/brokers/ids/4"),
