@@ -38,6 +38,7 @@ workload_options = { keys = 100 }
 """
 
 
+@pytest.mark.slow
 def test_a_night_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     file, results = tmp_path / "short.toml", tmp_path / "results"
     file.write_text(_CAMPAIGN)

@@ -12,6 +12,7 @@ from tests.checkers.transactions.test_transaction_history import FACTS
 from tests.checkers.transactions.test_transaction_history import told as run
 from tests.checkers.transactions.test_transactions import LIST_ANOMALIES, REGISTER_ANOMALIES
 from tests.checkers.transactions.transaction_histories import Shape, columns, simulated, small, told
+from tests.seeds import shares
 
 
 def chances(verdict: TransactionVerdict) -> dict[str, int]:
@@ -54,8 +55,9 @@ def _compare(seeds: range) -> None:
     assert len(seen) > 15, seen
 
 
-def test_every_anomaly_of_random_histories_had_its_chance() -> None:
-    _compare(range(1_000))
+@pytest.mark.parametrize("seeds", shares(1_000, quick=300, rest=pytest.mark.slow))
+def test_every_anomaly_of_random_histories_had_its_chance(seeds: range) -> None:
+    _compare(seeds)
 
 
 @pytest.mark.long

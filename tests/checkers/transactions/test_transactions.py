@@ -25,6 +25,7 @@ from tests.checkers.transactions.transaction_histories import (
     spliced,
     told,
 )
+from tests.seeds import shares
 
 SMALL: Final = 1_200
 SMALL_LONG: Final = 40_000
@@ -277,12 +278,14 @@ def _compare_registers(seeds: range) -> None:
     assert min(seen[Validity.VALID], seen[Validity.INVALID]) > len(seeds) / 10
 
 
-def test_lists_agree_with_all_orders_tried() -> None:
-    _compare_lists(range(SMALL))
+@pytest.mark.parametrize("seeds", shares(SMALL, quick=400, rest=pytest.mark.slow))
+def test_lists_agree_with_all_orders_tried(seeds: range) -> None:
+    _compare_lists(seeds)
 
 
-def test_registers_never_contradict_all_orders_tried() -> None:
-    _compare_registers(range(SMALL))
+@pytest.mark.parametrize("seeds", shares(SMALL, quick=400, rest=pytest.mark.slow))
+def test_registers_never_contradict_all_orders_tried(seeds: range) -> None:
+    _compare_registers(seeds)
 
 
 @pytest.mark.long

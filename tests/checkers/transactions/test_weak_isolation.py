@@ -36,10 +36,10 @@ from tests.checkers.transactions.transaction_histories import (
     told,
 )
 from tests.checkers.transactions.transaction_oracle import kept_by_commits, kept_by_schedule
+from tests.seeds import shares
 
 SMALL: Final = 250
 SMALL_LONG: Final = 20_000
-JUMBLED: Final = 600
 
 
 def judged(txns: list[Txn], model: str, *, lists: bool) -> TransactionVerdict:
@@ -86,11 +86,13 @@ def test_an_own_append_that_only_a_second_read_shows_early_is_a_future_read() ->
     assert (verdict.validity, verdict.anomalies) == (Validity.INVALID, {"internal": 1, "future-read": 1})
 
 
+@pytest.mark.parametrize("seeds", shares(SMALL, quick=80, rest=pytest.mark.slow))
 @pytest.mark.parametrize("lists", [True, False])
-def test_weak_models_agree_with_all_orders_tried(lists: bool) -> None:
-    seen = _compare(range(SMALL), lists=lists)
+def test_weak_models_agree_with_all_orders_tried(lists: bool, seeds: range) -> None:
+    seen = _compare(seeds, lists=lists)
     for model, counts in seen.items():
-        assert min(counts[list(Validity).index(v)] for v in (Validity.VALID, Validity.INVALID)) >= 5, (model, counts)
+        least = min(counts[list(Validity).index(v)] for v in (Validity.VALID, Validity.INVALID))
+        assert least >= len(seeds) // 50, (model, counts)
 
 
 #: Registers: (history, what it shows, the weakest model that this rules out, a model that holds nevertheless).
@@ -259,10 +261,11 @@ def _jumbled(rng: random.Random) -> list[Txn]:
     return txns
 
 
-def test_findings_about_jumbled_lists_are_confirmed_under_every_model() -> None:
+@pytest.mark.parametrize("seeds", shares(600, quick=200, rest=pytest.mark.slow))
+def test_findings_about_jumbled_lists_are_confirmed_under_every_model(seeds: range) -> None:
     """Whatever is found is derived again by the proof: a disagreement would raise."""
     invalid = 0
-    for seed in range(JUMBLED):
+    for seed in seeds:
         txns = _jumbled(random.Random(f"jumbled {seed}"))
         tested = columns(txns).tested().any()
         for model in ("read-committed", "causal", "strict-serializable"):
@@ -270,7 +273,7 @@ def test_findings_about_jumbled_lists_are_confirmed_under_every_model() -> None:
             if tested and model in COMMITS:
                 _hold(verdict, kept_by_commits(txns, model, lists=True), (seed, model, txns))
             invalid += verdict.validity is Validity.INVALID
-    assert invalid > JUMBLED
+    assert invalid > len(seeds)
 
 
 #: The strongest model that each simulated store keeps; the snapshots that its transactions see are current.
@@ -348,8 +351,9 @@ def test_replicas_that_merge_are_causal_only_if_clients_stay_with_one(sticky: bo
     assert sticky or refuted >= 10
 
 
-def test_names_times_and_failures_without_effect_change_no_verdict() -> None:
-    for seed in range(60):
+@pytest.mark.parametrize("seeds", shares(60, quick=20, rest=pytest.mark.slow))
+def test_names_times_and_failures_without_effect_change_no_verdict(seeds: range) -> None:
+    for seed in seeds:
         rng = random.Random(f"metamorphic {seed}")
         lists = bool(seed % 2)
         txns = small(rng, lists=lists)
