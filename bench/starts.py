@@ -1,27 +1,58 @@
-"""How soon a cluster of Consul or NATS takes its first write."""
+"""How soon a cluster of Consul, NATS or Cassandra takes its first write."""
 
 import os
 import statistics
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
 
 from bench.figure import Figure
 from tests.lab_scenario import run_scenario
 
 _INSIDE: Final = "bench.starts_inside"
-#: Name, system, what was wanted.
-_SYSTEMS: Final = (("Consul", "consul", "at most 2.5 s"), ("NATS", "nats", "at most 1.3 s"))
 
 
-def run(repeats: int = 5) -> list[Figure]:
-    return [_figure(name, system, target, repeats) for name, system, target in _SYSTEMS]
+class _Start(msgspec.Struct, frozen=True, kw_only=True):
+    """What starts, by release ("" for the default one), and what was wanted."""
+
+    name: str
+    system: str
+    target: str
+    version: str = ""
+    options: Mapping[str, Any] = {}
+    repeats: int = 5
 
 
-def _figure(name: str, system: str, target: str, repeats: int) -> Figure:
-    starts = sorted(run_scenario(f"{_INSIDE}:first_write", {"system": system}, timeout_s=90) for _ in range(repeats))
+_STARTS: Final = (
+    _Start(name="Consul", system="consul", target="at most 2.5 s"),
+    _Start(name="NATS", system="nats", target="at most 1.3 s"),
+    _Start(name="Cassandra", system="cassandra", target="at most 15 s", repeats=3),
+    _Start(
+        name="Cassandra with Accord",
+        system="cassandra",
+        version="6.0-alpha2",
+        options={"transactions": "accord"},
+        target="at most 30 s",
+        repeats=3,
+    ),
+)
+
+
+def run() -> list[Figure]:
+    return [_figure(start) for start in _STARTS]
+
+
+def _figure(start: _Start) -> Figure:
+    args = {"system": start.system, "version": start.version, "options": dict(start.options)}
+    starts = [run_scenario(f"{_INSIDE}:first_write", args, timeout_s=180) for _ in range(start.repeats)]
+    seconds = sorted(each["s"] for each in starts)
+    archived = ", with the start-up archive" if starts[0]["archive"] else ""
     return Figure(
-        f"{name} from exec to the first acknowledged write",
-        statistics.median(starts),
+        f"{start.name} from exec to the first acknowledged write",
+        statistics.median(seconds),
         "s",
-        target,
-        f"three nodes, lab; {starts[0]:.2f} to {starts[-1]:.2f} s in {repeats}; load {os.getloadavg()[0]:.1f}",
+        start.target,
+        f"{starts[0]['version']}, three nodes, lab{archived};"
+        f" {seconds[0]:.2f} to {seconds[-1]:.2f} s in {start.repeats}; load {os.getloadavg()[0]:.1f}",
     )
