@@ -12,6 +12,7 @@ for the harness too.
 from collections.abc import Mapping
 from typing import Final
 
+from fencepost.harness.base.errors import UsageError
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, NodeSpec, Place
 from fencepost.harness.systems.kafka.kraft.options import BROKERS_MAX, KraftOptions
@@ -48,6 +49,8 @@ RESERVED: Final = server_settings.reserved(
     }
 )
 _LEADERS_NAME_THEMSELVES: Final = (3, 9, 0)
+#: KIP-900; an older release ends at the configuration.
+_FIRST_WITH_TOKENS: Final = (3, 6, 0)
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _PROTOCOLS: Final = "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,BROKER:PLAINTEXT"
 
@@ -74,6 +77,11 @@ def spec(
     place: Place, layout: Layout, artifacts: Artifacts, options: KraftOptions, given: Mapping[str, str]
 ) -> NodeSpec:
     """One node of the cluster `layout` as data; `given` are the keys of `--set`."""
+    if options.tokens and numbers(artifacts.version) < _FIRST_WITH_TOKENS:
+        raise UsageError(
+            f"Kafka {artifacts.version} has no delegation tokens on KRaft: -O tokens=true needs 3.6.0",
+            hint="name a later release by --version, or leave -O tokens out",
+        )
     listeners = listeners_of(place, options)
     own = _properties(place, layout, listeners, artifacts.version, options)
     return NodeSpec(

@@ -130,6 +130,14 @@ def test_without_tokens_nothing_of_them_is_set(tmp_path: Path) -> None:
         assert not [word for word in ("token", "SASL", "sasl", "AUTHENTICATED") if word in str(own)]
 
 
+@pytest.mark.parametrize("version", ["3.3.0", "3.5.2"])
+def test_tokens_are_refused_before_a_release_that_has_none_starts(version: str, tmp_path: Path) -> None:
+    old = Artifacts(version=version, paths=ARTIFACTS.paths, sha256={})
+    with pytest.raises(UsageError, match=f"Kafka {version} has no delegation tokens"):
+        KRAFT.specs(layout(tmp_path, {"tokens": True}), old, KraftOptions(tokens=True))
+    assert KRAFT.specs(layout(tmp_path), old, KraftOptions())
+
+
 def test_the_settings_of_tokens_are_not_a_persons_own() -> None:
     plan = Plan(
         system="kraft",
