@@ -1,7 +1,8 @@
 """Controlled shutdowns: a broker that is told to end hands over its partitions first, so that nobody waits for them.
 
 "controlled-shutdown"
-  ended-without-leave     a broker began its controlled shutdown and ended by itself, and no controller had let it
+  ended-without-leave     a broker began its controlled shutdown and ended by itself, no controller had let it, and
+                          meanwhile no fault touched another server
 "controlled-shutdown-unnoticed"
   unavailable-partition   while a broker was in its controlled shutdown, a partition took no append for a second
 "orderly-restart-unnoticed"
@@ -9,8 +10,12 @@
 
 Which partitions a broker still led when it was let go is judged by `checkers.brokers.registrations`.
 
+A broker that meets no controller, or whose leaders nobody in sync can take over, may give up and end after
+`controlled.shutdown.max.retries`. So what ended without leave under a fault of another server is counted, not accused.
+
 Source: Kafka's documentation, "Graceful shutdown": leaders are moved prior to shutting down, which "minimizes the time
-each partition is unavailable to a few milliseconds"; KIP-631, "Controlled shutdown".
+each partition is unavailable to a few milliseconds", and the move "will only succeed if" another replica is alive;
+KIP-631, "Controlled shutdown".
 """
 
 from collections.abc import Sequence
@@ -19,6 +24,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from fencepost.checkers.facts.disturbance import touches_others
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.servers import Exit, Return, exits, next_return
 from fencepost.checkers.findings.finding import Finding
@@ -83,21 +89,24 @@ def judge(history: History, facts: Facts) -> list[Verdict]:
     if not own and not {CONTROLLED, UNNOTICED, RESTART} & set(facts.required):
         return []
     ended = [stop for stop in own if not stop.killed]
+    hindered = [stop for stop in ended if stop.leave is None and _hindered(history, stop)]
+    judged = [stop for stop in ended if stop not in hindered]
     slowest = max((stop for stop in ended if stop.leave), key=_took_ns, default=None)
-    lacks = "no broker ended by a controlled shutdown"
+    lacks = "no broker ended by a controlled shutdown while no fault touched another server"
     controlled = Findings(
         checker=CHECKER,
         guarantee=CONTROLLED,
-        findings=[_no_leave(stop) for stop in ended if stop.leave is None],
-        exposed=tuple(stop.ended.event for stop in ended),
+        findings=[_no_leave(stop) for stop in judged if stop.leave is None],
+        exposed=tuple(stop.ended.event for stop in judged),
         exposure_of="brokers that ended by a controlled shutdown",
         untested=lacks,
-        rules=(rule(NO_LEAVE, len(ended), lacks),),
-        kept=f"{len(ended)} brokers ended after a controller had let them, within"
+        rules=(rule(NO_LEAVE, len(judged), lacks),),
+        kept=f"{len(judged)} brokers ended after a controller had let them, within"
         f" {duration(0 if slowest is None else _took_ns(slowest))}",
         counted={
             "stopped": tuple(stop.ended.event for stop in ended),
             "killed_while_stopping": tuple(stop.ended.event for stop in own if stop.killed),
+            "hindered_while_stopping": tuple(stop.ended.event for stop in hindered),
         },
         figures={"stopped_within_ns_max": 0 if slowest is None else _took_ns(slowest)},
         evidence={"stopped_within_ns_max": () if slowest is None else _took_rows(slowest)},
@@ -109,6 +118,12 @@ def judge(history: History, facts: Facts) -> list[Verdict]:
         _unnoticed(history, facts, _Question(UNNOTICED, UNAVAILABLE, "in its controlled shutdown"), shutdowns),
         _unnoticed(history, facts, _Question(RESTART, IN_RESTART, "restarted by a controlled shutdown"), restarts),
     ]
+
+
+def _hindered(history: History, stop: Stop) -> bool:
+    """Whether a fault may have touched another server, or a link, during the shutdown."""
+    spans = [(fault, history.possible(fault)) for fault in history.faults if touches_others(fault, stop.broker)]
+    return any(from_ns <= stop.ended.at_ns and to_ns >= stop.began.asked_ns for _, (from_ns, to_ns) in spans)
 
 
 def _took_ns(stop: Stop) -> int:

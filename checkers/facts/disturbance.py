@@ -23,9 +23,17 @@ def last_fault_ns(history: History, nodes: Set[str]) -> int:
     )
 
 
+def touches_others(fault: FaultSpan, node: str) -> bool:
+    """Whether it was tried, and may have cut a link or done anything to another node than this one."""
+    return fault.outcome is not FaultOutcome.SKIPPED and _touches(fault, {*_touched(fault)} - {node})
+
+
 def _touches(fault: FaultSpan, nodes: Set[str]) -> bool:
     """Whether it did anything to one of the nodes but set its clock."""
     if fault.effects in (Effects(), Effects(skews=True)):
         return False
-    cut = {end for link in fault.severed for end in link.split(">")}
-    return not nodes.isdisjoint(cut or fault.nodes)
+    return not nodes.isdisjoint(_touched(fault))
+
+
+def _touched(fault: FaultSpan) -> Set[str]:
+    return {end for link in fault.severed for end in link.split(">")} or {*fault.nodes}

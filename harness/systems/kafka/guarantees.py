@@ -199,8 +199,8 @@ BROKER_GUARANTEES: Final = (
     ),
     _promised(
         "controlled-shutdown",
-        "A broker that is told to end does so when a controller has let it, and leads no partition then that another"
-        " replica could lead",
+        "A broker that is told to end does so when a controller has let it, unless another server is under a fault,"
+        " and leads no partition then that another replica could lead",
         "Kafka documentation, Operations: graceful shutdown; KIP-631, 'Controlled shutdown'",
     ),
     _measured(

@@ -145,6 +145,31 @@ def test_without_a_controlled_shutdown_nothing_is_said_of_one() -> None:
     assert of(run_fake_brokers(None, 0), "controlled-shutdown-unnoticed") == []
 
 
+@pytest.mark.parametrize(
+    ("nodes", "at_ms", "accused"),
+    [
+        ((), 0, True),
+        (("b3",), 9_900, True),
+        (("b1",), 7_000, True),
+        (("b1",), 10_500, False),
+        (("z1",), 8_500, False),
+    ],
+)
+def test_a_broker_that_could_not_be_let_go_may_give_up(nodes: Sequence[str], at_ms: int, accused: bool) -> None:
+    """Seen in a migration: the other broker was killed just then, and was not in sync before the last try."""
+    tale = Tale()
+    tale.health(0, 20_000)
+    tale.node("b3", NodeChange.STARTED, 1)
+    logged(tale, "b3", Logged.STOPPING, 10_000, source="log")
+    tale.node("b3", NodeChange.EXITED, 12_000)
+    if nodes:
+        span = (at_ms - 10, at_ms, at_ms + 2_000, at_ms + 2_100)
+        tale.fault("kill", tuple(nodes), span, effects=Effects(stops=Stops.CERTAIN))
+    told = verdict(tale.history(), "controlled-shutdown")
+    assert bool(told.anomalies) is accused
+    assert told.exposure == int(accused)
+
+
 def test_a_snapshot_beside_the_entries_that_it_stands_for_repeats_nothing() -> None:
     history = run_fake_brokers(None, 1)
     log = history.logs["n1"]
