@@ -27,6 +27,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
+from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.coordination import TRAIL, Definite, Elections, Held, Indefinite, Interface, NotSent, ReadMode
 from fencepost.harness.generators import at_rate, draws, each_worker, limit, reserve
@@ -46,7 +47,6 @@ BACKLOG: Final = 3
 #: A leader whose acts all fail gives up its term after this many attempts.
 _FAILURES_MAX: Final = 20
 _AFTER_FAILURE_NS: Final = 100_000_000
-_NEVER_NS: Final = 1 << 62
 #: The stream of draws that decides lengths and ends of terms, apart from those of operations.
 _TERMS: Final = 17
 
@@ -241,7 +241,7 @@ class _Candidates(msgspec.Struct, frozen=True, kw_only=True):
         if event.error == "lease-expired":
             # Or the connection that knew the lease is gone, and the term still holds; the leader cannot tell which.
             left = min(seat.acts_left, BACKLOG)
-            return msgspec.structs.replace(seat, acts_left=left, renew_ns=_NEVER_NS, stalls=False)
+            return msgspec.structs.replace(seat, acts_left=left, renew_ns=NEVER_NS, stalls=False)
         return msgspec.structs.replace(seat, renew_ns=now_ns + self.rules.renew_every)
 
     def _acted(self, seat: _Seat, event: OpEvent, now_ns: int, draw: Draw) -> _Seat:
@@ -253,7 +253,7 @@ class _Candidates(msgspec.Struct, frozen=True, kw_only=True):
         refusals = seat.refusals + (event.type is Outcome.FAIL)
         if refusals >= BACKLOG:
             # It gives up its term as a leader does whose time has come, and must end nobody else's.
-            return msgspec.structs.replace(seat, acts_left=0, renew_ns=_NEVER_NS, due_ns=now_ns, refusals=0)
+            return msgspec.structs.replace(seat, acts_left=0, renew_ns=NEVER_NS, due_ns=now_ns, refusals=0)
         left = seat.acts_left - 1
         if refusals:
             left = max(left, 1)
@@ -261,7 +261,7 @@ class _Candidates(msgspec.Struct, frozen=True, kw_only=True):
         if left == 0 and seat.stalls:
             # Nothing is renewed during a stall, and the acts that were due wait until its end.
             return msgspec.structs.replace(
-                seat, acts_left=BACKLOG, stalls=False, renew_ns=_NEVER_NS, due_ns=now_ns + rules.stall, failures=0
+                seat, acts_left=BACKLOG, stalls=False, renew_ns=NEVER_NS, due_ns=now_ns + rules.stall, failures=0
             )
         return msgspec.structs.replace(seat, acts_left=left, refusals=refusals, due_ns=due_ns, failures=0)
 

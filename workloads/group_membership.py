@@ -17,6 +17,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.coordination import Interface, Memberships, ReadMode, Reply
@@ -41,7 +42,6 @@ _LISTENS_PER_SECOND: Final = 60.0
 #: The final lists last until every membership must have ended, by the longest bound of a system.
 _FINAL_LISTS: Final = 19
 _FINAL_EVERY_NS: Final = 500_000_000
-_NEVER_NS: Final = 1 << 62
 
 _LISTENS: Final = draws(lambda worker, i, draw: Offer("listen", GROUP))
 
@@ -116,7 +116,7 @@ class _Seat(msgspec.Struct, frozen=True, kw_only=True):
     member: str = ""
     number: int = 0
     handle: str | None = None
-    ends_ns: int = _NEVER_NS
+    ends_ns: int = NEVER_NS
 
 
 class _Processes(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.coordination import BOUND, Interface, Leases, ReadMode
@@ -40,7 +41,6 @@ _ROUTE: Final = 31
 _LIFE: Final = 32
 _NODE: Final = 33
 _AGAIN_NS: Final = 200_000_000
-_NEVER_NS: Final = 1 << 62
 #: One look in this many is a plain read of the node's own copy.
 _PLAIN_ONE_IN: Final = 4
 #: The final looks last until every lease must have ended, by the longest bound of a system.
@@ -128,7 +128,7 @@ class _Seat(msgspec.Struct, frozen=True, kw_only=True):
     number: int | None = None
     handle: str | None = None
     route: int | None = None
-    ends_ns: int = _NEVER_NS
+    ends_ns: int = NEVER_NS
     revokes: bool = False
     step: int = 0
     busy: bool = False
@@ -218,7 +218,7 @@ class _Lessees(msgspec.Struct, frozen=True, kw_only=True):
             due_ns=ctx.time_ns,
             handle=event.value[0],
             route=route.below(self.nodes) if one else None,
-            ends_ns=_NEVER_NS if seat.steady else ctx.time_ns + kept_ns,
+            ends_ns=NEVER_NS if seat.steady else ctx.time_ns + kept_ns,
             revokes=life.below(2) == 0,
             busy=False,
         )

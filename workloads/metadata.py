@@ -29,6 +29,7 @@ from typing import Annotated, Final, Literal, Protocol
 
 import msgspec
 
+from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.coordination import Interface, LogListener, Metadata
@@ -46,7 +47,6 @@ from fencepost.workloads.metadata_listeners import WAIT_S, Listen, ListenMemory,
 
 #: How long a node that is not the controller gets no changes: each would cost a connection and prove nothing.
 _SPARED_NS: Final = 250_000_000
-_FOR_EVER_NS: Final = 1 << 62
 _NOT_IN_CHARGE: Final = frozenset({"not-controller"})
 #: Each name is asked for this many names early, when the answer "taken" must be wrong.
 _NAMES_AHEAD: Final = 1
@@ -329,7 +329,7 @@ class _Changes(msgspec.Struct, frozen=True, kw_only=True):
             return self
         # A small dict, copied: a generator is a value, and a run has a few nodes.
         node = ctx.worker_of(event) % self.windows.nodes
-        until_ns = _FOR_EVER_NS if never else ctx.time_ns + _SPARED_NS
+        until_ns = NEVER_NS if never else ctx.time_ns + _SPARED_NS
         return msgspec.structs.replace(self, spared={**self.spared, node: until_ns})
 
 

@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.elections.terms import Terms
-from fencepost.checkers.facts.intervals import NEVER_NS
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.words import duration, seconds
+from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.history import FaultOutcome, FaultSpan, History, Operation, Outcome, PhaseName
 
 GUARANTEE: Final = "somebody-leads-again"

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import Rows
-from fencepost.checkers.facts.intervals import NEVER_NS
+from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.history import Clock, ClockEvent, History
 
 

@@ -1,10 +1,5 @@
 """Sets of moments, as intervals [from, to] in ns since the run began."""
 
-from typing import Final
-
-#: Stands for "never" among times.
-NEVER_NS: Final = 1 << 62
-
 Intervals = list[tuple[int, int]]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fencepost.checkers.facts.intervals import NEVER_NS
+from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict.fact_tables import OPERATIONS
 

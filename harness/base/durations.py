@@ -5,6 +5,8 @@ from typing import Final
 
 from fencepost.harness.base.errors import UsageError
 
+#: Stands for "never" among times.
+NEVER_NS: Final = 1 << 62
 _UNITS_NS: Final = {
     "ns": 1,
     "us": 10**3,
