@@ -1,7 +1,8 @@
-"""The phases of a migration on the time axis of the page."""
+"""A migration on the time axis of the page: its phases, and who was the controller."""
 
 from fencepost.harness.history import History, MigrationEvent
-from fencepost.harness.report.pictures.overview import migration_bands
+from fencepost.harness.report.facts.lanes import Lanes, LaneState, Stretch
+from fencepost.harness.report.pictures.migration import migration_bands, who_controls
 from fencepost.harness.report.pictures.svg import Axis
 from fencepost.harness.report.words import wording
 
@@ -20,3 +21,19 @@ def test_each_phase_lasts_until_the_next_one_and_says_what_proved_it() -> None:
     assert "hybrid from 10.000 s to 40.000 s: c1 accepts &lt;changes&gt;" in drawn
     assert wording.event(events[1]) == "the migration is in its phase dual-write: b1 is a broker"
     assert migration_bands(History([]), Axis(0, S), 20) == []
+
+
+def leads(node: str, epoch: int | None, from_s: int, to_s: int) -> Stretch:
+    state = LaneState.LEADER
+    return Stretch(node=node, state=state, from_ns=from_s * S, to_ns=to_s * S, last_ns=to_s * S, epoch=epoch)
+
+
+def test_one_lane_says_who_was_the_controller_with_the_epochs_of_both_layers() -> None:
+    quorum = Lanes(subject="raft", by_node={"c1": [leads("c1", 4, 5, 25), leads("c1", 7, 25, 60)]}, begins_ns={})
+    claimed = {"b1": [leads("b1", 1, 0, 10)], "c1": [leads("c1", 2, 12, 20), leads("c1", None, 40, 60)]}
+    lanes = Lanes(subject="controller", by_node=claimed, begins_ns={}, others=(quorum,))
+    drawn = "".join(who_controls(lanes, Axis(0, 60 * S), 20))
+    assert "b1 leads, controller epoch 1, 0.000 s to 10.000 s" in drawn
+    assert "c1 leads, controller epoch 2, raft epoch 4, 12.000 s to 20.000 s" in drawn
+    assert "c1 leads, raft epoch 7, 40.000 s to 60.000 s" in drawn
+    assert [said in drawn for said in ("b1: 1", "c1: 2 / raft 4", "c1: - / raft 7")] == [True] * 3

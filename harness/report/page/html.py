@@ -13,6 +13,7 @@ import jinja2
 import msgspec
 from markupsafe import Markup
 
+from fencepost.harness.history import MigrationEvent
 from fencepost.harness.interchange.formats.imported import UNNAMED_NODE
 from fencepost.harness.report.documents.reproduce import reproduce, typed_path
 from fencepost.harness.report.drawing.cycle import cycle_of
@@ -284,6 +285,7 @@ def _timeline(page: Page) -> Markup:
         cut=chosen.summary,
         empty=not history.events,
         subjects=[(s.subject, vocabulary.subject(s.subject)) for s in page.lanes.every] if page.lanes.others else [],
+        migrates=bool(history.of(MigrationEvent)),
     )
 
 

@@ -12,9 +12,9 @@ from markupsafe import Markup
 
 from fencepost.harness.history import LogEvent, Logged
 from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.pictures.overview import LANE
 from fencepost.harness.report.pictures.svg import (
     FAULT_ROW,
+    LANE,
     LEFT,
     RIGHT,
     Axis,

@@ -8,17 +8,20 @@ from typing import Final
 
 from markupsafe import Markup
 
-from fencepost.harness.history import History, MigrationEvent
+from fencepost.harness.history import History
 from fencepost.harness.report.facts.lanes import Lanes, LaneState, Row, Stretch
+from fencepost.harness.report.pictures.migration import migration_bands, who_controls
 from fencepost.harness.report.pictures.svg import (
-    EPOCH_CLASSES,
     FAULT_ROW,
+    LANE,
     LEFT,
     RIGHT,
     Axis,
     box,
     element,
+    epoch_class,
     fault_bands,
+    fitting,
     joined,
     label,
     picture,
@@ -26,11 +29,8 @@ from fencepost.harness.report.pictures.svg import (
 )
 from fencepost.harness.report.words.wording import clock, length, text
 
-LANE: Final = 34
 #: In a lane with more stretches than this, those thinner than half a pixel are left out.
 _STRETCHES_MAX: Final = 1500
-#: The width of a letter in a lane's labels, about.
-_LETTER: Final = 6.6
 _SUPERSEDED: Final = 84
 
 
@@ -42,8 +42,11 @@ def overview(history: History, lanes: Lanes, word: str) -> Markup:
     shown = list(lanes.rows())
     faults = history.faults
     _, rows = fault_bands(faults, axis, top, top, history.end_ns)
-    migrating = migration_bands(history, axis, top + rows * FAULT_ROW)
-    lanes_top = top + rows * FAULT_ROW + (FAULT_ROW if migrating else 0) + 8
+    band_y = top + rows * FAULT_ROW
+    migrating = migration_bands(history, axis, band_y)
+    if migrating:
+        migrating += who_controls(lanes, axis, band_y + FAULT_ROW)
+    lanes_top = band_y + (FAULT_ROW + LANE if migrating else 0) + 8
     bottom = lanes_top + LANE * len(shown) + 4
     bands, _ = fault_bands(faults, axis, top, bottom, history.end_ns)
     parts = [axis.drawn(top, bottom), _phases(history, axis, bottom), bands, *migrating]
@@ -75,11 +78,6 @@ def _names(row: Row, y: float) -> Markup:
     return joined([label(4, y + 21, text(row.node, 4), "lane-name"), subject] if row.first else [subject])
 
 
-def epoch_class(epoch: int | None, epochs: list[int]) -> str:
-    """Return the colour and pattern of an epoch, chosen by its order of appearance, not by its number."""
-    return f"e{epochs.index(epoch) % EPOCH_CLASSES}" if epoch in epochs else "e-none"
-
-
 def lane_bars(lane: list[Stretch], axis: Axis, y: float, epochs: list[int], word: str) -> Markup:
     """Draw one node's stretches within the axis; leaders come last so that nothing hides them."""
     seen = [s for s in lane if s.to_ns >= axis.from_ns and s.from_ns <= axis.to_ns]
@@ -100,19 +98,19 @@ def _bar(stretch: Stretch, axis: Axis, y: float, epochs: list[int], word: str, o
     match stretch.state:
         case LaneState.FOLLOWER:
             bars = [box(x0, x1, y + 22, 5, f"follower {colour}", about)]
-            bars.append(_fitting(text_x, x1, y + 19, follows(stretch), short=stretch.leader or ""))
+            bars.append(fitting(text_x, x1, y + 19, follows(stretch), short=stretch.leader or ""))
             if stretch.superseded:
                 s0, s1 = axis.x(stretch.superseded[0]), axis.x(stretch.superseded[1])
                 bars.append(box(s0, s1, y + 19, 11, "superseded", about, least=4))
             return joined(bars)
         case LaneState.SILENT:
-            return joined([box(x0, x1, y + 20, 8, "silent", about), _fitting(text_x, x1, y + 17, "silent")])
+            return joined([box(x0, x1, y + 20, 8, "silent", about), fitting(text_x, x1, y + 17, "silent")])
         case LaneState.DOWN:
-            return joined([box(x0, x1, y + 6, 22, "down", about), _fitting(x0, x1, y + 21, "down", "on-down")])
+            return joined([box(x0, x1, y + 6, 22, "down", about), fitting(x0, x1, y + 21, "down", "on-down")])
     bars = [
         box(x0, x1, y + 6, 22, f"leader {colour}", about, least=3),
         box(x0, x1, y + 6, 22, f"texture t-{colour}", about, least=3),
-        _fitting(x0 + 2, x1, y + 21, f"leads {stretch.epoch_text}", "on-leader", f"{stretch.epoch_text}"),
+        fitting(x0 + 2, x1, y + 21, f"leads {stretch.epoch_text}", "on-leader", f"{stretch.epoch_text}"),
     ]
     if stretch.superseded:
         s0, s1 = axis.x(stretch.superseded[0]), axis.x(stretch.superseded[1])
@@ -137,14 +135,6 @@ def follows(stretch: Stretch) -> str:
     if stretch.leader is not None:
         return f"with {stretch.leader}" + (f" ({stretch.epoch_text})" if stretch.epoch is not None else "")
     return f"follows {stretch.epoch_text}" if stretch.epoch is not None else "follows"
-
-
-def _fitting(x0: float, x1: float, y: float, phrase: str, class_: str = "lane-text", short: str = "") -> Markup:
-    """Draw the text if the bar has room for it, else the short text, else nothing (the title still says it)."""
-    for fits in (phrase, short):
-        if fits and len(fits) * _LETTER + 6 <= x1 - x0:
-            return label(x0 + 4, y, fits, class_)
-    return Markup("")
 
 
 def stretch_title(stretch: Stretch, word: str) -> str:
@@ -178,22 +168,6 @@ def _phases(history: History, axis: Axis, bottom: float) -> Markup:
         if len(phase) * 6.4 + 4 <= x1 - x0:
             out.append(label(x0 + 3, 11, phase, "phase"))
     return joined(out)
-
-
-def migration_bands(history: History, axis: Axis, y: float) -> list[Markup]:
-    """Draw each phase of a migration from its beginning to that of the next one; nothing without a migration."""
-    events = history.of(MigrationEvent)
-    if not events:
-        return []
-    ends = [event.time_ns for event in events[1:]] + [history.end_ns]
-    out = [label(LEFT - 8, y + 12, "migration", "lane-name", "end")]
-    for number, (event, end_ns) in enumerate(zip(events, ends, strict=True)):
-        x0, x1 = axis.x(event.time_ns), axis.x(end_ns)
-        about = title(f"{event.phase} from {clock(event.time_ns)} to {clock(end_ns)}: {event.text}")
-        out.append(box(x0, x1, y + 1, FAULT_ROW - 3, f"migration m{number % 2}", about, least=2))
-        if len(event.phase) * _LETTER + 4 <= x1 - x0:
-            out.append(label(x0 + 3, y + 12, event.phase, "phase"))
-    return out
 
 
 def _in_words(lanes: Lanes, word: str) -> str:

@@ -15,8 +15,18 @@ from fencepost.harness.history import History
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.facts.figures import reigns_by_partition
 from fencepost.harness.report.facts.lanes import LaneState, Stretch
-from fencepost.harness.report.pictures.overview import LANE, lane_bars, said_inside
-from fencepost.harness.report.pictures.svg import FAULT_ROW, LEFT, RIGHT, Axis, element, fault_bands, label, picture
+from fencepost.harness.report.pictures.overview import lane_bars, said_inside
+from fencepost.harness.report.pictures.svg import (
+    FAULT_ROW,
+    LANE,
+    LEFT,
+    RIGHT,
+    Axis,
+    element,
+    fault_bands,
+    label,
+    picture,
+)
 from fencepost.harness.report.words.wording import count, text
 from fencepost.harness.verdict.figure_rows import BrokerDeeds, PartitionReign
 from fencepost.harness.verdict.figures import ZombieBrokerFigures

@@ -18,6 +18,9 @@ WIDTH: Final = 1200
 LEFT: Final = 84
 RIGHT: Final = 1188
 FAULT_ROW: Final = 18
+LANE: Final = 34
+#: The width of a letter in a lane's labels, about.
+LETTER: Final = 6.6
 
 #: The number of colours and patterns; further epochs reuse them from the first on, but their labels differ.
 EPOCH_CLASSES: Final = 6
@@ -95,6 +98,19 @@ class Axis:
 def box(x0: float, x1: float, y: float, height: float, class_: str, *children: Markup, least: float = 1.0) -> Markup:
     """Draw a rectangle that is never thinner than `least`."""
     return element("rect", *children, x=x0, y=float(y), width=max(x1 - x0, least), height=float(height), class_=class_)
+
+
+def epoch_class(epoch: int | None, epochs: Sequence[int]) -> str:
+    """Return the colour and pattern of an epoch, chosen by its order of appearance, not by its number."""
+    return f"e{epochs.index(epoch) % EPOCH_CLASSES}" if epoch in epochs else "e-none"
+
+
+def fitting(x0: float, x1: float, y: float, phrase: str, class_: str = "lane-text", short: str = "") -> Markup:
+    """Draw the text if the bar has room for it, else the short text, else nothing (the title still says it)."""
+    for fits in (phrase, short):
+        if fits and len(fits) * LETTER + 6 <= x1 - x0:
+            return label(x0 + 4, y, fits, class_)
+    return Markup("")
 
 
 def packed(intervals: Sequence[tuple[int, int]], gap: int = 0) -> list[int]:

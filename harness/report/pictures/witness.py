@@ -20,13 +20,14 @@ from fencepost.harness.interchange.formats.imported import UNNAMED_NODE
 from fencepost.harness.report.drawing.cycle import cycle_of, events_words
 from fencepost.harness.report.drawing.scene import before, marked, micro_words, transaction_names, witness_operations
 from fencepost.harness.report.facts.lanes import Lanes, LaneState, Row
-from fencepost.harness.report.pictures.overview import epoch_class, follows, stretch_title
+from fencepost.harness.report.pictures.overview import follows, stretch_title
 from fencepost.harness.report.pictures.svg import (
     FAULT_ROW,
     RIGHT,
     WIDTH,
     box,
     element,
+    epoch_class,
     fault_name,
     joined,
     label,
