@@ -80,6 +80,7 @@ class MetadataOptions(Options, frozen=True, kw_only=True):
     keys: Annotated[int, about("how many settings are written", least=1)] = 8
     names: Annotated[int, about("how many of the newest names are queried", least=1)] = 8
     create_every: Annotated[Duration, about("time from one new name to the next", above=0)] = seconds(0.5)
+    partitions: Annotated[int, about("how many partitions the topic of a new name has", least=1, most=1000)] = 1
     window: Annotated[
         Duration, about("length of the windows in which a node is written, or only read; 0: always written", least=0)
     ] = seconds(12)
@@ -253,7 +254,7 @@ class MetadataWorkload(Workload[MetadataOptions]):
         )
 
     def client(self, store: "_Store", options: MetadataOptions, now_ns: Callable[[], int]) -> Client:
-        return MetadataClient(store)
+        return MetadataClient(store, partitions=options.partitions)
 
 
 def _creating(every_ns: int) -> Callable[[Context, int], Offer]:
@@ -355,13 +356,17 @@ class _Store(Metadata, LogListener, Protocol):
 class MetadataClient(SessionClient[_Store]):
     """One connection to one node. Settings are decimal numbers; a name is taken (1) or not (None)."""
 
+    def __init__(self, store: _Store, *, partitions: int) -> None:
+        super().__init__(store)
+        self._partitions = partitions
+
     async def invoke(self, offer: Offer) -> Completion:
         key, value = offer.key or "", offer.value
         match offer.f:
             case "alter":
                 reply = await self._store.alter(key, None if value is None else b"%d" % value)
             case "create":
-                reply = await self._store.create_name(key)
+                reply = await self._store.create_name(key, self._partitions)
             case "listen":
                 first, last_epoch = value
                 return Completion(Outcome.OK, answers(await self._store.listen(first, last_epoch, WAIT_S)))

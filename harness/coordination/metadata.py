@@ -26,8 +26,8 @@ class Metadata(Session, Protocol):
         """Read the setting as this node knows it; `Reply.value` is None when it is not set."""
         ...
 
-    async def create_name(self, name: str) -> Reply:
-        """Take the name; raises `Definite("exists")` when it is taken."""
+    async def create_name(self, name: str, partitions: int = 1) -> Reply:
+        """Take the name for something in so many parts; raises `Definite("exists")` when it is taken."""
         ...
 
     async def name_taken(self, name: str) -> Reply:

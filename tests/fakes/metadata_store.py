@@ -226,7 +226,7 @@ class FakeMetadata:
             value = b"1234567"
         return Reply(value, position=at)
 
-    async def create_name(self, name: str) -> Reply:
+    async def create_name(self, name: str, partitions: int = 1) -> Reply:
         await self._in_charge(change=True)
         quorum = self._quorum
         if name in quorum.names:

@@ -1,5 +1,6 @@
 """The metadata workload against a quorum in memory: windows, paces, the end; and every planted bug is found."""
 
+import asyncio
 from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 from fencepost.checkers import metadata
 from fencepost.checkers.metadata import listeners, snapshots, topic_names
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.coordination import Reply
 from fencepost.harness.generators import phases, time_limit, validate
-from fencepost.harness.generators.contract import Draw
+from fencepost.harness.generators.contract import Draw, Offer
 from fencepost.harness.history import Completion, OpEvent, Outcome, PhaseName
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
@@ -21,7 +23,7 @@ from fencepost.harness.runtime.node import Member
 from fencepost.harness.testing.simulation import respond, simulate
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.workloads.metadata import MetadataOptions, MetadataWorkload, settings_in_turn
-from tests.fakes.metadata_store import BUGS, FACTS, NODES, run_fake_metadata
+from tests.fakes.metadata_store import BUGS, FACTS, NODES, FakeMetadata, FakeQuorum, run_fake_metadata
 from tests.seeds import seeds
 
 SEEDS = range(10)
@@ -314,3 +316,16 @@ def test_a_listener_asks_one_node_at_a_time_and_stays_with_the_one_that_answers(
             assert (before.node == after.node) is (before.type is Outcome.OK)
         assert {o.node for o in own if o.type is Outcome.OK} == {"n1", "n2", "n3"}
         assert sum(o.node == "b1" for o in own) <= 1
+
+
+def test_a_new_name_has_as_many_partitions_as_asked_for() -> None:
+    class Names(FakeMetadata):
+        made: list[tuple[str, int]] = []  # noqa: RUF012  # one for this test
+
+        async def create_name(self, name: str, partitions: int = 1) -> Reply:
+            self.made.append((name, partitions))
+            return Reply()
+
+    client = WORKLOAD.client(Names(FakeQuorum(1, None), "n1"), MetadataOptions(partitions=7), lambda: 0)
+    asyncio.run(client.invoke(Offer("create", "t1", 1)))
+    assert Names.made == [("t1", 7)]

@@ -153,9 +153,9 @@ class KafkaSession:
             return Reply()
         return Reply(value=config.value.encode())
 
-    async def create_name(self, name: str) -> Reply:
+    async def create_name(self, name: str, partitions: int = 1) -> Reply:
         try:
-            await self.node.create_topic(name)
+            await self.node.create_topic(name, partitions=partitions)
         except ServerRefusal as refusal:
             if refusal.number == TOPIC_ALREADY_EXISTS:
                 raise Definite("exists", str(refusal)) from None
