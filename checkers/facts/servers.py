@@ -40,6 +40,12 @@ def exits(history: History) -> list[Exit]:
     ]
 
 
+def ended_by_themselves(history: History, at_ns: int) -> list[str]:
+    """List the nodes whose last server ended by itself before `at_ns`, and was not followed by another one."""
+    last = {e.node: e for e in history.of(NodeEvent) if e.time_ns <= at_ns and e.change is not NodeChange.READY}
+    return [node for node, e in last.items() if e.change is NodeChange.EXITED and not e.expected]
+
+
 class Return(msgspec.Struct, frozen=True, kw_only=True):
     """A server that serves after the end of the one before; `event` is its row."""
 

@@ -2,7 +2,7 @@
 
 "migration-goes-on"
   phase-late     a phase did not begin within a minute after the last step before it, although no fault was in force in
-                 that minute
+                 that minute, and no server had ended by itself
 
 "brokers-keep-up" (the workload `metadata`)
   left-behind    in the final phase a node showed a setting that is certainly older than one that had been acknowledged
@@ -15,6 +15,7 @@ from typing import Final
 
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import in_final
+from fencepost.checkers.facts.servers import ended_by_themselves
 from fencepost.checkers.facts.settled import acting, undisturbed_since
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
@@ -60,13 +61,15 @@ def _goes_on(history: History, facts: Facts) -> Verdict:
     waits: list[_Wait] = [*history.of(MigrationEvent), *history.of(MigrationDelayEvent)]
     # Each wait with the part of it in which no fault was in force.
     quiet = [(e, e.time_ns - max(e.time_ns - e.length_ns, undisturbed_since(faults, e.time_ns))) for e in waits]
-    late = [(event, quiet_ns) for event, quiet_ns in quiet if quiet_ns > _PHASE_BOUND_NS]
+    fallen = {e.index: ended_by_themselves(history, e.time_ns) for e in waits}
+    late = [(e, quiet_ns) for e, quiet_ns in quiet if quiet_ns > _PHASE_BOUND_NS and not fallen[e.index]]
     given_up = [(event, quiet_ns) for event, quiet_ns in quiet if isinstance(event, MigrationDelayEvent)]
     doubt = None
     if given_up:
         event, quiet_ns = given_up[0]
         waited = f"{duration(event.length_ns)}, {duration(quiet_ns)} of them without a fault"
-        doubt = Doubt(Cause.UNDECIDED, f"{event.phase} had not begun after {waited}: {event.text}")
+        why = "".join(f"; {node} had ended by itself" for node in fallen[event.index])
+        doubt = Doubt(Cause.UNDECIDED, f"{event.phase} had not begun after {waited}: {event.text}{why}")
     longest = max((quiet_ns for _, quiet_ns in quiet), default=0)
     return Findings(
         checker=CHECKER,

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,7 @@ from fencepost.harness.runtime.node import Exit, Node, NodeState, Runtime
 from fencepost.harness.systems.contract.reported_version import TellsVersion, ask_version
 from fencepost.harness.systems.contract.server_settings import TakesSettings
 from fencepost.harness.systems.contract.servers import prepare_keys
+from fencepost.harness.systems.contract.starting import WaitsToStart
 
 #: An engine that hangs must not hang the run.
 _START_DEADLINE_S: Final = 60.0
@@ -62,6 +64,8 @@ class Servers:
         """
         joining = [self.runtime.nodes[member.name] for member in self.checked.members if not member.joins_later]
         for node in self.runtime.nodes.values():
+            if isinstance(self.system, WaitsToStart):
+                node.before_start.append(partial(self.system.before_start, layout=self.runtime.layout))
             node.on_start.append(lambda started: self._started(started, background))
         background.spawn(record_exits(self.runtime, self.recorder, self._tell_death))
         tell("phase", phase="start", left_s=None)

@@ -139,12 +139,14 @@ class Evidence:
 class Node(Protocol):
     """One server, wherever it lives. Methods that may wait are coroutines.
 
-    At every start the functions of `wrap_argv` are applied to the command in order, and right afterwards those of
-    `on_start` are called with the node. Faults use them to wrap a command or to prepare a process. What an `on_start`
+    At every start the functions of `before_start` are awaited first, then those of `wrap_argv` are applied to the
+    command in order, and right afterwards those of `on_start` are called with the node. A system uses the first ones
+    to wait until a server can start, faults the others to wrap a command or to prepare a process. What an `on_start`
     function returns is awaited before the start is over.
     """
 
     wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]]
+    before_start: "list[Callable[[Node], Awaitable[None]]]"
     on_start: "list[Callable[[Node], Awaitable[None] | None]]"
 
     @property

@@ -16,6 +16,7 @@ class KnownNode:
 
     def __init__(self, place: Place) -> None:
         self.wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]] = []
+        self.before_start: list[Callable[[Node], Awaitable[None]]] = []
         self.on_start: list[Callable[[Node], Awaitable[None] | None]] = []
         self._place = place
         self._spec: NodeSpec | None = None
@@ -75,6 +76,11 @@ class KnownNode:
         for wrap in self.wrap_argv:
             argv = wrap(tuple(argv))
         return argv
+
+    async def _tell_starting(self, node: Node) -> None:
+        """Await every `before_start` function with `node`, which is this one."""
+        for hook in self.before_start:
+            await hook(node)
 
     async def _tell_started(self, node: Node) -> None:
         """Call every `on_start` function with `node`, which is this one."""

@@ -21,6 +21,8 @@ class Kill(FaultKind):
     options = FaultOptions(for_=seconds(2))
     holds = frozenset({"process"})
     any_length = True
+    #: Some systems wait for the end of the dead server's session before they start the next one.
+    act_deadline_s = 30.0
     for_all = ("kill:one", "kill:leader", "kill:all")
 
     def effects(self, spec: FaultSpec) -> Effects:

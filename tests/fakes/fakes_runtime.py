@@ -34,6 +34,7 @@ class FakeNode:
     given: NodeSpec | None = None
     kept_log: Path = Path("/dev/null")
     wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]] = field(default_factory=list)
+    before_start: list[Callable[[Node], Awaitable[None]]] = field(default_factory=list)
     on_start: list[Callable[[Node], Awaitable[None] | None]] = field(default_factory=list)
 
     @property

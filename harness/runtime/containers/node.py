@@ -120,6 +120,7 @@ class ContainerNode(KnownNode):
             if self._is_up:
                 raise HarnessError(f"node {self.name} is {self._state} already")
             await self._cleared()
+            await self._tell_starting(self)
             await self._start()
 
     async def _start(self) -> None:

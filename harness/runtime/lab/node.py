@@ -106,6 +106,7 @@ class LabNode(KnownNode):
                 raise HarnessError(f"node {self.name} is {self._state} already")
             # A child that outlived its crashed parent would hold the ports.
             await self._kill()
+            await self._tell_starting(self)
             await self._start()
             await self._tell_started(self)
 

@@ -3,7 +3,16 @@
 import pytest
 
 from fencepost.checkers.metadata import progress
-from fencepost.harness.history import Effects, History, MigrationDelayEvent, MigrationEvent, PhaseName, Stops
+from fencepost.harness.history import (
+    Effects,
+    History,
+    MigrationDelayEvent,
+    MigrationEvent,
+    NodeChange,
+    NodeEvent,
+    PhaseName,
+    Stops,
+)
 from fencepost.harness.systems.kafka.bridge import KAFKA_BRIDGE
 from fencepost.harness.verdict import Cause, Validity, Verdict
 from tests.checkers.build import Tale, facts, ns, only
@@ -60,6 +69,21 @@ def test_what_was_given_up_under_a_fault_is_undecided() -> None:
     verdict = waited(seconds=90, reached=False, fault=(10, 60))
     assert (verdict.validity, verdict.cause) == (Validity.UNKNOWN, Cause.UNDECIDED)
     assert waited(seconds=90, reached=False, fault=(10, 999)).validity is Validity.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("expected", "back", "late"), [(False, False, False), (True, False, True), (False, True, True)]
+)
+def test_nothing_goes_on_while_a_server_that_ended_by_itself_stays_down(expected: bool, back: bool, late: bool) -> None:
+    """Seen: a broker ended right after its start, since ZooKeeper still had the session of the one before."""
+    tale = Tale()
+    tale.tell(NodeEvent, 6_000, node="b2", change=NodeChange.EXITED, incarnation=1, exit_status=1, expected=expected)
+    if back:
+        tale.node("b2", NodeChange.STARTED, 8_000, incarnation=2)
+    tale.tell(MigrationDelayEvent, 95_000, phase="copy", length_ns=ns(90_000), text="b2 did not serve")
+    verdict = only(progress.check(tale.history(), FACTS), progress.GOES_ON)
+    assert (verdict.validity is Validity.INVALID) is late
+    assert ("b2 had ended by itself" in verdict.reason) is not late
 
 
 def test_a_fault_that_acts_on_no_node_excuses_nothing() -> None:

@@ -62,6 +62,7 @@ class Cluster:
         await self.network.heal_all()
         for node in self.nodes.values():
             node.wrap_argv.clear()
+            node.before_start.clear()
             node.on_start.clear()
             await node.resume()
             if (await node.evidence()).state is not NodeState.RUNNING:

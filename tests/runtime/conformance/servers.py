@@ -246,12 +246,19 @@ async def hooks(cluster: Cluster) -> None:
     node.wrap_argv.append(lambda argv: [*argv, "--max-txn-ops=77"])
     node.wrap_argv.append(lambda argv: [word.replace("=77", "=78") for word in argv])
     node.on_start.append(lambda started: seen.append((started.incarnation, started.pid is not None)))
+    before: list[tuple[int, NodeState]] = []
+
+    async def starting(started: Node) -> None:
+        before.append((started.incarnation, started.state))
+
+    node.before_start.append(starting)
     first = node.incarnation + 1
     for _ in range(2):
         await node.kill()
         await node.start()
         await cluster.until(lambda: _runs_with(node, "--max-txn-ops=78"), "the wrapped command")
     assert seen == [(first, True), (first + 1, True)]
+    assert before == [(first - 1, NodeState.DEAD), (first, NodeState.DEAD)]
 
 
 async def another_spec(cluster: Cluster) -> None:

@@ -48,6 +48,10 @@ class Administrator:
         data, stat = await self._session.get(CONTROLLER)
         return name_of(msgspec.json.decode(data, type=_Controller).brokerid), stat.version
 
+    async def registered(self, broker: int) -> bool:
+        """Whether a session still holds this broker's registration."""
+        return await self._session.exists(f"{_BROKERS}/{broker}") is not None
+
     async def epoch(self) -> int:
         return int((await self._session.get(CONTROLLER_EPOCH))[0])
 

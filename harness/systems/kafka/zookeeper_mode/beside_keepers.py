@@ -20,6 +20,7 @@ from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.zookeeper_mode.configuration import BROKER, KEEPER, keeper_version
 from fencepost.harness.systems.kafka.zookeeper_mode.guarantees import unpromised
+from fencepost.harness.systems.kafka.zookeeper_mode.old_session import await_end
 from fencepost.harness.systems.zookeeper import settings as keeper_settings
 from fencepost.harness.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
 from fencepost.harness.systems.zookeeper.reported_version import ask as ask_zookeeper_version
@@ -37,6 +38,12 @@ class KafkaBesideKeepers(BaseSystem[S], ABC):
 
     async def elect_preferred(self, layout: Layout, *, timeout_s: float) -> None:
         await partition_leaders.elect_preferred(_brokers(layout), CLIENT_PORT, timeout_s)
+
+    async def before_start(self, node: Node, layout: Layout) -> None:
+        """`harness.systems.contract.starting.WaitsToStart`: a broker waits for the end of its last session."""
+        if BROKER in node.place.roles and node.incarnation >= 0:
+            keepers = [place for place in layout.values() if KEEPER in place.roles]
+            await await_end(node.place.number, keepers)
 
     async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
         if not isinstance(client, KafkaSession):
