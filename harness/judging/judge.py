@@ -41,10 +41,10 @@ from fencepost.harness.verdict.by_guarantee import OfGuarantee, by_guarantee, ex
 from fencepost.harness.verdict.counting import counts_in_words
 from fencepost.harness.verdict.decision import COVERAGE, decides
 
-#: These judge every run, whatever the workload.
-ALWAYS: Final = ("leadership", "zombie-controllers", "handover", "dual-write", "progress", "brokers", COVERAGE)
 #: These have nothing to judge where no node leads.
-_OF_LEADERS: Final = frozenset({"leadership", "zombie-controllers", "handover", "dual-write", "progress"})
+_OF_LEADERS: Final = ("leadership", "zombie-controllers", "handover", "dual-write", "both-stores", "progress")
+#: These judge every run, whatever the workload.
+ALWAYS: Final = (*_OF_LEADERS, "brokers", COVERAGE)
 CHECKER_LOG: Final = "checkers.log"
 
 

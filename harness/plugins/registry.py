@@ -80,6 +80,7 @@ _OUR_NEMESES: Final = {
 }
 
 _OUR_CHECKERS: Final = {
+    "both-stores": "fencepost.checkers.metadata.both_stores:check",
     "brokers": "fencepost.checkers.brokers:check",
     "consumer-groups": "fencepost.checkers.groups:check",
     "coverage": "fencepost.checkers.coverage:check",

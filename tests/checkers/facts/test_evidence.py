@@ -22,6 +22,7 @@ from tests.checkers.build import Tale, facts
 from tests.checkers.elections import test_elections
 from tests.checkers.leadership import test_freshness
 from tests.checkers.metadata import (
+    test_both_stores,
     test_dual_write,
     test_ground_truth,
     test_handover,
@@ -225,6 +226,11 @@ def dual_write() -> Iterator[Example]:
         yield test_dual_write.told(reached), test_dual_write.FACTS
 
 
+def both_stores() -> Iterator[Example]:
+    for stores in (("t1 t2", "t1 t2"), ("t1", "t1 t2"), ("t1 t2", "t1")):
+        yield test_both_stores.told(*stores), test_both_stores.FACTS
+
+
 def progressing() -> Iterator[Example]:
     tales = (test_progress.waiting(seconds=61, reached=False), test_progress.viewing(shown=1, asked_s=20.1))
     yield from ((tale, test_progress.FACTS) for tale in tales)
@@ -315,6 +321,7 @@ EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
     "election": election,
     "freshness": freshness,
     "ground-truth": ground_truth,
+    "both-stores": both_stores,
     "dual-write": dual_write,
     "progress": progressing,
     "handover": handover,
@@ -372,7 +379,7 @@ def test_every_figure_can_be_done_again_from_its_rows(name: str) -> None:
 
 
 #: Of these no number is claimed by rows of the history.
-ON_DISK: Final = {"handover", "zombie-controllers"}
+ON_DISK: Final = {"both-stores", "handover", "zombie-controllers"}
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in ON_DISK])
@@ -412,6 +419,7 @@ def test_nothing_is_counted_twice(name: str) -> None:
 
 #: Checkers that name the rules of every guarantee.
 WITH_RULES: Final = (
+    "both-stores",
     "brokers",
     "consumer-groups",
     "coverage",

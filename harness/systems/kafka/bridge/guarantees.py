@@ -98,6 +98,13 @@ _OF_THE_MIGRATION: Final = (
         " no time",
     ),
     Guarantee(
+        name="both-stores-agree",
+        standing=Standing.PROMISED,
+        text="Until the migration is final, ZooKeeper has the topics and partitions that KRaft's log makes up to the"
+        " offset in /migration, and no others; what differs for a moment is mended.",
+        source='KIP-866, "Dual Write Mode": /migration records the last offset that was written to ZooKeeper',
+    ),
+    Guarantee(
         name="zookeeper-is-left",
         standing=Standing.MEASURED,
         text="Once a KRaft controller has claimed /controller, no earlier controller and no broker writes metadata to"
