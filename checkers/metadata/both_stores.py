@@ -1,21 +1,23 @@
 """Whether ZooKeeper and KRaft hold the same topics while a migrating Kafka writes to both, by the disks of both.
 
 With each change that it has written to ZooKeeper the KRaft controller raises the offset in /migration. At that moment
-ZooKeeper must hold the topics, and the state of each of their partitions, that KRaft's log makes up to this offset, and
-no others. Compared at each such moment; accused is what still differs at the last one, since a later synchronisation
-may mend it. Judged if the run came to a phase in which KRaft writes to both stores, and until its first roll-back:
+ZooKeeper must hold what KRaft's log makes up to this offset: the topics, their settings, and of each partition the
+leader, its epoch and the replicas in sync. Accused is what differs at the last such offset, since a later
+synchronisation may mend what differs before; a second look says since when. Judged if the run came to a phase in which
+KRaft writes to both stores, and had no roll-back:
 
 "both-stores-agree"
   missing-in-zookeeper   KRaft's log has a topic or partition up to the offset, and ZooKeeper does not have its znode
   left-in-zookeeper      ZooKeeper has one that KRaft's log does not make, or has removed
+  old-in-zookeeper       ZooKeeper has other settings of a topic, or another state of a partition
 
 A roll-back would lose what is missing. And a later change of such a partition fails in ZooKeeper, whereupon the
 controller tells brokers in ZooKeeper mode none of the changes that came with it.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -32,46 +34,62 @@ GUARANTEE: Final = "both-stores-agree"
 GUARANTEES: Final = (GUARANTEE,)
 MISSING: Final = "missing-in-zookeeper"
 LEFT: Final = "left-in-zookeeper"
+OLD: Final = "old-in-zookeeper"
+_RULES: Final = (MISSING, LEFT, OLD)
 _PHASES: Final = frozenset({"hybrid", "dual-write"})
 _BACK: Final = "rolled-back"
 #: Begins the types of entries that repeat the other store.
 _COPIED: Final = "copied-"
-_ZNODE: Final = re.compile(r"/brokers/topics/([^/]+)(?:/partitions/(\d+)/state)?")
+_TOPIC_SETTINGS: Final = "2"
+_ZNODE: Final = re.compile(r"/brokers/topics/([^/]+)(?:/partitions/(\d+)/state)?|/config/topics/([^/]+)")
 
 
-class _Thing(msgspec.Struct, frozen=True, order=True):
-    """A topic, or one of its partitions."""
+class _Thing(NamedTuple):
+    """A topic, one of its partitions, or its settings."""
 
     topic: str
     partition: int = -1
+    settings: bool = False
 
     def __str__(self) -> str:
+        if self.settings:
+            return f"settings of {self.topic}"
         return f"topic {self.topic}" if self.partition < 0 else f"partition {self.topic}-{self.partition}"
 
     @property
     def znode(self) -> str:
+        if self.settings:
+            return f"/config/topics/{self.topic}"
         topic = f"/brokers/topics/{self.topic}"
         return topic if self.partition < 0 else f"{topic}/partitions/{self.partition}/state"
 
 
-class _Difference(msgspec.Struct, frozen=True):
-    """Since transaction `since`, where /migration named `offset`, one store alone has this."""
+#: What a store holds: the settings of a topic, the state of a partition, nothing more of a topic.
+_Store = dict[_Thing, Mapping[str, Any]]
+#: Stands for the content of a znode that the kept log does not name.
+_UNREAD: Final[Mapping[str, Any]] = {"unread": True}
+
+
+class _Difference(NamedTuple):
+    """Since `offset` in /migration, which transaction `since` wrote, the stores differ; how they do at the last one."""
 
     thing: _Thing
     anomaly: str
     since: int
     offset: int
+    wanted: Mapping[str, Any] | None
+    held: Mapping[str, Any] | None
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Compare the topics of both stores at each offset in /migration.
+    """Compare both stores at the last offset in /migration.
 
     Returns:
         One verdict; none if KRaft never wrote to both stores, or if a store's disks were not kept whole.
 
     Source: KIP-866, "Dual Write Mode"; KRaftMigrationZkWriter of Kafka 3.6 to 3.9.
 
-    Cost: O(n log n) for n log entries, and O(k) for k topics at each offset in /migration.
+    Cost: O(n log n) for n log entries; O(k) for k topics at each offset in /migration if the stores differ.
     """
     phases = [event.phase for event in history.of(MigrationEvent)]
     kraft = _whole_log(history)
@@ -80,23 +98,26 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     written = committed(history, facts)
     if not written:
         return []
-    offsets, seen, differences = _compared(written, kraft)
-    lacks = "no transaction raised the offset in /migration"
-    counts = {name: sum(d.anomaly == name for d in differences) for name in (MISSING, LEFT)}
+    both = _Both(written, kraft)
+    offsets, wanted, held = both.at_last()
+    things = {*wanted, *held}
+    differences = both.since({thing for thing in things if not _same(wanted.get(thing), held.get(thing))})
+    counts = {name: sum(d.anomaly == name for d in differences) for name in _RULES}
+    lacks = "no offset in /migration stands for a topic"
     return [
         Findings(
             checker=CHECKER,
             guarantee=GUARANTEE,
             findings=[_finding(history, difference) for difference in differences],
-            broken=f"{counts[MISSING]} topics and partitions are missing in ZooKeeper,"
-            f" {counts[LEFT]} are there that KRaft does not have",
-            exposure=seen,
-            exposure_of="topics and partitions that were compared",
+            broken=f"of {len(things)} topics, settings and partitions {counts[MISSING]} are missing in ZooKeeper,"
+            f" {counts[LEFT]} are only there, and {counts[OLD]} are others there",
+            exposure=len(things),
+            exposure_of="topics, settings and partitions that were compared",
             untested=lacks,
-            rules=(rule(MISSING, seen, lacks), rule(LEFT, seen, lacks)),
-            kept=f"{seen} topics and partitions, compared at {offsets} offsets in /migration, are in both stores or in"
-            " neither at the last one",
-            figures={"offsets_compared": offsets},
+            rules=tuple(rule(name, len(things), lacks) for name in _RULES),
+            kept=f"{len(things)} topics, settings and partitions are the same in both stores at the last of {offsets}"
+            " offsets in /migration",
+            figures={"offsets": offsets},
         ).verdict(facts)
     ]
 
@@ -109,93 +130,149 @@ def _whole_log(history: History) -> NodeLog | None:
     return max(whole, key=lambda log: log.entries[-1].offset, default=None) if zookeeper else None
 
 
-def _compared(written: Sequence[LogEntry], kraft: NodeLog) -> tuple[int, int, list[_Difference]]:
-    """Compare at each offset that /migration reached.
+class _Both:
+    """Both stores, replayed to one offset in /migration after another."""
 
-    Returns:
-        How many offsets there were, how many things were compared, and what differs at the last offset.
-    """
-    replay = _Replay(kraft.entries)
-    held: set[_Thing] = set()
-    open_: dict[_Thing, _Difference] = {}
-    seen: set[_Thing] = set()
-    offsets, reached = 0, -1
-    for transaction in written:
-        for path, made in _changes(transaction):
-            _apply(held, path, made=made)
-        offset = transaction.fields.get("migrated_to", reached)
-        if offset <= reached or offset > kraft.entries[-1].offset:
-            continue
-        reached = offset
-        offsets += 1
-        wanted = replay.things(offset)
-        seen |= wanted | held
-        sides = {**dict.fromkeys(wanted - held, MISSING), **dict.fromkeys(held - wanted, LEFT)}
-        open_ = {
-            thing: open_[thing]
-            if thing in open_ and open_[thing].anomaly == anomaly
-            else _Difference(thing, anomaly, transaction.offset, offset)
-            for thing, anomaly in sides.items()
-        }
-    return offsets, len(seen), sorted(open_.values(), key=lambda difference: (difference.since, difference.thing))
+    def __init__(self, written: Sequence[LogEntry], kraft: NodeLog) -> None:
+        self._written: Final = written
+        self._records: Final = kraft.entries
+
+    def at_last(self) -> tuple[int, _Store, _Store]:
+        """How many offsets there were, what KRaft's log makes up to the last one, and what ZooKeeper held by then."""
+        image, held, then = Image(), _Store(), _Store()
+        offsets = 0
+        for _ in self._raises(image, held):
+            offsets += 1
+            then = dict(held)
+        return offsets, _made(image), _with_content(then)
+
+    def since(self, differing: set[_Thing]) -> list[_Difference]:
+        """Find of each thing that differs at the last offset since which offset it did."""
+        differences: dict[_Thing, _Difference] = {}
+        image, held = Image(), _Store()
+        topics = {thing.topic for thing in differing}
+        for transaction, offset in self._raises(image, held) if differing else ():
+            wanted, then = _made(image, topics), _with_content(held)
+            for thing in differing:
+                one, other = wanted.get(thing), then.get(thing)
+                anomaly = MISSING if other is None else LEFT if one is None else OLD
+                before = differences.pop(thing, None)
+                if _same(one, other):
+                    continue
+                if before is None or before.anomaly != anomaly:
+                    before = _Difference(thing, anomaly, transaction, offset, one, other)
+                differences[thing] = before._replace(wanted=one, held=other)
+        return sorted(differences.values(), key=lambda difference: (difference.since, difference.thing))
+
+    def _raises(self, image: Image, held: _Store) -> Iterator[tuple[int, int]]:
+        """Yield each transaction that raised the offset, and the offset; `image` and `held` are brought up to it."""
+        records = iter(self._records)
+        record = next(records, None)
+        reached = -1
+        for transaction in self._written:
+            _apply(held, transaction)
+            offset = transaction.fields.get("migrated_to", reached)
+            if offset <= reached or offset > self._records[-1].offset:
+                continue
+            reached = offset
+            while record is not None and record.offset <= offset:
+                # What was copied from ZooKeeper makes KRaft's state like any other record.
+                image.apply(msgspec.structs.replace(record, type=record.type.removeprefix(_COPIED)))
+                record = next(records, None)
+            yield transaction.offset, offset
 
 
-class _Replay:
-    """KRaft's log, applied up to one offset after another."""
-
-    def __init__(self, entries: Iterable[LogEntry]) -> None:
-        self._entries = iter(entries)
-        self._next: LogEntry | None = next(self._entries, None)
-        self._image = Image()
-
-    def things(self, offset: int) -> set[_Thing]:
-        """The topics and partitions that there are once the entry at `offset` is applied; offsets must grow."""
-        while self._next is not None and self._next.offset <= offset:
-            # What was copied from ZooKeeper makes KRaft's state like any other record.
-            self._image.apply(msgspec.structs.replace(self._next, type=self._next.type.removeprefix(_COPIED)))
-            self._next = next(self._entries, None)
-        objects = self._image.objects
-        names = {key[1]: str(fields["name"]) for key, fields in objects.items() if key[0] == "topic"}
-        partitions = {
-            _Thing(names[key[1]], int(key[2])) for key in objects if key[0] == "partition" and key[1] in names
-        }
-        return {*map(_Thing, names.values()), *partitions}
+def _made(image: Image, topics: Set[str] | None = None) -> _Store:
+    """The topics, settings and partitions of KRaft's state: all, or of these topics."""
+    names = {
+        key[1]: str(fields["name"])
+        for key, fields in image.objects.items()
+        if key[0] == "topic" and (topics is None or fields["name"] in topics)
+    }
+    store: _Store = {_Thing(name): {} for name in names.values()}
+    for key, fields in image.objects.items():
+        if key[0] == "partition" and key[1] in names:
+            store[_Thing(names[key[1]], int(key[2]))] = _state(fields)
+        elif key[:2] == ("config", _TOPIC_SETTINGS) and (topics is None or key[2] in topics):
+            thing = _Thing(key[2], settings=True)
+            store[thing] = {**store.get(thing, {}), key[3]: fields.get("value", "")}
+    return store
 
 
-def _changes(transaction: LogEntry) -> Iterator[tuple[str, bool]]:
-    """The znodes that one transaction made (True) or deleted (False)."""
-    kind, fields = transaction.type.removeprefix(_COPIED), transaction.fields
-    if kind == "topic":
-        yield _Thing(fields["name"]).znode, True
-    elif kind == "partition-state" and fields["version"] == 0:
-        yield _Thing(fields["topic"], fields["partition"]).znode, True
-    elif kind in ("create", "delete"):
-        yield fields["path"], kind == "create"
+def _with_content(held: _Store) -> _Store:
+    """ZooKeeper's side; a topic without settings has an empty znode of them or none."""
+    return {thing: content for thing, content in held.items() if content or not thing.settings}
+
+
+def _same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
+    if _UNREAD in (one, other):
+        return None not in (one, other)
+    return one == other
+
+
+def _state(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {
+        "leader": fields.get("leader", -1),
+        "leader_epoch": fields.get("leader_epoch", 0),
+        "isr": sorted(fields.get("isr", ())),
+    }
+
+
+def _apply(held: _Store, transaction: LogEntry) -> None:
+    """Make, set and delete what one transaction does."""
+    fields = transaction.fields
     for change in fields.get("changes", ()):
         word, _, path = change.partition(" ")
-        if word in ("create", "delete"):
-            yield path, word == "create"
+        _apply_path(held, word, path)
+        if word == "set" and (thing := _thing(path)) is not None:
+            held[thing] = _UNREAD
+    written = fields.get("wrote") or {**fields, "type": transaction.type.removeprefix(_COPIED)}
+    match written["type"]:
+        case "topic":
+            held[_Thing(written["name"])] = {}
+        case "partition-state":
+            held[_Thing(written["topic"], written["partition"])] = _state(written)
+        case "config":
+            held[_Thing(written["resource_name"], settings=True)] = {written["name"]: written["value"]}
+        case "configs":
+            held[_Thing(written["resource_name"], settings=True)] = written["settings"]
+        case "create" | "delete" as word:
+            _apply_path(held, word, written["path"])
 
 
-def _apply(held: set[_Thing], path: str, *, made: bool) -> None:
+def _apply_path(held: _Store, word: str, path: str) -> None:
+    thing = _thing(path)
+    if thing is None:
+        return
+    if word == "delete":
+        held.pop(thing, None)
+    elif word == "create":
+        held[thing] = _UNREAD if thing.settings or thing.partition >= 0 else {}
+
+
+def _thing(path: str) -> _Thing | None:
     match = _ZNODE.fullmatch(path)
     if match is None:
-        return
-    thing = _Thing(match.group(1), int(match.group(2) or -1))
-    if made:
-        held.add(thing)
-    else:
-        held.discard(thing)
+        return None
+    topic, partition, of_settings = match.groups()
+    return _Thing(of_settings, settings=True) if of_settings else _Thing(topic, int(partition or -1))
 
 
 def _finding(history: History, difference: _Difference) -> Finding:
     thing = difference.thing
     where = f"KRaft's log up to offset {difference.offset}"
+    sentences = {
+        MISSING: f"{where} has {thing}; ZooKeeper has no {thing.znode}.",
+        LEFT: f"ZooKeeper has {thing.znode}; {where} has no {thing}.",
+        OLD: f"{thing}: {_content_text(difference.wanted)} in KRaft, {_content_text(difference.held)} in ZooKeeper.",
+    }
     steps = (
         f"Transaction {difference.since:#x} says in /migration that ZooKeeper has {where}.",
-        f"{where} has {thing}; ZooKeeper has no {thing.znode}."
-        if difference.anomaly == MISSING
-        else f"ZooKeeper has {thing.znode}; {where} has no {thing}.",
-        "That is still so at the last offset in /migration.",
+        sentences[difference.anomaly],
+        "They still differ at the last offset in /migration.",
     )
     return Finding(anomaly=difference.anomaly, steps=steps, from_ns=history.end_ns, to_ns=history.end_ns)
+
+
+def _content_text(content: Mapping[str, Any] | None) -> str:
+    return ", ".join(f"{name} {value}" for name, value in (content or {}).items()) or "nothing"

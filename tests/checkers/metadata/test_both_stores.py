@@ -26,7 +26,14 @@ def kraft_log(*records: tuple[str, dict[str, Any]]) -> tuple[LogEntry, ...]:
 def created(name: str, topic_id: str = "", copied: str = "") -> list[tuple[str, dict[str, Any]]]:
     """The records of a topic with one partition."""
     topic_id = topic_id or name
-    partition = {"topic_id": topic_id, "partition_id": 0, "leader": 7, "isr": [7], "partition_epoch": 0}
+    partition = {
+        "topic_id": topic_id,
+        "partition_id": 0,
+        "leader": 7,
+        "leader_epoch": 0,
+        "isr": [7],
+        "partition_epoch": 0,
+    }
     return [(f"{copied}topic", {"name": name, "topic_id": topic_id}), (f"{copied}partition", partition)]
 
 
@@ -105,13 +112,68 @@ def test_a_topic_that_is_made_again_under_its_name_must_be_made_again_in_zookeep
 
 
 def test_what_a_broker_in_zookeeper_mode_made_and_deleted_itself_is_read_from_its_own_transactions() -> None:
-    state = {"topic": "t1", "partition": 0, "version": 0}
+    state = {"topic": "t1", "partition": 0, "version": 0, "leader": 7, "leader_epoch": 0, "isr": [7]}
     made: list[tuple[str, dict[str, Any]]] = [("topic", {"name": "t1"}), ("partition-state", state)]
     kraft = kraft_log(*created("t1", copied="copied-"), ("remove-topic", {"topic_id": "t1"}))
     assert judged(history_of(kraft, [*made, reached(1)])).validity is Validity.VALID
     gone = [("delete", {"path": path}) for path in ("/brokers/topics/t1/partitions/0/state", "/brokers/topics/t1")]
-    assert judged(history_of(kraft, [*made, reached(1), *gone, reached(2)])).validity is Validity.VALID
+    assert judged(history_of(kraft, [*made, reached(1), *gone, reached(2)])).anomalies == {}
     assert judged(history_of(kraft, [*made, reached(1), reached(2)])).anomalies == {"left-in-zookeeper": 2}
+
+
+def of_partition(leader: int, epoch: int, *in_sync: int) -> dict[str, Any]:
+    state = {"topic": "t1", "partition": 0, "leader": leader, "leader_epoch": epoch, "isr": list(in_sync)}
+    change = "set /brokers/topics/t1/partitions/0/state"
+    return {"changes": ["set /migration", change], "wrote": {"type": "partition-state", "version": 1, **state}}
+
+
+def of_settings(**settings: str) -> dict[str, Any]:
+    changes = ["set /migration", "set /config/topics/t1"]
+    return {"changes": changes, "wrote": {"type": "configs", "resource_name": "t1", "settings": settings}}
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ([of_partition(8, 1, 8, 7), of_settings(a="1", b="2")], {}),
+        ([of_partition(7, 0, 7), of_settings(a="1", b="2")], {"old-in-zookeeper": 1}),
+        ([of_partition(8, 1, 8), of_settings(a="1")], {"old-in-zookeeper": 2}),
+        ([of_partition(8, 1, 7, 8)], {"missing-in-zookeeper": 1}),
+        ([of_partition(8, 1, 7, 8), of_settings(a="1", b="2"), of_settings()], {"missing-in-zookeeper": 1}),
+    ],
+)
+def test_settings_and_the_state_of_partitions_are_compared(
+    written: list[dict[str, Any]], found: dict[str, int]
+) -> None:
+    """Seen on 3.9.2: of an event that failed in ZooKeeper, no partition's state came there."""
+    change = {"topic_id": "t1", "partition_id": 0, "leader": 8, "isr": [7, 8]}
+    settings = [
+        ("config", {"resource_type": 2, "resource_name": "t1", "name": name, "value": value})
+        for name, value in (("a", "1"), ("b", "2"))
+    ]
+    kraft = kraft_log(*created("t1"), ("partition-change", change), *settings)
+    history = history_of(kraft, [*znodes("t1"), *(("copied-multi", fields) for fields in written), reached(4)])
+    verdict = judged(history)
+    assert verdict.anomalies == found
+    if found == {"old-in-zookeeper": 1}:
+        assert "leader 8, leader_epoch 1, isr [7, 8] in KRaft, leader 7" in verdict.witnesses[0].steps[1]
+
+
+def test_of_a_znode_whose_content_was_not_kept_only_the_presence_counts() -> None:
+    """Logs that were kept by earlier versions name the znode and not what was written."""
+    change = {"topic_id": "t1", "partition_id": 0, "leader": 8, "isr": [7, 8]}
+    kraft = kraft_log(*created("t1"), ("partition-change", change))
+    fields = {"changes": ["set /migration", "set /brokers/topics/t1/partitions/0/state"]}
+    history = history_of(kraft, [*znodes("t1"), ("copied-multi", fields), reached(2)])
+    assert judged(history).validity is Validity.VALID
+
+
+def test_the_witness_says_since_when_the_stores_differ() -> None:
+    kraft = kraft_log(*created("t1"), *created("t2"), *created("t3"))
+    verdict = judged(history_of(kraft, [*znodes("t1"), reached(1), reached(3), *znodes("t3"), reached(5)]))
+    assert verdict.anomalies == {"missing-in-zookeeper": 2}
+    assert verdict.witnesses[0].steps[0].startswith("Transaction 0x4 ")
+    assert "offset 3" in verdict.witnesses[0].steps[0]
 
 
 def test_what_the_next_synchronisation_mended_is_not_accused() -> None:

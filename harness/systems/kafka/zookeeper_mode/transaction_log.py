@@ -165,7 +165,12 @@ def _effect(effects: Sequence[Change]) -> tuple[str, dict[str, Any]]:
         if match and change.op in CREATES:
             return "registration", {"node": name_of(int(match.group(1))), "broker": int(match.group(1))}
     if len(effects) != 1:
-        return "multi", {"changes": [f"{_word(change)} {change.path}" for change in effects]}
+        fields: dict[str, Any] = {"changes": [f"{_word(change)} {change.path}" for change in effects]}
+        others = [change for change in effects if change.path != MIGRATION]
+        if len(others) == 1:
+            written, more = _single(others[0])
+            fields["wrote"] = {"type": written, **more}
+        return "multi", fields
     return _single(effects[0])
 
 
