@@ -1,7 +1,7 @@
 """`topics`: topics are made, written, dropped, and made again under the same name.
 
 The key of an operation is the name of its topic, "n<i>":
-  make-topic   an ok: there is a topic of this name now.
+  make-topic   an ok: there is a topic of this name now; its value is the topic's id, where the node tells it.
   drop-topic   an ok: the topic is gone, with all its records.
   put-record   value: a number that no other record has; an ok has `position` (the offset).
   list-topics  (final phase, no key) an ok has the names that the node knows.
@@ -227,8 +227,7 @@ class TopicsClient(SessionClient[Topics]):
         name = offer.key or ""
         match offer.f:
             case "make-topic":
-                await self._store.make_topic(name)
-                return Completion(Outcome.OK)
+                return Completion(Outcome.OK, await self._store.make_topic(name))
             case "drop-topic":
                 await self._store.drop_topic(name)
                 return Completion(Outcome.OK)

@@ -81,11 +81,17 @@ class _Views:
     def may_be_earlier(self, record: Operation, made: Sequence[Operation]) -> bool:
         """Whether the broker that took this record may have put it into an earlier topic of that name.
 
-        By its own log it led a topic of that name, but not certainly since the last making before the record's answer.
+        By its own log it led a topic of that name, but not certainly the one that was made last before the record's
+        answer: it may begin to lead the earlier one only after the later one was made.
         """
-        makes = [make.invoked_ns for make in made if make.invoked_ns < _ended(record)]
-        began = [event.time_ns for event in self._began.get((record.node, f"{record.key}-0"), [])]
-        return len(makes) > 1 and bool(began) and not any(max(makes) <= at <= _ended(record) for at in began)
+        makes = [make for make in made if make.invoked_ns < _ended(record)]
+        began = self._began.get((record.node, f"{record.key}-0"), [])
+        if len(makes) <= 1 or not began:
+            return False
+        last = max(makes, key=lambda make: make.invoked_ns)
+        return not any(
+            last.invoked_ns <= event.time_ns <= _ended(record) and event.topic in (None, last.result) for event in began
+        )
 
     def before(self, first: Operation, second: Operation) -> bool:
         """Whether `first` certainly took effect before `second` began, and has no effect afterwards.

@@ -9,9 +9,10 @@ from fencepost.harness.coordination.session import Session
 class Topics(Session, Protocol):
     """Topics of one partition each, which is written and read through the node that leads it."""
 
-    async def make_topic(self, name: str) -> None:
+    async def make_topic(self, name: str) -> str | None:
         """Create the topic, with a replica on every node and at least two in sync for each append.
 
+        Returns its id, by which it differs from an earlier topic of that name; None where nobody tells it.
         Raises `Definite("exists")` when the name is taken.
         """
         ...

@@ -83,6 +83,8 @@ class LogEvent(BaseEvent, frozen=True, tag="log"):
     epoch: int | None = None
     position: int | None = None
     detail: str | None = None
+    #: The id of the topic, where a broker begins to lead a partition: a later topic of that name has another one.
+    topic: str | None = None
 
 
 class AttemptEvent(BaseEvent, frozen=True, tag="attempt"):

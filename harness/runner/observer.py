@@ -232,6 +232,7 @@ class Observers:
             epoch=change.epoch,
             position=change.position,
             detail=change.detail,
+            topic=change.topic,
         )
 
     def _record_attempt(self, node: Node, attempt: Attempt) -> None:

@@ -91,10 +91,11 @@ class FakeTopics:
         if changes and self._cluster.random.randrange(100) == 0:
             raise Indefinite("connection-lost")
 
-    async def make_topic(self, name: str) -> None:
+    async def make_topic(self, name: str) -> str | None:
         await self._travel()
         self._cluster.make(name)
         await self._travel(changes=True)
+        return None
 
     async def drop_topic(self, name: str) -> None:
         await self._travel()

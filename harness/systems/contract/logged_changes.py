@@ -19,6 +19,7 @@ class LoggedChange(NamedTuple):
     epoch: int | None = None
     position: int | None = None
     detail: str | None = None
+    topic: str | None = None
 
 
 @runtime_checkable

@@ -178,6 +178,22 @@ def test_a_record_may_be_in_the_earlier_topic_until_the_broker_leads_the_later_o
     assert tale.anomalies(topics.KEEP) == ({topics.LOST: 1} if lost else {})
 
 
+@pytest.mark.parametrize(("topic", "lost"), [("later", 1), ("earlier", 0), (None, 1)])
+def test_a_broker_may_begin_to_lead_the_earlier_topic_after_the_later_one_was_made(
+    topic: str | None, lost: int
+) -> None:
+    """Seen in a migration: brokers in ZooKeeper mode lagged half a second behind a new controller."""
+    tale = dropped(drop_at=9_000)
+    tale.does("make", 9_900, result="later")
+    tale.put(8, 10_100)
+    log = {"incarnation": 0, "asked_ns": round(10_049 * MS), "source": "log"}
+    led = {"change": Logged.IN_SYNC, "key": "n1-0", "epoch": 0, "detail": "7,8", "topic": topic}
+    tale.tell(LogEvent, 10_050, node="b1", **led, **log)
+    tale.ends("n1")
+    tale.reads()
+    assert tale.anomalies(topics.KEEP) == ({topics.LOST: 1} if lost else {})
+
+
 def test_a_read_that_ends_early_or_another_node_s_answer_proves_no_loss() -> None:
     tale = kept()
     tale.ends("n1")

@@ -57,7 +57,12 @@ def _registration(fenced: int, stops: int) -> str:
             "19:47:41.501 INFO logger - [Broker id=4] Leader k7-0 with topic id Some(sEpoG7CmTpWsizpjh5-Bfw) starts at "
             "leader epoch 2 from offset 0 with partition epoch 0, high watermark 0, ISR [4,5,6], adding replicas []"
             " and removing replicas [] . Previous leader None and previous leader epoch was -1.",
-            LoggedChange(Logged.IN_SYNC, key="k7-0", epoch=2, detail="4,5,6"),
+            LoggedChange(Logged.IN_SYNC, key="k7-0", epoch=2, detail="4,5,6", topic="sEpoG7CmTpWsizpjh5-Bfw"),
+        ),
+        (
+            "10:01:02.003 INFO logger - [Broker id=4] Leader k7-0 with topic id None starts at leader epoch 2 from "
+            "offset 0 with partition epoch 0, high watermark 0, ISR [4], adding replicas [] and removing replicas [] .",
+            LoggedChange(Logged.IN_SYNC, key="k7-0", epoch=2, detail="4"),
         ),
         (
             "02:44:58.052 INFO Partition - [Partition out-2 broker=6] ISR updated to 4,5,6  and version updated to 2",

@@ -253,8 +253,8 @@ class KafkaSession:
 
     # Topics
 
-    async def make_topic(self, name: str) -> None:
-        await self._topics.make(name)
+    async def make_topic(self, name: str) -> str | None:
+        return await self._topics.make(name)
 
     async def drop_topic(self, name: str) -> None:
         await self.node.delete_topic(name)

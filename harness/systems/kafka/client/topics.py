@@ -1,5 +1,6 @@
 """Topics of one partition that come and go, through one node."""
 
+import base64
 from typing import Final
 
 from fencepost.harness.coordination import Appended, Definite, Polled, Record
@@ -17,16 +18,18 @@ class KafkaTopics:
     def __init__(self, node: KafkaNode, number: int) -> None:
         self._node, self._number = node, number
 
-    async def make(self, name: str) -> None:
+    async def make(self, name: str) -> str | None:
+        """Create the topic; return its id as Kafka's logs write it, None from a node that tells none."""
         alive = len((await self._node.metadata([name])).brokers)
         replicas = max(_IN_SYNC, min(_REPLICAS_MAX, alive))
         try:
             configs = {"min.insync.replicas": str(_IN_SYNC)}
-            await self._node.create_topic(name, replication=replicas, configs=configs)
+            made = await self._node.create_topic(name, replication=replicas, configs=configs)
         except ServerRefusal as refusal:
             if refusal.number == TOPIC_ALREADY_EXISTS:
                 raise Definite("exists", str(refusal)) from None
             raise
+        return base64.urlsafe_b64encode(made.topic_id).decode().rstrip("=") if any(made.topic_id) else None
 
     async def listed(self) -> tuple[str, ...]:
         return tuple(sorted(topic.name for topic in (await self._node.metadata(None)).topics))

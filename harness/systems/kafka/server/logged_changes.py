@@ -26,7 +26,9 @@ _CAME_AND_WENT: Final = re.compile(r"Newly added brokers: ([\d,]*), deleted brok
 _IN_SYNC: Final = re.compile(
     r"\[Partition (\S+-\d+) broker=\d+\] ISR updated to ([\d,]+)(?:.* version updated to \[?(\d+))?"
 )
-_LEADS: Final = re.compile(r"\bLeader (\S+-\d+) .*?starts at leader epoch (\d+) .*?\bISR \[([\d,]+)\]")
+_LEADS: Final = re.compile(
+    r"\bLeader (\S+-\d+) (?:with topic id Some\(([\w-]+)\) )?.*?starts at leader epoch (\d+) .*?\bISR \[([\d,]+)\]"
+)
 _MAY_STOP: Final = (
     "The controller has asked us to exit controlled shutdown",
     "Controlled shutdown request returned successfully",
@@ -89,8 +91,8 @@ def _replayed(line: str) -> LoggedChange | None:
 def _in_sync(line: str) -> LoggedChange | None:
     """A leader that begins names its epoch; a later change has none, but the version of the partition's state."""
     if match := _LEADS.search(line):
-        key, epoch, replicas = match.groups()
-        return LoggedChange(Logged.IN_SYNC, key=key, epoch=int(epoch), detail=replicas)
+        key, topic, epoch, replicas = match.groups()
+        return LoggedChange(Logged.IN_SYNC, key=key, epoch=int(epoch), detail=replicas, topic=topic)
     if match := _IN_SYNC.search(line):
         key, replicas, version = match.groups()
         position = None if version is None else int(version)
