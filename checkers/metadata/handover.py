@@ -22,6 +22,7 @@ A broker's registration and the beginning and end of a session are no writes of 
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
@@ -38,6 +39,8 @@ from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.harness.history import History, LogEntry
 from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.figure_rows import WritesAfterClaim
+from fencepost.harness.verdict.figures import HandoverFigures
 
 CHECKER: Final = "handover"
 IN_ORDER: Final = "claims-in-order"
@@ -51,6 +54,8 @@ WRITE: Final = "write-after-claim"
 _MIGRATION: Final = "/migration"
 #: A topic's `partitions`, one of them, or its state, where a transaction names paths.
 _PARTITIONS: Final = re.compile(r"/brokers/topics/[^/]+/partitions(/|$)")
+#: Of a path, as many parts tell what kind of znode it is: "", "brokers", "topics".
+_FOLDERS: Final = 3
 _NO_WRITES: Final = frozenset({"registration", "session", "session-closed", "election"})
 
 
@@ -70,7 +75,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     if not claims:
         return []
     by_hand = {e.offset: int(e.fields["controller_epoch"]) for e in entries if e.type == "epoch-raised"}
-    return [_in_order(history, facts, reigns, by_hand), _left(history, facts, claims, _after_claims(entries))]
+    deeds = [deed for deed in deeds_of_nodes(entries) if deed.current.kraft_epoch is not None]
+    return [_in_order(history, facts, reigns, by_hand), _left(history, facts, claims, deeds)]
 
 
 def _in_order(history: History, facts: Facts, reigns: Sequence[ControllerReign], by_hand: Mapping[int, int]) -> Verdict:
@@ -104,7 +110,8 @@ def _in_order(history: History, facts: Facts, reigns: Sequence[ControllerReign],
     ).verdict(facts)
 
 
-def _left(history: History, facts: Facts, claims: Sequence[ControllerReign], deeds: Sequence[Deed]) -> Verdict:
+def _left(history: History, facts: Facts, claims: Sequence[ControllerReign], every: Sequence[Deed]) -> Verdict:
+    deeds = [deed for deed in every if deed.own is not deed.current and deed.entry.type not in _NO_WRITES]
     written = [deed for deed in deeds if deed.entry.type != "refused"]
     anomalies = [_anomaly(deed.entry) for deed in written]
     counts = {name: anomalies.count(name) for name in (OVERWRITTEN, STATE, WRITE)}
@@ -122,22 +129,61 @@ def _left(history: History, facts: Facts, claims: Sequence[ControllerReign], dee
             for name in (OVERWRITTEN, STATE, WRITE)
         ),
         kept=f"earlier controllers and brokers asked for {len(deeds)} transactions after a claim, and all were refused",
-        figures={
-            "refused": len(deeds) - len(written),
-            "written": len(written),
-            "migration_state": counts[OVERWRITTEN],
-            "partition_states": counts[STATE],
-        },
+        figures=HandoverFigures(
+            refused=len(deeds) - len(written),
+            written=len(written),
+            migration_state=counts[OVERWRITTEN],
+            partition_states=counts[STATE],
+            writes=_by_writer(every),
+        ),
     ).verdict(facts)
 
 
-def _after_claims(entries: Sequence[LogEntry]) -> list[Deed]:
-    """List what others than the controller asked for after a claim."""
-    return [
-        deed
-        for deed in deeds_of_nodes(entries)
-        if deed.own is not deed.current and deed.current.kraft_epoch is not None and deed.entry.type not in _NO_WRITES
-    ]
+def _by_writer(deeds: Sequence[Deed]) -> tuple[WritesAfterClaim, ...]:
+    """Count the transactions after each claim by who asked for them, what they did and what they checked."""
+    first: dict[tuple[str, str, str, str, bool], LogEntry] = {}
+    counts: Counter[tuple[str, str, str, str, bool]] = Counter()
+    for deed in deeds:
+        if deed.entry.type in _NO_WRITES:
+            continue
+        refused = deed.entry.type == "refused"
+        claim = f"{deed.current.node}, controller epoch {deed.current.epoch}"
+        kind = (claim, deed.node, "refused" if refused else _kind(deed.entry), _guard(deed.entry), refused)
+        first.setdefault(kind, deed.entry)
+        counts[kind] += 1
+    return tuple(
+        WritesAfterClaim(
+            claim=claim,
+            node=node,
+            what=what,
+            guard=guard,
+            refused=refused,
+            transactions=counts[claim, node, what, guard, refused],
+            first=f"{entry.offset:#x}",
+        )
+        for (claim, node, what, guard, refused), entry in first.items()
+    )
+
+
+def _kind(entry: LogEntry) -> str:
+    """What a transaction wrote, without names: the kind of its object, or the folder of its znode."""
+    fields = entry.fields.get("wrote") or {**entry.fields, "type": entry.type.removeprefix("copied-")}
+    kind = str(fields["type"])
+    if kind == "multi" and entry.fields.get("changes"):
+        kind, _, path = str(entry.fields["changes"][-1]).partition(" ")
+        return f"{kind} {_folder(path)}"
+    return f"{kind} {_folder(str(fields['path']))}" if "path" in fields else kind
+
+
+def _folder(path: str) -> str:
+    parts = path.split("/")
+    return path if len(parts) <= _FOLDERS else "/".join(parts[:_FOLDERS])
+
+
+def _guard(entry: LogEntry) -> str:
+    if entry.type == "refused":
+        return "unknown"
+    return "checks /controller_epoch" if "checked_version" in entry.fields else "checks no controller epoch"
 
 
 def _anomaly(entry: LogEntry) -> str:

@@ -132,6 +132,23 @@ class ControllerAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     zxid: str | None = None
 
 
+class WritesAfterClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """How many transactions of one kind a node asked ZooKeeper for while a claim stood, the first of them `first`.
+
+    `claim` says whose it was. `guard` is what the transaction checked; of a refused one nobody knows what it was.
+    """
+
+    checker: ClassVar = "handover"
+
+    claim: str
+    node: str
+    what: str
+    guard: str
+    refused: bool
+    transactions: int
+    first: str
+
+
 class BrokerDeeds(msgspec.Struct, frozen=True, kw_only=True):
     """What a superseded leader of a partition was asked from then on, and what became of it."""
 

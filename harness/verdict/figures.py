@@ -24,6 +24,7 @@ from fencepost.harness.verdict.figure_rows import (
     DeposedAnswers,
     FaultCost,
     PartitionReign,
+    WritesAfterClaim,
 )
 
 
@@ -152,6 +153,18 @@ class ClientChangeFigures(Figures, frozen=True, kw_only=True):
     attempted_but_fenced: int = 0
     unfenced_changes_for_clients: int = 0
     attempts: tuple[ControllerAttempt, ...] = ()
+
+
+class HandoverFigures(Figures, frozen=True, kw_only=True):
+    """What others than the controller asked ZooKeeper for after a claim; `writes` has the controller's, too."""
+
+    in_own_place = frozenset({"writes"})
+
+    refused: int = 0
+    written: int = 0
+    migration_state: int = 0
+    partition_states: int = 0
+    writes: tuple[WritesAfterClaim, ...] = ()
 
 
 class ZombieBrokerFigures(Figures, frozen=True, kw_only=True):

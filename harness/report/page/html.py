@@ -34,6 +34,7 @@ from fencepost.harness.report.tables import tables
 from fencepost.harness.report.tables.catch_ups import catch_ups_table, lags_table
 from fencepost.harness.report.tables.costs import costs
 from fencepost.harness.report.tables.episodes import episodes
+from fencepost.harness.report.tables.handover import writes_after_claims
 from fencepost.harness.report.tables.in_sync import in_sync_table
 from fencepost.harness.report.tables.partitions import partition_tables
 from fencepost.harness.report.tables.quorum import left_out_table, quorum_table
@@ -321,7 +322,7 @@ def _leadership(page: Page) -> Markup:
         "leadership",
         reigns=reigns(page.lanes, page.case.facts.vocabulary),
         attached=attached(page.lanes, page.word),
-        episodes=episodes(page.case, page.word),
+        episodes=[*episodes(page.case, page.word), *writes_after_claims(page.case)],
         stories=page.stories,
         costs=costs(page.case, page.word),
         zombies=superseded[0] if superseded else None,

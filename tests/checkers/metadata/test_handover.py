@@ -6,6 +6,7 @@ from fencepost.checkers.metadata import handover
 from fencepost.harness.history import History, LogEntry, NodeLog
 from fencepost.harness.systems.kafka.bridge import KAFKA_BRIDGE
 from fencepost.harness.verdict import Validity, Verdict
+from fencepost.harness.verdict.figures import HandoverFigures
 from tests.checkers.build import Tale, facts, only
 
 KEEPERS = ("z1", "z2", "z3")
@@ -105,6 +106,19 @@ def test_a_write_of_an_earlier_controller_is_found_with_both_claims() -> None:
     assert left.anomalies == {"migration-state-overwritten": 1, "write-after-claim": 1}
     steps = " ".join(left.witnesses[0].steps)
     assert "c1 claimed /controller, controller epoch 2" in steps and "it checks no controller epoch" in steps
+
+
+def test_every_write_after_a_claim_is_told_with_its_writer_and_what_it_checked() -> None:
+    words = "c1:set/config/topics/a c2:set/config/topics/a c2:set/config/topics/b c1:refused"
+    figures = only(judged(f"{WAY} {words}"), handover.LEFT).figures
+    assert isinstance(figures, HandoverFigures)
+    assert [(row.claim, row.node, row.what, row.refused, row.transactions) for row in figures.writes] == [
+        ("c1, controller epoch 2", "c1", "set /migration", False, 1),
+        ("c2, controller epoch 3", "c1", "set /config/topics", False, 1),
+        ("c2, controller epoch 3", "c2", "set /config/topics", False, 2),
+        ("c2, controller epoch 3", "c1", "refused", True, 1),
+    ]
+    assert [row.guard for row in figures.writes] == [*["checks no controller epoch"] * 3, "unknown"]
 
 
 def test_a_state_of_a_partition_after_a_claim_is_found_in_every_form() -> None:
