@@ -23,6 +23,7 @@ OTHER_MEANINGS: Final = {
     "checkers/brokers/registrations.py": "partition",
     "checkers/facts/in_sync.py": "partition",
     "checkers/log/kafka_history.py": "lost-write",
+    "checkers/metadata/both_stores.py": "partition",
     "checkers/metadata/image.py": "partition",
     "checkers/metadata/zombie_controllers.py": "partition",
     "checkers/storage/kv/chain.py": "lost-write",

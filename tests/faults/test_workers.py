@@ -17,7 +17,7 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.quorum import Quorum
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.forecast import Forecast, Surroundings, look_ahead
-from fencepost.harness.faults.kind import FaultKind, Resolved, View
+from fencepost.harness.faults.kind import Resolved, View
 from fencepost.harness.faults.nemesis_text import nemesis_words, parse_faults, parse_nemesis
 from fencepost.harness.faults.schedule import Entry, draw_schedules, recorded_entries
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage, History
@@ -736,8 +736,8 @@ def test_what_was_never_proven_to_be_healed_is_tried_when_all_else_is_gone(monke
 
 
 def test_what_takes_too_long_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FaultKind, "act_deadline_s", 0.02)
     run = Run()
+    monkeypatch.setattr(type(run.conductor._faults["kill"]), "act_deadline_s", 0.02)
 
     async def never(*_: object) -> None:
         await asyncio.sleep(3600)

@@ -38,6 +38,7 @@ from fencepost.harness.systems.contract.servers import (
     ReadsLogs,
     StartsFromArchive,
 )
+from fencepost.harness.systems.contract.starting import WaitsToStart
 from fencepost.harness.systems.contract.system import System
 
 #: By the name that `fencepost list` prints.
@@ -70,6 +71,7 @@ ABILITIES: Final[Mapping[str, type]] = {
     "tells-attempts": TellsAttempts,
     "tells-time": TellsTime,
     "tells-version": TellsVersion,
+    "waits-to-start": WaitsToStart,
 }
 
 
