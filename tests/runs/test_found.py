@@ -31,6 +31,7 @@ FINDINGS = [
     ("kafka-3.6.1-old-controller", "brokers-keep-up", "left-behind", 16),
     ("kafka-3.9.2-half-topic", "brokers-keep-up", "left-behind", 7),
     ("kafka-3.9.2-last-replica", "log-durable", "lost-append", 49),
+    ("kafka-3.9.2-migration-hangs", "migration-goes-on", "phase-late", 1),
     ("kafka-3.9.2-recreated-topic", "migration-goes-on", "phase-late", 1),
     ("nats-2.12.3-split-stream", "session-order", "write-order", 54),
     ("zookeeper-3.9.5-stale-after-sync", "fresh-after-sync", "stale-read", 8),
