@@ -29,6 +29,7 @@ FINDINGS = [
     ("kafka-3.6.0-producer-ids-twice", "unique-producer-ids", "producer-id-given-twice", 1000),
     ("kafka-3.6.0-topics-back", "topics-stay-dropped", "dropped-topic-is-back", 3),
     ("kafka-3.6.1-old-controller", "brokers-keep-up", "left-behind", 16),
+    ("kafka-3.9.2-deleted-topic-stays", "topics-stay-dropped", "dropped-topic-is-back", 1),
     ("kafka-3.9.2-half-topic", "brokers-keep-up", "left-behind", 7),
     ("kafka-3.9.2-last-replica", "log-durable", "lost-append", 49),
     ("kafka-3.9.2-migration-hangs", "migration-goes-on", "phase-late", 1),
