@@ -1,6 +1,7 @@
 """Who was Kafka's controller on ZooKeeper, and what each node asked for when, by the ZooKeepers' disks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -9,7 +10,9 @@ from fencepost.harness.base.quorum import majority
 from fencepost.harness.history import History, LogEntry
 from fencepost.harness.verdict import Facts
 
-_ELECTION = "election"
+#: Begins the types of entries that repeat the other store of a migration.
+COPIED: Final = "copied-"
+_ELECTION: Final = "election"
 
 
 class ControllerReign(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +81,12 @@ def _reign(entry: LogEntry) -> ControllerReign:
         version=fields["version"],
         kraft_epoch=fields.get("kraft_epoch"),
     )
+
+
+def written_by(entry: LogEntry) -> tuple[str, Mapping[str, Any]]:
+    """What a transaction wrote: its kind, and its fields. KRaft's also set /migration, and may repeat KRaft's log."""
+    wrote = entry.fields.get("wrote")
+    return (wrote["type"], wrote) if wrote else (entry.type.removeprefix(COPIED), entry.fields)
 
 
 def deeds_of_nodes(entries: Sequence[LogEntry]) -> Iterator[Deed]:

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fencepost.checkers.facts.controllers import committed
+from fencepost.checkers.facts.controllers import COPIED, committed, written_by
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
@@ -38,8 +38,6 @@ OLD: Final = "old-in-zookeeper"
 _RULES: Final = (MISSING, LEFT, OLD)
 _PHASES: Final = frozenset({"hybrid", "dual-write"})
 _BACK: Final = "rolled-back"
-#: Begins the types of entries that repeat the other store.
-_COPIED: Final = "copied-"
 _TOPIC_SETTINGS: Final = "2"
 _ZNODE: Final = re.compile(r"/brokers/topics/([^/]+)(?:/partitions/(\d+)/state)?|/config/topics/([^/]+)")
 
@@ -144,7 +142,8 @@ class _Both:
         for _ in self._raises(image, held):
             offsets += 1
             then = dict(held)
-        return offsets, _made(image), _with_content(then)
+        there = {thing: content for thing in then if (content := _content(then, thing)) is not None}
+        return offsets, _made(image), there
 
     def since(self, differing: set[_Thing]) -> list[_Difference]:
         """Find of each thing that differs at the last offset since which offset it did."""
@@ -152,9 +151,9 @@ class _Both:
         image, held = Image(), _Store()
         topics = {thing.topic for thing in differing}
         for transaction, offset in self._raises(image, held) if differing else ():
-            wanted, then = _made(image, topics), _with_content(held)
+            wanted = _made(image, topics)
             for thing in differing:
-                one, other = wanted.get(thing), then.get(thing)
+                one, other = wanted.get(thing), _content(held, thing)
                 anomaly = MISSING if other is None else LEFT if one is None else OLD
                 before = differences.pop(thing, None)
                 if _same(one, other):
@@ -177,7 +176,7 @@ class _Both:
             reached = offset
             while record is not None and record.offset <= offset:
                 # What was copied from ZooKeeper makes KRaft's state like any other record.
-                image.apply(msgspec.structs.replace(record, type=record.type.removeprefix(_COPIED)))
+                image.apply(msgspec.structs.replace(record, type=record.type.removeprefix(COPIED)))
                 record = next(records, None)
             yield transaction.offset, offset
 
@@ -199,9 +198,10 @@ def _made(image: Image, topics: Set[str] | None = None) -> _Store:
     return store
 
 
-def _with_content(held: _Store) -> _Store:
-    """ZooKeeper's side; a topic without settings has an empty znode of them or none."""
-    return {thing: content for thing, content in held.items() if content or not thing.settings}
+def _content(held: _Store, thing: _Thing) -> Mapping[str, Any] | None:
+    """What ZooKeeper has of this; a topic without settings has an empty znode of them or none, which is the same."""
+    content = held.get(thing)
+    return None if thing.settings and not content else content
 
 
 def _same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
@@ -226,8 +226,8 @@ def _apply(held: _Store, transaction: LogEntry) -> None:
         _apply_path(held, word, path)
         if word == "set" and (thing := _thing(path)) is not None:
             held[thing] = _UNREAD
-    written = fields.get("wrote") or {**fields, "type": transaction.type.removeprefix(_COPIED)}
-    match written["type"]:
+    kind, written = written_by(transaction)
+    match kind:
         case "topic":
             held[_Thing(written["name"])] = {}
         case "partition-state":

@@ -33,6 +33,7 @@ from fencepost.checkers.facts.controllers import (
     committed,
     controller_reigns,
     deeds_of_nodes,
+    written_by,
 )
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
@@ -141,14 +142,13 @@ def _left(history: History, facts: Facts, claims: Sequence[ControllerReign], eve
 
 def _by_writer(deeds: Sequence[Deed]) -> tuple[WritesAfterClaim, ...]:
     """Count the transactions after each claim by who asked for them, what they did and what they checked."""
-    first: dict[tuple[str, str, str, str, bool], LogEntry] = {}
-    counts: Counter[tuple[str, str, str, str, bool]] = Counter()
+    first: dict[tuple[str, str, str, str], LogEntry] = {}
+    counts: Counter[tuple[str, str, str, str]] = Counter()
     for deed in deeds:
         if deed.entry.type in _NO_WRITES:
             continue
-        refused = deed.entry.type == "refused"
         claim = f"{deed.current.node}, controller epoch {deed.current.epoch}"
-        kind = (claim, deed.node, "refused" if refused else _kind(deed.entry), _guard(deed.entry), refused)
+        kind = claim, deed.node, _kind(deed.entry), _guard(deed.entry)
         first.setdefault(kind, deed.entry)
         counts[kind] += 1
     return tuple(
@@ -157,18 +157,16 @@ def _by_writer(deeds: Sequence[Deed]) -> tuple[WritesAfterClaim, ...]:
             node=node,
             what=what,
             guard=guard,
-            refused=refused,
-            transactions=counts[claim, node, what, guard, refused],
+            transactions=counts[claim, node, what, guard],
             first=f"{entry.offset:#x}",
         )
-        for (claim, node, what, guard, refused), entry in first.items()
+        for (claim, node, what, guard), entry in first.items()
     )
 
 
 def _kind(entry: LogEntry) -> str:
     """What a transaction wrote, without names: the kind of its object, or the folder of its znode."""
-    fields = entry.fields.get("wrote") or {**entry.fields, "type": entry.type.removeprefix("copied-")}
-    kind = str(fields["type"])
+    kind, fields = written_by(entry)
     if kind == "multi" and entry.fields.get("changes"):
         kind, _, path = str(entry.fields["changes"][-1]).partition(" ")
         return f"{kind} {_folder(path)}"

@@ -135,7 +135,7 @@ class ControllerAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 class WritesAfterClaim(msgspec.Struct, frozen=True, kw_only=True):
     """How many transactions of one kind a node asked ZooKeeper for while a claim stood, the first of them `first`.
 
-    `claim` says whose it was. `guard` is what the transaction checked; of a refused one nobody knows what it was.
+    `claim` says whose it was. `guard` is what the transaction checked. Of a refused one the log keeps neither.
     """
 
     checker: ClassVar = "handover"
@@ -144,7 +144,6 @@ class WritesAfterClaim(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     what: str
     guard: str
-    refused: bool
     transactions: int
     first: str
 

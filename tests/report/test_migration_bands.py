@@ -1,10 +1,19 @@
 """A migration on the time axis of the page: its phases, and who was the controller."""
 
+from types import SimpleNamespace
+from typing import cast
+
 from fencepost.harness.history import History, MigrationEvent
+from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.facts.lanes import Lanes, LaneState, Stretch
 from fencepost.harness.report.pictures.migration import migration_bands, who_controls
+from fencepost.harness.report.pictures.overview import overview
 from fencepost.harness.report.pictures.svg import Axis
+from fencepost.harness.report.tables.handover import writes_after_claims
 from fencepost.harness.report.words import wording
+from fencepost.harness.verdict import Validity, Verdict
+from fencepost.harness.verdict.figure_rows import WritesAfterClaim
+from fencepost.harness.verdict.figures import HandoverFigures
 
 S = 10**9
 
@@ -37,3 +46,28 @@ def test_one_lane_says_who_was_the_controller_with_the_epochs_of_both_layers() -
     assert "c1 leads, controller epoch 2, raft epoch 4, 12.000 s to 20.000 s" in drawn
     assert "c1 leads, raft epoch 7, 40.000 s to 60.000 s" in drawn
     assert [said in drawn for said in ("b1: 1", "c1: 2 / raft 4", "c1: - / raft 7")] == [True] * 3
+
+
+def test_the_whole_picture_has_the_lane_only_if_something_migrated() -> None:
+    lanes = Lanes(subject="controller", by_node={"b1": [leads("b1", 1, 0, 10)]}, begins_ns={})
+    event = MigrationEvent(index=0, time_ns=S, phase="hybrid", length_ns=S, text="")
+    assert "b1 leads, controller epoch 1" in overview(History([event]), lanes, "epoch")
+    assert "b1 leads, controller epoch 1" not in overview(History([]), lanes, "epoch")
+
+
+def test_the_page_counts_who_wrote_to_zookeeper_after_a_claim() -> None:
+    row = WritesAfterClaim(
+        claim="c1, controller epoch 2",
+        node="b1",
+        what="config",
+        guard="checks no controller epoch",
+        transactions=3,
+        first="0x10",
+    )
+    verdict = Verdict(
+        checker="handover", guarantee="g", validity=Validity.VALID, figures=HandoverFigures(writes=(row,))
+    )
+    case = cast(ReportCase, SimpleNamespace(verdicts=[verdict]))
+    (table,) = writes_after_claims(case)
+    assert table.rows == (("c1, controller epoch 2", "b1", "config", "checks no controller epoch", "3", "0x10"),)
+    assert writes_after_claims(cast(ReportCase, SimpleNamespace(verdicts=[]))) == []

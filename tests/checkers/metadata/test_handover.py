@@ -112,11 +112,11 @@ def test_every_write_after_a_claim_is_told_with_its_writer_and_what_it_checked()
     words = "c1:set/config/topics/a c2:set/config/topics/a c2:set/config/topics/b c1:refused"
     figures = only(judged(f"{WAY} {words}"), handover.LEFT).figures
     assert isinstance(figures, HandoverFigures)
-    assert [(row.claim, row.node, row.what, row.refused, row.transactions) for row in figures.writes] == [
-        ("c1, controller epoch 2", "c1", "set /migration", False, 1),
-        ("c2, controller epoch 3", "c1", "set /config/topics", False, 1),
-        ("c2, controller epoch 3", "c2", "set /config/topics", False, 2),
-        ("c2, controller epoch 3", "c1", "refused", True, 1),
+    assert [(row.claim, row.node, row.what, row.transactions) for row in figures.writes] == [
+        ("c1, controller epoch 2", "c1", "set /migration", 1),
+        ("c2, controller epoch 3", "c1", "set /config/topics", 1),
+        ("c2, controller epoch 3", "c2", "set /config/topics", 2),
+        ("c2, controller epoch 3", "c1", "refused", 1),
     ]
     assert [row.guard for row in figures.writes] == [*["checks no controller epoch"] * 3, "unknown"]
 
