@@ -187,6 +187,11 @@ def test_what_stands_beyond_the_offset_is_not_compared_yet() -> None:
     assert judged(history_of(kraft, [*znodes("t1"), reached(1)])).validity is Validity.VALID
 
 
+def test_an_offset_that_the_kept_log_does_not_reach_is_not_compared() -> None:
+    verdict = judged(history_of(kraft_log(*created("t1")), [*znodes("t1"), reached(1), *znodes("t2"), reached(9)]))
+    assert (verdict.anomalies, verdict.figures.others["offsets"]) == ({}, 1)
+
+
 def test_an_aborted_transaction_of_kraft_makes_nothing() -> None:
     kraft = kraft_log(("begin-transaction", {"name": "x"}), *created("t1"), ("abort-transaction", {}), *created("t2"))
     assert judged(history_of(kraft, [*znodes("t2"), reached(5)])).validity is Validity.VALID
