@@ -32,6 +32,8 @@ canary = true
 anomaly = "stale-read"
 nemesis = "kill:all"
 system_options = { defect = "forgets" }
+# So many keys that one is read before it is written again: only that shows what was forgotten as a stale read.
+workload_options = { keys = 100 }
 """
 
 
