@@ -119,9 +119,10 @@ class Image:
                 user = ("credential", str(fields.get("name", "")), str(fields.get("mechanism", 0)))
                 self._set(user, fields, gone=kind.startswith("remove"))
             case "client-quota":
-                entity = tuple(sorted(str(sorted(part.items())) for part in fields.get("entity", ())))
-                value = {name: fields[name] for name in ("value",) if name in fields}
-                self._set(("quota", *entity, str(fields.get("key", ""))), value, gone=bool(fields.get("remove")))
+                parts = sorted((sorted(part.items()) for part in fields.get("entity", ())), key=str)
+                quota = {"entity": [dict(part) for part in parts], "value": fields.get("value", 0)}
+                key = ("quota", *map(str, parts), str(fields.get("key", "")))
+                self._set(key, quota, gone=bool(fields.get("remove")))
             case "access-control-entry" | "remove-access-control-entry":
                 self._set(("acl", str(fields.get("id", ""))), fields, gone=kind.startswith("remove"))
             case "delegation-token" | "remove-delegation-token":

@@ -100,8 +100,8 @@ _OF_THE_MIGRATION: Final = (
     Guarantee(
         name="both-stores-agree",
         standing=Standing.PROMISED,
-        text="Until the migration is final, ZooKeeper has the topics, their settings and the state of their partitions"
-        " that KRaft's log makes up to the offset in /migration, no others; what differs for a moment is mended.",
+        text="Until the migration is final, ZooKeeper has the metadata that KRaft's log makes up to the offset in"
+        " /migration, and no other; what differs for a moment is mended.",
         source='KIP-866, "Dual Write Mode": /migration records the last offset that was written to ZooKeeper',
     ),
     Guarantee(

@@ -22,6 +22,7 @@ import msgspec
 
 from fencepost.harness.history import LogEntry, NodeLog
 from fencepost.harness.systems.kafka.zookeeper_mode.configuration import name_of
+from fencepost.harness.systems.kafka.zookeeper_mode.znode_content import content_of
 from fencepost.harness.systems.zookeeper.transaction_log import (
     CREATE_SESSION,
     CREATES,
@@ -192,11 +193,13 @@ def _single(change: Change) -> tuple[str, dict[str, Any]]:
         return "delegation-token", {"token_id": match.group(1), "owner": unquote(token.owner), **times}
     if change.path == CONTROLLER_EPOCH and word == "set":
         return "epoch-raised", {"controller_epoch": int(change.data or b"")}
+    content = content_of(change.path, change.data) if word in ("create", "set") else None
+    more = {} if content is None else {"content": content}
     if (match := _TOPIC.fullmatch(change.path)) and word == "create":
-        return "topic", {"name": match.group(1)}
+        return "topic", {"name": match.group(1), **more}
     if (match := _DELETION.fullmatch(change.path)) and word == "create":
         return "remove-topic", {"name": match.group(1)}
-    return word, {"path": change.path}
+    return word, {"path": change.path, **more}
 
 
 def _word(change: Change) -> str:

@@ -29,6 +29,17 @@ TOKEN: Final = (
     b'{"owner":"User%3Ax8","tokenRequester":"User%3Atoken-maker","renewers":["User%3Atoken-maker"],'
     b'"issueTimestamp":5,"maxTimestamp":20,"expiryTimestamp":9,"tokenId":"E_28","version":3}'
 )
+#: Of a topic whose second partition is being moved from broker 4 to broker 6.
+TOPIC: Final = (
+    b'{"removing_replicas":{"1":[4]},"partitions":{"0":[5,4],"1":[5,6,4]},"topic_id":"abc","adding_replicas":{"1":[6]},'
+    b'"version":3}'
+)
+ASSIGNED: Final = {
+    "topic_id": "abc",
+    "replicas": {"0": [5, 4], "1": [5, 6, 4]},
+    "adding_replicas": {"1": [6]},
+    "removing_replicas": {"1": [4]},
+}
 OPEN: Final = pack(">ii", 1, 31) + pack(">i5s", 5, b"world") + pack(">i6s", 6, b"anyone")
 
 
@@ -138,11 +149,30 @@ def test_what_was_refused_keeps_its_codes_whichever_form_the_server_wrote() -> N
         ),
         (-11, pack(">i", 0), "session-closed", {"deleted": []}),
         (ERROR, pack(">i", -110), "refused", {"multi": False, "errors": [-110]}),
-        (CREATE, made("/brokers/topics/t1", b"{}"), "topic", {"name": "t1"}),
-        (CREATE2, made("/brokers/topics/t1", b"{}"), "topic", {"name": "t1"}),
+        (CREATE, made("/brokers/topics/t1", TOPIC), "topic", {"name": "t1", "content": ASSIGNED}),
+        (CREATE2, made("/brokers/topics/t1", TOPIC), "topic", {"name": "t1", "content": ASSIGNED}),
         (19, text("/brokers/topics/t1") + text(b"") + OPEN + pack(">i", 1), "topic", {"name": "t1"}),
         (21, text("/brokers/topics/t1") + text(b"") + OPEN + pack(">iq", 1, 9), "topic", {"name": "t1"}),
-        (SET, put("/brokers/topics/t1", b"{}"), "set", {"path": "/brokers/topics/t1"}),
+        (SET, put("/brokers/topics/t1", TOPIC), "set", {"path": "/brokers/topics/t1", "content": ASSIGNED}),
+        *(
+            (SET, put(path, data), "set", {"path": path, "content": content})
+            for path, data, content in (
+                ("/config/brokers/<default>", b'{"version":1,"config":{"a":"1"}}', {"config": {"a": "1"}}),
+                ("/config/users/u%20x", b'{"version":1,"config":{"q":"2.0"}}', {"config": {"q": "2.0"}}),
+                ("/config/users/u/clients/<default>", b'{"version":1,"config":{}}', {"config": {}}),
+                (
+                    "/kafka-acl/Topic/t1",
+                    b'{"version":1,"acls":[{"principal":"User:u","permissionType":"Allow","operation":"Read",'
+                    b'"host":"*"}]}',
+                    {"acls": ["Allow User:u Read from *"]},
+                ),
+                (
+                    "/latest_producer_id_block",
+                    b'{"version":1,"broker":4,"block_start":"1000","block_end":"1999"}',
+                    {"next_producer_id": 2000},
+                ),
+            )
+        ),
         (CREATE, made("/admin/delete_topics/t1"), "remove-topic", {"name": "t1"}),
         (CREATE, made("/brokers/topics/t1/partitions", None), "create", {"path": "/brokers/topics/t1/partitions"}),
         (DELETE, text("/controller"), "delete", {"path": "/controller"}),
