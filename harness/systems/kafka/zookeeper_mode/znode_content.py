@@ -6,7 +6,7 @@
 | /kafka-acl/TYPE/NAME, and -extended   | acls, each as "Allow User:a Read from *"                                  |
 | /latest_producer_id_block             | next_producer_id                                                          |
 
-Source: ZkData, ZkAclStore, ConfigEntityChangeNotificationZNode and ProducerIdBlockZNode of Kafka 2.8 to 3.9.
+Source: ZkData, ZkAclStore, ProducerIdBlockZNode of Kafka 2.8 to 3.9; ZkMigrationClient (writeProducerId) of 3.6 to 3.9.
 """
 
 import re
@@ -18,6 +18,7 @@ _TOPIC: Final = re.compile(r"/brokers/topics/[^/]+")
 _CONFIG: Final = re.compile(r"/config/(?:users/[^/]+(?:/clients/[^/]+)?|(?:clients|ips|brokers)/[^/]+)")
 _ACLS: Final = re.compile(r"/kafka-acl(?:-extended/[^/]+)?/[^/]+/.+")
 _PRODUCER_IDS: Final = "/latest_producer_id_block"
+_NOBODY: Final = -1
 
 _ByPartition = dict[str, list[int]]
 
@@ -45,9 +46,18 @@ class _Acls(msgspec.Struct):
 
 
 class _Block(msgspec.Struct):
-    """A block of producer ids; its ends are numbers in quotes."""
+    """The last block of producer ids that a broker was given; its ends are numbers in quotes.
 
+    A KRaft controller writes the block that comes next, as nobody's.
+    """
+
+    broker: int
+    block_start: str
     block_end: str
+
+    @property
+    def next_producer_id(self) -> int:
+        return int(self.block_start) if self.broker == _NOBODY else int(self.block_end) + 1
 
 
 def content_of(path: str, data: bytes | None) -> dict[str, Any] | None:
@@ -68,5 +78,5 @@ def content_of(path: str, data: bytes | None) -> dict[str, Any] | None:
         acls = msgspec.json.decode(data, type=_Acls).acls
         return {"acls": sorted(f"{a.permission_type} {a.principal} {a.operation} from {a.host}" for a in acls)}
     if path == _PRODUCER_IDS:
-        return {"next_producer_id": int(msgspec.json.decode(data, type=_Block).block_end) + 1}
+        return {"next_producer_id": msgspec.json.decode(data, type=_Block).next_producer_id}
     return None

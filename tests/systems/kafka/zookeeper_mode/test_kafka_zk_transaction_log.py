@@ -171,6 +171,11 @@ def test_what_was_refused_keeps_its_codes_whichever_form_the_server_wrote() -> N
                     b'{"version":1,"broker":4,"block_start":"1000","block_end":"1999"}',
                     {"next_producer_id": 2000},
                 ),
+                (
+                    "/latest_producer_id_block",
+                    b'{"version":1,"broker":-1,"block_start":"2000","block_end":"2999"}',
+                    {"next_producer_id": 2000},
+                ),
             )
         ),
         (CREATE, made("/admin/delete_topics/t1"), "remove-topic", {"name": "t1"}),
