@@ -132,7 +132,7 @@ class _Both:
         differences: dict[str, _Difference] = {}
         image, held = Image(), Znodes()
         for transaction, offset in self._raises(image, held) if differing else ():
-            wanted = znodes_of(image)
+            wanted = znodes_of(image, differing)
             for path in differing:
                 one, other = wanted.get(path), there(held, path)
                 anomaly = MISSING if other is None else LEFT if one is None else OLD

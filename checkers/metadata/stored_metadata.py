@@ -16,7 +16,7 @@ Source: KRaftMigrationZkWriter and the migration clients of Kafka 3.6 to 3.9; Sa
 
 import base64
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -34,9 +34,10 @@ UNREAD: Final[Content] = {"unread": True}
 _TOPICS: Final = "/brokers/topics"
 _PRODUCER_IDS: Final = "/latest_producer_id_block"
 _DEFAULT: Final = "<default>"
+_OF_TOPIC: Final = re.compile(rf"{_TOPICS}/([^/]+)")
 #: What a znode holds, by its path.
 _KINDS: Final = {
-    "topics": re.compile(rf"{_TOPICS}/([^/]+)"),
+    "topics": _OF_TOPIC,
     "partitions": re.compile(rf"{_TOPICS}/([^/]+)/partitions/(\d+)/state"),
     "settings of topics": re.compile(r"/config/topics/([^/]+)"),
     "settings of brokers": re.compile(r"/config/brokers/([^/]+)"),
@@ -104,17 +105,19 @@ def same(one: Content | None, other: Content | None) -> bool:
 # -- what KRaft's records make ----------------------------------------------------------------------------------------
 
 
-def znodes_of(image: Image) -> Znodes:
-    """The znodes that ZooKeeper must hold if KRaft's state is this."""
+def znodes_of(image: Image, paths: Set[str] | None = None) -> Znodes:
+    """The znodes that ZooKeeper must hold if KRaft's state is this; of partitions only those of topics in `paths`."""
     znodes: dict[str, dict[str, Any]] = {}
-    for path, content in _parts(image):
+    topics = None if paths is None else {match.group(1) for path in paths if (match := _OF_TOPIC.match(path))}
+    for path, content in _parts(image, topics):
         znodes.setdefault(path, {}).update(content)
     return dict(znodes)
 
 
-def _parts(image: Image) -> Iterator[tuple[str, Content]]:
+def _parts(image: Image, topics: Set[str] | None) -> Iterator[tuple[str, Content]]:
     """Each object of the image as a part of one znode."""
-    names = {key[1]: str(fields["name"]) for key, fields in image.objects.items() if key[0] == "topic"}
+    made = ((key[1], str(fields["name"])) for key, fields in image.objects.items() if key[0] == "topic")
+    names = {number: name for number, name in made if topics is None or name in topics}
     for key, fields in image.objects.items():
         if key[0] == "partition":
             if name := names.get(key[1]):
