@@ -207,9 +207,10 @@ NEEDED = frozenset({"kill:n2", "pause:n3"})
 class Fake:
     """A system whose planted bug needs two of the eight faults, whatever the load; a try takes ten seconds."""
 
-    def __init__(self, rate: float = 1.0, *, stop_after: int | None = None) -> None:
+    def __init__(self, rate: float = 1.0, *, stop_after: int | None = None, needed: frozenset[str] = NEEDED) -> None:
         self._draw = random.Random(3)
         self.rate = rate
+        self.needed = needed
         self.now_s = 0.0
         self.plans: list[Plan] = []
         self.stop_after = stop_after
@@ -220,7 +221,7 @@ class Fake:
         self.plans.append(plan)
         self.now_s += 10
         rows = injected(read_rows(Path(plan.schedule))) if plan.schedule else []
-        shown = {r["spec"] for r in rows} >= NEEDED and self._draw.random() < self.rate
+        shown = {r["spec"] for r in rows} >= self.needed and self._draw.random() < self.rate
         why = self.why.pop() if self.why else "stopped by hand" if self.stopped() else None
         return Try(
             folder=f"{len(self.plans)}", validity="invalid", fingerprints=(BUG,) if shown else (), seconds=10, why=why
@@ -266,6 +267,20 @@ def test_shrink_finds_the_two_faults_then_less_load_and_confirms_in_ten_fresh_ru
     assert document["faults"] == {"before": 8, "after": 2}
     assert sum(kept["confirms"] for kept in document["tries"]) == 10
     assert sum(line.startswith("left out: ") for line in document["dropped"]) == 6
+
+
+def test_a_fault_that_waits_for_a_phase_is_not_tried_without_the_migration(tmp_path: Path) -> None:
+    """`check_plan` refuses such a plan: a search must not end with that."""
+    texts = ("migrate:all:until=hybrid:hold=1s", "kill:b1:when=hybrid", "pause:leader:when=hybrid", "kill:z1")
+    rows = [row(text, 1 + 3 * n, number=n) for n, text in enumerate(texts)]
+    path = written(tmp_path, *rows)
+    plan = msgspec.structs.replace(plan_with(path), system="kafka-bridge", workload="metadata", time_limit="30s")
+    whole = Recorded(folder=tmp_path / "a" / "b", checked=check_plan(plan), rows=tuple(injected(rows)), shown=())
+    fake = Fake(needed=frozenset(texts[:2]))
+    shrunk, _ = shrink(whole, tmp_path, fake)
+    assert [each["spec"] for each in shrunk.best.rows] == list(texts[:2])
+    assert shrunk.confirmed
+    assert all("migrate" in tried.nemesis for tried in fake.plans if "when=" in tried.nemesis)
 
 
 def test_shrink_cuts_time_first_and_tells_what_each_stage_may_take(recorded: Recorded, tmp_path: Path) -> None:

@@ -118,6 +118,7 @@ def minimise(
     evidence: Evidence[K],
     *,
     report: Callable[[tuple[T, ...]], None] = lambda _: None,
+    makes_sense: Callable[[tuple[T, ...]], bool] = lambda _: True,
 ) -> tuple[T, ...]:
     """Return the fewest of `items`, in order, from which none can be left out.
 
@@ -127,9 +128,12 @@ def minimise(
     Args:
         candidate: makes the candidate that has these items.
         report: called with every smaller set that still shows.
+        makes_sense: whether these items can be tried alone; what cannot is not enough.
     """
 
     def enough(kept: tuple[T, ...]) -> bool:
+        if not makes_sense(kept):
+            return False
         good = evidence.enough(candidate(kept)) if kept else evidence.once(candidate(kept))
         if good:
             report(kept)
@@ -138,7 +142,8 @@ def minimise(
     while True:
         items = ddmin(items, enough)
         smaller = (items[:i] + items[i + 1 :] for i in range(len(items)) if len(items) > 1)
-        better = next((kept for kept in smaller if evidence.enough(candidate(kept), strict=True)), None)
+        possible = filter(makes_sense, smaller)
+        better = next((kept for kept in possible if evidence.enough(candidate(kept), strict=True)), None)
         if better is None:
             return items
         report(better)

@@ -141,6 +141,8 @@ class Shrinking:
                 lambda rows: self._key(msgspec.structs.replace(begun, rows=rows)),
                 evidence,
                 report=lambda rows: self._accept(msgspec.structs.replace(begun, rows=rows), f"{len(rows)} faults"),
+                # A fault that waits for a phase of a migration is nothing without the migration.
+                makes_sense=lambda rows: self._makes_sense(msgspec.structs.replace(begun, rows=rows)),
             )
 
     def _play(self, stage: Stage, evidence: Evidence[str]) -> None:
