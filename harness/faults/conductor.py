@@ -133,7 +133,7 @@ class Conductor:
         seen = await awaited(trigger, self._cluster, zero_ns=self._log.zero_ns, stop=stop) if trigger else None
         skip = None
         if trigger and seen and not seen.met and not trigger.acts_anyway:
-            skip = Skip(f"the event of when={trigger.text} did not come within {trigger.within_ns / 1e9:g} s")
+            skip = Skip(trigger.missed)
         act, skip = await self._resolve(entry, seen, skip, stop)
         self._log.write(act, FaultAction.INJECT, FaultStage.BEGIN)
         if skip is not None:

@@ -46,7 +46,7 @@ class EventWatch:
         """Wait for the event, at most until this time or until `stop` is set; the trigger's delay comes after it."""
         now_ns = self._cluster.records.now_ns
         while (happened := self._look()) is None:
-            if now_ns() >= until_ns or not await paused(_LOOK_S, stop):
+            if self._is_over() or now_ns() >= until_ns or not await paused(_LOOK_S, stop):
                 return Seen(trigger=self.trigger.text, met=False, waited_ns=now_ns() - self._from_ns)
         at_ns = now_ns()
         return Seen(
@@ -63,9 +63,9 @@ class EventWatch:
         """The event if it has happened, else None."""
         what, phases, now = self.trigger.what, self._cluster.phases, self._cluster.view()
         if what in PHASES:
-            if not phases or phases[-1] != what:
+            if (bool(phases) and phases[-1] == what) is self.trigger.leaves:
                 return None
-            return _Happened(f"the migration is in its phase {phases[-1]}")
+            return _Happened(f"the migration {'has left' if self.trigger.leaves else 'is in'} its phase {what}")
         if what == CLAIM:
             return self._claim()
         if what == LEADER:
@@ -78,6 +78,11 @@ class EventWatch:
             if self._counts(name) and node.incarnation > self._starts[name]:
                 return _Happened(f"{name} was started again", name)
         return None
+
+    def _is_over(self) -> bool:
+        """Whether the phase of a fault that acts only in this phase has come and gone."""
+        phases = self._cluster.phases
+        return self.trigger.during and self.trigger.what in phases and phases[-1] != self.trigger.what
 
     def _counts(self, node: str) -> bool:
         """Whether an event of this node is one that the trigger waits for."""

@@ -1,11 +1,14 @@
 """The options that every kind of fault has; a kind adds its own in a subclass."""
 
+from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, UnsetType
 
+from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.faults.trigger import Moment, Trigger
+from fencepost.harness.systems.contract.migration import Phase
 
 
 class FaultOptions(Options, frozen=True, kw_only=True):
@@ -22,10 +25,18 @@ class FaultOptions(Options, frozen=True, kw_only=True):
     ] = "act"
 
     end: Annotated[Moment | UnsetType, about("event that ends it before for= is over: claim+50ms, hybrid")] = UNSET
+    during: Annotated[
+        Phase | UnsetType,
+        about(
+            "phase of a migration: it waits for the phase, ends with it, and is skipped when the phase does not come"
+        ),
+    ] = UNSET
 
     @property
     def trigger(self) -> Trigger | None:
         """What it waits for before it acts."""
+        if self.during is not UNSET:
+            return self._during(self.during)
         if self.when is UNSET:
             return None
         return Trigger(
@@ -40,6 +51,8 @@ class FaultOptions(Options, frozen=True, kw_only=True):
     @property
     def ending(self) -> Trigger | None:
         """What ends it early; a fault whose event does not come ends by its length."""
+        if self.during is not UNSET:
+            return replace(self._during(self.during), within_ns=self.for_, acts_anyway=True, leaves=True)
         if self.end is UNSET:
             return None
         return Trigger(
@@ -51,8 +64,22 @@ class FaultOptions(Options, frozen=True, kw_only=True):
             acts_anyway=True,
         )
 
+    @staticmethod
+    def _during(phase: Phase) -> Trigger:
+        return Trigger(
+            text=phase,
+            what=phase,
+            node="",
+            delay_ns=0,
+            within_ns=NEVER_NS,
+            acts_anyway=False,
+            during=True,
+        )
+
 
 #: The options that every kind has, by name.
-OF_EVERY_FAULT: Final[tuple[str, ...]] = ("for", "when", "within", "otherwise", "end")
+OF_EVERY_FAULT: Final[tuple[str, ...]] = ("for", "when", "within", "otherwise", "end", "during")
 #: Those of them that mean nothing without `when=`.
 OF_TRIGGERS: Final[tuple[str, ...]] = ("within", "otherwise")
+#: Those that say when it acts or ends, which `during=` says by itself.
+OF_MOMENTS: Final[tuple[str, ...]] = ("when", "end")

@@ -17,7 +17,7 @@ import msgspec
 
 from fencepost.harness.base.errors import Refusal, UsageError, choices_hint
 from fencepost.harness.base.options import Duration, parse
-from fencepost.harness.faults.fault_options import OF_TRIGGERS, FaultOptions
+from fencepost.harness.faults.fault_options import OF_MOMENTS, OF_TRIGGERS, FaultOptions
 from fencepost.harness.faults.trigger import CLAIM, LEADER, PHASES, Trigger
 from fencepost.harness.history import Effects, Event, FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -302,8 +302,11 @@ class FaultKind(ABC):
         texts = dict(given or {})
         options = parse(self.name, texts, self.options)
         idle = next((name for name in OF_TRIGGERS if name in texts), None)
-        if idle and options.trigger is None:
+        if idle and "when" not in texts:
             raise UsageError(f"{self.name}: {idle}= needs when=", hint="such as when=leader+300ms:within=5s")
+        moment = next((name for name in OF_MOMENTS if name in texts), None)
+        if moment and "during" in texts:
+            raise UsageError(f"{self.name}: during= and {moment}= exclude each other", hint="leave out one of them")
         return FaultSpec(fault=self.name, target=target or self.default_target, options=options, given=texts)
 
     @abstractmethod

@@ -4,7 +4,8 @@
 then for the delay. When the event does not come, the fault acts anyway, or is skipped with `otherwise=skip`. The
 schedule records which. An event of one node alone is `restart@b2+2s`.
 
-`end=claim+50ms` ends a fault when the event is seen, and its delay later, but never after its `for=`.
+`end=claim+50ms` ends a fault when the event is seen, and its delay later, but never after its `for=`. `during=hybrid`
+does both: the fault acts in this phase of a migration and ends with it.
 """
 
 from dataclasses import dataclass
@@ -64,7 +65,8 @@ class Moment(Quantity):
 class Trigger:
     """The event of one fault, the delay after it, and whether the fault acts when the event does not come.
 
-    `node`: only events of this node count; empty: of any.
+    `node`: only events of this node count; empty: of any. `during`: it has the whole phase `what`, and no phase that is
+    over. `leaves`: the event is the end of that phase.
     """
 
     text: str
@@ -73,6 +75,15 @@ class Trigger:
     delay_ns: int
     within_ns: int
     acts_anyway: bool
+    during: bool = False
+    leaves: bool = False
+
+    @property
+    def missed(self) -> str:
+        """Why a fault did not act whose event did not come."""
+        if self.during:
+            return f"the migration was not in its phase {self.what} any more"
+        return f"the event of when={self.text} did not come within {self.within_ns / 1e9:g} s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

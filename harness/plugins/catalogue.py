@@ -266,9 +266,7 @@ def _faults() -> Iterator[Entry]:
             sections=(
                 *_rows(f"Targets (:{fault.default_target} unless given)", targets),
                 *_rows("Events of when= and end=, such as when=leader+300ms", TRIGGERS),
-                *_rows(
-                    "Phases, events of when= and end= for other faults, such as when=hybrid+1s:within=60s", fault.phases
-                ),
+                *_rows("Phases for when=, end= and during= of other faults, such as during=hybrid", fault.phases),
                 *_rows("Effects", _effects(fault)),
                 *possible,
                 *_rows("In --nemesis all", {"as": mixture}),

@@ -21,7 +21,7 @@ from fencepost.harness.base.errors import UsageError
 ROWS_FORMAT: Final = 2
 _HINT: Final = "write TARGET FAULT[:key=value]... FROM..TO, such as: n1 kill 2s..28s"
 _FIELDS: Final = 3
-_TRIGGER: Final = re.compile(r":when=([^:]+)")
+_TRIGGER: Final = re.compile(r":(?:when|during)=([^:]+)")
 #: A worker heals one fault, and proves it, before it goes on with the next; shorter breaks get another worker.
 _BREAK_NS: Final = 1_000_000_000
 

@@ -153,7 +153,8 @@ class TestCluster:
         kind = faults[spec.fault]
         if "for" in spec.given or spec.options.trigger is not None or spec.options.ending is not None:
             raise UsageError(
-                f"{text}: the block decides when a fault begins and ends", hint="leave out for=, when= and end="
+                f"{text}: the block decides when a fault begins and ends",
+                hint="leave out for=, when=, end= and during=",
             )
         if spec.target == CLIENT_WORKER:
             raise UsageError(f"{text}: a test's cluster has no clients of the harness", hint="name a node")

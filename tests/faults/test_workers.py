@@ -48,9 +48,9 @@ class Run:
         self.leader: str | None = "n2"
         self.epoch = 4
         self.restarted: str | None = None
-        cluster = cluster_of(self.runtime, records=self.records, view=self.view)
+        self.cluster = cluster_of(self.runtime, records=self.records, view=self.view)
         self.conductor = Conductor(
-            cluster=cluster, faults=registry.faults(), schedule_sink=self.rows.append, keep_quorum=keep_quorum
+            cluster=self.cluster, faults=registry.faults(), schedule_sink=self.rows.append, keep_quorum=keep_quorum
         )
 
     def view(self) -> View:
