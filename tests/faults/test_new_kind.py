@@ -75,7 +75,10 @@ def test_it_is_parsed_scheduled_carried_out_and_recorded() -> None:
         ("doze:one:naps=0", "doze option naps: 0 is too small; give at least 1, at most 9"),
         ("doze:one:naps=few", "doze option naps: expected a whole number, got 'few'"),
         ("doze:one:nap=1", "doze option nap: '1' is not a duration; give a number with a unit"),
-        ("doze:one:snore=yes", "unknown doze option 'snore'; choose from: during, end, for, nap, naps, otherwise, when"),
+        (
+            "doze:one:snore=yes",
+            "unknown doze option 'snore'; choose from: during, end, for, nap, naps, otherwise, when",
+        ),
         ("doze:one:when=noon", "there is no event 'noon'; choose from: leader, restart"),
     ],
 )

@@ -129,6 +129,11 @@ def partition(**fields: Any) -> Record:
             id="quota",
         ),
         pytest.param(
+            [("client-quota", {"entity": [{"entity_type": "user"}, {"entity_type": "client-id"}], "key": "k"})],
+            [("client-quota", {"entity": [{"entity_type": "client-id"}, {"entity_type": "user"}], "key": "k"})],
+            id="quota of two parts, in any order",
+        ),
+        pytest.param(
             [
                 ("access-control-entry", {"id": "x", "resource_name": "a"}),
                 ("access-control-entry", {"id": "y", "resource_name": "b"}),

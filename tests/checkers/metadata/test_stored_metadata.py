@@ -119,6 +119,7 @@ def test_a_topic_and_its_partitions_in_both_stores() -> None:
     assert wanted != _of_zookeeper(_topic(topic_id="other"), ("partition-state", _STATE))
     assert wanted != _of_zookeeper(_topic(replicas={"0": [8, 7]}), ("partition-state", _STATE)), "another first choice"
     assert wanted != _of_zookeeper(_topic(adding_replicas={"0": [9]}), ("partition-state", _STATE))
+    assert wanted != _of_zookeeper(_topic(removing_replicas={"0": [8]}), ("partition-state", _STATE))
 
 
 def test_a_reassignment_in_both_stores() -> None:
