@@ -82,7 +82,7 @@ class Trigger:
     def missed(self) -> str:
         """Why a fault did not act whose event did not come."""
         if self.during:
-            return f"the migration was not in its phase {self.what} any more"
+            return f"the migration was not in its phase {self.what}"
         return f"the event of when={self.text} did not come within {self.within_ns / 1e9:g} s"
 
 

@@ -55,7 +55,7 @@ def test_it_is_repeated_in_its_phase_and_skipped_at_once_when_that_is_over() -> 
         FaultOutcome.SKIPPED,
         FaultOutcome.SKIPPED,
     ]
-    assert run.ends(FaultAction.INJECT)[-1].why == "the migration was not in its phase hybrid any more"
+    assert run.ends(FaultAction.INJECT)[-1].why == "the migration was not in its phase hybrid"
     assert run.rows[-1]["at_ns"] < 1_600 * MS
 
 
@@ -63,6 +63,7 @@ def test_a_phase_that_never_comes_is_waited_for_until_the_end() -> None:
     run = Run()
     run_virtual(through(run, [entry("kill:n1:during=final", 0, 1)], (0.0, Phase.HYBRID), (50, None)))
     assert [e.outcome for e in run.ends(FaultAction.INJECT)] == [FaultOutcome.SKIPPED]
+    assert run.ends(FaultAction.INJECT)[0].why == "the migration was not in its phase final"
     assert run.rows[0]["at_ns"] >= 50_000 * MS
 
 
