@@ -4,13 +4,11 @@ The document is that of `verdict.json`, or what `fencepost check --json` prints;
 proof in it is checked by rules that share nothing with the search that found it. An order is carried out step by step.
 For a window the plain search of `checkers.storage.reference` looks for an order. A cycle, and any other finding about
 transactions, is derived again from the rows that it names. For a few operations on another object
-`checkers.objects.sub_history` looks for an order, and a claim about a store's key is held against every state that the
-key can be in (`checkers.storage.kv.states`). Verdicts of other checkers have no such proof; their numbers name the rows
-that they rest on.
+`checkers.objects.sub_history` looks for an order. Verdicts of other checkers have no such proof; their numbers name the
+rows that they rest on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -25,9 +23,6 @@ from fencepost.checkers.objects.queue import QUEUE
 from fencepost.checkers.objects.sets import SET
 from fencepost.checkers.objects.specification import is_known
 from fencepost.checkers.objects.sub_history import Rows, objection
-from fencepost.checkers.storage.kv.etcd import ETCD
-from fencepost.checkers.storage.kv.judging import wrong_proof
-from fencepost.checkers.storage.kv.zookeeper import ZOOKEEPER
 from fencepost.checkers.storage.models import CAS_REGISTER, Columns, encode
 from fencepost.checkers.storage.reference import NEVER, Row, explains
 from fencepost.checkers.storage.register_proofs import refuted
@@ -50,8 +45,6 @@ _OBJECTS: Final[dict[str, frozenset[str]]] = {
     kind.name: kind.functions
     for kind in (MUTEX, OWNER_MUTEX, FENCED_MUTEX, SEMAPHORE, COUNTER, SET, QUEUE, APPEND_LOG, BANK)
 } | {"multi-register": FUNCTIONS}
-#: By checker: how its operations are read.
-_STORES: Final = {dialect.name: dialect for dialect in (ETCD, ZOOKEEPER)}
 _TRANSACTIONS: Final = ("list-append", "rw-register")
 
 
@@ -124,10 +117,6 @@ def _confirmed(history: History, verdict: _Kept) -> int:
             raise ProofFails(f"{verdict.checker}: invalid without a proof")
         if verdict.validity is Validity.VALID and (key := objects.unexplained(proofs)) is not None:
             raise ProofFails(f"{verdict.checker}: valid with orders of some objects only, not of {key[0]}")
-    elif verdict.checker in _STORES:
-        check = partial(wrong_proof, history, _STORES[verdict.checker])
-        if verdict.validity is Validity.INVALID and not proofs:
-            raise ProofFails(f"{verdict.checker}: invalid without a proof")
     else:
         return 0
     for proof in proofs:

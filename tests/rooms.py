@@ -104,7 +104,6 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
         "tables",
         "spark",
     ),
-    "checkers/storage": ("kv",),
     "nemesis": ("network", "process", "disk", "clock", "leadership", "members", "upgrade"),
 }
 

@@ -120,7 +120,6 @@ FILE_CHECKERS: Final = {
     "append-log": "fencepost.checkers.objects.append_log:check",
     "bank": "fencepost.checkers.objects.bank:check",
     "counter": "fencepost.checkers.objects.counter:check",
-    "etcd-kv": "fencepost.checkers.storage.kv.etcd:check",
     "fenced-mutex": "fencepost.checkers.objects.mutexes:check_fenced_mutex",
     "kafka-log": "fencepost.checkers.log.kafka_history:check",
     "linearizable-set": "fencepost.checkers.objects.sets:check",
@@ -132,7 +131,6 @@ FILE_CHECKERS: Final = {
     "rw-register": "fencepost.checkers.transactions.history:check_registers",
     "semaphore": "fencepost.checkers.objects.mutexes:check_semaphore",
     "user-model": "fencepost.checkers.objects.user_objects:check",
-    "zookeeper-kv": "fencepost.checkers.storage.kv.zookeeper:check",
 }
 
 #: Lays the facts of a history out as tables.

@@ -102,8 +102,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
 
       order      all operations of `key` in an order that explains them; those of unknown outcome may be missing
       window     operations of `key` that no order explains, or `zone-pair`, which a monitor of unique values found;
-                 `checkers.storage.register_proofs` says what `since`, `until`, `may` and `shown` are. Of a store with
-                 numbered writes, answers about `key` that show the anomaly `name`, looked at behind the number `since`
+                 `checkers.storage.register_proofs` says what `since`, `until`, `may` and `shown` are
       cycle      transactions of which each would have to come before the next, and the last before the first; `name`
                  is the anomaly, each of `links` says of one step what `checkers.transactions.proof.Step` does
       circle     the same of commits: behind its `Step`, a link has the read that shows it and the length of the path of
@@ -113,13 +112,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
                  `order` of an object has `name` and `about`, too
       exhaustion all transactions of a small history, of which every order that `name` speaks of was tried
       finding    transactions that show the anomaly `name`; `links` holds `checkers.transactions.proof.Anomaly`, less
-      its
-                 name. Of a store with numbered writes, operations that show it by themselves
-
-      compares   a transaction of such a store that says that one of its compares did not hold, and all did
-
-    An `order` of such a store is of all its keys; `links` are then a row and the position where it stands, of those
-    whose replies do not tell it; of a transaction also 1 if its compares held, else 0.
+                 its name
     """
 
     kind: str

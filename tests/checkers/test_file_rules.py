@@ -22,9 +22,6 @@ from tests.checkers.objects.object_twins import TWINS
 from tests.checkers.objects.test_object_proofs import drawn
 from tests.checkers.objects.test_object_proofs import judged as judged_object
 from tests.checkers.objects.test_object_rules import PLANTS, verdict_on
-from tests.checkers.storage.test_kv import CASES as KV_CASES
-from tests.checkers.storage.test_kv import judged as judged_kv
-from tests.checkers.storage.test_kv_rules import VERSIONS
 from tests.checkers.transactions.test_transaction_rules import rule_for
 from tests.checkers.transactions.test_transactions import LIST_ANOMALIES, REGISTER_ANOMALIES
 from tests.checkers.transactions.test_weak_isolation import CASES as WEAK_CASES
@@ -76,8 +73,6 @@ LEFT_OVER: Final = tuple(
 #: the circle, without the process.
 WITHOUT_PROCESS: Final = LastResort("list-append", "observed-transaction-vanishes-process")
 LAST_RESORTS: Final = {*(last for last, _ in ORDERS), *LEFT_OVER, WITHOUT_PROCESS}
-#: Checkers of one code: what is planted for one is planted for the others.
-OF_ONE_CODE: Final = ("etcd-kv", "zookeeper-kv")
 
 #: Small random histories that show what the named ones do not, of lists and of registers.
 SEEDS: Final = {True: (7, 75), False: (287, 376, 433, 833, 924, 1860, 2520)}
@@ -101,11 +96,6 @@ def _objects() -> Iterator[Judged]:
         for model in twin.models:
             for seed in range(40):
                 yield _word(judged_object(model, drawn(twin, str(seed), 12, bent=True)))
-
-
-def _stores() -> Iterator[Judged]:
-    for dialect, lines, _ in [*KV_CASES, *VERSIONS]:
-        yield _word(judged_kv(dialect, *lines))
 
 
 def _kafka() -> Iterator[Judged]:
@@ -138,7 +128,6 @@ _LOCKS: Final = ("fenced-mutex", "mutex", "owner-mutex", "semaphore")
 #: What is planted, by the checkers that it is planted for.
 POOLS: Final[dict[tuple[str, ...], Callable[[], Iterator[Judged]]]] = {
     ("append-log", "bank", "counter", "linearizable-set", "multi-register", "queue", *_LOCKS): _objects,
-    ("etcd-kv", "zookeeper-kv"): _stores,
     ("kafka-log",): _kafka,
     ("list-append",): partial(_transactions, lists=True),
     ("rw-register",): partial(_transactions, lists=False),
@@ -158,8 +147,7 @@ def test_every_rule_finds_what_is_planted_for_it(checkers: tuple[str, ...]) -> N
         assert all(bool(rule.lacks) == (rule.chances == 0) for rule in own), checker
         assert [name for name in anomalies if not chances.get(name)] == [], checker
         rules[checker] |= set(chances)
-        for one in OF_ONE_CODE if checker in OF_ONE_CODE else (checker,):
-            found[one] |= anomalies
+        found[checker] |= anomalies
     assert set(checkers) <= set(rules)
     missing = {(checker, name) for checker in checkers for name in rules[checker] - found[checker]}
     assert missing == {(last.checker, last.rule) for last in LAST_RESORTS if last.checker in checkers}

@@ -70,23 +70,13 @@ FAMILIES: Final = {
         _family("semaphore", "so many permits: semaphore:3", "acquire release", "semaphore", "linearizable"),
         _family("grow-only-set", "adds and reads", "add contains read", "linearizable-set", "linearizable"),
         _family("add-remove-set", "with removals", "add remove contains read", "linearizable-set", "linearizable"),
-        _family("etcd-kv", "keys with revisions", "read write put cas create delete txn", "etcd-kv", "linearizable"),
-        _family(
-            "zookeeper-kv",
-            "znodes with zxids",
-            "read write cas create delete sync",
-            "zookeeper-kv",
-            "ordered-sequential",
-        ),
         _family("multi-register", "transactions of several registers", "txn", "multi-register", "linearizable"),
     )
 }
 
 #: Without a name, the first of these families whose functions cover the history's functions is chosen.
 _BY_FUNCTIONS: Final = ("register", "cas-register", "queue", "bank", "log", "append-log")
-_WITH_PARAMETER: Final = ("semaphore", "etcd-kv", "zookeeper-kv")
-#: Models whose values are the store's replies; their checkers read these themselves.
-STORES: Final = ("etcd-kv", "zookeeper-kv")
+_WITH_PARAMETER: Final = ("semaphore",)
 #: Models of transactions: these can be judged by any of the consistency models.
 TRANSACTIONS: Final = ("list-append", "rw-register")
 JUDGED: Final = tuple(name for name, family in FAMILIES.items() if family.checker)
@@ -181,26 +171,11 @@ def _recognised(functions: set[str], sample: Callable[[str], Any]) -> Family | N
     if functions and functions <= {"acquire", "release"}:
         # A number may be a token or a count of permits; without a number it may be any lock or a semaphore.
         return FAMILIES["fenced-mutex"] if {"fence", "token"} & _fields(sample("acquire")) else None
-    if (store := _store(functions, sample)) is not None:
-        return store
     if functions == {"read"} and sample("read") is not None:
         return None
-    if "sync" in functions and functions <= FAMILIES["zookeeper-kv"].functions:
-        return FAMILIES["zookeeper-kv"]
     if functions & {"remove", "contains"}:
         return next(FAMILIES[n] for n in ("grow-only-set", "add-remove-set") if functions <= FAMILIES[n].functions)
     return next((FAMILIES[name] for name in _BY_FUNCTIONS if functions <= FAMILIES[name].functions), None)
-
-
-def _store(functions: set[str], sample: Callable[[str], Any]) -> Family | None:
-    """Recognise a store with numbered writes by the fields of its replies."""
-    for name, number in (("etcd-kv", "revision"), ("zookeeper-kv", "mzxid"), ("zookeeper-kv", "zxid")):
-        family = FAMILIES[name]
-        for f in functions if functions <= family.functions else ():
-            seen = sample(f)
-            if number in _fields(seen):
-                return family
-    return None
 
 
 def _fields(value: Any) -> set[str]:

@@ -13,7 +13,7 @@ import msgspec
 
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Event, History, Operation, OpEvent, Outcome, pair
-from fencepost.harness.interchange.formats.family import STORES, TRANSACTIONS, Family
+from fencepost.harness.interchange.formats.family import TRANSACTIONS, Family
 from fencepost.harness.interchange.formats.origin import Origin
 
 UNNAMED_NODE: Final = "an unnamed node"
@@ -97,8 +97,7 @@ def check_values(history: ImportedHistory, place: Callable[[int], str]) -> None:
     expected: tuple[type, int] | None = None
     if history.family.name in (*TRANSACTIONS, "log"):
         _check_keyless(history, place)
-    of_its_own = history.family.is_users or history.family.name in STORES
-    for op in () if of_its_own else history.operations:
+    for op in () if history.family.is_users else history.operations:
         known = op.type is Outcome.OK and op.complete_index is not None
         at = op.complete_index if known and op.complete_index is not None else op.invoke_index
         if op.f in ("write", "cas", "add"):

@@ -25,7 +25,7 @@ from fencepost.harness.interchange.formats.edn import (
     plain,
     read_events,
 )
-from fencepost.harness.interchange.formats.family import STORES, choose, tells
+from fencepost.harness.interchange.formats.family import choose, tells
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, check_values
 
 FORM: Final = "edn"
@@ -74,9 +74,7 @@ class _Reading:
             self._check_missing()
         if pairs:
             self._check_pairs()
-        if family.name in STORES:
-            self._check_kinds(pairs, _stored, _stored)
-        elif family.checker and not family.is_users:
+        if family.checker and not family.is_users:
             self._check_kinds(pairs, _READ_AS.get(family.name) or (_elements if "add" in family.functions else _whole))
         history = ImportedHistory(self._events(keys, values, pairs), family, source=self._source)
         check_values(history, self._place)
@@ -290,14 +288,6 @@ def _elements(form: Any) -> list[Any]:
     if is_edn(form) and form.kind in ("set", "list"):
         return form.items
     return form if type(form) is list else [form]
-
-
-def _stored(form: Any) -> list[Any]:
-    """Return the compared values: that of a request or reply in a map, of a plain request, or both of [old new]."""
-    if is_edn(form) and form.kind == "map":
-        named = zip(form.items[::2], form.items[1::2], strict=True)
-        return [value for key, value in named if plain(key) in ("value", ":value")]
-    return _elements(form)
 
 
 def _second(form: Any) -> list[Any]:
