@@ -81,7 +81,7 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
     "harness/systems/zookeeper": ("wire",),
     "harness/systems/kafka": ("wire", "client", "server", "kraft", "zookeeper_mode", "bridge"),
     "harness/interchange": ("formats", "second_opinion"),
-    "harness/report": ("words", "facts", "drawing", "pictures", "tables", "stories", "documents", "page"),
+    "harness/report": ("words", "facts", "drawing", "pictures", "tables", "documents", "page"),
     "harness/campaigns": ("replay", "failover", "times", "night", "gate", "kip"),
     "harness/cli": ("output", "check"),
     "checkers": (

@@ -20,7 +20,6 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "campaign": ("campaign", "Run a night of plans in a given time, or merge shards."),
     "gate": ("gate", "Decide whether a candidate meets a policy."),
     "replay": ("replay", "Run recorded faults again and count how often it breaks."),
-    "schedule": ("schedule", "Draw a schedule of faults, before or after it was run."),
     "shrink": ("shrink", "Find a smaller plan that still shows the violation."),
     "conformance": ("conformance", "Check that a system keeps its contract."),
     "check": ("check.command", "Judge a stored run or a history file again, offline."),
@@ -35,7 +34,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 #: What a person wants to do, and the commands for it.
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Try it": ("demo", "list", "conformance"),
-    "Run": ("run", "replay", "shrink", "schedule"),
+    "Run": ("run", "replay", "shrink"),
     "Judge": ("check", "report", "export"),
     "Many runs": ("campaign", "gate", "warehouse", "failover"),
     "Machine": ("doctor", "images", "prepare"),

@@ -31,7 +31,7 @@ from fencepost.harness.verdict.figure_rows import (
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Figures of one verdict; `others` are those that no reader asks for by name, with units last in their names.
 
-    `in_own_place` names figures that the page shows in tables and stories made for them: the general table of a
+    `in_own_place` names figures that the page shows in tables made for them: the general table of a
     checker's figures leaves them out.
     """
 

@@ -14,12 +14,6 @@ from tests.report.sample import case
 from tests.report.tape import MS, S, Tape
 
 CUT, BEGUN, LAST, HEALED, END = 10 * S, 11_600 * MS, 36_600 * MS, 36_700 * MS, 45 * S
-STORY = (
-    "n2 led epoch 11; from 11.602 s, 1.6 s after it was cut off, n1 led epoch 13; n2 went on claiming for at least "
-    "25 s, beyond the 2.5 s after which it should have resigned; its QuorumController answered nothing in that time; "
-    "broker b1 stayed with it for at least 24.9 s and followed after 25.2 s; 14 configuration reads at b1 were stale "
-    "by up to 24.1 s."
-)
 SPAN: dict[str, Any] = {
     "node": "n2",
     "incarnation": 0,

@@ -27,7 +27,7 @@ def test_document_comes_back_as_it_was_written(name: str, tmp_path: Path) -> Non
 
 def test_document_says_what_decides_and_why() -> None:
     document = verdict_json.verdict_document(sample.zookeeper_invalid())
-    assert (document["format"], document["validity"], document["exit_code"]) == (1, "invalid", 1)
+    assert (document["format"], document["validity"], document["exit_code"]) == (2, "invalid", 1)
     assert document["fingerprint"] == "zookeeper:fresh-after-sync:stale-read:read+change:stops"
     first = document["guarantees"][0]
     assert (first["name"], first["standing"], first["known_issue"]) == (
@@ -59,7 +59,7 @@ def test_every_key_is_documented() -> None:
     [
         (b"{", "not JSON"),
         (b"[]", "format 'list'"),
-        (b'{"format": 99}', "format 99 where 1 was expected"),
+        (b'{"format": 99}', "format 99 where 2 was expected"),
         (b'{"format": 1, "validity": 3}', "'validity': expected str"),
         (None, "No such file"),
     ],

@@ -31,7 +31,7 @@ def say_judgement(judgement: "Judgement", history: "History | None" = None, fold
 
     Args:
         judgement: the verdict.
-        history: what was judged, to draw the witness from; None: it is told in sentences only.
+        history: what was judged, to list the witness's operations from; None: it is told in sentences only.
         folder: the run's folder as a person would type it; None for a history that is not in one.
     """
     lines = by_guarantee(judgement.verdicts, judgement.facts)
@@ -54,30 +54,25 @@ def _say_witness(judgement: "Judgement", history: "History | None") -> None:
     for verdict in violated[:1]:
         witness = verdict.witnesses[0]
         click.echo(f"\nwitness ({witness.anomaly}):")
-        drawn = _draw(witness, history) if history is not None else frozenset()
+        if history is not None:
+            _list_operations(witness, history)
         for step in witness.steps:
-            if step not in drawn:
-                click.echo(f"  - {step}")
+            click.echo(f"  - {step}")
         click.echo("")
 
 
-def _draw(witness: Witness, history: "History") -> frozenset[str]:
-    """Draw the witness; return the sentences that the drawing shows, so that they need not stand below it again.
-
-    A drawing that fails costs nothing but itself: the verdict stands above it.
-    """
+def _list_operations(witness: Witness, history: "History") -> None:
+    """List the operations of the witness. A failure costs only the list: the verdict stands above it."""
+    from fencepost.harness.report.drawing.listing import listing
     from fencepost.harness.report.drawing.terminal import of_stdout
-    from fencepost.harness.report.drawing.text import drawing
 
-    sys.stdout.flush()
     try:
-        picture = drawing(witness, history, of_stdout().narrower(len(_INDENT)))
+        lines = listing(witness, history, of_stdout().narrower(len(_INDENT)))
     except Exception as error:
-        click.echo(f"the witness could not be drawn: {type(error).__name__}: {error}", err=True)
-        return frozenset()
-    if picture.lines:
-        click.echo("\n" + "".join(f"{_INDENT}{line}".rstrip() + "\n" for line in picture.lines))
-    return picture.sentences
+        click.echo(f"the witness's operations could not be listed: {type(error).__name__}: {error}", err=True)
+        return
+    if lines:
+        click.echo("\n" + "".join(f"{_INDENT}{line}".rstrip() + "\n" for line in lines))
 
 
 def guarantee_line(line: OfGuarantee, facts: Facts) -> str:

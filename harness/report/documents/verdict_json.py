@@ -13,8 +13,6 @@ import msgspec
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import SCHEMA_VERSION, FaultOutcome, Outcome, ending_of
 from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.facts.lanes import lanes
-from fencepost.harness.report.stories.story import plain, stories
 from fencepost.harness.report.tables.quorum import quorum_document
 from fencepost.harness.report.words.wording import text
 from fencepost.harness.verdict import Validity, Verdict, Witness
@@ -23,7 +21,9 @@ from fencepost.harness.verdict.counting import counts
 from fencepost.harness.verdict.fingerprint import anomalies
 from fencepost.harness.verdict.reading import plain_figures
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+#: Formats that are read. Format 1 had `stories` too.
+READABLE: Final = (1, FORMAT)
 
 #: A witness with more events keeps their indexes; the events themselves are in the history.
 EVENTS_MAX: Final = 64
@@ -75,7 +75,6 @@ def verdict_document(case: ReportCase) -> dict[str, Any]:
         "anomalies": listed,
         "guarantees": _guarantees(case),
         "verdicts": [_verdict(case, v) for v in case.verdicts],
-        **_stories(case),
         "operations": _operations(case),
         "faults": _faults(case),
         "quorum": quorum_document(case),
@@ -105,7 +104,7 @@ def read(path: Path) -> dict[str, Any]:
         raise UsageError(
             f"{path}: not JSON: {error}", hint="`fencepost check` on the run's folder makes it again"
         ) from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
+    if not isinstance(document, dict) or document.get("format") not in READABLE:
         version = document.get("format") if isinstance(document, dict) else type(document).__name__
         raise UsageError(
             f"{path}: format {version!r} where {FORMAT} was expected",
@@ -195,15 +194,6 @@ def _cut(figures: Any) -> Any:
 
 def _cut_rows(events: dict[str, Any]) -> dict[str, Any]:
     return {name: rows[:ROWS_OF_ROW_MAX] for name, rows in events.items() if rows}
-
-
-def _stories(case: ReportCase) -> dict[str, Any]:
-    """What happened, told; a defect in the telling may not cost the document."""
-    try:
-        every = stories(case, lanes(case.history, case.facts.nodes, case.derived), case.facts.vocabulary.epoch)
-        return {"stories": [plain(story, ROWS_MAX) for story in every], "stories_failed": None}
-    except Exception as error:
-        return {"stories": [], "stories_failed": f"{type(error).__name__}: {error}"}
 
 
 def _witness(case: ReportCase, witness: Witness) -> dict[str, Any]:

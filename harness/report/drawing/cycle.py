@@ -1,6 +1,6 @@
 """The cycle of a witness as nodes and arrows; the nodes are transactions or versions of one key.
 
-Transactions are numbered in the order of invocation, or as in their table. A witness is drawn as lanes instead when its
+Transactions are numbered in the order of invocation, or as in their table. A witness has no cycle when its
 edges do not form a cycle, or when its transactions are not among its events.
 """
 

@@ -1,6 +1,6 @@
-"""The scene that a drawing of a witness shows: its operations by process, in the order of their events.
+"""The scene of a witness: its operations in the order of their events, and the faults that were in force.
 
-A scene needs only the witness and the history, so every witness that names operations can be drawn. Of too many
+A scene needs only the witness and the history, so every witness that names operations has one. Of too many
 operations the scene keeps those that the witness's sentences name, and the last ones. When a witness names only one
 operation and those that overlap it, the scene adds the operations just before and beside it, marked as not named.
 """
@@ -12,11 +12,10 @@ from typing import Final
 import msgspec
 
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.interchange.formats.imported import UNNAMED_NODE
 from fencepost.harness.report.drawing.cells import value_words
 from fencepost.harness.verdict import Witness
 
-#: Nobody reads a drawing with more operations.
+#: Nobody reads a list of more operations.
 OPERATIONS_MAX: Final = 12
 #: How sentences name an operation: `event 12`, or the name of a transaction.
 _NAMED: Final = re.compile(r"\bevent (\d+)|\b(T\d+)\b")
@@ -27,28 +26,17 @@ _FAULTS_MAX: Final = 3
 _ASKS: Final = frozenset({"read", "dequeue"})
 
 
-class Bar(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation from the event `begin` to the event `end`, or to the end of time where its outcome is unknown.
+class ShownOperation(msgspec.Struct, frozen=True, kw_only=True):
+    """An operation in words.
 
-    `name` is the checker's name for it (`T3`), or empty. `named` says whether the witness names the operation; other
-    operations came just before or beside the named ones.
+    `marked` says whether the witness is about it. `named` says whether the witness names it; the others came just
+    before or beside the named ones.
     """
 
     operation: Operation
-    begin: int
-    end: int | None
     phrase: str
-    name: str
     marked: bool
     named: bool = True
-
-
-class Lane(msgspec.Struct, frozen=True, kw_only=True):
-    """One process's operations, one after the other; `node` is empty when they have no node or several."""
-
-    process: int
-    node: str
-    bars: tuple[Bar, ...]
 
 
 class Disturbance(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,18 +48,11 @@ class Disturbance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """A scene: lanes in the order in which they begin, the events that are its moments, and how much is left out."""
+    """Operations in the order of invocation, how many more were left out, and the faults that were in force."""
 
-    anomaly: str
-    lanes: tuple[Lane, ...]
-    moments: tuple[int, ...]
+    operations: tuple[ShownOperation, ...]
     left_out: int
     faults: tuple[Disturbance, ...] = ()
-
-    @property
-    def bars(self) -> list[Bar]:
-        """Return all operations in the order of invocation."""
-        return sorted((bar for lane in self.lanes for bar in lane.bars), key=lambda bar: bar.begin)
 
 
 def witness_operations(witness: Witness, history: History) -> list[Operation]:
@@ -141,33 +122,18 @@ def scene(witness: Witness, history: History) -> Scene | None:
     known = {op.invoke_index for op in named}
     shown = sorted([*before(witness, history, named, about), *named], key=lambda op: op.invoke_index)
     one_key = len({op.key for op in shown}) == 1
-    lanes: dict[int, list[Bar]] = {}
+    operations = []
     for op in shown:
         name = names.get(op.invoke_index, "")
-        bar = Bar(
-            operation=op,
-            begin=op.invoke_index,
-            end=None if op.type is Outcome.INFO else op.complete_index,
-            phrase=f"{name}: {operation_words(op)}" if name else operation_words(op, with_key=not one_key),
-            name=name,
-            marked=op is about,
-            named=op.invoke_index in known,
+        words = f"{name}: {operation_words(op)}" if name else operation_words(op, with_key=not one_key)
+        operations.append(
+            ShownOperation(operation=op, phrase=words, marked=op is about, named=op.invoke_index in known)
         )
-        lanes.setdefault(op.process, []).append(bar)
-    made = tuple(
-        Lane(process=process, node=_node([bar.operation.node for bar in bars]), bars=tuple(bars))
-        for process, bars in lanes.items()
-    )
-    bars = [bar for lane in made for bar in lane.bars]
-    moments = {bar.begin for bar in bars} | {bar.end for bar in bars if bar.end is not None}
-    faults = _faults(history, min(moments), max(moments))
-    moments |= {fault.begin for fault in faults} | {fault.end for fault in faults if fault.end is not None}
+    last = max(op.invoke_index if op.complete_index is None else op.complete_index for op in shown)
     return Scene(
-        anomaly=witness.anomaly,
-        lanes=made,
-        moments=tuple(sorted(moments)),
+        operations=tuple(operations),
         left_out=len(everything) - len(named),
-        faults=faults,
+        faults=_faults(history, shown[0].invoke_index, last),
     )
 
 
@@ -196,11 +162,6 @@ def _most_telling(witness: Witness, operations: list[Operation], about: Operatio
     )
     kept = {op.invoke_index for op in order[:OPERATIONS_MAX]}
     return [op for op in operations if op.invoke_index in kept]
-
-
-def _node(nodes: list[str]) -> str:
-    one = set(nodes)
-    return nodes[0] if len(one) == 1 and nodes[0] != UNNAMED_NODE else ""
 
 
 def operation_words(op: Operation, *, with_key: bool = True) -> str:

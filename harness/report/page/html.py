@@ -19,7 +19,6 @@ from fencepost.harness.report.documents.reproduce import reproduce, typed_path
 from fencepost.harness.report.drawing.cycle import cycle_of
 from fencepost.harness.report.drawing.scene import witness_operations
 from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.facts.figures import Story
 from fencepost.harness.report.facts.lanes import Lanes, lanes
 from fencepost.harness.report.page.assets import asset, content_hash, json_for_script
 from fencepost.harness.report.pictures.brokers import brokers
@@ -29,7 +28,6 @@ from fencepost.harness.report.pictures.overview import overview
 from fencepost.harness.report.pictures.partitions import partitions
 from fencepost.harness.report.pictures.timeline import timeline
 from fencepost.harness.report.pictures.witness import drawn, events_of, untimed
-from fencepost.harness.report.stories.story import of_witness, stories
 from fencepost.harness.report.tables import tables
 from fencepost.harness.report.tables.catch_ups import catch_ups_table, lags_table
 from fencepost.harness.report.tables.costs import costs
@@ -75,7 +73,6 @@ class Page:
         self.case = case
         self.word = case.facts.vocabulary.epoch
         self._lanes: Lanes | None = None
-        self._stories: list[Story] | None = None
         self.environment = jinja2.Environment(
             loader=jinja2.PackageLoader("fencepost.harness.report.page", "templates"),
             autoescape=True,
@@ -99,12 +96,6 @@ class Page:
         if self._lanes is None:
             self._lanes = lanes(self.case.history, self.case.facts.nodes, self.case.derived)
         return self._lanes
-
-    @property
-    def stories(self) -> list[Story]:
-        if self._stories is None:
-            self._stories = stories(self.case, self.lanes, self.word)
-        return self._stories
 
     def made(self, template: str, **context: Any) -> Markup:
         source = self.environment.get_template(f"{template}.html.j2")
@@ -227,7 +218,6 @@ def witness_context(page: Page, verdict: Verdict, witness: Witness, number: int)
         "nodes": [node for node in witness.nodes if node != UNNAMED_NODE],
         "verdict": verdict,
         "breaks": verdict.validity is Validity.INVALID,
-        "story": of_witness(witness, verdict, page.stories),
         "steps": _steps(witness),
         "events": rows,
         "more": more,
@@ -323,7 +313,6 @@ def _leadership(page: Page) -> Markup:
         reigns=reigns(page.lanes, page.case.facts.vocabulary),
         attached=attached(page.lanes, page.word),
         episodes=[*episodes(page.case, page.word), *writes_after_claims(page.case)],
-        stories=page.stories,
         costs=costs(page.case, page.word),
         zombies=superseded[0] if superseded else None,
         claimed=superseded[1] if superseded else None,

@@ -22,7 +22,7 @@ CLAIMS_MAX: Final = 500
 #: How many of the first and of the last rows of one claim the page names.
 _FIRST: Final = 16
 _LAST: Final = 4
-#: The most row numbers beside a clause of a story; with more rows it shows only their count.
+#: The most row numbers beside a step of a witness; with more rows it shows only their count.
 _CITED_MAX: Final = 4
 _SAID_MAX: Final = 160
 

@@ -1,8 +1,4 @@
-"""Nodes asked about several things: a lane for each, whom brokers are with, and the zombie's story in a sentence."""
-
-import re
-from collections.abc import Mapping
-from typing import Any
+"""Nodes asked about several things: a lane for each, and whom brokers are with."""
 
 import msgspec
 import pytest
@@ -12,7 +8,6 @@ from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.facts.lanes import LaneState, lanes
 from fencepost.harness.report.page.html import render
 from fencepost.harness.report.pictures.timeline import timeline
-from fencepost.harness.report.stories.story import of_witness, stories
 from fencepost.harness.report.tables import tables
 from fencepost.harness.report.tables.reigns import attached, reigns
 from fencepost.harness.report.tables.zombies import zombies
@@ -20,32 +15,13 @@ from fencepost.harness.systems.kafka.kraft import KRAFT
 from fencepost.harness.verdict import Validity, Verdict, Vocabulary
 from tests.report import sample
 from tests.report.sample import lanes_of
-from tests.report.sample_kraft import ATTACHMENT, BEGUN, SPAN, STORY, kraft_zombie
-from tests.report.tape import MS, S, Tape
+from tests.report.sample_kraft import ATTACHMENT, BEGUN, SPAN, kraft_zombie
+from tests.report.tape import MS, Tape
 
 
 @pytest.fixture(scope="module")
 def zombie() -> ReportCase:
     return kraft_zombie()
-
-
-def told(case: ReportCase) -> str:
-    """The only story."""
-    found = stories(case, lanes(case.history, case.facts.nodes, case.derived), "epoch")
-    assert len(found) == 1
-    return found[0].sentence
-
-
-def changed(case: ReportCase, change: Mapping[str, Any], key: str) -> ReportCase:
-    """The case with one row of figures changed."""
-    verdicts = []
-    for verdict in case.verdicts:
-        figures = verdict.figures
-        if key in figures.__struct_fields__:
-            first, *_ = getattr(figures, key)
-            figures = msgspec.structs.replace(figures, **{key: (msgspec.structs.replace(first, **change),)})
-        verdicts.append(msgspec.structs.replace(verdict, figures=figures))
-    return msgspec.structs.replace(case, verdicts=tuple(verdicts))
 
 
 def test_lanes_are_by_node_and_subject_and_brokers_name_their_leader(zombie: ReportCase) -> None:
@@ -90,88 +66,10 @@ def test_a_claim_whose_line_may_be_yet_to_come_is_not_superseded(read_ms: int, s
     assert (own[0].superseded is not None) is superseded
 
 
-def test_the_story_of_a_zombie(zombie: ReportCase) -> None:
-    (story,) = stories(zombie, lanes(zombie.history, zombie.facts.nodes, zombie.derived), "epoch")
-    assert story.sentence == STORY
-    rows = {clause.lstrip(", "): clause.rows for clause in story.clauses}
-    assert rows["n2 went on claiming for at least 25 s"] == (7, 9)
-    assert rows["14 configuration reads at b1 were stale"] == tuple(range(40, 54))
-    assert rows["by up to 24.1 s"] == (32, 40)
-    assert rows["broker b1 stayed with it for at least 24.9 s"] == (7, 30)
-    assert all(rows.values())
-
-
-@pytest.mark.parametrize(
-    ("key", "change", "said"),
-    [
-        ("claims_in_cuts", {"ran_ns": 2500 * MS}, "within the 2.5 s after which it must resign"),
-        (
-            "claims_in_cuts",
-            {"ran_ns": 2510 * MS},
-            "2.51 s after it was cut off; it should have resigned after 2.5 s, but",
-        ),
-        ("claims_in_cuts", {"ran_ns": 4750 * MS}, "but a violation counts only from 4.75 s on"),
-        ("claims_in_cuts", {"ran_ns": 4751 * MS}, "beyond the 2.5 s after which it should have resigned"),
-        ("claimed", {"running_ns": 2 * S}, "at least 25 s, 2 s of them running, beyond"),
-        ("attachments", {"followed_ns": None}, "b1 stayed with it for at least 24.9 s and never followed;"),
-        (
-            "attachments",
-            {"named_ns": 0, "silent": 16, "stale_describes": 1},
-            "b1 followed after 25.2 s, and left 16 questions unanswered; 1 configuration read at b1 was stale",
-        ),
-        ("attachments", {"undecided_describes": 1}, "at least 14 configuration reads at b1 were stale"),
-        ("attachments", {"named_ns": 0, "followed_ns": 499 * MS}, "broker b1 followed n1 at once"),
-    ],
-)
-def test_each_part_of_the_story_on_both_sides(
-    zombie: ReportCase, key: str, change: Mapping[str, Any], said: str
-) -> None:
-    assert said in told(changed(zombie, change, key))
-
-
-@pytest.mark.parametrize(
-    ("key", "change", "unsaid"),
-    [
-        ("cuts", {"node": "n3"}, "cut off"),
-        ("cuts", {"node": "n3"}, "resign"),
-        ("claims_in_cuts", {"epoch": 10}, "resign"),
-        ("claims_in_cuts", {"cut_from_ns": 1}, "resign"),
-        ("attachments", {"superseded_by": 14}, "b1"),
-        ("attachments", {"leader": "n3"}, "b1"),
-        ("attachments", {"stale_describes": 0}, "stale"),
-    ],
-)
-def test_what_is_not_known_is_not_told(zombie: ReportCase, key: str, change: Mapping[str, Any], unsaid: str) -> None:
-    assert unsaid in told(zombie)
-    assert unsaid not in told(changed(zombie, change, key))
-
-
-def test_a_claim_of_another_layer_alone_is_said_to_be_its(zombie: ReportCase) -> None:
-    verdicts = list(zombie.verdicts)
-    verdicts[1] = msgspec.structs.replace(verdicts[1], subject="controller")
-    said = told(msgspec.structs.replace(zombie, verdicts=tuple(verdicts)))
-    assert "n2 went on claiming by its QuorumController for at least 25 s" in said
-
-
-def test_a_story_belongs_to_witnesses_of_its_node_and_time(zombie: ReportCase) -> None:
-    found = stories(zombie, lanes(zombie.history, zombie.facts.nodes, zombie.derived), "epoch")
-    verdict = zombie.verdicts[2]
-    witness = verdict.witnesses[0]
-    of = of_witness(witness, verdict, found)
-    assert of is not None
-    assert of.sentence == STORY
-    assert of_witness(msgspec.structs.replace(witness, nodes=("n1",)), verdict, found) is None
-    assert of_witness(msgspec.structs.replace(witness, to_ns=BEGUN), verdict, found) is None
-    assert of_witness(witness, zombie.verdicts[3], found) is None
-
-
-def test_page_shows_lanes_story_and_attachments(zombie: ReportCase) -> None:
+def test_page_shows_lanes_and_attachments(zombie: ReportCase) -> None:
     rendered = render(zombie)
     assert rendered.problems == ()
     html = rendered.html
-    # Beside the witness, and where it is told who led when; each clause is followed by its rows.
-    clause = "n2 went on claiming for at least 25 s"
-    assert len(re.findall(rf'{clause}<a class="cited" href="#c\d+" title="2 rows: 7, 9">7, 9</a>', html)) == 2
     witness = html[html.index('<section id="witness"') : html.index('<section id="timeline"')]
     for said in ("n2 controller", "b1 raft", "with n2 (11)", "leads 13"):
         assert said in witness
@@ -224,9 +122,6 @@ def test_other_systems_show_nothing_of_it() -> None:
         case = make()
         found = lanes(case.history, case.facts.nodes, case.derived)
         assert (found.others, attached(found, "epoch")) == ((), None)
-        html = render(case).html
-        assert 'class="story"' not in html
-        assert "went on claiming" not in html
 
 
 def test_attachment_of_the_sample_is_that_of_the_checker() -> None:

@@ -1,1 +1,0 @@
-"""Sentences that tell what happened, made from the checkers' figures."""
