@@ -64,7 +64,7 @@ check: $(VENV)/.ready $(CORE)  ## formatting, lint, types, the native core's own
 	$(PY) -m mypy.stubtest fencepost.checkers._core
 	cd checkers/native && cargo test -q
 
-bench: setup  ## the figures of docs/reference/benchmarks.md, measured on this machine
+bench: setup  ## figures that a change could make worse, measured on this machine into results/benchmarks/
 	@$(PY) -m bench
 
 bench-checkers: setup  ## our checker and Porcupine in turns: 20 minutes, or 4 with QUICK=1; SEED= repeats a run

@@ -1,14 +1,14 @@
-"""`make bench`: every figure of docs/reference/benchmarks.md, measured one after the other, and written there.
+"""`make bench`: figures that a change could make worse, measured one after the other.
 
-Medians; the machine's load stands beside them. `python -m bench NAME...` measures some modules only and renews
-their rows.
+Medians; the machine's load stands beside them. The table goes to results/benchmarks/figures.md.
+`python -m bench NAME...` measures only some modules, into a table of their names.
 """
 
 import importlib
 import os
 import sys
 
-from bench.document import machine_line, read_section, write_section
+from bench.document import machine_line, write_table
 from bench.figure import Figure
 
 HEAD = ("| figure | measured | wanted | how |", "| --- | --- | --- | --- |")
@@ -20,28 +20,18 @@ MODULES = (
     "transactions",
     "formats",
     "lab",
-    "links",
-    "clocks",
-    "faults",
-    "container_links",
     "etcd",
-    "zookeeper",
     "starts",
-    "tracing",
-    "kraft",
-    "toxiproxy",
-    "containers",
-    "containers_kafka",
-    "spark",
+    "pipeline",
     "spark_checks",
     "spark_transactions",
-    "pipeline",
+    "warehouse",
 )
 
 
 def main(chosen: list[str]) -> int:
     machine = machine_line()
-    rows: dict[str, str] = {}
+    rows: list[str] = []
     for name in chosen or MODULES:
         print(f"{name}: load {os.getloadavg()[0]:.1f}", flush=True)
         figures: list[Figure] = importlib.import_module(f"bench.{name}").run()
@@ -49,19 +39,9 @@ def main(chosen: list[str]) -> int:
             print(
                 f"  {figure.name}: {figure.value:.4g} {figure.unit} (wanted {figure.target}) {figure.note}", flush=True
             )
-            rows[figure.name] = (
-                f"| {figure.name} | {figure.value:.4g} {figure.unit} | {figure.target} | {figure.note} |"
-            )
-    if chosen:
-        renewed = [rows.pop(_name(line), line) for line in read_section("bench")]
-        write_section("bench", [*renewed, *rows.values()])
-    else:
-        write_section("bench", [machine, "", *HEAD, *rows.values()])
+            rows.append(f"| {figure.name} | {figure.value:.4g} {figure.unit} | {figure.target} | {figure.note} |")
+    write_table("-".join(chosen) or "figures", [machine, "", *HEAD, *rows])
     return 0
-
-
-def _name(line: str) -> str:
-    return line.removeprefix("| ").partition(" | ")[0]
 
 
 if __name__ == "__main__":

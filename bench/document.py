@@ -1,11 +1,11 @@
-"""Writes `docs/reference/benchmarks.md`: replaces the sections between marks, and keeps the text around them."""
+"""Keeps what was measured: each table is a file of its own in results/benchmarks/, which git ignores."""
 
 import platform
 import time
 from pathlib import Path
 from typing import Final
 
-DOCUMENT: Final = Path(__file__).resolve().parents[1] / "docs" / "reference" / "benchmarks.md"
+RESULTS: Final = Path(__file__).resolve().parents[1] / "results" / "benchmarks"
 
 
 def machine_line() -> str:
@@ -22,18 +22,9 @@ def machine_line() -> str:
     return f"{time.strftime('%Y-%m-%d', time.gmtime())}, {cpu}, {platform.release()}, load {load} at the start"
 
 
-def read_section(name: str) -> list[str]:
-    """Return the lines between the marks of section `name`."""
-    text = DOCUMENT.read_text(encoding="utf-8")
-    return text.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- /{name} -->")[0].splitlines()
-
-
-def write_section(name: str, lines: list[str]) -> None:
-    """Replace the lines between `<!-- name -->` and `<!-- /name -->`."""
-    text = DOCUMENT.read_text(encoding="utf-8")
-    begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
-    before, _, rest = text.partition(begin)
-    _, mark, after = rest.partition(end)
-    if not mark:
-        raise SystemExit(f"{DOCUMENT}: the marks of section {name!r} are missing")
-    DOCUMENT.write_text(before + begin + "\n".join(lines) + "\n" + mark + after, encoding="utf-8")
+def write_table(name: str, lines: list[str]) -> None:
+    """Write the lines to results/benchmarks/NAME.md, in place of an earlier table, and print where."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{name}.md"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"written to {path}")

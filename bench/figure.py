@@ -1,4 +1,4 @@
-"""One line of docs/reference/benchmarks.md."""
+"""One measured figure, a line of the table of `make bench`."""
 
 from pathlib import Path
 from typing import NamedTuple

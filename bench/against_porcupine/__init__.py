@@ -4,5 +4,5 @@ histories    random histories whose verdict is known by how they were made, a mi
 recorded     real ones
 cells        the grid of histories, and the classes that their results fall into
 contest      one history, both checkers in turns: processor time and memory
-table        the classes, what was wanted of each, and the lines for docs/reference/benchmarks.md
+table        the classes, what was wanted of each, and the lines of the table
 """

@@ -1,7 +1,7 @@
 """`python -m bench.against_porcupine`: the whole grid within 20 minutes, or `--quick` within four.
 
 The seed is printed first; `--seed` makes the same histories again. A wrong verdict, of whichever side, ends the bench
-with an error and that seed. The table goes into docs/reference/benchmarks.md, or with `--no-write` nowhere.
+with an error and that seed. The table is printed, and kept in results/benchmarks/ unless `--no-write` is given.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from bench.against_porcupine.contest import Limits, Wrong, contest
 from bench.against_porcupine.histories import Shape, make
 from bench.against_porcupine.recorded import FOUND, recorded
 from bench.against_porcupine.table import lines, name
-from bench.document import machine_line, write_section
+from bench.document import machine_line, write_table
 from fencepost.harness.base.errors import MachineError
 from fencepost.harness.interchange.second_opinion.porcupine import SOURCE, built
 
@@ -72,7 +72,7 @@ def main() -> int:
     ]
     print("\n".join(section))
     if not arguments.no_write:
-        write_section("bench-checkers", section)
+        write_table("checkers-and-porcupine", section)
     return 0
 
 

@@ -10,13 +10,15 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from bench.document import DOCUMENT, write_section
 from fencepost.harness.campaigns.failover.curve import DOCUMENT as FIGURES
 from fencepost.harness.campaigns.failover.document import Curve, document, read_document, table
 from fencepost.harness.campaigns.failover.picture import standing_alone
 from fencepost.harness.cli.failover import failover
 
+DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "benchmarks.md"
 PICTURE: Final = "failover.svg"
+_BEGIN: Final = "<!-- failover -->\n"
+_END: Final = "<!-- /failover -->"
 _RESULTS: Final = Path("results")
 
 
@@ -27,7 +29,12 @@ def main(chosen: list[str]) -> int:
         chosen = [str(max((_RESULTS / "failover").iterdir()))]
     curve = read_document(json.loads((Path(chosen[0]) / FIGURES).read_text(encoding="utf-8")))
     (DOCUMENT.parent / PICTURE).write_text(standing_alone(curve), encoding="utf-8")
-    write_section("failover", section(curve))
+    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(_BEGIN)
+    _, mark, after = rest.partition(_END)
+    if not mark:
+        raise SystemExit(f"{DOCUMENT}: the marks {_BEGIN.strip()} and {_END} are missing")
+    lines = "\n".join(section(curve))
+    DOCUMENT.write_text(f"{before}{_BEGIN}{lines}\n{_END}{after}", encoding="utf-8")
     return status
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from bench.document import write_section
+from bench.document import write_table
 
 TIMES: Final = 50
 SEED: Final = 4711
@@ -131,7 +131,7 @@ def main(times: int = TIMES) -> int:
         swept = subprocess.run([sys.executable, "-m", "fencepost.harness.cli", "doctor", "--sweep"], check=False)
     left_at_end = left_behind()
     seconds = time.monotonic() - began
-    write_section(
+    write_table(
         "soak-kills",
         [
             "| runs whose harness was killed at random | left at worst before the next start | left after the sweep |",

@@ -5,7 +5,7 @@ controller of a KRaft quorum cut from its peers, of the release with KAFKA-15489
 
 A number after the soak's name asks for so many runs of each instead (`python -m tests.runs.soak soak-kafka 3`).
 
-The counts are written into `docs/reference/benchmarks.md`, between its soak marks. A run that does not come out as
+The counts are written into `results/benchmarks/`. A run that does not come out as
 expected is kept, named, and makes the exit code 1; nothing is repeated until it fits.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.document import write_section
+from bench.document import write_table
 from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
 from fencepost.harness.cli.demo import FINDING, demo_plans
 from fencepost.harness.cli.output.progress import Progress
@@ -86,7 +86,7 @@ def main(section: str, asked: str = str(TIMES)) -> int:
             if stop.asked:
                 raise StoppedTwice
     limits = {checked.plan.time_limit for _, checked, *_ in rows(0)}
-    write_section(section, _table(f"runs of {', '.join(limits)}", counts, expected, time.monotonic() - began))
+    write_table(section, _table(f"runs of {', '.join(limits)}", counts, expected, time.monotonic() - began))
     for line in odd:
         print(f"not as expected: {line}", file=sys.stderr)
     met = all(counts[name][validity.value] >= least for name, (validity, least) in expected.items())
