@@ -1,6 +1,6 @@
 """`group-membership`: processes join a group, keep their membership, leave or fall silent; others list and listen.
 
-Operations, all on one group, by KIP-30's interface (`harness.coordination.kip_30`); member 7 is "m7":
+Operations, all on one group, by KIP-30's interface (`harness.coordination.recipes`); member 7 is "m7":
   join   number            become a member with this id; `number` is the data. An ok carries [number, handle, ttl_ms]
   renew  [number, handle]  keep the membership alive; an ok carries the ttl_ms of the answer
   leave  [number, handle]  end the membership

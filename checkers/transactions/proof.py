@@ -15,9 +15,6 @@ import numpy as np
 
 from fencepost.checkers.transactions.columns import FAIL, INFO, NIL, OK, READ, WRITE, TransactionColumns
 
-#: "No row" in the native module's answers.
-NO_ROW: Final = -1
-
 #: Cycles: which kinds of edges, and how many rw (least, most), with adjacent ones required (True), forbidden (False).
 _RW: Final[dict[str, tuple[int, int, bool | None]]] = {
     "G0": (0, 0, None),

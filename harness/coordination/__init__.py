@@ -4,8 +4,8 @@ KIP-30 names four: `KeyValue` (storage.py), `Watchable` (listeners.py), `Locks` 
 `Leases` (membership.py) with `Memberships` (members.py). `ListTransactions` (lists.py) reach several keys. Kafka's own
 are `Log` (log.py), `Metadata`, `LogListener` and `ProducerIds` (metadata.py), `PartitionStates` (partition_states.py),
 `Groups` (groups.py) and `Transactions` (transactions.py). `session.py` says what every connection owes its user,
-`outcomes.py` how a request ends without a reply. The interfaces that KIP-30 and KIP-273 propose are in `kip_30.py` and
-`kip_273.py`.
+`outcomes.py` how a request ends without a reply. `recipes.py` puts the interfaces that KIP-30 proposes on these
+requests; that of KIP-273 is in `kip_273.py`.
 """
 
 from fencepost.harness.coordination.election import TRAIL, Deeds, Elections, Held, Leading, Locks

@@ -1,6 +1,6 @@
 """Members of groups: a member is a key with data, bound to a lease or session, which vanishes when that ends.
 
-`kip_30.py` has the interface that applications see, and `recipes.py` puts it on these requests.
+`recipes.py` puts the interface that applications see on these requests.
 """
 
 from typing import Protocol

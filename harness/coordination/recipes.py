@@ -2,15 +2,17 @@
 
 A recipe adds what the interface leaves out and a user cannot do without: the keep-alive of a membership, and `answer`,
 what the store said to the last request beyond what the interface returns. So whoever judges a run sees positions and
-epochs, and the interface stays as it was proposed.
+epochs, and the interface stays as it was proposed: an absent value (`Option`) is None, and a `Future` is awaited.
+
+Source: KIP-30, "Allow for brokers to have plug-able consensus and meta data storage sub systems" (cwiki, 2015), section
+Public Interfaces.
 """
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 import msgspec
 
-from fencepost.harness.coordination.kip_30 import GroupListener
 from fencepost.harness.coordination.members import Memberships, Roster
 from fencepost.harness.coordination.membership import Granted
 from fencepost.harness.coordination.outcomes import Definite, Indefinite, NotSent
@@ -19,6 +21,9 @@ from fencepost.harness.coordination.storage import KeyValue, ReadMode, Reply, Up
 LEASE_NOT_GRANTED: Final = "lease-not-granted"
 NOT_A_MEMBER: Final = "not-a-member"
 ABSENT: Final = "absent"
+
+#: `onGroupChange`: gets the ids of all members. "No guarantee" that each change is reported.
+GroupListener: TypeAlias = Callable[[frozenset[str]], None]
 
 
 class Membership(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +34,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeasedMembership:
-    """`kip_30.GroupMembershipClient` on `Memberships`: a lease of its own for every join, and `leave` ends that lease.
+    """KIP-30's `GroupMembershipClient` on `Memberships`: a lease of its own for every join, and `leave` ends that lease.
 
     `leave` knows its own membership only, so it can end no other process's, though the interface passes an id alone.
     """
@@ -104,7 +109,7 @@ class LeasedMembership:
 
 
 class KeyStorage:
-    """`kip_30.Storage` on `KeyValue`.
+    """KIP-30's `Storage` on `KeyValue`.
 
     Where a session has no update of a present key, a read and a write on condition that the key has not changed since
     make one. Then an update also fails when somebody else changes the key in between.

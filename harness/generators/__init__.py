@@ -19,7 +19,6 @@ from fencepost.harness.generators.contract import (
 from fencepost.harness.generators.probes import probes
 from fencepost.harness.generators.what import (
     draws,
-    flip_flop,
     limit,
     mix,
     numbered,
@@ -31,7 +30,7 @@ from fencepost.harness.generators.what import (
     validate,
 )
 from fencepost.harness.generators.when import at_rate, sleep, stagger, time_limit
-from fencepost.harness.generators.who import each_worker, on_workers, per_key, reserve
+from fencepost.harness.generators.who import each_worker, on_workers, reserve
 
 __all__ = [
     "PENDING",
@@ -46,13 +45,11 @@ __all__ = [
     "at_rate",
     "draws",
     "each_worker",
-    "flip_flop",
     "limit",
     "mix",
     "numbered",
     "on_workers",
     "once",
-    "per_key",
     "phases",
     "probes",
     "repeat",

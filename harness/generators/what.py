@@ -215,26 +215,6 @@ def repeat(g: Generator, times: int | None = None) -> Generator:
     return _Repeat(g, g, times) if times != 0 else _Sequence((), False)
 
 
-class _FlipFlop(msgspec.Struct, frozen=True):
-    turn: Generator
-    other: Generator
-
-    def op(self, ctx: Context) -> Step:
-        step, g = self.turn.op(ctx)
-        if step is None:
-            return None, self
-        return (step, _FlipFlop(g, self.other)) if step is PENDING else (step, _FlipFlop(self.other, g))
-
-    def update(self, ctx: Context, event: OpEvent) -> Generator:
-        turn, other = self.turn.update(ctx, event), self.other.update(ctx, event)
-        return self if turn is self.turn and other is self.other else _FlipFlop(turn, other)
-
-
-def flip_flop(a: Generator, b: Generator) -> Generator:
-    """An operation of `a`, then one of `b`, and so on, until one of the two is over."""
-    return _FlipFlop(a, b)
-
-
 class _UntilOk(msgspec.Struct, frozen=True):
     first: Generator
     g: Generator

@@ -1,6 +1,6 @@
-"""Combinators that say *who*: on_workers, each_worker, reserve, per_key. They pass on parts of the context."""
+"""Combinators that say *who*: on_workers, each_worker, reserve. They pass on parts of the context."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
@@ -8,13 +8,10 @@ from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.generators.contract import (
     PENDING,
     Context,
-    Draw,
     Generator,
     Invocation,
-    Offer,
     Pending,
     Step,
-    Stream,
 )
 from fencepost.harness.history import OpEvent
 
@@ -139,95 +136,3 @@ class _EachWorker(msgspec.Struct, frozen=True):
 def each_worker(g: Generator) -> Generator:
     """Every worker works through its own copy of `g`; over when all copies are."""
     return _EachWorker(g)
-
-
-class _Key(msgspec.Struct, frozen=True):
-    """The keys of one group of workers, one after another, by number: first, first + stride, ..."""
-
-    name: Callable[[int], str]
-    make: Callable[[str], Generator]
-    operations: int
-    number: int
-    stride: int
-    last: int | None
-    left: int | None = None
-    g: Generator | None = None
-
-    def op(self, ctx: Context) -> Step:
-        current = self
-        while True:
-            if current.last is not None and current.number >= current.last:
-                return None, current
-            if current.g is None or current.left is None:
-                current = current._opened(ctx)
-                continue
-            left = current.left
-            step, g = current.g.op(ctx) if left > 0 else (None, current.g)
-            if step is None:
-                current = current._at(current.number + current.stride, None, None)
-                continue
-            if isinstance(step, Pending):
-                return step, current._at(current.number, left, g)
-            if step.offer.key is None:
-                offer = step.offer
-                step = Invocation(step.worker, Offer(offer.f, current.name(current.number), offer.value), step.at_ns)
-            return step, current._at(current.number, left - 1, g)
-
-    def _opened(self, ctx: Context) -> "_Key":
-        # 3/4 to 5/4 of the nominal number, so that keys do not all end at once, in step with the faults.
-        spread = self.operations // 2
-        drawn = Draw(ctx.seed, -1, self.number, Stream.KEY).below(spread + 1)
-        left = max(1, self.operations - spread // 2 + drawn)
-        return self._at(self.number, left, self.make(self.name(self.number)))
-
-    def _at(self, number: int, left: int | None, g: Generator | None) -> "_Key":
-        return _Key(self.name, self.make, self.operations, number, self.stride, self.last, left, g)
-
-    def update(self, ctx: Context, event: OpEvent) -> Generator:
-        if self.g is None:
-            return self
-        g = self.g.update(ctx, event)
-        return self if g is self.g else self._at(self.number, self.left, g)
-
-
-class _PerKey(msgspec.Struct, frozen=True):
-    name: Callable[[int], str]
-    make: Callable[[str], Generator]
-    operations: int
-    workers_per_key: int
-    keys: int | None
-
-    def op(self, ctx: Context) -> Step:
-        n, c = len(ctx.workers), self.workers_per_key
-        groups = -(-n // c)
-        sizes = tuple(min(c, n - at) for at in range(0, n, c))
-        parts = tuple(_Key(self.name, self.make, self.operations, group, groups, self.keys) for group in range(groups))
-        return _Shares(sizes, parts).op(ctx)
-
-    def update(self, ctx: Context, event: OpEvent) -> Generator:
-        return self
-
-
-def per_key(
-    make: Callable[[str], Generator],
-    *,
-    operations: int,
-    workers_per_key: int,
-    name: Callable[[int], str] = "r{}".format,
-    keys: int | None = None,
-) -> Generator:
-    """Groups of workers, each on one key at a time; a key is retired after some operations (Jepsen's `independent`).
-
-    The cost of checking grows with the operations and workers of a key, so both are bounded. With G groups, group g has
-    the keys g, g + G, g + 2G, ..., whatever the order of completions.
-
-    Args:
-        make: the generator of a key; its offers without a key get this key.
-        operations: the mean number of operations of a key; a quarter more or less is drawn from seed and key number. A
-            key also ends when its generator is over.
-        workers_per_key: the largest number of workers of a group.
-        keys: the rotation ends before the key of this number; None: never.
-    """
-    if operations < 1 or workers_per_key < 1:
-        raise HarnessError("per_key: operations and workers_per_key must be at least 1")
-    return _PerKey(name, make, operations, workers_per_key, keys)

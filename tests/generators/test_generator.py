@@ -20,12 +20,10 @@ from fencepost.harness.generators import (
     Step,
     draws,
     each_worker,
-    flip_flop,
     limit,
     mix,
     on_workers,
     once,
-    per_key,
     phases,
     repeat,
     reserve,
@@ -274,37 +272,9 @@ def test_until_ok_does_not_count_what_began_before_it() -> None:
     assert max(e.time_ns for e in invocations(events)) > 20 * MS
 
 
-def test_flip_flop_alternates_until_one_is_over() -> None:
-    assert names(simulate(flip_flop(named("a"), limit(2, named("b"))), workers=1)) == ["a", "b", "a", "b", "a"]
-
-
 def test_sleep_waits() -> None:
     events = simulate(sequence(once(Offer("a")), sleep(30 * MS), once(Offer("b"))))
     assert invocations(events)[1].time_ns - invocations(events)[0].time_ns >= 30 * MS
-
-
-@pytest.mark.parametrize("latency_ns", [1, MS])
-def test_per_key_rotates_keys_within_its_bounds(latency_ns: int) -> None:
-    g = limit(2000, per_key(lambda key: named("a"), operations=40, workers_per_key=3))
-    events = invocations(simulate(g, workers=10, seed=5, respond=respond(latency_ns)))
-    operations = Counter(event.key for event in events)
-    workers: dict[str | None, set[int]] = defaultdict(set)
-    for event in events:
-        workers[event.key].add(event.process % 10)
-    assert max(operations.values()) <= 50
-    assert all(len(who) <= 3 for who in workers.values())
-    lengths = {operations[key] for key in list(operations)[:20]}
-    assert len(lengths) > 4, "limits are jittered, so that keys do not end in step"
-    # Group g of G has the keys g, g + G, ...: whatever order completions come in.
-    assert all(len({worker // 3 for worker in who}) == 1 for who in workers.values())
-    assert all(int(str(key)[1:]) % 4 == min(who) // 3 for key, who in workers.items())
-
-
-def test_per_key_ends_with_its_last_key_or_generator() -> None:
-    g = per_key(lambda key: limit(3, named(key)), operations=100, workers_per_key=2, keys=5, name="k{}".format)
-    assert Counter(names(simulate(g, workers=4))) == {f"k{n}": 3 for n in range(5)}
-    with pytest.raises(HarnessError, match="at least 1"):
-        per_key(named, operations=0, workers_per_key=1)
 
 
 class _Fixed:
@@ -351,9 +321,7 @@ GENERATORS = st.recursive(
         inner.map(lambda g: repeat(g, 3)),
         st.tuples(inner, inner).map(lambda p: mix(*p)),
         st.tuples(inner, inner).map(lambda p: phases(*p)),
-        st.tuples(inner, inner).map(lambda p: flip_flop(*p)),
         inner.map(lambda g: reserve((1, g))),
-        inner.map(lambda g: per_key(lambda key: g, operations=5, workers_per_key=2, keys=6)),
     ),
     max_leaves=6,
 )

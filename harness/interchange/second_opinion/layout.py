@@ -28,7 +28,6 @@ _RELEASE: Final = 1
 _ENQUEUE: Final = 0
 _DEQUEUE: Final = 1
 _EMPTY: Final = 2
-_SUM_MAX: Final = 2**62
 _TOKENS: Final = ("fence", "token", ":fence", ":token")
 
 

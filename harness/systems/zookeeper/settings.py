@@ -35,7 +35,6 @@ _REASONS: Final = {
 }
 #: The class that reads zoo.cfg: a constant in it is a key, while in another class it may mean something else.
 _READS_ZOO_CFG: Final = "org/apache/zookeeper/server/quorum/QuorumPeerConfig.class"
-_CONF_S: Final = 2.0
 
 
 def reserved(options: Mapping[str, str]) -> Reserved:

@@ -89,13 +89,6 @@ class Appended(msgspec.Struct, frozen=True):
     log_start_offset: int
 
 
-class PartitionLeader(msgspec.Struct, frozen=True):
-    """The leader of a topic partition, as one node knows it."""
-
-    node: int
-    epoch: int
-
-
 class Fetched(msgspec.Struct, frozen=True):
     """A piece of a partition's log, and its leader's figures for the whole log.
 
