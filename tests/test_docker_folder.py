@@ -12,8 +12,6 @@ import pytest
 
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers import images
-from fencepost.harness.runtime.containers.engine.network import EngineNetwork, pool
-from fencepost.harness.systems.kafka.names import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
 
 DOCKER = Path(__file__).resolve().parent.parent / "docker"
 PINS: dict[str, dict[str, Any]] = tomllib.loads((DOCKER / "versions.toml").read_text(encoding="utf-8"))
@@ -94,74 +92,6 @@ def test_no_version_stands_anywhere_else() -> None:
     for path in [*DOCKERFILES, DOCKER / "README.md", DOCKER / "engine.sh"]:
         text = path.read_text(encoding="utf-8")
         assert [version for version in versions if version in text] == [], path
-
-
-class TestCompose:
-    text = (DOCKER / "compose.yaml").read_text(encoding="utf-8")
-    systems = ("etcd", "zookeeper", "kraft")
-
-    def test_runs_the_pinned_images(self) -> None:
-        found = dict(re.findall(r"image: fencepost/(\w+):\$\{\w+:-([\w.]+)\}", self.text))
-        assert found == {name: IMAGES[name].version for name in self.systems}
-
-    def test_has_three_nodes_a_system_with_the_addresses_of_a_run(self) -> None:
-        services = re.findall(r"^  (\w+)-(\d):\n    <<: \*(\w+)$", self.text, re.MULTILINE)
-        assert services == [(name, str(i), name) for name in self.systems for i in (1, 2, 3)]
-        addresses = re.findall(r'ipv4_address: "\$\{FENCEPOST_SUBNET:-10\.78\}\.([\d.]+)"', self.text)
-        networks = list(pool().subnets(new_prefix=24))[:3]
-        expected = [EngineNetwork("", "", network, "").address(i) for network in networks for i in (1, 2, 3)]
-        assert [f"10.78.{address}" for address in addresses] == expected
-
-    def test_publishes_to_this_machine_only(self) -> None:
-        ports = re.findall(r"ports: (.*)", self.text)
-        assert len(ports) == 9 and all(re.fullmatch(r'\["127\.0\.0\.1:\d+:\d+"\]', port) for port in ports)
-
-    def test_is_what_compose_takes(self) -> None:
-        command = compose_command()
-        if command is None:
-            # Without compose: what it refuses most often is a tab, or an anchor that is not there.
-            assert "\t" not in self.text
-            assert set(re.findall(r"\*(\w+)$", self.text, re.MULTILINE)) <= set(
-                re.findall(r": &(\w+)$", self.text, re.M)
-            )
-            return
-        done = subprocess.run(
-            [*command, "-f", str(DOCKER / "compose.yaml"), "config"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.count("ipv4_address: 10.78.") == 9
-
-    def test_files_that_it_mounts_are_there(self) -> None:
-        mounted = re.findall(r"(\./[\w./-]+?):/", self.text)
-        assert len(mounted) == 12 and all((DOCKER / path).is_file() for path in mounted)
-        assert [(DOCKER / f"zookeeper/compose/myid.{i}").read_text() for i in (1, 2, 3)] == ["1\n", "2\n", "3\n"]
-
-    def test_kafkas_nodes_differ_in_what_they_are_alone(self) -> None:
-        """They listen where the published ports lead, and at the ports of a run's nodes."""
-        for i in (1, 2, 3):
-            text = (DOCKER / f"kraft/compose/server.{i}.properties").read_text(encoding="utf-8")
-            lines = [line for line in text.splitlines() if not line.startswith("#")]
-            settings = dict(line.split("=", 1) for line in lines)
-            assert settings["node.id"] == str(i)
-            assert settings["advertised.listeners"] == f"CLIENT://127.0.0.1:1909{i},BROKER://n{i}:{BROKER_PORT}"
-            assert (
-                settings["listeners"]
-                == f"CLIENT://:{CLIENT_PORT},CONTROLLER://:{CONTROLLER_PORT},BROKER://:{BROKER_PORT}"
-            )
-            assert f'"127.0.0.1:1909{i}:{CLIENT_PORT}"' in self.text
-
-
-def compose_command() -> list[str] | None:
-    if shutil.which("docker-compose"):
-        return ["docker-compose"]
-    if shutil.which("docker"):
-        asked = subprocess.run(["docker", "compose", "version"], capture_output=True, timeout=30, check=False)
-        return ["docker", "compose"] if asked.returncode == 0 else None
-    return None
 
 
 class TestEngineScript:

@@ -34,7 +34,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeasedMembership:
-    """KIP-30's `GroupMembershipClient` on `Memberships`: a lease of its own for every join, and `leave` ends that lease.
+    """KIP-30's `GroupMembershipClient` on `Memberships`: each join has its own lease, and `leave` ends that lease.
 
     `leave` knows its own membership only, so it can end no other process's, though the interface passes an id alone.
     """

@@ -24,7 +24,7 @@ from fencepost.harness.runtime.node import Place
 if TYPE_CHECKING:
     from docker import DockerClient
 
-#: Sets the first two numbers of every address, where ours are in use; the compose file reads it too.
+#: Sets the first two numbers of every address, where ours are in use.
 SUBNET_VARIABLE: Final = "FENCEPOST_SUBNET"
 _SUBNET: Final = "10.78"
 NODES_MAX: Final = 99
