@@ -16,8 +16,7 @@ a fault could have taken away.
 With `listeners` the metadata log itself is fetched as well (`metadata_listeners`), where its leader serves it.
 
 With `kinds=all` other kinds of metadata change as well (`metadata_kinds`): brokers' defaults, quotas, credentials, the
-number of partitions, ACLs, and topics that are deleted again. They are read as settings are, and judged like them. So
-are delegation tokens, where a system has a listener for clients that authenticate themselves.
+number of partitions, ACLs, and topics that are deleted again. They are read as settings are, and judged like them.
 
 Names belong to moments: a new name every `create_every`, created about twice, and asked for from a little before until
 a while after. So all workers and the final phase know the names without exchanging them.
@@ -29,7 +28,6 @@ from typing import Annotated, Final, Literal, Protocol
 
 import msgspec
 
-from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.coordination import Interface, LogListener, Metadata
@@ -67,10 +65,6 @@ _LAST_CHANGE_NS: Final = 2_000_000_000
 _LISTEN_NS: Final = 6_000_000_000
 _NO_LISTENERS: Final = ("0",)
 _SETTINGS: Final = "settings"
-_ALL: Final = "all"
-_WITH_TOKENS: Final = "all+tokens"
-#: A node with one of these errors never takes a change of this kind.
-_NO_TOKENS: Final = frozenset({"unsupported-api"})
 _SERVES_LOG: Final = frozenset({"controller"})
 
 
@@ -89,11 +83,8 @@ class MetadataOptions(Options, frozen=True, kw_only=True):
         int, about("workers per node that read settings; as many ask for names", least=1, most=1000)
     ] = 2
     kinds: Annotated[
-        Literal["settings", "all", "all+tokens"],
-        about(
-            "all: also quotas, credentials, ACLs, numbers of partitions, brokers' defaults, and deletions; and"
-            " delegation tokens where brokers give them, which all+tokens demands"
-        ),
+        Literal["settings", "all"],
+        about("all: also quotas, credentials, ACLs, numbers of partitions, brokers' defaults, and deletions"),
     ] = "settings"
     listeners: Annotated[
         int, about("listeners that fetch the metadata log from the controllers, as brokers do", least=0, most=100)
@@ -104,11 +95,6 @@ class MetadataOptions(Options, frozen=True, kw_only=True):
     def every_kind(self) -> bool:
         """Whether more than topics' settings and names changes."""
         return self.kinds != _SETTINGS
-
-    @property
-    def tokens_every_ns(self) -> int:
-        """The time from one deed on a token to the next; 0 without tokens."""
-        return max(1, self.create_every // 2) if self.kinds == _WITH_TOKENS else 0
 
     @property
     def every_ns(self) -> int:
@@ -149,17 +135,7 @@ class MetadataWorkload(Workload[MetadataOptions]):
                 "clients reach no controller here, and only controllers serve the metadata log",
                 "leave out listeners, or start without -O combined=true",
             )
-        if options.kinds == _WITH_TOKENS and not _gives_tokens(members):
-            return Refusal(
-                "no node gives delegation tokens: that takes a listener for clients that authenticate themselves",
-                "-O tokens=true on kraft or kafka-zk, or kinds=all",
-            )
         return None
-
-    def fitted(self, options: MetadataOptions, members: tuple[Member, ...]) -> MetadataOptions:
-        if options.kinds == _ALL and _gives_tokens(members):
-            return msgspec.structs.replace(options, kinds=_WITH_TOKENS)
-        return options
 
     def requires(self, options: MetadataOptions) -> tuple[str, ...]:
         return ("leader-self-fencing",)
@@ -173,16 +149,15 @@ class MetadataWorkload(Workload[MetadataOptions]):
         )
 
     def keys(self, options: MetadataOptions) -> tuple[str, ...]:
-        more = (*(kinds.GROWS,) * options.every_kind, *(f"{kinds.TOKEN}0",) * bool(options.tokens_every_ns))
-        return (*more, *(f"k{i}" for i in range(options.keys)), LAST_KEY)
+        return (*(kinds.GROWS,) * options.every_kind, *(f"k{i}" for i in range(options.keys)), LAST_KEY)
 
     def workers(self, options: MetadataOptions, node_count: int) -> int:
-        # On each node: writers of settings, one creator of names, one of things and one of tokens (if any), readers of
-        # settings, workers that ask for names, and one of each listener.
+        # On each node: writers of settings, one creator of names and one of things (if any), readers of settings,
+        # workers that ask for names, and one of each listener.
         return self._askers(options, node_count) + node_count * options.listeners
 
     def _askers(self, options: MetadataOptions, node_count: int) -> int:
-        creators = 1 + options.every_kind + bool(options.tokens_every_ns)
+        creators = 1 + options.every_kind
         return node_count * (options.writers_per_node + creators + 2 * options.readers_per_node)
 
     def timeout_s(self, options: MetadataOptions, node_count: int, worker: int, patient_s: float) -> float:
@@ -205,13 +180,9 @@ class MetadataWorkload(Workload[MetadataOptions]):
         things: tuple[tuple[int, Generator], ...] = ()
         if options.every_kind:
             looked_at = (*keys, *kinds.VALUED, kinds.GROWS)
-            tokens_ns = options.tokens_every_ns
-            describe = kinds.Looks(keys=looked_at, every_ns=every_ns, nodes=node_count, tokens_every_ns=tokens_ns)
+            describe = kinds.Looks(keys=looked_at, every_ns=every_ns, nodes=node_count)
             deeds = kinds.Deeds(every_ns=every_ns, by=_Changes(windows=windows, offer=kinds.deed(every_ns)))
             things = ((node_count, deeds),)
-            if tokens_ns:
-                by = _Changes(windows=windows, offer=kinds.token_deed(tokens_ns), never_taken=_NO_TOKENS)
-                things += ((node_count, kinds.Deeds(every_ns=tokens_ns, by=by)),)
         # A share of 0 becomes a pace too slow for any operation, not a division by zero.
         reads_ns = round(1e9 / (options.rate * max(options.reads, 1e-6)))
         writes_ns = round(1e9 / (options.rate * max(1 - options.reads, 1e-6)))
@@ -247,10 +218,9 @@ class MetadataWorkload(Workload[MetadataOptions]):
     def _rounds(self, options: MetadataOptions) -> Rounds:
         more = kinds.VALUED if options.every_kind else ()
         return Rounds(
-            keys=(*more, *(key for key in self.keys(options) if not key.startswith(kinds.TOKEN))),
+            keys=(*more, *self.keys(options)),
             every_ns=options.every_ns,
             things=options.every_kind,
-            tokens_every_ns=options.tokens_every_ns,
         )
 
     def client(self, store: "_Store", options: MetadataOptions, now_ns: Callable[[], int]) -> Client:
@@ -270,10 +240,6 @@ def settings_in_turn(keys: tuple[str, ...], time_ns: int) -> tuple[str, ...]:
     """The settings that are changed at this moment of the run: half of them, or the only one."""
     turn = time_ns // _TURN_NS
     return tuple(keys[(turn + i) % len(keys)] for i in range(max(1, len(keys) // 2)))
-
-
-def _gives_tokens(members: tuple[Member, ...]) -> bool:
-    return any(kinds.TOKENS_LISTENER in member.dialled for member in members)
 
 
 class _Windows(msgspec.Struct, frozen=True, kw_only=True):
@@ -309,8 +275,6 @@ class _Changes(msgspec.Struct, frozen=True, kw_only=True):
 
     windows: _Windows | None
     offer: Callable[[Context, int], Offer]
-    #: Errors of nodes that take no such change at all.
-    never_taken: frozenset[str] = frozenset()
     spared: dict[int, int] = {}
 
     def op(self, ctx: Context) -> Step:
@@ -323,15 +287,11 @@ class _Changes(msgspec.Struct, frozen=True, kw_only=True):
         return ctx.time_ns >= self.spared.get(worker % windows.nodes, 0) and windows.written(ctx, worker)
 
     def update(self, ctx: Context, event: OpEvent) -> Generator:
-        if self.windows is None or event.type is Outcome.OK:
-            return self
-        never = event.error in self.never_taken
-        if not never and event.error not in _NOT_IN_CHARGE:
+        if self.windows is None or event.type is Outcome.OK or event.error not in _NOT_IN_CHARGE:
             return self
         # A small dict, copied: a generator is a value, and a run has a few nodes.
         node = ctx.worker_of(event) % self.windows.nodes
-        until_ns = NEVER_NS if never else ctx.time_ns + _SPARED_NS
-        return msgspec.structs.replace(self, spared={**self.spared, node: until_ns})
+        return msgspec.structs.replace(self, spared={**self.spared, node: ctx.time_ns + _SPARED_NS})
 
 
 class _Asks(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ import msgspec
 from fencepost.harness.generators import PENDING, Context, Generator, Invocation, Offer
 from fencepost.harness.generators.contract import Step
 from fencepost.harness.history import OpEvent, Outcome, Value
-from fencepost.workloads.metadata_kinds import kind_of, things_at, tokens_at
+from fencepost.workloads.metadata_kinds import kind_of, things_at
 
 #: The setting that is written last; it is read like the others.
 LAST_KEY: Final = "k-last"
@@ -39,8 +39,6 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True):
     every_ns: int
     #: Whether things are asked for too (`metadata_kinds`).
     things: bool = False
-    #: The time from one deed on a token to the next; 0 without tokens.
-    tokens_every_ns: int = 0
     questions: tuple[Offer, ...] = ()
     next: tuple[int, ...] = ()
     first: dict[Offer, Value] = {}
@@ -68,8 +66,6 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True):
         names = (Offer("exists", f"t{slot}") for slot in slots)
         # The last change first: a view that shows it must show all that went before.
         things = things_at(ctx.time_ns, self.every_ns, most=_THINGS_MAX) if self.things else ()
-        if self.tokens_every_ns:
-            things += tokens_at(ctx.time_ns, self.tokens_every_ns, most=_THINGS_MAX)
         questions = (*(Offer("describe", key) for key in (*reversed(self.keys), *things)), *names)
         return msgspec.structs.replace(self, questions=questions)._again(ctx, pause_ns=0)
 

@@ -3,10 +3,6 @@
 The keys have the form "kind/name" (`harness.coordination.Metadata`). Settings of brokers, quotas and credentials take
 unique numbers, as topics' settings do, and some are removed again. Things (topics, ACLs) belong to moments, as names
 do: each is made once, and every other one is deleted once, a while later. One topic grows by a partition at a time.
-
-Delegation tokens belong to moments too, where the servers give them: each is made once (1), two of three are renewed
-once (2), and every other one is ended once. They have an owner each. Of two live tokens of one owner nobody could say
-which was asked for later: the server chooses their ids, and their times come from the clocks of different controllers.
 """
 
 from collections.abc import Callable
@@ -32,17 +28,6 @@ THINGS: Final = ("topic/x", "acl/x")
 _LIVES: Final = 2
 #: Deeds of one slot: each thing is made, each is perhaps deleted, and a partition is added.
 _DEEDS: Final = 2 * len(THINGS) + 1
-#: A key of a token, without its slot; its listener, which only brokers that give tokens have.
-TOKEN: Final = "token/x"
-TOKENS_LISTENER: Final = "authenticated"
-#: The values of a token.
-_NEW: Final = 1
-_RENEWED: Final = 2
-#: Deeds of one slot: a token is made, one is perhaps renewed, and one is perhaps ended.
-_TOKEN_DEEDS: Final = 3
-#: A token that was made in one slot is renewed and ended so many slots later.
-_RENEWED_AFTER: Final = 1
-_ENDED_AFTER: Final = 2
 
 
 def valued(ctx: Context, worker: int) -> Offer:
@@ -57,12 +42,6 @@ def things_at(time_ns: int, every_ns: int, *, most: int) -> tuple[str, ...]:
     """The newest things that may have been made by this moment, at most so many of each kind."""
     last = time_ns // (every_ns * _DEEDS)
     return tuple(f"{kind}{slot}" for kind in THINGS for slot in range(max(0, last - most + 1), last + 1))
-
-
-def tokens_at(time_ns: int, every_ns: int, *, most: int) -> tuple[str, ...]:
-    """The newest tokens that may have been made by this moment, at most so many."""
-    last = time_ns // (every_ns * _TOKEN_DEEDS)
-    return tuple(f"{TOKEN}{slot}" for slot in range(max(0, last - most + 1), last + 1))
 
 
 class Deeds(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,23 +85,6 @@ def deed(every_ns: int) -> Callable[[Context, int], Offer]:
     return offer
 
 
-def token_deed(every_ns: int) -> Callable[[Context, int], Offer]:
-    """The deed on a token that belongs to this moment of the run."""
-
-    def offer(ctx: Context, worker: int) -> Offer:
-        slot, which = divmod(ctx.time_ns // every_ns, _TOKEN_DEEDS)
-        renewed, ended = slot - _RENEWED_AFTER, slot - _ENDED_AFTER
-        if which == 0:
-            return Offer("alter", f"{TOKEN}{slot}", _NEW)
-        if which == 1 and renewed >= 0 and renewed % 3 != 0:
-            return Offer("alter", f"{TOKEN}{renewed}", _RENEWED)
-        if which == 2 and ended >= 0 and ended % 2 == 0:
-            return Offer("alter", f"{TOKEN}{ended}", None)
-        return Offer("describe", f"{TOKEN}{slot}")
-
-    return offer
-
-
 class Looks(msgspec.Struct, frozen=True, kw_only=True):
     """Read one of these keys, or a thing of the last slots, through a node that offers reads of its kind.
 
@@ -132,16 +94,12 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...]
     every_ns: int
     nodes: int
-    #: The time from one deed on a token to the next; 0 without tokens.
-    tokens_every_ns: int = 0
     refused: frozenset[tuple[int, str]] = frozenset()
 
     def op(self, ctx: Context) -> Step:
         for worker in ctx.free:
             draw = ctx.draw(worker)
             things = things_at(ctx.time_ns, self.every_ns, most=_LIVES + 1)
-            if self.tokens_every_ns:
-                things += tokens_at(ctx.time_ns, self.tokens_every_ns, most=_ENDED_AFTER + 1)
             known = [key for key in (*self.keys, *things) if (worker % self.nodes, kind_of(key)) not in self.refused]
             if known:
                 return Invocation(worker, Offer("describe", draw.choice(known)), ctx.time_ns), self

@@ -26,7 +26,7 @@ from fencepost.checkers.facts.forwarding import HANDED_OVER_ONCE_NS
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Facts
 
-_COPIES: Final = {"topic": "cache", "partitions": "cache", "acl": "acl", "broker": "broker", "token": "token"}
+_COPIES: Final = {"topic": "cache", "partitions": "cache", "acl": "acl", "broker": "broker"}
 #: Of what was there before the run: it was there by then.
 BEFORE_THE_RUN_NS: Final = -1
 
@@ -130,7 +130,7 @@ def view_of(key: str | None) -> str:
     """Name the copy that a node answers from about this key.
 
     In KRaft all copies follow one log. In ZooKeeper mode topics and partitions come from the controller, ACLs from a
-    session of the authorizer's own, brokers' defaults and tokens by notifications; and what one of them holds proves
+    session of the authorizer's own, brokers' defaults by notifications; and what one of them holds proves
     nothing of the others.
     """
     kind, slash, _ = (key or "").partition("/")

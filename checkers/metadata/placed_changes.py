@@ -24,10 +24,6 @@ _LEAST_ITERATIONS: Final = 4096
 _QUOTA: Final = "producer_byte_rate"
 _BROKER: Final = 4
 _OWNER: Final = "User:"
-#: What a token is: as it was made, for a day, or renewed, for half of one; between lie the differences of clocks.
-_NEW_TOKEN: Final = "1"
-_RENEWED_TOKEN: Final = "2"
-_RENEWED_EXPIRES_MS_MAX: Final = 18 * 3600 * 1000
 
 
 def placed_changes(history: History, facts: Facts) -> "Placed":
@@ -170,10 +166,6 @@ def entry_name(entry: LogEntry) -> Name | None:
             return "acl", str(fields.get("resource_name", ""))
         case "user-scram-credential":
             return "scram", str(fields.get("name", "")), str(fields.get("iterations", 0) - _LEAST_ITERATIONS)
-        case "delegation-token":
-            lasts_ms = fields.get("expiration_timestamp", 0) - fields.get("issue_timestamp", 0)
-            owner = str(fields.get("owner", "")).removeprefix(_OWNER)
-            return "token", owner, _RENEWED_TOKEN if lasts_ms < _RENEWED_EXPIRES_MS_MAX else _NEW_TOKEN
         case "client-quota" if fields.get("key") == _QUOTA and not fields.get("remove"):
             name = "".join(part.get("entity_name", "") for part in fields.get("entity", ()))
             return "quota", name, str(round(fields.get("value", 0)))

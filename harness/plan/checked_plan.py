@@ -91,7 +91,7 @@ def resolve_plan(plan: Plan) -> ResolvedPlan:
         system=system,
         workload=workload,
         members=members,
-        options=workload.fitted(workload_options(workload, system, plan.workload_options), members),
+        options=workload_options(workload, system, plan.workload_options),
         system_options=system_options,
     )
 

@@ -83,10 +83,6 @@ class Workload(ABC, Generic[O]):
         """Why these options make no sense, with such members or at all; None when they do."""
         return None
 
-    def fitted(self, options: O, members: tuple[Member, ...]) -> O:
-        """These options, completed by what such members have."""
-        return options
-
     def notice(self, options: O) -> str | None:
         """One sentence that a person should read before a run with these options; None for nothing."""
         return None

@@ -234,7 +234,7 @@ async def open_servers(
     folder: Path, checked: CheckedPlan, artifacts: Artifacts, stack: AsyncExitStack, on_disk_full: Callable[[], None]
 ) -> Servers:
     """Make the places of the nodes and begin the history; no server runs yet. The stack undoes both."""
-    listeners = checked.system.profile.listeners_of(checked.members)
+    listeners = checked.system.profile.listeners
     runtime = await checked.provider.open(folder, checked.placement, listeners, artifacts)
     stack.push_async_callback(runtime.close)
     recorder = Recorder(folder / store.HISTORY_LINES, on_disk_full=on_disk_full)

@@ -20,7 +20,6 @@ from fencepost.harness.systems.kafka.wire import (
     group_messages,
     log_messages,
     messages,
-    token_messages,
     transaction_messages,
 )
 from fencepost.harness.systems.kafka.wire.decoding import decode
@@ -32,7 +31,7 @@ APIS: Final[Mapping[int, Api[Any, Any]]] = {
     api.key: api
     for module in (
         *(messages, admin_messages, log_messages, transaction_messages, group_messages, feature_messages),
-        *(elect_leaders, reassignments, token_messages),
+        *(elect_leaders, reassignments),
     )
     for api in vars(module).values()
     if isinstance(api, Api)

@@ -45,8 +45,6 @@ FACTS: Final = Facts(
 BUGS: Final = {
     "lost-change": ("one acknowledged setting in thirty is dropped", "metadata:lost-acknowledged-change"),
     "comes-back": ("one acknowledged removal in two is dropped", "metadata:lost-acknowledged-change"),
-    "lost-renewal": ("one acknowledged renewal of a token in two is dropped", "metadata:lost-acknowledged-change"),
-    "lost-token": ("one acknowledged token in four is dropped", "metadata:lost-acknowledged-change"),
     "lost-name": ("one acknowledged name in three is dropped", "metadata:lost-acknowledged-change"),
     "went-back": ("a copy now and then answers from far behind", "metadata:view-went-back"),
     "skips": ("n3's copy misses one change in twenty for ever", "metadata:views-contradict"),
@@ -70,9 +68,7 @@ STUCK: Final = "stuck"
 _TURN_S: Final = 2.5
 _TAIL_S: Final = 0.4
 #: What only brokers show.
-_BROKERS_ONLY: Final = ("quota/", "topic/", "partitions/", "token/")
-#: Who has a listener for authenticated clients.
-_TOKENS: Final = "token/"
+_BROKERS_ONLY: Final = ("quota/", "topic/", "partitions/")
 
 
 class FakeQuorum:
@@ -145,10 +141,6 @@ class FakeQuorum:
     def append(self, key: str, value: bytes | None) -> None:
         if self.hits("lost-change", 30) or (value is None and self.hits("comes-back", 2)):
             return
-        if key.startswith("token/") and (
-            (value == b"2" and self.hits("lost-renewal", 2)) or (value == b"1" and self.hits("lost-token", 4))
-        ):
-            return
         self.log.append((self.now_s(), key, value))
         if "/" not in key and value is not None:
             self.log_entry("config", resource_name=key, value=value.decode())
@@ -197,8 +189,6 @@ class FakeMetadata:
             raise Indefinite("not-controller") if change else Definite("not-controller")
 
     async def alter(self, key: str, value: bytes | None) -> Reply:
-        if self._node in VOTERS and key.startswith(_TOKENS):
-            raise Definite("unsupported-api")
         await self._in_charge(change=True)
         quorum = self._quorum
         fate = quorum.random.randrange(100)
@@ -270,8 +260,6 @@ def run_fake_metadata(bug: str | None, seed: int, options: Mapping[str, Any] | N
     """One run in virtual time: 8 s of load, then the final phase; in every other one all kinds of metadata change."""
     quorum = FakeQuorum(seed, bug)
     kinds = "all" if bug == "comes-back" or seed % 2 == 1 else "settings"
-    if bug in ("lost-renewal", "lost-token") or (bug is None and seed % 4 == 2):
-        kinds = "all+tokens"
     return play(
         MetadataWorkload(),
         lambda node: FakeMetadata(quorum, node),

@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import Any
 
-import msgspec
 import pytest
 
 from fencepost.checkers import metadata
@@ -13,8 +12,8 @@ from fencepost.checkers.metadata import listeners, snapshots, topic_names
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.coordination import Reply
 from fencepost.harness.generators import phases, time_limit, validate
-from fencepost.harness.generators.contract import Draw, Offer
-from fencepost.harness.history import Completion, OpEvent, Outcome, PhaseName
+from fencepost.harness.generators.contract import Offer
+from fencepost.harness.history import OpEvent, Outcome, PhaseName
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
@@ -228,13 +227,13 @@ def test_with_all_kinds_every_value_names_one_change_and_things_go_again() -> No
 
 @pytest.mark.parametrize("ends_ms", [2700, 3200, 6200])
 def test_a_phase_does_no_deed_that_the_phase_before_may_have_done(ends_ms: int) -> None:
-    options = workload_options(WORKLOAD, SYSTEM, {"kinds": "all+tokens", "window": "0s"})
+    options = workload_options(WORKLOAD, SYSTEM, {"kinds": "all", "window": "0s"})
     parts = (time_limit(ends_ms * 1_000_000, WORKLOAD.generator(options, 4)) for _ in range(2))
     events = simulate(phases(*parts), workers=WORKLOAD.workers(options, 4), nodes=4, operations_max=10**6)
     deeds = Counter(
         (e.key, e.value)
         for e in events
-        if e.type is Outcome.INVOKE and e.f == "alter" and str(e.key).startswith(("topic/", "acl/", "token/"))
+        if e.type is Outcome.INVOKE and e.f == "alter" and str(e.key).startswith(("topic/", "acl/"))
     )
     assert deeds and max(deeds.values()) == 1
 
@@ -248,52 +247,6 @@ def test_the_end_asks_brokers_for_every_kind_and_spares_nodes_that_offer_none() 
     refused = Counter((o.node, str(o.key).partition("/")[0]) for o in final if o.error == "unsupported-api")
     rounds = max(Counter(o.node for o in final if o.key == "k0").values())
     assert refused and set(refused.values()) == {rounds}
-
-
-BROKER = Member("b1", ("broker",), votes=False)
-GIVES_TOKENS = Member("b1", ("broker",), votes=False, dialled=("client", "authenticated"))
-
-
-def test_tokens_are_made_renewed_and_ended_once_each_by_nodes_that_give_them() -> None:
-    def answer(event: OpEvent, draw: Draw) -> tuple[int, Completion]:
-        if str(event.key).startswith("token/") and event.node != "n1":
-            return 1, Completion(Outcome.FAIL, error="unsupported-api")
-        return 1, Completion(Outcome.OK, event.value)
-
-    options = workload_options(WORKLOAD, SYSTEM, {"kinds": "all+tokens", "window": "0s"})
-    generator = validate(time_limit(30 * S, WORKLOAD.generator(options, 4)))
-    workers = WORKLOAD.workers(options, 4)
-    events = simulate(generator, workers=workers, nodes=4, seed=3, respond=answer, operations_max=10**6)
-    own = [e for e in events if e.type is Outcome.INVOKE and e.f == "alter" and str(e.key).startswith("token/")]
-    assert max(Counter((e.key, e.value) for e in own).values()) == 1
-    made = {e.key: e.time_ns for e in own if e.value == 1}
-    counts = Counter(e.value for e in own)
-    assert counts[1] > 30 and counts[2] > 15 and counts[None] > 15
-    assert all(made[e.key] < e.time_ns for e in own if e.key in made and e.value != 1)
-    # Each of the others was asked once, for a change and for reads.
-    asked = Counter(e.node for e in own)
-    assert all(asked[node] <= 1 for node in asked if node != "n1")
-
-
-def test_all_kinds_have_tokens_where_brokers_give_them() -> None:
-    every = workload_options(WORKLOAD, registry.system("kraft"), {"kinds": "all"})
-    assert WORKLOAD.fitted(every, (BROKER,)).kinds == "all"
-    assert WORKLOAD.fitted(every, (GIVES_TOKENS,)).kinds == "all+tokens"
-    assert WORKLOAD.fitted(OPTIONS, (GIVES_TOKENS,)).kinds == "settings"
-    asked = Plan(system="kraft", workload="metadata", seed=1, nemesis="none", workload_options={"kinds": "all"})
-    for tokens, kinds in ((False, "all"), (True, "all+tokens")):
-        checked = check_plan(msgspec.structs.replace(asked, system_options={"tokens": tokens}))
-        assert isinstance(checked.options, MetadataOptions)
-        assert checked.options.kinds == kinds
-        assert ("token/x0" in WORKLOAD.keys(checked.options)) is tokens
-
-
-def test_tokens_that_nobody_gives_are_refused() -> None:
-    asked = {"kinds": "all+tokens"}
-    for system in ("kraft", "kafka-zk", "kafka-bridge"):
-        with pytest.raises(UsageError, match="no node gives delegation tokens") as refusal:
-            check_plan(Plan(system=system, workload="metadata", seed=1, nemesis="none", workload_options=asked))
-        assert "-O tokens=true" in (refusal.value.hint or "")
 
 
 def test_only_a_log_that_clients_can_fetch_has_listeners() -> None:

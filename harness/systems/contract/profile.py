@@ -1,13 +1,12 @@
 """The facts about a system that other code needs, as plain data, so that no other code names the system."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic
 
 from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.base.options import parse
 from fencepost.harness.coordination import Interface, ReadMode
-from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.contract.options import S, with_durations
 from fencepost.harness.verdict import Vocabulary
 
@@ -26,8 +25,6 @@ class Profile(Generic[S]):
     reads: Mapping[ReadMode, str]
     #: Ports by listener. Nodes dial every listener but "client"; the harness dials those that each member names.
     listeners: Mapping[str, int]
-    #: Further ones, which exist only where a member dials them: options of the system decide that.
-    optional_listeners: Mapping[str, int] = field(default_factory=dict)
     #: The roles that beliefs are about; the nemesis follows the first one. Empty where no node leads.
     subjects: tuple[str, ...] = ("leader",)
     #: Of the other subjects, those whose leader a fault may be aimed at, with what that leader does.
@@ -36,11 +33,6 @@ class Profile(Generic[S]):
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     #: The numbers of nodes that a plan may ask for.
     sizes: tuple[int, ...] = (3, 5)
-
-    def listeners_of(self, members: Iterable[Member]) -> dict[str, int]:
-        """Ports by listener in a cluster of these members."""
-        dialled = {name for member in members for name in member.dialled}
-        return {**self.listeners, **{name: at for name, at in self.optional_listeners.items() if name in dialled}}
 
     def parse_options(self, given: Mapping[str, object]) -> S:
         """Parse [system_options] over the defaults; raises UsageError for an unknown name or a wrong type."""

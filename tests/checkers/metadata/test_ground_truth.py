@@ -78,27 +78,6 @@ def test_a_kind_that_only_one_of_two_stores_shows_is_not_missed(of: str, lost: b
     assert bool(anomalies.get("metadata-durable")) is lost
 
 
-def token_log(node: str, *lasts_h: int) -> NodeLog:
-    """The records of one owner's token: as it was made, and renewed."""
-    times = [{"issue_timestamp": 7, "expiration_timestamp": 7 + hours * 3_600_000} for hours in lasts_h]
-    fields = [{"owner": "User:x1", "token_id": "id", **each} for each in times]
-    entries = (LogEntry(offset=at, epoch=1, type="delegation-token", fields=each) for at, each in enumerate(fields))
-    return NodeLog(node=node, start_offset=0, entries=tuple(entries))
-
-
-@pytest.mark.parametrize(
-    ("lasts_h", "lost"),
-    [((24, 12), 0), ((24, 17), 0), ((24,), 1), ((24, 24), 1)],
-)
-def test_a_renewal_that_no_log_holds_is_lost(lasts_h: tuple[int, ...], lost: int) -> None:
-    tale = Tale()
-    tale.op("alter", "token/x1", 1, at=(10, 20))
-    tale.op("alter", "token/x1", 2, at=(30, 40))
-    tale.op("alter", "token/x1", None, at=(50, 60))
-    durable = durability(tale, {node: token_log(node, *lasts_h) for node in NODES})
-    assert durable.anomalies == ({"lost-acknowledged-change": 1} if lost else {})
-
-
 def test_logs_that_agree_and_hold_everything() -> None:
     verdicts = judged(two_changes(), {"n1": SAME, "n2": SAME, "n3": "1:- 1:k=1", "b1": "1:-"})
     assert [v.validity for v in verdicts] == [Validity.VALID, Validity.VALID]

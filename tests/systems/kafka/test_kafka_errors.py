@@ -30,12 +30,10 @@ from tests.systems.contract.patience import PATIENCE_S
 #: Which codes prove that nothing happened, for each kind. A second list on purpose: a row that is made definite by
 #: mistake loses acknowledged changes without anybody's noticing.
 ALWAYS: Final = {29, 31, 35, 42, 53, 54}
-#: Whoever asks wrongly for a token.
-TOKENS: Final = {61, 63, 64, 65, 67}
 DEFINITE: Final = {
-    Kind.CHANGE: ALWAYS | TOKENS | {3, 17, 36, 37, 38, 39, 40, 44, 62, 66, 73, 89, 91, 92, 93},
-    Kind.FORWARDED: ALWAYS | TOKENS | {17, 40, 44, 73, 92, 93},
-    Kind.ZOOKEEPER: ALWAYS | TOKENS | {3, 17, 37, 38, 39, 40, 41, 44, 62, 66, 73, 89, 91, 92, 93},
+    Kind.CHANGE: ALWAYS | {3, 17, 36, 37, 38, 39, 40, 44, 73, 89, 91, 92, 93},
+    Kind.FORWARDED: ALWAYS | {17, 40, 44, 73, 92, 93},
+    Kind.ZOOKEEPER: ALWAYS | {3, 17, 37, 38, 39, 40, 41, 44, 73, 89, 91, 92, 93},
     Kind.ALLOCATE: ALWAYS | {14, 15, 16, 47, 48, 77, 90, 102},
     Kind.PRODUCE: ALWAYS | {2, 10, 17, 18, 19, 21, 32, 43, 45, 47, 48, 49, 51, 59, 76, 87, 90, 120},
     Kind.TRANSACTION: ALWAYS | {47, 48, 49, 50, 51, 90, 120},

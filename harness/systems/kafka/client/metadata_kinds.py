@@ -7,10 +7,9 @@
 | partitions | a topic that only grows                    | its number of partitions                      |
 | topic      | a topic that is made once and deleted once | 1 while it is there                           |
 | acl        | an ACL for the topic of this name          | 1 while it is there                           |
-| token      | the delegation token of this owner         | 1, and 2 when it was renewed (see `tokens`)   |
 
 A value of None removes. Everything is read from the node's own copy. Controllers do not offer every read: then nothing
-is sent (`unsupported-api`). ACLs need an authorizer, and tokens a listener of their own.
+is sent (`unsupported-api`). ACLs need an authorizer.
 
 Source: ControllerApis, KafkaApis, AclControlManager, ClientQuotaControlManager, ScramControlManager and
 ReplicationControlManager of Kafka 3.6 to 4.3; ZkAdminManager of 3.9.
@@ -22,7 +21,6 @@ from typing import Final, NamedTuple
 
 from fencepost.harness.coordination import Definite
 from fencepost.harness.systems.kafka.client.client import KafkaNode, Role
-from fencepost.harness.systems.kafka.client.tokens import VALUE_OUT_OF_RANGE, Tokens
 from fencepost.harness.systems.kafka.wire import admin_messages as admin
 from fencepost.harness.systems.kafka.wire.errors import (
     RESOURCE_NOT_FOUND,
@@ -35,6 +33,7 @@ from fencepost.harness.systems.kafka.wire.errors import (
 )
 from fencepost.harness.systems.kafka.wire.values import ALL_BROKERS, ConfigSource
 
+VALUE_OUT_OF_RANGE: Final = "value-out-of-range"
 _BROKER_SETTING: Final = "log.retention.bytes"
 _QUOTA: Final = "producer_byte_rate"
 _EXACT: Final = 0
@@ -175,17 +174,10 @@ _KINDS: Final[Mapping[str, _MetadataKind]] = {
 }
 
 
-_TOKEN: Final = "token"
-
-
 def is_of_a_kind(key: str) -> bool:
     """Whether this key names metadata of a kind above, and not the setting of a topic."""
     kind, slash, _ = key.partition("/")
-    return bool(slash) and (kind in _KINDS or kind == _TOKEN)
-
-
-def is_token(key: str) -> bool:
-    return key.startswith(f"{_TOKEN}/")
+    return bool(slash) and kind in _KINDS
 
 
 def topic_to_make(key: str) -> str | None:
@@ -194,18 +186,15 @@ def topic_to_make(key: str) -> str | None:
     return key if not slash else name if kind == "partitions" else None
 
 
-async def change(node: KafkaNode, tokens: Tokens, key: str, value: bytes | None) -> None:
+async def change(node: KafkaNode, key: str, value: bytes | None) -> None:
     """Set or remove (None) what the key names; raises by the table of `wire/errors.py`."""
     kind, _, name = key.partition("/")
     number = None if value is None else int(value)
-    if kind == _TOKEN:
-        await tokens.change(name, number)
-    else:
-        await _KINDS[kind].change(node, name, number)
+    await _KINDS[kind].change(node, name, number)
 
 
-async def read(node: KafkaNode, tokens: Tokens, key: str) -> bytes | None:
+async def read(node: KafkaNode, key: str) -> bytes | None:
     """Read it from the node's own copy; None where it is not there."""
     kind, _, name = key.partition("/")
-    value = await (tokens.read(name) if kind == _TOKEN else _KINDS[kind].read(node, name))
+    value = await _KINDS[kind].read(node, name)
     return None if value is None else b"%d" % value

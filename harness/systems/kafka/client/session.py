@@ -61,7 +61,6 @@ from fencepost.harness.systems.kafka.client.log_transactions import KafkaTransac
 from fencepost.harness.systems.kafka.client.partition_logs import ACKS_ALL
 from fencepost.harness.systems.kafka.client.reassignments import reassign
 from fencepost.harness.systems.kafka.client.replicated_topics import make_topic
-from fencepost.harness.systems.kafka.client.tokens import Tokens, make_user
 from fencepost.harness.systems.kafka.client.topics import KafkaTopics
 from fencepost.harness.systems.kafka.wire.errors import (
     INVALID_REPLICATION_FACTOR,
@@ -110,11 +109,8 @@ class KafkaSession:
 
     session_id: Final = None
 
-    def __init__(
-        self, node: KafkaNode, number: int, *, connect_timeout_s: float, tokens_at: tuple[str, int] | None = None
-    ) -> None:
+    def __init__(self, node: KafkaNode, number: int, *, connect_timeout_s: float) -> None:
         self.node: Final = node
-        self._tokens: Final = Tokens(tokens_at, connect_timeout_s=connect_timeout_s)
         self._elections: Final = KafkaElections(node, number, connect_timeout_s=connect_timeout_s)
         self._listener: Final = LogListener(node)
         self._groups: Final = KafkaGroups(node, number, connect_timeout_s=connect_timeout_s)
@@ -133,21 +129,20 @@ class KafkaSession:
         self._elections.close()
         self._groups.close()
         self._transactions.close()
-        self._tokens.close()
         self.node.close()
 
     # Metadata
 
     async def alter(self, key: str, value: bytes | None) -> Reply:
         if metadata_kinds.is_of_a_kind(key):
-            await metadata_kinds.change(self.node, self._tokens, key, value)
+            await metadata_kinds.change(self.node, key, value)
         else:
             await self.node.alter_config(_topic(key), _SETTING, None if value is None else value.decode())
         return Reply(value=value)
 
     async def describe(self, key: str) -> Reply:
         if metadata_kinds.is_of_a_kind(key):
-            return Reply(value=await metadata_kinds.read(self.node, self._tokens, key))
+            return Reply(value=await metadata_kinds.read(self.node, key))
         config = await self.node.read_config(_topic(key), _SETTING)
         if config is None or config.source is not ConfigSource.TOPIC or config.value is None:
             return Reply()
@@ -362,7 +357,7 @@ class KafkaSession:
 
     async def prepare(self, keys: Sequence[str]) -> None:
         """Create the trail of an election, what groups or transactions need, the log when the keys are its partitions,
-        or else a topic for each key, and the user who makes tokens.
+        or else a topic for each key.
 
         Waits until the broker sees a leader for each partition and all replicas in sync. Idempotent.
         """
@@ -381,8 +376,6 @@ class KafkaSession:
         named = [name for key in keys if (name := metadata_kinds.topic_to_make(key)) is not None]
         topics = {LOG_TOPIC: partitions} if partitions else dict.fromkeys(named, 1)
         configs = {"min.insync.replicas": least} if partitions and least else {}
-        if any(map(metadata_kinds.is_token, keys)):
-            await make_user(self.node)
         for name, count in topics.items():
             await make_topic(self.node, name, partitions=count, configs=lambda replicas: configs)
         while self.node.role is not Role.CONTROLLER and not await self._all_led(topics):
@@ -398,15 +391,10 @@ class KafkaSession:
         )
 
 
-async def open_session(
-    address: tuple[str, int], number: int, *, connect_timeout_s: float, tokens_at: tuple[str, int] | None = None
-) -> KafkaSession:
-    """Open a session with the node at this address; raises `Definite("not-connected")`.
-
-    `tokens_at` is where the node lets clients authenticate themselves, if anywhere.
-    """
+async def open_session(address: tuple[str, int], number: int, *, connect_timeout_s: float) -> KafkaSession:
+    """Open a session with the node at this address; raises `Definite("not-connected")`."""
     node = await open_node(*address, connect_timeout_s=connect_timeout_s)
-    return KafkaSession(node, number, connect_timeout_s=connect_timeout_s, tokens_at=tokens_at)
+    return KafkaSession(node, number, connect_timeout_s=connect_timeout_s)
 
 
 def _topic(key: str) -> Resource:

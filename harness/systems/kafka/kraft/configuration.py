@@ -5,25 +5,17 @@ each controller and broker in one. `node.id` is the place's number.
 
 Listeners: "controller" is where controllers and brokers dial controllers, "broker" where brokers dial brokers,
 "client" is the harness's own on every node. A controller has two controller listeners for that; a combined node's
-"client" is its broker, and its controller is asked at "controller". With `tokens` brokers also have "authenticated",
-for the harness too.
+"client" is its broker, and its controller is asked at "controller".
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from fencepost.harness.base.errors import UsageError
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, NodeSpec, Place
 from fencepost.harness.systems.kafka.kraft.options import BROKERS_MAX, KraftOptions
-from fencepost.harness.systems.kafka.names import (
-    AUTHENTICATED,
-    AUTHENTICATED_PORT,
-    BROKER_PORT,
-    CLIENT_PORT,
-    CONTROLLER_PORT,
-)
-from fencepost.harness.systems.kafka.server import images, storage, tokens
+from fencepost.harness.systems.kafka.names import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
+from fencepost.harness.systems.kafka.server import images, storage
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.versions import numbers
@@ -32,8 +24,6 @@ NAME: Final = "kraft"
 CONTROLLER: Final = "controller"
 BROKER: Final = "broker"
 LISTENERS: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "controller": CONTROLLER_PORT, "broker": BROKER_PORT}
-#: What only the members dial that name it.
-OPTIONAL_LISTENERS: Final[Mapping[str, int]] = {AUTHENTICATED: AUTHENTICATED_PORT}
 READY_TIMEOUT_S: Final = 45.0
 
 #: Keys that have an option: some decide bounds, others keep the load of a small machine low.
@@ -49,8 +39,6 @@ RESERVED: Final = server_settings.reserved(
     }
 )
 _LEADERS_NAME_THEMSELVES: Final = (3, 9, 0)
-#: KIP-900; an older release ends at the configuration.
-_FIRST_WITH_TOKENS: Final = (3, 6, 0)
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _PROTOCOLS: Final = "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,BROKER:PLAINTEXT"
 
@@ -58,13 +46,12 @@ _PROTOCOLS: Final = "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,BROKER:PLAINTEXT"
 def members(nodes: int, options: KraftOptions) -> tuple[Member, ...]:
     roles = (CONTROLLER, BROKER) if options.combined else (CONTROLLER,)
     # A controller's "client" is its own; that of a combined node is its broker's.
-    gives_tokens = (AUTHENTICATED,) * options.tokens
-    dialled = ("client", "controller", *gives_tokens) if options.combined else ("client",)
+    dialled = ("client", "controller") if options.combined else ("client",)
     controllers = tuple(Member(voter_name(number), roles, dialled=dialled) for number in range(1, nodes + 1))
     if options.combined:
         return controllers
     numbers = range(1, options.brokers + 1)
-    brokers = (Member(f"b{number}", (BROKER,), votes=False, dialled=("client", *gives_tokens)) for number in numbers)
+    brokers = (Member(f"b{number}", (BROKER,), votes=False) for number in numbers)
     return (*controllers, *brokers)
 
 
@@ -77,12 +64,7 @@ def spec(
     place: Place, layout: Layout, artifacts: Artifacts, options: KraftOptions, given: Mapping[str, str]
 ) -> NodeSpec:
     """One node of the cluster `layout` as data; `given` are the keys of `--set`."""
-    if options.tokens and numbers(artifacts.version) < _FIRST_WITH_TOKENS:
-        raise UsageError(
-            f"Kafka {artifacts.version} has no delegation tokens on KRaft: -O tokens=true needs 3.6.0",
-            hint="name a later release by --version, or leave -O tokens out",
-        )
-    listeners = listeners_of(place, options)
+    listeners = listeners_of(place)
     own = _properties(place, layout, listeners, artifacts.version, options)
     return NodeSpec(
         name=place.name,
@@ -99,15 +81,13 @@ def spec(
     )
 
 
-def listeners_of(place: Place, options: KraftOptions) -> dict[str, int]:
+def listeners_of(place: Place) -> dict[str, int]:
     """The node's listeners by Kafka's names, with their ports."""
     own = {"CLIENT": CLIENT_PORT}
     if CONTROLLER in place.roles:
         own["CONTROLLER"] = CONTROLLER_PORT
     if BROKER in place.roles:
         own["BROKER"] = BROKER_PORT
-        if options.tokens:
-            own[tokens.LISTENER] = AUTHENTICATED_PORT
     return own
 
 
@@ -126,7 +106,7 @@ def _properties(
             f"{name}://{place.address}:{_listens_at(place, port)}" for name, port in listeners.items()
         ),
         "controller.listener.names": "CONTROLLER" if is_broker else "CONTROLLER,CLIENT",
-        "listener.security.protocol.map": ",".join((_PROTOCOLS, *(tokens.PROTOCOL,) * options.tokens)),
+        "listener.security.protocol.map": _PROTOCOLS,
         "log.dirs": place.data,
         "controller.quorum.election.timeout.ms": options.election.ms,
         "controller.quorum.election.backoff.max.ms": options.election.ms // 2,
@@ -137,15 +117,13 @@ def _properties(
         "broker.session.timeout.ms": options.broker_session.ms,
         "broker.heartbeat.interval.ms": options.broker_heartbeat.ms,
         "replica.lag.time.max.ms": options.replica_lag.ms,
-        **(server.authorizer(_AUTHORIZER, tokens=options.tokens) if options.authorizer else {}),
-        **(tokens.signing_key() if options.tokens else {}),
+        **(server.authorizer(_AUTHORIZER) if options.authorizer else {}),
         **server.group_coordinators(copies),
         **server.transaction_log(copies),
     }
     if is_broker:
         own["inter.broker.listener.name"] = "BROKER"
-        own |= tokens.authentication() if options.tokens else {}
-    advertised = _advertised(place, version, listeners)
+    advertised = _advertised(place, version)
     if advertised:
         own["advertised.listeners"] = ",".join(f"{name}://{where}" for name, where in advertised.items())
     return own
@@ -156,7 +134,7 @@ def _listens_at(place: Place, port: int) -> int:
     return port if port == CLIENT_PORT else place.peer(port)[1]
 
 
-def _advertised(place: Place, version: str, listeners: Mapping[str, int]) -> dict[str, str]:
+def _advertised(place: Place, version: str) -> dict[str, str]:
     """The endpoints that a node advertises: all of a broker; a controller's where peers dial another host than its own.
 
     Since KIP-853 a leader names its own endpoint to its voters; older releases refuse this setting for a controller.
@@ -164,8 +142,6 @@ def _advertised(place: Place, version: str, listeners: Mapping[str, int]) -> dic
     endpoints = {}
     if BROKER in place.roles:
         endpoints = {"CLIENT": _at(place.dial(CLIENT_PORT)), "BROKER": _at(place.peer(BROKER_PORT))}
-    if tokens.LISTENER in listeners:
-        endpoints[tokens.LISTENER] = _at(place.dial(AUTHENTICATED_PORT))
     if CONTROLLER in place.roles and place.host and numbers(version) >= _LEADERS_NAME_THEMSELVES:
         endpoints["CONTROLLER"] = _at(place.peer(CONTROLLER_PORT))
     return endpoints

@@ -34,9 +34,6 @@ class KraftOptions(SystemOptions, frozen=True, kw_only=True):
     broker_heartbeat: Annotated[Duration, about("pause between two heartbeats of a broker")] = seconds(2)
     replica_lag: Annotated[Duration, about("time that a replica in sync may lag behind its leader")] = seconds(30)
     authorizer: Annotated[bool, about("whether servers keep ACLs; fencepost's own clients may do everything")] = False
-    tokens: Annotated[
-        bool, about("whether brokers give delegation tokens, at one more listener for authenticated clients")
-    ] = False
     heap_mib: Annotated[int, about("heap of one server, in MiB")] = 256
     data_limit_mib: Annotated[int, about("room for the data of one server, in MiB")] = 256
 

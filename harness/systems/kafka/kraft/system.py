@@ -28,7 +28,7 @@ from fencepost.harness.systems.kafka.kraft.membership import KraftMembership
 from fencepost.harness.systems.kafka.kraft.metadata_log import read_archive
 from fencepost.harness.systems.kafka.kraft.options import KraftOptions
 from fencepost.harness.systems.kafka.kraft.releases import KraftReleases
-from fencepost.harness.systems.kafka.names import AUTHENTICATED_PORT, CLIENT_PORT, CONTROLLER_PORT
+from fencepost.harness.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
 from fencepost.harness.systems.kafka.server import reported_version
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
@@ -50,7 +50,6 @@ class Kraft(BaseSystem[KraftOptions]):
         # Every node answers reads of settings from its own copy.
         reads={ReadMode.PLAIN: "metadata-forward"},
         listeners=configuration.LISTENERS,
-        optional_listeners=configuration.OPTIONAL_LISTENERS,
         # The raft layer goes first: its answers carry their epoch.
         subjects=(RAFT, ACTIVE_CONTROLLER),
         vocabulary=Vocabulary(
@@ -97,11 +96,7 @@ class Kraft(BaseSystem[KraftOptions]):
     async def open_client(
         self, place: Place, *, connect_timeout_s: float, options: KraftOptions | None = None
     ) -> KafkaSession:
-        gives_tokens = options is not None and options.tokens and BROKER in place.roles
-        tokens_at = place.dial(AUTHENTICATED_PORT) if gives_tokens else None
-        return await open_session(
-            place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s, tokens_at=tokens_at
-        )
+        return await open_session(place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s)
 
     async def partition_reigns(self, layout: Layout, *, timeout_s: float) -> Mapping[str, PartitionReign]:
         brokers = [place for place in layout.values() if BROKER in place.roles]

@@ -24,7 +24,6 @@ _REASONS: Final = {
     r"(advertised\.)?listeners|controller\.listener\.names|control\.plane\.listener\.name|listener\..*": _LINKS,
     r".*inter\.broker\.(listener\.name|protocol)": _LINKS,
     r"zookeeper\.connect|zookeeper\.(ssl|clientCnxnSocket).*|ssl\..*|sasl\..*": _LINKS,
-    r"delegation\.token\..*": "gives tokens itself (-O tokens=true), and tells renewed ones by their times",
     r"log\.dirs?|metadata\.log\.dir": "copies, damages and measures the data in the place that it chose",
     r"auto\.create\.topics\.enable": "asks whether topics exist without creating them",
 }

@@ -13,7 +13,6 @@ from typing import Final
 
 from fencepost.harness.runtime.artifacts import Artifacts, sha256_of
 from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS, Java, find_java, jar_parts
-from fencepost.harness.systems.kafka.names import TOKEN_USER
 from fencepost.harness.systems.kafka.server import images, versions
 
 MAIN_CLASS: Final = "kafka.Kafka"
@@ -87,13 +86,9 @@ def group_coordinators(copies: int) -> dict[str, object]:
     }
 
 
-def authorizer(name: str, *, tokens: bool = False) -> dict[str, object]:
-    """The settings of a server that keeps ACLs: everybody who is not authenticated may do everything all the same.
-
-    So may whoever makes tokens, where servers give them.
-    """
-    users = ("ANONYMOUS", *(TOKEN_USER,) * tokens)
-    return {"authorizer.class.name": name, "super.users": ";".join(f"User:{user}" for user in users)}
+def authorizer(name: str) -> dict[str, object]:
+    """The settings of a server that keeps ACLs: everybody who is not authenticated may do everything all the same."""
+    return {"authorizer.class.name": name, "super.users": "User:ANONYMOUS"}
 
 
 def _jvm_flags(heap_mib: int) -> list[str]:

@@ -188,15 +188,6 @@ CODES: Final = {
     56: Row("kafka-storage-error", _NONE, "the disk failed; the record may still be on it"),
     58: Row("sasl-authentication-failed", _NONE, "answers authentication only"),
     59: Row("unknown-producer-id", _PRODUCE, "sequences are checked before the append"),
-    61: Row("delegation-token-auth-disabled", _CHANGES, "checked before anything is changed"),
-    62: Row(
-        "delegation-token-not-found", _BY_STATE, "no such token; an end that is forwarded twice may find its own effect"
-    ),
-    63: Row("delegation-token-owner-mismatch", _CHANGES, "the requester is no renewer; checked before any change"),
-    64: Row("delegation-token-request-not-allowed", _CHANGES, "who is not authenticated gets no token"),
-    65: Row("delegation-token-authorization-failed", _CHANGES, "permissions are checked first"),
-    66: Row("delegation-token-expired", _BY_STATE, "checked before it is renewed"),
-    67: Row("invalid-principal-type", _CHANGES, "the request itself is wrong"),
     70: Row("fetch-session-id-not-found", _NONE, "answers reads only"),
     71: Row("invalid-fetch-session-epoch", _NONE, "answers reads only"),
     73: Row("topic-deletion-disabled", _CHANGES, "checked before anything is deleted"),

@@ -2,7 +2,7 @@
 
 ZooKeepers vote and are z1, z2, z3; brokers do not and are b1, b2, ... (as many as the plan has nodes). `broker.id` is
 the place's number. Brokers listen for the harness ("client") and for one another ("broker"); they and the harness dial
-ZooKeeper at "zookeeper". With `tokens` brokers also have "authenticated", for the harness too.
+ZooKeeper at "zookeeper".
 """
 
 import re
@@ -12,8 +12,8 @@ from typing import Final
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, NodeSpec, Place
 from fencepost.harness.systems.contract.server_settings import Settings
-from fencepost.harness.systems.kafka.names import AUTHENTICATED, AUTHENTICATED_PORT, BROKER_PORT, CLIENT_PORT
-from fencepost.harness.systems.kafka.server import images, tokens
+from fencepost.harness.systems.kafka.names import BROKER_PORT, CLIENT_PORT
+from fencepost.harness.systems.kafka.server import images
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.zookeeper_mode.options import KafkaZkOptions
@@ -34,7 +34,6 @@ LISTENERS: Final[Mapping[str, int]] = {
     "election": zookeeper.ELECTION_PORT,
 }
 #: What only the members dial that name it.
-OPTIONAL_LISTENERS: Final[Mapping[str, int]] = {AUTHENTICATED: AUTHENTICATED_PORT}
 KEEPER_CLASS: Final = zookeeper.MAIN_CLASS
 READY_TIMEOUT_S: Final = 45.0
 _KEEPER_CONFIGURATION: Final = "zoo.cfg"
@@ -54,9 +53,8 @@ _PROTOCOLS: Final = "CLIENT:PLAINTEXT,BROKER:PLAINTEXT"
 
 
 def members(nodes: int, options: KafkaZkOptions) -> tuple[Member, ...]:
-    dialled = ("client", *(AUTHENTICATED,) * options.tokens)
     keepers = (Member(f"z{number}", (KEEPER,), dialled=("zookeeper",)) for number in range(1, KEEPERS + 1))
-    brokers = (Member(f"b{number}", (BROKER,), votes=False, dialled=dialled) for number in range(1, nodes + 1))
+    brokers = (Member(f"b{number}", (BROKER,), votes=False) for number in range(1, nodes + 1))
     return (*keepers, *brokers)
 
 
@@ -83,7 +81,6 @@ def spec(place: Place, layout: Layout, artifacts: Artifacts, options: KafkaZkOpt
         listeners={
             "client": CLIENT_PORT,
             "broker": BROKER_PORT,
-            **(OPTIONAL_LISTENERS if options.tokens else {}),
         },
         roles=place.roles,
         files={
@@ -147,9 +144,6 @@ def _broker_properties(place: Place, layout: Layout, options: KafkaZkOptions) ->
     copies = min(len(layout) - len(keepers), _REPLICAS_MAX)
     advertised = {"CLIENT": _at(place.dial(CLIENT_PORT)), "BROKER": _at(place.peer(BROKER_PORT))}
     listeners = {"CLIENT": CLIENT_PORT, "BROKER": place.peer(BROKER_PORT)[1]}
-    if options.tokens:
-        advertised[tokens.LISTENER] = _at(place.dial(AUTHENTICATED_PORT))
-        listeners[tokens.LISTENER] = place.peer(AUTHENTICATED_PORT)[1]
     return {
         "broker.id": place.number,
         # They wait for ZooKeeper inside of requests: with a few of them a broker that lost it, or has just woken from a
@@ -161,11 +155,10 @@ def _broker_properties(place: Place, layout: Layout, options: KafkaZkOptions) ->
         "zookeeper.connection.timeout.ms": 30_000,
         "listeners": ",".join(f"{name}://{place.address}:{port}" for name, port in listeners.items()),
         "advertised.listeners": ",".join(f"{name}://{where}" for name, where in advertised.items()),
-        "listener.security.protocol.map": ",".join((_PROTOCOLS, *(tokens.PROTOCOL,) * options.tokens)),
+        "listener.security.protocol.map": _PROTOCOLS,
         "inter.broker.listener.name": "BROKER",
         "log.dirs": place.data,
-        **(server.authorizer(_AUTHORIZER, tokens=options.tokens) if options.authorizer else {}),
-        **({**tokens.signing_key(), **tokens.authentication()} if options.tokens else {}),
+        **(server.authorizer(_AUTHORIZER) if options.authorizer else {}),
         **server.group_coordinators(copies),
         **server.transaction_log(copies),
     }

@@ -19,9 +19,6 @@ class KafkaZkOptions(SystemOptions, frozen=True, kw_only=True):
     zk_session: Annotated[Duration, about("silence of a broker after which ZooKeeper ends its session")] = seconds(2)
     replica_lag: Annotated[Duration, about("time that a replica in sync may lag behind its leader")] = seconds(30)
     authorizer: Annotated[bool, about("whether servers keep ACLs; fencepost's own clients may do everything")] = False
-    tokens: Annotated[
-        bool, about("whether brokers give delegation tokens, at one more listener for authenticated clients")
-    ] = False
     heap_mib: Annotated[int, about("heap of one broker, in MiB")] = 256
     data_limit_mib: Annotated[int, about("room for the data of one server, in MiB")] = 256
 

@@ -20,7 +20,7 @@ from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, ViewQuestion
 from fencepost.harness.systems.kafka.client.session import INTERFACES, KafkaSession, open_session
 from fencepost.harness.systems.kafka.guarantees import broker_numbers
-from fencepost.harness.systems.kafka.names import AUTHENTICATED_PORT, CLIENT_PORT
+from fencepost.harness.systems.kafka.names import CLIENT_PORT
 from fencepost.harness.systems.kafka.server import reported_version
 from fencepost.harness.systems.kafka.server.fenced_attempts import ZooKeeperModeAttempts
 from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leader
@@ -61,7 +61,6 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
         interfaces=INTERFACES,
         reads={ReadMode.PLAIN: "metadata-forward"},
         listeners=configuration.LISTENERS,
-        optional_listeners=configuration.OPTIONAL_LISTENERS,
         subjects=(CONTROLLER, VIEW),
         vocabulary=Vocabulary(
             epoch="controller epoch", subjects={CONTROLLER: "KafkaController", VIEW: "MetadataCache"}
@@ -110,10 +109,7 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
     async def open_client(
         self, place: Place, *, connect_timeout_s: float, options: KafkaZkOptions | None = None
     ) -> KafkaSession:
-        tokens_at = place.dial(AUTHENTICATED_PORT) if options is not None and options.tokens else None
-        return await open_session(
-            place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s, tokens_at=tokens_at
-        )
+        return await open_session(place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s)
 
     async def open_administrator(self, running: Sequence[Place]) -> Administrator:
         return await open_administrator([place for place in running if BROKER not in place.roles])

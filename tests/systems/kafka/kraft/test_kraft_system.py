@@ -105,51 +105,6 @@ def test_a_combined_node_is_both(tmp_path: Path) -> None:
     assert settings(spec)["offsets.topic.replication.factor"] == "3"
 
 
-def test_brokers_that_give_tokens_have_a_listener_for_authenticated_clients(tmp_path: Path) -> None:
-    members = KRAFT.members(3, KraftOptions(tokens=True))
-    assert [member.dialled for member in members] == [("client",)] * 3 + [("client", "authenticated")]
-    assert KRAFT.profile.listeners_of(members)["authenticated"] == 9295
-    assert "authenticated" not in KRAFT.profile.listeners_of(KRAFT.members(3, KraftOptions()))
-    found = specs(tmp_path, {"tokens": True, "authorizer": True})
-    own = settings(found["b1"])
-    assert found["b1"].listeners == {"client": 9092, "broker": 9194, "authenticated": 9295}
-    listeners = "CLIENT://10.0.0.4:9092,BROKER://10.0.0.4:9194,AUTHENTICATED://10.0.0.4:9295"
-    assert own["listeners"] == own["advertised.listeners"] == listeners
-    assert own["listener.security.protocol.map"].endswith(",AUTHENTICATED:SASL_PLAINTEXT")
-    assert own["listener.name.authenticated.sasl.enabled.mechanisms"] == "SCRAM-SHA-256"
-    assert "ScramLoginModule" in own["listener.name.authenticated.scram-sha-256.sasl.jaas.config"]
-    for name in ("n1", "b1"):
-        assert settings(found[name])["delegation.token.secret.key"]
-        assert settings(found[name])["super.users"] == "User:ANONYMOUS;User:token-maker"
-    assert found["n1"].listeners == {"client": 9092, "controller": 9093}
-
-
-def test_without_tokens_nothing_of_them_is_set(tmp_path: Path) -> None:
-    for spec in specs(tmp_path, {"authorizer": True}).values():
-        own = {**settings(spec), "log.dirs": ""}
-        assert not [word for word in ("token", "SASL", "sasl", "AUTHENTICATED") if word in str(own)]
-
-
-@pytest.mark.parametrize("version", ["3.3.0", "3.5.2"])
-def test_tokens_are_refused_before_a_release_that_has_none_starts(version: str, tmp_path: Path) -> None:
-    old = Artifacts(version=version, paths=ARTIFACTS.paths, sha256={})
-    with pytest.raises(UsageError, match=f"Kafka {version} has no delegation tokens"):
-        KRAFT.specs(layout(tmp_path, {"tokens": True}), old, KraftOptions(tokens=True))
-    assert KRAFT.specs(layout(tmp_path), old, KraftOptions())
-
-
-def test_the_settings_of_tokens_are_not_a_persons_own() -> None:
-    plan = Plan(
-        system="kraft",
-        workload="metadata",
-        nemesis="none",
-        seed=1,
-        server_settings={"kraft": {"delegation.token.expiry.time.ms": "5"}},
-    )
-    with pytest.raises(UsageError, match="delegation"):
-        check_plan(plan)
-
-
 def test_only_controllers_begin_with_feature_levels(tmp_path: Path) -> None:
     found = specs(tmp_path)
     assert set(found["n1"].data_files) == {"meta.properties", "bootstrap.checkpoint"}

@@ -62,17 +62,6 @@ def test_a_broker_knows_every_zookeeper_and_has_two_listeners(tmp_path: Path) ->
     assert "advertised.listeners=CLIENT://10.0.0.5:9092,BROKER://10.0.0.5:9194" in lines
 
 
-def test_brokers_that_give_tokens_have_a_listener_for_authenticated_clients(tmp_path: Path) -> None:
-    members = KAFKA_ZK.members(3, KafkaZkOptions(tokens=True))
-    assert {member.dialled for member in members} == {("zookeeper",), ("client", "authenticated")}
-    assert KAFKA_ZK.profile.listeners_of(members)["authenticated"] == 9295
-    spec = specs(tmp_path, {"tokens": True})["b2"]
-    assert spec.listeners == {"client": 9092, "broker": 9194, "authenticated": 9295}
-    lines = spec.files["server.properties"].splitlines()
-    assert "advertised.listeners=CLIENT://10.0.0.5:9092,BROKER://10.0.0.5:9194,AUTHENTICATED://10.0.0.5:9295" in lines
-    assert "delegation.token.secret.key=fencepost" in lines
-
-
 def test_a_zookeeper_is_out_of_kafkas_own_jars(tmp_path: Path) -> None:
     spec = specs(tmp_path)["z3"]
     assert spec.argv[-2:] == (
