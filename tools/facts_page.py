@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.verdict.fact_table import RUN_ID, RUN_ID_TEXT, FactTable
+from fencepost.harness.verdict.fact_table import FactTable
 from fencepost.harness.verdict.fact_tables import DERIVED
 from fencepost.harness.verdict.run_tables import OF_RUN
 from fencepost.harness.warehouse.night_tables import OF_NIGHTS, PLACED
@@ -21,7 +21,7 @@ A run's folder holds one Parquet file for each table in `facts/`. They are deriv
 [warehouse](../how-to/many-runs-on-spark.md) does so for any number of runs. Pages show them, and Spark computes from
 them what spans runs.
 
-- Each row has `run_id`: 32 hexadecimal digits, drawn when the run starts and kept in `run.json`.
+- Each row of a run has `run_id` first: 32 hexadecimal digits, drawn when the run starts and kept in `run.json`.
 - Times are in nanoseconds since the run's zero; `_ns` also ends every length of time.
 - `index`, `event`, `events`, `evidence` are rows of the history, by their `index`.
 - A schema has a version, in the file's metadata as `fencepost.table_version`. Whatever changes its columns changes it.
@@ -46,7 +46,6 @@ def render() -> str:
 def _table(table: FactTable) -> str:
     lines = [f"### {table.name} (version {table.version})", "", f"One row: {table.row}.", ""]
     lines += ["| column | type | meaning |", "| --- | --- | --- |"]
-    lines += [f"| `{RUN_ID}` | text | {RUN_ID_TEXT} |"] * (table.name not in OF_NIGHTS)
     lines += [f"| `{column.name}` | {_kind(str(column.kind))} | {column.text} |" for column in table.columns]
     return "\n".join([*lines, ""])
 

@@ -7,7 +7,9 @@ is written once, beside the code that it describes. A test compares the pages wi
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +17,7 @@ import click
 
 from fencepost.harness.base.options import OptionRow
 from fencepost.harness.cli.app import COMMANDS, app
-from fencepost.harness.plugins import catalogue
+from fencepost.harness.plugins import catalogue, registry
 from fencepost.harness.verdict import consistency_models
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -24,8 +26,6 @@ _PAGES: Final = {
     "systems": ("systems", "abilities", "runtimes"),
     "workloads": ("workloads",),
     "faults": ("faults",),
-    "guarantees": ("guarantees",),
-    "checkers": ("checkers",),
 }
 _WIDTH: Final = 110
 #: A source of the consistency models: its letters, then lines that are indented further.
@@ -35,8 +35,14 @@ _MADE: Final = "<!-- Made by `python -m tools.reference --write`; a test compare
 
 def pages() -> dict[str, str]:
     """The text of every page by its file's name."""
-    made = {f"{name}.md": _join(_names(name, kinds)) for name, kinds in _PAGES.items()}
-    return {"commands.md": _join(_commands()), "consistency-models.md": _join(_consistency_models()), **made}
+    made = {
+        "commands": _commands(),
+        "consistency-models": _consistency_models(),
+        "guarantees": _guarantees(),
+        "checkers": _checkers(),
+        **{name: _names(name, kinds) for name, kinds in _PAGES.items()},
+    }
+    return {f"{name}.md": _join(blocks) for name, blocks in made.items()}
 
 
 def _join(blocks: Iterable[str]) -> str:
@@ -47,20 +53,51 @@ def _join(blocks: Iterable[str]) -> str:
 
 
 def _names(page: str, kinds: tuple[str, ...]) -> Iterator[str]:
-    """A title, a table of all names, then a section for each name."""
+    """A title, a table of all names, what entries say alike, then a section for each name."""
     for position, name in enumerate(kinds):
         kind = catalogue.kind(name)
         yield f"# {name.capitalize()}" if position == 0 else f"## All {name}"
         if position == 0:
             yield _MADE
         yield f"{_text(kind.about)} `fencepost list {name}` prints the same in a terminal."
-        has_sections = any(_sections(entry) for entry in kind.entries)
+        entries, alike = _said_once(kind)
+        has_sections = any(_sections(entry) for entry in entries)
         linked = "[`{0}`](#{0})" if has_sections else "`{0}`"
-        yield _table(("name", "meaning"), ((linked.format(e.name), _text(e.about)) for e in kind.entries))
-        for section in kind.sections:
-            yield _titled(section)
-        for entry in kind.entries if has_sections else ():
+        yield _table(("name", "meaning"), ((linked.format(e.name), _text(e.about)) for e in entries))
+        yield from (*map(_titled, kind.sections), *alike)
+        for entry in entries if has_sections else ():
             yield from (f"## {entry.name}", *_sections(entry))
+
+
+def _said_once(kind: catalogue.Kind) -> tuple[list[catalogue.Entry], list[str]]:
+    """The entries without what several of them say, and that as tables which name the entries."""
+    options = Counter(option for entry in kind.entries for option in entry.options)
+    every = [option for option, count in options.items() if count == len(kind.entries) > 1]
+    rows: dict[str, dict[tuple[str, str], list[str]]] = {}
+    for entry in kind.entries:
+        for section in entry.sections:
+            for row in section.rows:
+                rows.setdefault(section.title, {}).setdefault(row, []).append(entry.name)
+    shared = {title for title, of in rows.items() if any(len(names) > 1 for names in of.values())}
+    entries = [
+        replace(
+            entry,
+            options=tuple(option for option in entry.options if option not in every),
+            sections=tuple(section for section in entry.sections if section.title not in shared),
+        )
+        for entry in kind.entries
+    ]
+    blocks = [f"Options of all {kind.name}:", _options(every)] if every else []
+    for title in rows:
+        if title in shared:
+            blocks.append(f"{title}:")
+            blocks.append(_table(("", "", f"of {kind.name}"), _inverted(rows[title], len(kind.entries))))
+    return entries, blocks
+
+
+def _inverted(rows: Mapping[tuple[str, str], list[str]], all_of_them: int) -> Iterator[tuple[str, ...]]:
+    for (name, text), of in rows.items():
+        yield f"`{name}`", _text(text), "all" if len(of) == all_of_them else ", ".join(of)
 
 
 def _sections(entry: catalogue.Entry) -> list[str]:
@@ -71,9 +108,12 @@ def _sections(entry: catalogue.Entry) -> list[str]:
     blocks += [_text(textwrap.dedent(entry.text))] if entry.text else []
     blocks += [_fenced([entry.example])] if entry.example else []
     if entry.options:
-        blocks.append(f"Options (`{entry.option_form}`):")
-        blocks.append(_table(("option", "meaning", "value", "default"), map(_option, entry.options)))
+        blocks += [f"Options (`{entry.option_form}`):", _options(entry.options)]
     return blocks + [_titled(section) for section in entry.sections]
+
+
+def _options(rows: Iterable[OptionRow]) -> str:
+    return _table(("option", "meaning", "value", "default"), map(_option, rows))
 
 
 def _option(row: OptionRow) -> tuple[str, ...]:
@@ -86,8 +126,47 @@ def _option(row: OptionRow) -> tuple[str, ...]:
     )
 
 
+def _guarantees() -> Iterator[str]:
+    """One row for each wording of a guarantee, with all systems that give it."""
+    yield "# Guarantees"
+    yield _MADE
+    yield (
+        "What each system is held to. `--require NAME` makes a run invalid that violates it, whatever its standing. "
+        "`fencepost list guarantees NAME` prints the same in a terminal."
+    )
+    systems: dict[tuple[str, str, str, str, str], list[str]] = {}
+    for system_name, system in registry.systems().items():
+        for guarantee in system.promises():
+            words = (guarantee.text, guarantee.source, guarantee.known_issue or "")
+            systems.setdefault((guarantee.name, guarantee.standing.value, *words), []).append(system_name)
+    rows = (
+        (f"`{name}`", standing, ", ".join(of), _text(text), _text(source), _text(issue))
+        for (name, standing, text, source, issue), of in sorted(systems.items())
+    )
+    yield _table(("guarantee", "standing", "on", "what holds", "source", "known issue"), rows)
+
+
+def _checkers() -> Iterator[str]:
+    """One row for each checker; its rules are told by the module, which the command prints."""
+    yield "# Checkers"
+    yield _MADE
+    yield (
+        "What judges a history; each workload names its own. `fencepost list checkers NAME` prints the rules of one, "
+        "its anomalies and its sources."
+    )
+    rows = (
+        (f"`{entry.name}`", _text(entry.about), ", ".join(f"`{name}`" for s in entry.sections for name, _ in s.rows))
+        for entry in catalogue.kind("checkers").entries
+    )
+    yield _table(("checker", "what it judges", "workloads"), rows)
+
+
 def _titled(section: catalogue.Section) -> str:
-    rows = [(f"`{name}`" if name else "", _text(text)) for name, text in section.rows]
+    """A section as a table; names of which the same is said share a row."""
+    names: dict[str, list[str]] = {}
+    for name, text in section.rows:
+        names.setdefault(text, []).extend([f"`{name}`"] if name else [])
+    rows = [(", ".join(of), _text(text)) for text, of in names.items()]
     return f"{section.title}:\n\n{_table(('', ''), rows)}"
 
 
@@ -101,41 +180,60 @@ def _commands() -> Iterator[str]:
     context = click.Context(app, info_name="fencepost", **app.context_settings)
     listed = [(name, about) for name, (_, about) in COMMANDS.items() if about]
     yield _table(("command", "what it does"), ((f"[`{n}`](#fencepost-{n})", _text(about)) for n, about in listed))
+    every: list[tuple[str, click.Command, click.Context]] = []
     for name, _ in listed:
         command = app.get_command(context, name)
         assert command is not None, f"{name} is listed, so it can be loaded"
-        yield from _command(command, f"fencepost {name}", context)
+        every += _with_its_own(command, f"fencepost {name}", context)
+    commands: dict[tuple[str, str], list[str]] = {}
+    for path, command, own in every:
+        for flag in dict.fromkeys(flag for flags in _flags(command, own).values() for flag in flags):
+            commands.setdefault(flag, []).append(path.removeprefix("fencepost "))
+    shared = {flag for flag, of in commands.items() if len(of) > 2}
+    yield "Flags of several commands:"
+    several = ((f"`{flag}`", _text(about), ", ".join(of)) for (flag, about), of in commands.items() if len(of) > 2)
+    yield _table(("flag", "meaning", "commands"), several)
+    for path, command, own in every:
+        yield from _command(command, path, own, shared)
 
 
-def _command(command: click.Command, path: str, parent: click.Context) -> Iterator[str]:
-    """One command, then its own commands."""
+def _with_its_own(
+    command: click.Command, path: str, parent: click.Context
+) -> Iterator[tuple[str, click.Command, click.Context]]:
+    """A command with its path and context, then the commands below it."""
     context = click.Context(command, info_name=path.rpartition(" ")[2], parent=parent, max_content_width=_WIDTH)
-    yield f"## {path}"
-    usage = " ".join([path, *command.collect_usage_pieces(context)])
-    yield _fenced([usage])
-    yield from _paragraphs(command.help or "")
-    examples = getattr(command, "examples", ())
-    if examples:
-        yield _fenced("\n\n".join(f"# {example.about}\n{example.line}" for example in examples).splitlines())
-    yield from _flags(command, context)
+    yield path, command, context
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             below = command.get_command(context, name)
             if below is not None and not below.hidden:
-                yield from _command(below, f"{path} {name}", context)
+                yield from _with_its_own(below, f"{path} {name}", context)
 
 
-def _flags(command: click.Command, context: click.Context) -> Iterator[str]:
-    """The flags of a command as tables: one for each of its groups, and one for the rest."""
+def _command(command: click.Command, path: str, context: click.Context, shared: set[tuple[str, str]]) -> Iterator[str]:
+    yield f"## {path}"
+    yield _fenced([" ".join([path, *command.collect_usage_pieces(context)])])
+    yield from _paragraphs(command.help or "")
+    examples = getattr(command, "examples", ())
+    if examples:
+        yield _fenced(line for example in examples for line in (f"# {example.about}", example.line))
+    for title, flags in _flags(command, context).items():
+        rows = [(f"`{flag}`", _text(about)) for flag, about in flags if (flag, about) not in shared]
+        if rows:
+            yield _table((title, "meaning"), rows)
+
+
+def _flags(command: click.Command, context: click.Context) -> dict[str, list[tuple[str, str]]]:
+    """The flags of a command with what they mean, by its groups; those of no group come last."""
     records = {param.name: param.get_help_record(context) for param in command.get_params(context)}
     groups = dict(getattr(command, "groups", {}))
     named = {name for names in groups.values() for name in names}
-    groups[""] = tuple(name for name in records if name not in named)
-    for title, names in groups.items():
-        chosen = filter(None, (records.get(name) for name in names))
-        rows = [(f"`{flags}`", _text(about)) for flags, about in chosen if about and "--help" not in flags]
-        if rows:
-            yield _table((title.lower() or ("others" if named else "flag"), "meaning"), rows)
+    groups["others" if named else "flag"] = tuple(name for name in records if name not in named)
+    told = {title.lower(): filter(None, (records.get(name) for name in names)) for title, names in groups.items()}
+    return {
+        title: [(flag, about) for flag, about in flags if about and "--help" not in flag]
+        for title, flags in told.items()
+    }
 
 
 def _paragraphs(text: str) -> Iterator[str]:

@@ -264,7 +264,8 @@ def _faults() -> Iterator[Entry]:
             options=tuple(sorted(describe(fault.options), key=lambda row: row.name in OF_EVERY_FAULT)),
             option_form=":NAME=VALUE",
             sections=(
-                *_rows(f"Targets (:{fault.default_target} unless given)", targets),
+                *_rows("Targets", targets),
+                *_rows("Target unless given", {fault.default_target: "where none is named"}),
                 *_rows("Events of when= and end=, such as when=leader+300ms", TRIGGERS),
                 *_rows("Phases for when=, end= and during= of other faults, such as during=hybrid", fault.phases),
                 *_rows("Effects", _effects(fault)),

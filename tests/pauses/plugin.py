@@ -3,7 +3,7 @@
     python -m pytest -p tests.pauses.plugin [--pauses 3] [--pauses-longest 1] [--pauses-seed 1] tests
 
 A test that fails says where it slept. The same seed gives the same lines; only where threads take turns it does not.
-`docs/explanation/pauses.md` says what it is for. A test that traces lines itself goes without from there on.
+`docs/explanation/decisions.md` says what it is for. A test that traces lines itself goes without from there on.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 testcontainers' `DockerContainer` carries the order of a start (create, fill, start, no wait since readiness is asked
 of the server), through its public interface only. What that lacks is done with the docker SDK before: the image must be
-there, since testcontainers would pull it, and a new volume is filled. See docs/explanation/container-libraries.md.
+there, since testcontainers would pull it, and a new volume is filled. See docs/explanation/decisions.md.
 
 A restart makes a new container on the same volume. So a container has one process in its life, an exit is told apart
 by the container's id, files and command may differ between starts, and no line of a log belongs to two starts.

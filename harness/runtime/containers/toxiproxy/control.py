@@ -9,7 +9,7 @@ open is given with each call, since it hands arguments on to `requests`, or look
     `HarnessError` with the server's words, as is a server that is dead or slow.
   - `create` asks for all proxies first and `populate` calls it for each; `add_toxic` throws the server's answer away,
     and `proxies` the toxics. So proxies are made by one POST /populate, and the answers are kept and compared.
-It opens a connection for each request; what that costs stands in docs/explanation/container-libraries.md.
+It opens a connection for each request.
 The server has a trap of its own: it accepts attributes that it does not know, and does nothing. So a toxic is checked
 against the table below before it is sent, and what the server says it holds is compared with what was asked.
 
