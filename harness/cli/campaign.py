@@ -3,7 +3,6 @@
 import datetime
 import json
 import re
-import shlex
 import sys
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import StoppedBeforeStart, UsageError
 from fencepost.harness.base.stop_request import StopRequest
@@ -142,7 +142,7 @@ def _wishes(path: Path, results: Path, *, budget: str, jobs: str, shard: str, ni
     if not budget_s:
         raise UsageError(f"--budget {budget} leaves no time for a run", hint="give minutes or hours, such as 2h")
     drawn = seed_or_drawn(seed)
-    again = ["fencepost", "campaign", str(path), "--budget", budget, "--seed", str(drawn)]
+    again = ["campaign", str(path), "--budget", budget, "--seed", str(drawn)]
     again += ["--jobs", jobs] * (jobs != "auto") + ["--shard", shard] * (total > 1)
     again += ["--night", night] * bool(night)
     again += [part for plugin in plugin_paths() for part in ("--plugin", plugin)]
@@ -154,7 +154,7 @@ def _wishes(path: Path, results: Path, *, budget: str, jobs: str, shard: str, ni
         shard=number,
         shards=total,
         night=night,
-        command=shlex.join(again),
+        command=command_line(*again),
     )
 
 

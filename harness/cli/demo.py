@@ -14,6 +14,7 @@ from typing import Any
 import click
 import msgspec
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.cli.flags import seed_or_drawn
 from fencepost.harness.cli.output.help import Documented, Example
@@ -83,7 +84,7 @@ def demonstrate(session: Session, spark: SparkHandle, results: Path, seed: int, 
     for line in (line for row in episodes for line in episode_lines(row)):
         click.echo(wrapped(f"  {line}", hanging=6))
     click.echo(f"  index of both runs: {shorten(str(index.absolute()))}")
-    again = f"fencepost demo --seed {seed}" + (f" --runtime {runtime}" if runtime != "lab" else "")
+    again = command_line("demo", "--seed", seed, *(["--runtime", runtime] if runtime != "lab" else []))
     click.echo(f"Done in {time.monotonic() - began:.0f} s. Repeat it with: {again}")
     return int(_outcome(etcd, zookeeper, episodes))
 

@@ -1,12 +1,12 @@
 """`fencepost gate`: the flags made values, the runs that a policy needs carried out, and the decision in words."""
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import StoppedBeforeStart, UsageError
 from fencepost.harness.base.stop_request import StopRequest
@@ -161,7 +161,7 @@ def command(
     is missing (a run, a canary, tests of a guarantee, pairs for a budget), 130 stopped twice, 254 refused before the
     start.
     """
-    again = ["fencepost", "gate", str(policy), "--candidate", candidate]
+    again = ["gate", str(policy), "--candidate", candidate]
     again += ["--baseline", baseline] * bool(baseline)
     for text in system_option:
         again += ["-O", text]
@@ -183,5 +183,5 @@ def _wishes(again: list[str], flags: dict[str, Any]) -> Wishes:
         seed=seed,
         results=flags["results"],
         jobs=jobs_or_auto(flags["jobs"]),
-        command=shlex.join(again),
+        command=command_line(*again),
     )

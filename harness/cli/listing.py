@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import click
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.options import OptionRow
 from fencepost.harness.cli.output.help import Documented, Example
@@ -49,7 +50,7 @@ def _write_table(formatter: click.HelpFormatter, kind: Kind) -> None:
     for section in kind.sections:
         _write_section(formatter, section)
     if kind.entries:
-        formatter.write(f"\n`fencepost list {kind.name} {kind.entries[0].name}` says everything about one.\n")
+        formatter.write(f"\n`{command_line('list', kind.name, kind.entries[0].name)}` says everything about one.\n")
 
 
 def _write_entry(formatter: click.HelpFormatter, entry: Entry) -> None:

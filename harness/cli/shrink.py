@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.campaigns.replay.recorded import choose, read_recorded
@@ -54,7 +55,7 @@ def shrink(
     if wanted is None:
         raise UsageError(
             f"{recorded.folder}: the run shows no violation, so there is nothing to shrink to",
-            hint=f"fencepost replay {shorten(str(recorded.folder))} --until-invalid looks for one",
+            hint=f"{command_line('replay', shorten(str(recorded.folder)), '--until-invalid')} looks for one",
         )
     _err(f"shrinking {recorded.name}: {len(recorded.rows)} faults, seed {recorded.plan.seed}")
     _err(f"fingerprint: {wanted}")
@@ -110,7 +111,7 @@ def _say_smaller(shrunk: Shrunk) -> None:
     else:
         doubt = "" if shrunk.confirmed else " - NOT confirmed: much less often than as it was"
         click.echo(f"in fresh runs it shows in {Rate(*shrunk.confirmation)}{doubt}")
-    click.echo(f"run it: fencepost run {shorten(str(shrunk.folder / SMALLER))}")
+    click.echo(f"run it: {command_line('run', shorten(str(shrunk.folder / SMALLER)))}")
 
 
 def _err(text: str) -> None:

@@ -1,6 +1,5 @@
 """All pages, from values to files that need no server and no network."""
 
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -8,6 +7,7 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.pages import telling
 from fencepost.harness.pages.drawing import findability_curve
 from fencepost.harness.pages.gates import gate_values
@@ -89,10 +89,10 @@ def _finding_values(each: ListedFinding) -> dict[str, Any]:
             ("clearest (fewest operations)", examples.clearest),
             ("fastest (shortest plan)", examples.fastest),
         ],
-        "shrink": "" if examples is None else f"fencepost shrink {shlex.quote(typed_path(examples.fastest))}",
+        "shrink": "" if examples is None else command_line("shrink", typed_path(examples.fastest)),
         "replay": ""
         if examples is None
-        else f"fencepost replay {shlex.quote(typed_path(examples.fastest))} --times 10 --until-invalid",
+        else command_line("replay", typed_path(examples.fastest), "--times", "10", "--until-invalid"),
     }
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from fencepost.harness.base.arrow_alone import keep_pandas_out
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
 from fencepost.harness.history import History
@@ -131,7 +132,7 @@ def judge_and_report(resolved: ResolvedPlan, folder: Path, *, progress: Progress
         validity=judgement.validity,
         headline=judgement.headline,
         run=store.read_json(folder / store.RUN),
-        command=f"fencepost run {folder / store.PLAN}",
+        command=command_line("run", folder / store.PLAN),
         plan_toml=(folder / store.PLAN).read_text(encoding="utf-8"),
         effect_free=resolved.workload.effect_free,
         folder=str(folder),

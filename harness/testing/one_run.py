@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.plan import Plan, read_plan
@@ -51,7 +52,7 @@ class TestRun(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def command(self) -> str:
         """The command that repeats the run."""
-        return f"fencepost run {self.folder / store.PLAN}"
+        return command_line("run", self.folder / store.PLAN)
 
     def text(self) -> str:
         """The outcome for a person: verdict, the first witness in sentences, where to look, how to repeat it."""

@@ -3,11 +3,11 @@
 Terminal and page begin with these three lines, so that a reader who is called at night need not read on to act.
 """
 
-import shlex
 from collections.abc import Sequence
 
 import msgspec
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.verdict.by_guarantee import OfGuarantee
 from fencepost.harness.verdict.decision import COVERAGE, decides
 from fencepost.harness.verdict.verdict import Cause, Facts, Guarantee, Standing, Validity, Verdict
@@ -92,25 +92,26 @@ def _listed(names: Sequence[str]) -> str:
 def _next(validity: Validity, lines: Sequence[OfGuarantee], facts: Facts, folder: str | None) -> tuple[str | None, str]:
     if folder is None:
         return None, ""
-    quoted = shlex.quote(folder)
     match validity:
         case Validity.INVALID:
-            return f"fencepost replay {quoted} --times 10", "runs the same faults again and counts how often it happens"
+            again = command_line("replay", folder, "--times", "10")
+            return again, "runs the same faults again and counts how often it happens"
         case Validity.VALID:
-            return f"fencepost run {quoted}/plan.toml --times 10", "looks for a rarer violation with ten more seeds"
+            again = command_line("run", f"{folder}/plan.toml", "--times", "10")
+            return again, "looks for a rarer violation with ten more seeds"
         case Validity.UNKNOWN:
-            return _next_of_unknown([v for line in lines for v in line.verdicts if decides(v, facts)], quoted)
+            return _next_of_unknown([v for line in lines for v in line.verdicts if decides(v, facts)], folder)
 
 
 def _next_of_unknown(doubtful: Sequence[Verdict], folder: str) -> tuple[str, str]:
     causes = {v.cause for v in doubtful if v.validity is Validity.UNKNOWN}
-    plan = f"fencepost run {folder}/plan.toml"
+    check, plan = command_line("check", folder), command_line("run", f"{folder}/plan.toml")
     if Cause.FAILED in causes:
-        return f"fencepost check {folder}", "judges the history again; the traceback is in checkers.log there"
+        return check, "judges the history again; the traceback is in checkers.log there"
     if Cause.CUT_SHORT in causes:
         return plan, "runs it again, to the end this time"
     if Cause.OUT_OF_BUDGET in causes:
-        return f"fencepost check {folder}", "judges it again, after a larger [budget] in its plan.toml"
+        return check, "judges it again, after a larger [budget] in its plan.toml"
     if Cause.NO_EXPOSURE in causes:
         return f"{plan} --time-limit 2m", "a longer run puts the guarantee to the test more often"
     return f"{plan} --times 5", "runs it again with five seeds"

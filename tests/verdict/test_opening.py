@@ -30,19 +30,19 @@ def opened(validity: Validity, *, folder: str | None = "results/a run", cause: C
             Validity.UNKNOWN,
             Cause.CUT_SHORT,
             "This run is not a pass: it does not show whether linearizable was kept.",
-            "fencepost run 'results/a run'/plan.toml",
+            "fencepost run 'results/a run/plan.toml'",
         ),
         (
             Validity.UNKNOWN,
             Cause.NO_EXPOSURE,
             "This run is not a pass: it does not show whether linearizable was kept.",
-            "fencepost run 'results/a run'/plan.toml --time-limit 2m",
+            "fencepost run 'results/a run/plan.toml' --time-limit 2m",
         ),
         (
             Validity.VALID,
             None,
             "Tested: linearizable (3,011 times).",
-            "fencepost run 'results/a run'/plan.toml --times 10",
+            "fencepost run 'results/a run/plan.toml' --times 10",
         ),
     ],
 )

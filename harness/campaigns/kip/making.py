@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.errors import ExitCode, UsageError, unknown_choice
 from fencepost.harness.base.stop_request import STOP_GRACE_S, StopRequest
 from fencepost.harness.campaigns.kip.experiments import EXPERIMENTS, Experiment, ExperimentId
@@ -70,11 +71,10 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     def command(self) -> str:
         """What repeats the run on any machine."""
         plan = self.cell.plan
-        options = "".join(f" -o {name}={value}" for name, value in plan.workload_options.items())
-        return (
-            f"fencepost run --system {plan.system} --version {plan.version} --workload {plan.workload}{options}"
-            f" --nemesis {plan.nemesis} --runtime {plan.runtime} --time-limit {plan.time_limit} --seed {self.seed}"
-        )
+        options = [word for name, value in plan.workload_options.items() for word in ("-o", f"{name}={value}")]
+        words = ["--system", plan.system, "--version", plan.version, "--workload", plan.workload, *options]
+        words += ["--nemesis", plan.nemesis, "--runtime", plan.runtime, "--time-limit", plan.time_limit]
+        return command_line("run", *words, "--seed", self.seed)
 
 
 def columns_of(systems: Sequence[str]) -> dict[str, Column | None]:

@@ -1,8 +1,8 @@
 """A night in words: what the page, the summary, JUnit and the terminal say alike."""
 
-import shlex
 from typing import Final
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.campaigns.night.draws import in_words
 from fencepost.harness.campaigns.night.known_issues import KnownIssue
 from fencepost.harness.campaigns.night.launcher import PLAN
@@ -95,7 +95,7 @@ def seen_in(issue: KnownIssue, night: Night) -> tuple[int, int]:
 
 def repeat_command(attempt: Attempt) -> str:
     """The command that repeats a run, from the night's folder."""
-    return f"fencepost run {shlex.quote(f'{attempt.folder}/{PLAN}')}"
+    return command_line("run", f"{attempt.folder}/{PLAN}")
 
 
 def about(night: Night) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.cli.check.file_report import check_report
 from fencepost.harness.cli.check.foreign import Reading, check_file, is_run
@@ -125,8 +126,8 @@ def command(folder: Path, **given: Any) -> int:
     if flags.names_a_file and folder.is_dir() and is_run(folder):
         raise UsageError(
             f"{folder}: {', '.join(flags.of_files)}: a run is judged by its plan",
-            hint=f"fencepost check {folder}; its operations alone, without the plan: fencepost check "
-            f"{folder / store.HISTORY} --model ...",
+            hint=f"{command_line('check', folder)}; its operations alone, without the plan: "
+            f"{command_line('check', folder / store.HISTORY)} --model ...",
         )
     if not flags.names_a_file and is_run(folder):
         if flags.report is not None:

@@ -1,10 +1,10 @@
 """`fencepost check FILE --report`: the page of a judged file, with the consistency models that it rules out."""
 
 import hashlib
-import shlex
 from pathlib import Path
 from typing import Final
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.base.new_file import check_new, write_new
 from fencepost.harness.interchange.formats.imported import Imported
@@ -74,12 +74,12 @@ def file_facts(path: Path) -> dict[str, str]:
 
 
 def _command(imported: Imported, judgement: Judgement, path: Path, output: Path) -> str:
-    arguments = ["fencepost", "check", str(path), "--format", imported.form, "--model", _model(imported)]
+    arguments = ["check", str(path), "--format", imported.form, "--model", _model(imported)]
     if imported.form == "edn":
         arguments.append("--keyed" if imported.keyed else "--no-keyed")
     if judgement.facts.read_guarantee not in ("", imported.family.guarantee):
         arguments += ["--consistency", judgement.facts.read_guarantee]
-    return shlex.join([*arguments, "--report", f"again-{output.name}"])
+    return command_line(*arguments, "--report", f"again-{output.name}")
 
 
 def _model(imported: Imported) -> str:

@@ -3,13 +3,13 @@
 A table has no events: those of what is shown are made from its rows, and its witnesses are told by these.
 """
 
-import shlex
 from functools import cached_property
 from pathlib import Path
 
 import click
 import msgspec
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.cli.check.file_report import MODEL_SOURCES, file_facts, models_of, write_page
 from fencepost.harness.history import Operation
 from fencepost.harness.interchange.formats.family import FAMILIES
@@ -81,4 +81,4 @@ def _with(judgement: Judgement, witnesses: tuple[Witness, ...]) -> Judgement:
 
 def _command(path: Path, output: Path, spark_master: str | None, *more: str) -> str:
     spark = ["--spark", "--spark-master", spark_master] if spark_master is not None else []
-    return shlex.join(["fencepost", "check", str(path), *more, *spark, "--report", f"again-{output.name}"])
+    return command_line("check", path, *more, *spark, "--report", f"again-{output.name}")

@@ -1,7 +1,6 @@
 """What a run prints first and last: its plan and seed, the command that repeats it, the verdict, the files."""
 
 import json
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.errors import ExitCode, FencepostError
 from fencepost.harness.base.options import plain
 from fencepost.harness.campaigns.times.junit import Made, junit_of, junit_path
@@ -62,10 +62,8 @@ def say_first(checked: "CheckedPlan", number: int, times: int) -> None:
 def repeat_command(checked: "CheckedPlan") -> str:
     """The flags that give this plan again; settings that have no flag of their own stand in -o and -O."""
     plan = checked.plan
-    arguments = ["fencepost run", f"--system {plan.system}", f"--workload {plan.workload}"]
-    arguments += [
-        f"--schedule {_quoted(shorten(plan.schedule))}" if plan.schedule else f"--nemesis {_quoted(plan.nemesis)}"
-    ]
+    words = ["--system", plan.system, "--workload", plan.workload]
+    words += ["--schedule", shorten(plan.schedule)] if plan.schedule else ["--nemesis", plan.nemesis]
     usual = usual_time_limit(checked.request)
     defaults = Plan(system="", workload="", seed=0, version=checked.system.releases.default, time_limit=usual)
     for field in (
@@ -82,16 +80,23 @@ def repeat_command(checked: "CheckedPlan") -> str:
     ):
         value = getattr(plan, field)
         if value and value != getattr(defaults, field):
-            arguments.append(f"--{field.replace('_', '-')} {_quoted(str(value))}")
+            words += [f"--{field.replace('_', '-')}", str(value)]
     watch_ns = checked.leadership().watch_ns
-    arguments += [f"--watch {plan.phases.watch}"] * (plan.duration_ns("watch") != watch_ns)
-    arguments += [f"--plugin {_quoted(shorten(path))}" for path in plan.plugins]
-    arguments += ["--limited-data"] * plan.limited_data
-    arguments += [f"--require {name}" for name in plan.require]
-    arguments += [f"-o {name}={_quoted(str(value))}" for name, value in _changed_options(checked).items()]
-    arguments += [f"-O {name}={_quoted(str(value))}" for name, value in _changed_system_options(checked).items()]
-    arguments += [f"--set {_quoted(text)}" for text in settings.as_arguments(plan.settings)]
-    return " ".join([*arguments, f"--seed {plan.seed}"])
+    words += ["--watch", plan.phases.watch] * (plan.duration_ns("watch") != watch_ns)
+    repeated = {
+        "--plugin": map(shorten, plan.plugins),
+        "--require": plan.require,
+        "-o": _as_arguments(_changed_options(checked)),
+        "-O": _as_arguments(_changed_system_options(checked)),
+        "--set": settings.as_arguments(plan.settings),
+    }
+    words += ["--limited-data"] * plan.limited_data
+    words += [word for flag, values in repeated.items() for value in values for word in (flag, value)]
+    return command_line("run", *words, "--seed", plan.seed)
+
+
+def _as_arguments(options: Mapping[str, object]) -> list[str]:
+    return [f"{name}={value}" for name, value in options.items()]
 
 
 def _changed_options(checked: "CheckedPlan") -> dict[str, object]:
@@ -107,10 +112,6 @@ def _changed(options: Mapping[str, object], defaults: Mapping[str, object]) -> d
     return {name: value for name, value in options.items() if defaults.get(name) != value}
 
 
-def _quoted(text: str) -> str:
-    return shlex.quote(text)
-
-
 def say_last(seed: int, result: "Result", *, as_json: bool) -> None:
     """The verdict on stdout; where to look and how to repeat it on stderr."""
     if as_json:
@@ -120,7 +121,7 @@ def say_last(seed: int, result: "Result", *, as_json: bool) -> None:
     for warning in result.warnings:
         _err(f"warning: {warning}")
     _err(f"report: {shorten(str(result.folder / store.REPORT))}")
-    _err(f"seed {seed}; repeat with: fencepost run {shorten(str(result.folder / store.PLAN))}")
+    _err(f"seed {seed}; repeat with: {command_line('run', shorten(str(result.folder / store.PLAN)))}")
     sys.stdout.flush()
 
 

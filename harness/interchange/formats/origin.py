@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.history import Event, OpEvent
 from fencepost.harness.results import run_folder as store
 
@@ -29,7 +30,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         judged = f"the run was judged for {', '.join(self.judged_for)}" if self.judged_for else "the run was not judged"
-        return f"{judged}: fencepost check {self.run}"
+        return f"{judged}: {command_line('check', self.run)}"
 
 
 class _Guarantee(msgspec.Struct, frozen=True):

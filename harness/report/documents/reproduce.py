@@ -1,10 +1,10 @@
 """How to see it again: the commands, and what each of them can promise."""
 
 import os
-import shlex
 
 import msgspec
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.verdict.fingerprint import Anomaly, anomalies
 
@@ -22,14 +22,14 @@ def reproduce(case: ReportCase) -> Reproduce | None:
     """None for a run that is kept nowhere."""
     if case.folder is None:
         return None
-    folder = shlex.quote(typed_path(case.folder))
+    folder = typed_path(case.folder)
     every = anomalies(case.history, case.facts, case.verdicts, case.effect_free)
     deciding = tuple(anomaly for anomaly in every if anomaly.decides)
     return Reproduce(
         deciding=deciding,
-        check=f"fencepost check {folder}",
-        replay=f"fencepost replay {folder} --times 10",
-        shrink=f"fencepost shrink {folder} --budget 30m" if deciding else None,
+        check=command_line("check", folder),
+        replay=command_line("replay", folder, "--times", "10"),
+        shrink=command_line("shrink", folder, "--budget", "30m") if deciding else None,
     )
 
 

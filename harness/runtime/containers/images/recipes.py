@@ -16,6 +16,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.errors import MachineError
 from fencepost.harness.runtime.artifacts import ImageContents, ImageRecipe, java_runtimes
 from fencepost.harness.runtime.artifacts.cache import sha256_of
@@ -212,7 +213,8 @@ def _debian_packages() -> tuple[str, ...]:
         raise MachineError(
             f"the side-car's Python is made of Debian packages ({', '.join(pin.packages)}); this machine is"
             f" {release.get('PRETTY_NAME', 'of an unknown distribution')}",
-            hint=f"use an official image as its base: fencepost images build --base python={pin.official}",
+            hint="use an official image as its base: "
+            + command_line("images", "build", "--base", f"python={pin.official}"),
         )
     return pin.packages[codename]
 

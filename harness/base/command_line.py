@@ -1,0 +1,8 @@
+"""Commands as fencepost prints them: each can be pasted into a shell."""
+
+import shlex
+
+
+def command_line(*words: object) -> str:
+    """Return the `fencepost` command of these words, each quoted where a shell would take it apart."""
+    return shlex.join(["fencepost", *map(str, words)])
