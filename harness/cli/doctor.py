@@ -1,11 +1,13 @@
 """`fencepost doctor`: check what this machine can do; for each thing that it cannot, say why and give the remedy."""
 
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 
+from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.errors import ExitCode, FencepostError, UsageError, unknown_choice
 from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.plugins import registry
@@ -54,7 +56,7 @@ def _groups() -> dict[str, Callable[[], list[Check]]]:
     """The checks by the name of their group, in the order of printing; made when they are printed."""
     return {
         **{name: registry.runtime(name).checks for name in sorted(registry.RUNTIMES, reverse=True)},
-        "systems": lambda: [*(_system(name) for name in registry.SYSTEMS), _kafka_jars()],
+        "systems": lambda: [_cache(), *(_system(name) for name in registry.SYSTEMS), _kafka_jars()],
         "analysis": lambda: [_native_core(), _spark(), *_archives()],
         "faults": lambda: [availability.check()],
         "report": lambda: [_browser()],
@@ -78,6 +80,16 @@ def _guarded(name: str, look: Callable[[], str]) -> Check:
         return Check(name, False, "not usable", error.message, error.hint)
     except Exception as error:
         return Check(name, False, "not usable", f"{type(error).__name__}: {error}", "run `make setup`")
+
+
+def _cache() -> Check:
+    def look() -> str:
+        from fencepost.harness.runtime.artifacts import cache_folder
+
+        folder = cache_folder()
+        return f"{folder}" if os.access(folder, os.W_OK) else f"{folder}, read-only: nothing can be added to it"
+
+    return _guarded("cache folder", look)
 
 
 def _system(name: str) -> Check:
@@ -129,13 +141,17 @@ def _spark() -> Check:
 def _archives() -> list[Check]:
     from fencepost.harness.cli.prepare import archives
 
+    try:
+        made = archives()
+    except FencepostError as error:
+        return [Check("start-up archives", False, "not usable", error.message, error.hint)]
     return [
         Check(
             f"start-up archive of {name}",
             True,
-            "made" if path else f"absent, so starts are slower: `fencepost prepare {name}` makes it",
+            "made" if path else f"absent, so starts are slower: `{command_line('prepare', name)}` makes it",
         )
-        for name, path in archives().items()
+        for name, path in made.items()
     ]
 
 

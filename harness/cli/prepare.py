@@ -18,12 +18,13 @@ def prepare_archives(programs: Sequence[str] = ()) -> int:
 
     A machine that cannot make one works without it, only slower, so the exit code is 0 all the same.
     """
-    from fencepost.harness.runtime.artifacts import java
+    from fencepost.harness.runtime.artifacts import cache_folder, java
 
     makers = _makers()
     for program in programs:
         if program not in makers:
             raise unknown_choice("program", program, makers)
+    cache_folder()  # without one nothing can be kept
     # The machine may have been busy when an earlier attempt failed.
     java.forget_failures()
     for name, path in archives().items():

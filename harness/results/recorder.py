@@ -20,6 +20,7 @@ import msgspec
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.history import DISK_FULL, BeliefEvent, Completion, Event, NoteEvent, OpEvent, Outcome, Value
+from fencepost.harness.results.run_folder import RESERVE_BYTES
 
 E = TypeVar("E", bound=Event)
 
@@ -44,7 +45,7 @@ class Recorder:
         path: Path | None,
         *,
         clock_ns: Callable[[], int] = time.monotonic_ns,
-        reserve_bytes: int = 32 << 20,
+        reserve_bytes: int = RESERVE_BYTES,
         on_disk_full: Callable[[], None] | None = None,
         write: Callable[[int, bytes], int] = os.write,
     ) -> None:

@@ -16,6 +16,7 @@ results/<system>-<workload>-<nemesis>/<utc time>/
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -23,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.errors import MachineError, UsageError
 
 PLAN: Final = "plan.toml"
 RUN: Final = "run.json"
@@ -36,15 +37,28 @@ VERDICT: Final = "verdict.json"
 JUNIT: Final = "junit.xml"
 REPORT: Final = "report.html"
 RUNNER_LOG: Final = "runner.log"
+#: Kept free while a run lasts, so that its end can be recorded on a disk that is full by then.
+RESERVE_BYTES: Final = 32 << 20
 
 
 def make_run_folder(results: Path, slug: str) -> Path:
-    """Make a new folder named by the UTC time; two runs in one millisecond get different names."""
+    """Make a new folder named by the UTC time; two runs in one millisecond get different names.
+
+    Raises:
+        UsageError: the folder cannot be made.
+        MachineError: its disk has no room for what a run reserves for its end.
+    """
     parent = results / slug
     try:
         parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{parent}: {error.strerror}", hint="give another folder with --results") from None
+    disk = shutil.disk_usage(parent)
+    if disk.total and disk.free < RESERVE_BYTES:  # a file system that counts nothing says 0 of 0
+        raise MachineError(
+            f"{parent}: {disk.free >> 20} MiB are free on this disk; expected at least {RESERVE_BYTES >> 20} MiB",
+            hint="free some disk space, or give another folder with --results",
+        )
     while True:
         now = datetime.now(UTC)
         folder = parent / f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03d}Z"
@@ -103,8 +117,12 @@ def write_json(path: Path, data: dict[str, Any]) -> None:
 def write_whole(path: Path, text: str) -> None:
     """Write a file completely or not at all: under a hidden name first, then renamed."""
     hidden = path.with_name(f".{path.name}.{os.getpid()}")
-    hidden.write_text(text, encoding="utf-8")
-    hidden.replace(path)
+    try:
+        hidden.write_text(text, encoding="utf-8")
+        hidden.replace(path)
+    except OSError as error:
+        hidden.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def read_json(path: Path) -> dict[str, Any]:

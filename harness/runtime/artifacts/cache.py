@@ -31,7 +31,7 @@ _KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}")
 
 def cache_folder() -> Path:
     """Return the user's cache folder for this product; make it if it is absent."""
-    folder = platformdirs.user_cache_path("fencepost")
+    folder = _cache_path()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -39,6 +39,19 @@ def cache_folder() -> Path:
             f"{folder}: the cache folder cannot be made: {error.strerror}",
             hint="set XDG_CACHE_HOME to a folder that you may write",
         ) from None
+    return folder
+
+
+def _cache_path() -> Path:
+    try:
+        folder = platformdirs.user_cache_path("fencepost")
+    except RuntimeError:
+        folder = Path("~")
+    if not folder.is_absolute():  # some versions of platformdirs leave the tilde as it is
+        raise MachineError(
+            f"there is no folder for the cache: HOME is not set, and user {os.getuid()} has no account with a home",
+            hint="set HOME or XDG_CACHE_HOME to a folder that you may write",
+        )
     return folder
 
 
@@ -190,6 +203,7 @@ def sha256_of(path: Path) -> str:
 
 
 def _digest_file(path: Path) -> Path | None:
+    _cache_path()  # a cache that cannot be written costs time; one that nobody can name is a mistake to correct
     try:
         folder = cache_folder()
     except MachineError:

@@ -15,7 +15,8 @@ _VERSION_TIMEOUT_S: Final = 10.0
 
 def executable(given: str | Path, *, what: str) -> Path:
     """Return the absolute path of an executable that a person gave; raise UsageError if it is something else."""
-    path = Path(given).expanduser().absolute()
+    # Unlike `Path.expanduser` it leaves the tilde where there is no home.
+    path = Path(os.path.expanduser(given)).absolute()
     hint = f"give the path of an executable {what} binary"
     if not path.exists():
         raise UsageError(f"{path}: this file does not exist", hint=hint)

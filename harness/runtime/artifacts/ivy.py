@@ -31,7 +31,7 @@ def retrieve(coordinates: Sequence[str], exclude: Sequence[str], target: Path, *
     java = find_java()
     with TemporaryDirectory(prefix="fencepost-ivy-") as name:
         home = Path(name)
-        mirror = mirror_of_central(Path.home() / ".m2" / "settings.xml")
+        mirror = mirror_of_central(Path(os.path.expanduser("~/.m2/settings.xml")))
         (home / "settings.xml").write_text(settings_of(home / "cache", mirror), encoding="utf-8")
         (home / "ivy.xml").write_text(module_of(coordinates, exclude), encoding="utf-8")
         flags = [f"-Duser.home={home}", *trust.java_flags(java), *proxy_flags()]
