@@ -12,6 +12,7 @@ from typing import Final
 
 import click
 import pytest
+from _pytest.mark import ParameterSet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -42,7 +43,7 @@ STREAMS: Final = (
     f">&{_UNREAD} 2>&{_UNREAD}",
 )
 #: Histories by the exit code of their verdict.
-_HISTORIES: Final = {
+_HISTORIES: Final[dict[ExitCode, str | None]] = {
     ExitCode.VALID: ":ok, :f :read, :value 1",
     ExitCode.INVALID: ":ok, :f :read, :value 2",
     ExitCode.UNKNOWN: None,
@@ -76,8 +77,14 @@ def _history(folder: Path, verdict: ExitCode) -> Path:
     return path
 
 
-@pytest.mark.parametrize("streams", STREAMS)
-@pytest.mark.parametrize("verdict", [ExitCode.VALID, ExitCode.INVALID])
+def _rotated() -> Iterator[ParameterSet]:
+    """Every stream with every verdict; one verdict for each stream at once, the others where time allows."""
+    for number, streams in enumerate(STREAMS):
+        for turn, verdict in enumerate(_HISTORIES):
+            yield pytest.param(streams, verdict, marks=[pytest.mark.slow] * ((number + turn) % len(_HISTORIES) > 0))
+
+
+@pytest.mark.parametrize(("streams", "verdict"), list(_rotated()))
 def test_streams_change_no_verdict(tmp_path: Path, streams: str, verdict: ExitCode) -> None:
     code, said = _ended(command("check", str(_history(tmp_path, verdict))), streams)
     assert (code, "Traceback" in said) == (verdict, False), said
@@ -94,7 +101,7 @@ def _commands(group: click.Group = app, *before: str) -> Iterator[tuple[str, ...
 
 
 #: A line for each command that needs no cluster and ends soon, with its code: its help, a mistake.
-LINES: Final = {
+LINES: Final[dict[tuple[str, ...], ExitCode]] = {
     **{(*words, "--help"): ExitCode.VALID for words in _commands()},
     **{(*words, "--no-such-option"): ExitCode.USAGE for words in _commands()},
     **{(name,): ExitCode.USAGE for name in ("", "chekc", "--json")},
@@ -110,7 +117,7 @@ def test_every_command_has_its_lines() -> None:
 
 
 @given(st.sampled_from(sorted(LINES)), st.sampled_from(STREAMS))
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 def test_streams_change_the_code_of_no_command(words: tuple[str, ...], streams: str) -> None:
     code, said = _ended(command(*words), streams)
     assert (code, "Traceback" in said) == (LINES[words], False), said
@@ -177,7 +184,7 @@ def test_a_user_without_a_home_is_told_the_remedy(
     assert words[0] == "doctor" or "hint: set HOME or XDG_CACHE_HOME to a folder that you may write\n" in said
 
 
-@pytest.mark.parametrize("kind", ["read-only", "below a file", "read-only and empty"])
+@pytest.mark.parametrize("kind", ["read-only", "below a file"])
 @pytest.mark.parametrize("words", [("prepare",), ("doctor", "systems"), ("check", "history.edn")])
 def test_a_cache_that_cannot_be_written_is_no_defect(
     tmp_path: Path, nameless: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, kind: str, words: tuple[str, ...]
@@ -188,8 +195,8 @@ def test_a_cache_that_cannot_be_written_is_no_defect(
     if kind == "below a file":
         cache.touch()
     else:
-        (cache / "fencepost" / "java" if kind == "read-only" else cache).mkdir(parents=True)
-        for folder in (cache, *cache.rglob("*")):
+        (cache / "fencepost").mkdir(parents=True)
+        for folder in (cache / "fencepost", cache):
             folder.chmod(0o555)
     code, said = _ended([*nameless, *command(*words)], "", _environment(cache))
     assert code in _ALLOWED
@@ -206,7 +213,7 @@ exec "$@"
 """
 
 
-@pytest.mark.parametrize("free", [0, 4 << 10, 64 << 10, 2 << 20, 31 << 20])
+@pytest.mark.parametrize("free", [0, 64 << 10, 31 << 20])
 @pytest.mark.parametrize("words", [("run", "--system", "example", "--workload", "register", "--nemesis", "kill")])
 def test_results_on_a_full_disk_are_refused_in_one_line(tmp_path: Path, free: int, words: tuple[str, ...]) -> None:
     private = ["unshare", "--user", "--map-root-user", "--mount"]
@@ -226,7 +233,7 @@ def test_results_on_a_full_disk_are_refused_in_one_line(tmp_path: Path, free: in
 # -- files and exceptions of others -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("content", ["", "raise SystemExit(0)", "raise SystemExit(1)", "def (", "raise OSError(32)"])
+@pytest.mark.parametrize("content", ["", "raise SystemExit(1)", "def ("])
 @pytest.mark.parametrize("name", ["click", "msgspec", "numpy"])
 def test_a_foreign_file_in_place_of_a_module_is_named(tmp_path: Path, name: str, content: str) -> None:
     file = tmp_path / f"{name}.py"
