@@ -3,6 +3,6 @@
 import shlex
 
 
-def command_line(*words: object) -> str:
-    """Return the `fencepost` command of these words, each quoted where a shell would take it apart."""
-    return shlex.join(["fencepost", *map(str, words)])
+def command_line(*arguments: object) -> str:
+    """Return the `fencepost` command of these arguments, each quoted where a shell would take it apart."""
+    return shlex.join(["fencepost", *map(str, arguments)])

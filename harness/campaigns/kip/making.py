@@ -72,9 +72,9 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
         """What repeats the run on any machine."""
         plan = self.cell.plan
         options = [word for name, value in plan.workload_options.items() for word in ("-o", f"{name}={value}")]
-        words = ["--system", plan.system, "--version", plan.version, "--workload", plan.workload, *options]
-        words += ["--nemesis", plan.nemesis, "--runtime", plan.runtime, "--time-limit", plan.time_limit]
-        return command_line("run", *words, "--seed", self.seed)
+        arguments = ["--system", plan.system, "--version", plan.version, "--workload", plan.workload, *options]
+        arguments += ["--nemesis", plan.nemesis, "--runtime", plan.runtime, "--time-limit", plan.time_limit]
+        return command_line("run", *arguments, "--seed", self.seed)
 
 
 def columns_of(systems: Sequence[str]) -> dict[str, Column | None]:

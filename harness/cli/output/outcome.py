@@ -62,8 +62,8 @@ def say_first(checked: "CheckedPlan", number: int, times: int) -> None:
 def repeat_command(checked: "CheckedPlan") -> str:
     """The flags that give this plan again; settings that have no flag of their own stand in -o and -O."""
     plan = checked.plan
-    words = ["--system", plan.system, "--workload", plan.workload]
-    words += ["--schedule", shorten(plan.schedule)] if plan.schedule else ["--nemesis", plan.nemesis]
+    arguments = ["--system", plan.system, "--workload", plan.workload]
+    arguments += ["--schedule", shorten(plan.schedule)] if plan.schedule else ["--nemesis", plan.nemesis]
     usual = usual_time_limit(checked.request)
     defaults = Plan(system="", workload="", seed=0, version=checked.system.releases.default, time_limit=usual)
     for field in (
@@ -80,9 +80,9 @@ def repeat_command(checked: "CheckedPlan") -> str:
     ):
         value = getattr(plan, field)
         if value and value != getattr(defaults, field):
-            words += [f"--{field.replace('_', '-')}", str(value)]
+            arguments += [f"--{field.replace('_', '-')}", str(value)]
     watch_ns = checked.leadership().watch_ns
-    words += ["--watch", plan.phases.watch] * (plan.duration_ns("watch") != watch_ns)
+    arguments += ["--watch", plan.phases.watch] * (plan.duration_ns("watch") != watch_ns)
     repeated = {
         "--plugin": map(shorten, plan.plugins),
         "--require": plan.require,
@@ -90,9 +90,9 @@ def repeat_command(checked: "CheckedPlan") -> str:
         "-O": _as_arguments(_changed_system_options(checked)),
         "--set": settings.as_arguments(plan.settings),
     }
-    words += ["--limited-data"] * plan.limited_data
-    words += [word for flag, values in repeated.items() for value in values for word in (flag, value)]
-    return command_line("run", *words, "--seed", plan.seed)
+    arguments += ["--limited-data"] * plan.limited_data
+    arguments += [word for flag, values in repeated.items() for value in values for word in (flag, value)]
+    return command_line("run", *arguments, "--seed", plan.seed)
 
 
 def _as_arguments(options: Mapping[str, object]) -> list[str]:
