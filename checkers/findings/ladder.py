@@ -13,7 +13,7 @@ import msgspec
 
 from fencepost.checkers.facts.evidence import Rows
 from fencepost.checkers.findings.finding import Finding, violations
-from fencepost.harness.verdict import Cause, Facts, Proof, Rule, Validity, Verdict, in_words
+from fencepost.harness.verdict import Cause, Facts, Proof, Rule, Stop, Validity, Verdict, in_words
 from fencepost.harness.verdict.figures import Figures
 
 #: Of histories with more operations the orders that prove them valid are not kept in the verdict.
@@ -28,6 +28,21 @@ class Doubt(NamedTuple):
 
     cause: Cause
     reason: str
+
+
+def contradicted(contradictions: Sequence[str]) -> Doubt | None:
+    """Return the doubt where two parts of a checker contradict each other, which says nothing about the system."""
+    if not contradictions:
+        return None
+    more = f"; and {len(contradictions) - 1} more" if len(contradictions) > 1 else ""
+    return Doubt(Cause.FAILED, f"{contradictions[0]}{more}; one of the two is a defect of fencepost")
+
+
+def stopped(stops: Sequence[str | None], reason: str) -> Doubt | None:
+    """Return the doubt where searches ended without an answer: by their budget, or by a defect of fencepost."""
+    if not stops:
+        return None
+    return Doubt(Cause.FAILED if Stop.CONTRADICTED in stops else Cause.OUT_OF_BUDGET, reason)
 
 
 class Conclusion(NamedTuple):

@@ -23,7 +23,7 @@ from fencepost.checkers.facts.reigns import Reigns, leader_of, reigns_of
 from fencepost.checkers.facts.statements import NamedEpochs, epoch_subject, statements
 from fencepost.checkers.findings.circumstances import answered_words
 from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.ladder import Findings, stopped
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.checkers.metadata.changes import completed
@@ -31,7 +31,7 @@ from fencepost.checkers.storage.models import encode
 from fencepost.checkers.storage.register_proofs import proof_of
 from fencepost.checkers.storage.registers import search
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figure_rows import Denied
 from fencepost.harness.verdict.figures import TopicNameFigures
 
@@ -73,14 +73,13 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ranked = _Explainer(history).explained(findings)
     denied = _denied_rows(denials, _proofs(ranked))
     proven = [(r.minimal, columns.keys[r.key]) for r in results if r.minimal is not None]
-    undecided = Doubt(Cause.OUT_OF_BUDGET, f"{len(unfinished)} of {len(results)} names were not decided")
     return [
         Findings(
             checker=CHECKER,
             guarantee=GUARANTEE,
             findings=ranked,
             broken=f"{len(ranked)} false answers about names",
-            doubt=undecided if unfinished else None,
+            doubt=stopped([r.stop for r in unfinished], f"{len(unfinished)} of {len(results)} names were not decided"),
             exposed=tuple(row(o) for own in names.values() for o in _exposed(own)),
             exposure_of=EXPOSURE_OF,
             untested="no name was asked for after another process had taken it",

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
-from fencepost.checkers.facts.answers import is_ok, not_failed
+from fencepost.checkers.facts.answers import answered, is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.numbers import Numbers
 from fencepost.checkers.findings.words import describe
@@ -76,7 +76,29 @@ def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) ->
 
 
 def _flaws(operations: Sequence[Operation]) -> list[Finding]:
-    return list(_each_flaw(operations))
+    return list(_each_flaw(operations)) or list(_read_too_early(operations))
+
+
+def _read_too_early(operations: Sequence[Operation]) -> Iterator[Finding]:
+    """Reads that were over before the append of unknown outcome that they show was asked for.
+
+    Where this finds nothing, each of these appends has time to take effect before the first read of its offset returns:
+    the search makes it an operation that has to happen.
+    """
+    first_read: dict[int, Operation] = {}
+    for op in operations:
+        if op.f == "read" and is_ok(op) and record(op)[1] is not None:
+            known = first_read.setdefault(record(op)[0], op)
+            if answered(op) < answered(known):
+                first_read[record(op)[0]] = op
+    for append, offset in placed(operations):
+        read = first_read.get(offset)
+        if read is not None and not is_ok(append) and answered(read) < append.invoke_index:
+            steps = (
+                f"{describe(read)} returned {record(read)[1]!r:.80}.",
+                f"{describe(append)} came only after that, and nothing else can have put it there.",
+            )
+            yield Finding(about=0, anomaly="phantom-read", operations=(read, append), steps=steps)
 
 
 def _each_flaw(operations: Sequence[Operation]) -> Iterator[Finding]:

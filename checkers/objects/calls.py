@@ -44,7 +44,7 @@ class Calls:
         self._arguments += arguments
         self._first.append(len(self._arguments))
 
-    def judged(self, kind: str, budget: Budget, *, permits: int = 1, orders: bool = False) -> list[_core.ObjectResult]:
+    def judged(self, kind: str, budget: Budget, *, permits: int = 1) -> list[_core.ObjectResult]:
         """The native search's word on each subject, in the order of `subjects`."""
         table = np.array(self._rows, dtype=np.int64).reshape(len(self._rows), 4)
         key, f, invoked, returned = (np.ascontiguousarray(table[:, i]) for i in range(4))
@@ -60,7 +60,7 @@ class Calls:
             steps=budget.steps,
             memory_bytes=budget.memory_bytes,
             wall_s=budget.wall_s,
-            orders=orders,
+            orders=True,
         )
 
 

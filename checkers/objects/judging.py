@@ -6,7 +6,7 @@ Herlihy & Wing, 1990).
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -14,13 +14,14 @@ from fencepost.checkers import _core
 from fencepost.checkers.facts.answers import exposed, is_ok
 from fencepost.checkers.facts.evidence import row, rows
 from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.ladder import ORDERED_MAX, WITNESSES_MAX, Doubt, Findings
+from fencepost.checkers.findings.ladder import ORDERED_MAX, WITNESSES_MAX, Doubt, Findings, contradicted, stopped
 from fencepost.checkers.findings.words import describe, seconds
 from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.minimal import minimal_proof
 from fencepost.checkers.objects.rules import Chance, rules_of
 from fencepost.checkers.objects.specification import text
 from fencepost.checkers.objects.sub_history import Rows, objection
+from fencepost.harness.base.errors import Contradiction
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Cause, Facts, Proof, Stop, Verdict
 
@@ -89,12 +90,12 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
         permits: of a semaphore.
 
     Returns:
-        One verdict: `invalid` with a proof for each witness; else `unknown` where the budget was spent on an object or
-        nothing was exposed; else `valid`, with an order for each object of a short history.
+        One verdict: `invalid` with a proof for each witness; else `unknown` where the budget was spent on an object,
+        nothing was exposed, or an order or a proof does not hold; else `valid` with an order for each object that was
+        carried out by its plain specification, and is kept of a short history.
 
     Raises:
         MalformedHistory: an operation that means nothing for this kind; names the event.
-        RuntimeError: a defect: an order or a proof that does not hold.
 
     Cost: that of the native search, exponential in the number of concurrent operations at worst.
     Source: Herlihy & Wing (1990); Wing & Gong (1993); Lowe (2017).
@@ -104,7 +105,6 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
         if op.f in kind.functions:
             groups.setdefault(op.key, []).append(op)
     name = f"{kind.name}:{permits}" if kind.native == "semaphore" else kind.name
-    keeps_orders = sum(map(len, groups.values())) <= ORDERED_MAX
     calls, findings, orders = Calls(), list[Finding](), dict[Hashable, Sequence[int]]()
     for key, operations in groups.items():
         flaws = kind.flaws(operations)
@@ -118,14 +118,17 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
                 findings.append(flaw)
             case order:
                 orders[(key,)] = order
-    results = calls.judged(kind.native, facts.budget, permits=permits, orders=keeps_orders) if calls.operations else []
+    results = calls.judged(kind.native, facts.budget, permits=permits) if calls.operations else []
     for subject, result in zip(calls.subjects, results, strict=True):
         if result.verdict == "valid":
             orders[subject] = [calls.operations[call].invoke_index for call in result.order]
     refused = [result for result in results if result.verdict == "invalid"]
     unfinished = [result for result in results if result.verdict == "unknown"]
     findings += [_explained(kind, calls, result, groups) for result in refused]
-    proven = [_proven(flaw, name, groups[flaw.operations[0].key]) for flaw in findings[:WITNESSES_MAX]]
+    findings, proven, contradictions = _confirmed(findings, name, groups)
+    proofs = list[Proof]()
+    if not findings and not unfinished and not contradictions:
+        proofs, contradictions = _orders(name, groups, orders, calls)
     seen = [
         op
         for operations in groups.values()
@@ -139,12 +142,12 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
             guarantee=GUARANTEE,
             findings=findings,
             broken=f"{len(findings)} violations{more}",
-            doubt=_doubt(kind, unfinished, counted),
+            doubt=contradicted(contradictions) or _doubt(kind, unfinished, counted),
             exposed=rows(seen),
             exposure_of=kind.exposure_of,
             rules=rules_of(kind.rules, groups),
             shown=proven,
-            proofs=_orders(name, groups, orders, calls) if keeps_orders and not findings and not unfinished else (),
+            proofs=tuple(proofs) if len(counted) <= ORDERED_MAX and not contradictions else (),
             figures={
                 "keys": len(groups),
                 "operations": len(counted),
@@ -166,7 +169,7 @@ def _doubt(kind: Kind, unfinished: Sequence[_core.ObjectResult], operations: Seq
         return Doubt(Cause.NO_EXPOSURE, f"no {' or '.join(sorted(kind.functions))} in this history")
     why = ", ".join(sorted({result.reason for result in unfinished}))
     reason = f"{len(unfinished)} objects were not finished, none is invalid; {why}"
-    return Doubt(Cause.OUT_OF_BUDGET, reason) if unfinished else None
+    return stopped([result.stop for result in unfinished], reason)
 
 
 def _explained(
@@ -190,24 +193,62 @@ def _explained(
 
 def _orders(
     name: str, groups: dict[str | None, list[Operation]], orders: dict[Hashable, Sequence[int]], calls: Calls
-) -> tuple[Proof, ...]:
-    """The order of each object, carried out by its plain specification; a set's elements may have their own each."""
-    proofs = []
+) -> tuple[list[Proof], list[str]]:
+    """Carry out the order of each object by its plain specification; return those that hold, and why others do not.
+
+    A set's elements may have an order each.
+    """
+    subjects: dict[str | None, list[tuple[Any, ...]]] = {}
+    for subject in orders:
+        assert isinstance(subject, tuple)
+        subjects.setdefault(subject[0] if len(subject) == 1 else subject[0][0], []).append(subject)
+    proofs, contradictions = list[Proof](), list[str]()
     for key, operations in groups.items():
-        subjects = [subject for subject in orders if isinstance(subject, tuple) and subject[0] in (key, (key,))]
-        for subject in subjects or [(key,)]:
-            assert isinstance(subject, tuple)
+        of_part = _by_value(operations) if len(subjects.get(key, [()])[0]) > 1 else {}
+        for subject in subjects.get(key, [(key,)]):
             about = (text(calls.numbers.named[subject[1]]),) if len(subject) > 1 else None
-            rows = Rows(operations, name, about)
+            rows = Rows(of_part[about[0]] if about else operations, name, about)
             order = tuple(rows.completed(orders.get(subject, ())))
-            if (wrong := rows.explained(order)) is not None:
-                raise RuntimeError(f"an order of {name} that was found does not replay: {wrong}")
-            proofs.append(Proof(kind="order", name=name, key=key, rows=order, about=about))
-    return tuple(proofs)
+            wrong = rows.explained(order)
+            if wrong is None:
+                proofs.append(Proof(kind="order", name=name, key=key, rows=order, about=about))
+                continue
+            of = "" if key is None else f" of {key}"
+            contradictions.append(
+                f"the native search found an order of {name}{of}, and its plain specification refuses it: {wrong}"
+            )
+    return proofs, contradictions
+
+
+def _by_value(operations: Sequence[Operation]) -> dict[str, list[Operation]]:
+    """The operations by what they are about, as text."""
+    parts: dict[str, list[Operation]] = {}
+    for op in operations:
+        parts.setdefault(text(op.value), []).append(op)
+    return parts
+
+
+def _confirmed(
+    findings: Sequence[Finding], name: str, groups: dict[str | None, list[Operation]]
+) -> tuple[list[Finding], list[Finding], list[str]]:
+    """Prove the first findings; return those that count, those that are proven, and why others do not count."""
+    counted, proven, contradictions = list[Finding](), list[Finding](), list[str]()
+    for flaw in findings:
+        if len(proven) < WITNESSES_MAX:
+            try:
+                proven.append(_proven(flaw, name, groups[flaw.operations[0].key]))
+            except Contradiction as error:
+                contradictions.append(error.message)
+                continue
+        counted.append(flaw)
+    return counted, proven, contradictions
 
 
 def _proven(flaw: Finding, name: str, operations: Sequence[Operation]) -> Finding:
-    """The finding with the smallest proof that was found, which was confirmed, and the operations of that."""
+    """The finding with the smallest proof that was found, which was confirmed, and the operations of that.
+
+    Raises Contradiction where the proof does not hold.
+    """
     proof = flaw.proof or minimal_proof(name, operations, flaw.operations)
     wrong = None if proof is None else objection(operations, proof)
     # What was found in time may be confirmed too late, by a machine that was stopped meanwhile: that refutes no proof.
@@ -215,7 +256,10 @@ def _proven(flaw: Finding, name: str, operations: Sequence[Operation]) -> Findin
         why = "No smaller part of the history was found that has no order by itself."
         return msgspec.structs.replace(flaw, steps=(*flaw.steps, why), proof=None)
     if wrong is not None:
-        raise RuntimeError(f"a proof about {name} that was found does not hold: {wrong.reason}")
+        raise Contradiction(
+            f"the search says that no order explains {name} ({flaw.anomaly}, event {flaw.operations[0].invoke_index}), "
+            f"and its plain specification does not confirm that: {wrong.reason}"
+        )
     at = {op.invoke_index: op for op in operations}
     must, may = [at[row] for row in proof.rows], [at[row] for row in proof.may]
     since = [] if proof.since is None else [at[proof.since]]

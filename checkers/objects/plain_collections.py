@@ -1,8 +1,8 @@
 """A queue, a set and an append-only log as plain sequential objects."""
 
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Any
 
 from fencepost.checkers.objects.specification import Move, Specification, ended, is_known, text
@@ -55,6 +55,24 @@ class QueueObject(Specification):
                 return None
             drains = tuple(sorted((counts | {move[2]: counts.get(move[2], 0) + 1}).items()))
         return (held[1:], drains)
+
+    def first_refused(self, moves: Iterable[Move]) -> int | None:
+        held, drained = deque[Hashable](), Counter[Hashable]()
+        for place, move in enumerate(moves):
+            if move[0] == "in":
+                held.append(move[1])
+            elif move[0] == "empty":
+                if held:
+                    return place
+            elif not held or (move[0] == "out" and held[0] != move[1]):
+                return place
+            else:
+                held.popleft()
+                if len(move) == 4:
+                    if drained[move[2]] != move[3]:
+                        return place
+                    drained[move[2]] += 1
+        return None
 
     def changes(self, op: Operation) -> bool:
         return op.f != "dequeue" or not is_known(op) or op.result is not None
@@ -126,6 +144,20 @@ class SetObject(Specification):
                 return state if state == move[1] else None
         return state if (move[1] in state) == (move[0] == "has") else None
 
+    def first_refused(self, moves: Iterable[Move]) -> int | None:
+        held, move = set[Any](), tuple[Any, ...]()
+        for place, move in enumerate(moves):
+            match move[0]:
+                case "add":
+                    held.add(move[1])
+                case "remove":
+                    held.discard(move[1])
+                case "all" if frozenset(held) != move[1]:
+                    return place
+                case "has" | "lacks" if (move[1] in held) != (move[0] == "has"):
+                    return place
+        return None
+
     def changes(self, op: Operation) -> bool:
         return op.f in ("add", "remove")
 
@@ -184,6 +216,26 @@ class LogObject(Specification):
         else:
             after = {world for world in state if (move[1], move[2]) in world}
         return frozenset(after) or None
+
+    def first_refused(self, moves: Iterable[Move]) -> int | None:
+        """As in `step`, but an append of unknown outcome goes to the first place where a read found its value."""
+        held, last = dict[Any, Any](), -1
+        given: list[Any]
+        offset: Any
+        for place, (f, *given) in enumerate(moves):
+            if f == "read":
+                if held.get(given[0]) != given[1]:
+                    return place
+                continue
+            if f == "somewhere":
+                beyond = [offset for offset in self._places.get(str(given[0]), ()) if offset > last]
+                offset, value = min(beyond, default=last), given[0]
+            else:
+                offset, value = given
+            if offset <= last:
+                return place
+            held[offset], last = value, offset
+        return None
 
     def changes(self, op: Operation) -> bool:
         return op.f == "append"

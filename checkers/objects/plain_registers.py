@@ -44,6 +44,18 @@ class MultiRegisterObject(Specification):
                 return None
         return frozenset(held.items())
 
+    def first_refused(self, moves: Iterable[Move]) -> int | None:
+        held = dict[str, str | None]()
+        micro: Any
+        for place, move in enumerate(moves):
+            for micro in move:
+                writes, register, value = micro
+                if writes:
+                    held[register] = value
+                elif held.get(register) != value:
+                    return place
+        return None
+
     def changes(self, op: Operation) -> bool:
         return any(writes for writes, _, _ in self._micros(op))
 

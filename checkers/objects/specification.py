@@ -47,6 +47,18 @@ class Specification:
         """The state after `move`; None where `state` forbids it."""
         raise NotImplementedError
 
+    def first_refused(self, moves: Iterable[Move]) -> int | None:
+        """Carry out `moves` one after the other; return the place of the first that is forbidden, if any.
+
+        Cost: linear in moves and in what they return, also where `step` copies a large state.
+        """
+        state = self.start
+        for place, move in enumerate(moves):
+            state = self.step(state, move)
+            if state is None:
+                return place
+        return None
+
     def changes(self, op: Operation) -> bool:
         """Whether `op` may change the state. If not, it can be left out of any order."""
         raise NotImplementedError

@@ -116,8 +116,8 @@ class Rows:
         """Why `order` (events; a drain's once for each element) explains not all of the operations; None: it does."""
         if missing := [row for row in order if row not in self.at]:
             return f"event {missing[0]} invokes no operation on it that may have taken effect"
-        state, latest = self.object.start, -1
-        left = {row: list(self.object.moves(op)) for row, op in self.at.items()}
+        latest, moves = -1, list[Move]()
+        left = {row: list(reversed(self.object.moves(op))) for row, op in self.at.items()}
         for row in order:
             op = self.at[row]
             if ended(op) < latest:
@@ -125,9 +125,9 @@ class Rows:
             latest = max(latest, row)
             if not left[row]:
                 return f"the operation of event {row} stands there too often"
-            state = self.object.step(state, left[row].pop(0))
-            if state is None:
-                return f"the operation of event {row} cannot follow those before it"
+            moves.append(left[row].pop())
+        if (refused := self.object.first_refused(moves)) is not None:
+            return f"the operation of event {order[refused]} cannot follow those before it"
         if missing := [row for row, op in self.at.items() if left[row] and is_known(op)]:
             return f"the operation of event {missing[0]} is missing"
         return None

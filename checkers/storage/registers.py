@@ -17,7 +17,7 @@ from fencepost.checkers import _core
 from fencepost.checkers.facts.answers import exposed_places
 from fencepost.checkers.facts.evidence import row
 from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.ladder import ORDERED_MAX, Doubt, Findings
+from fencepost.checkers.findings.ladder import ORDERED_MAX, Doubt, Findings, stopped
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.storage.models import CAS, CAS_REGISTER, READ, WRITE, Columns, encode
 from fencepost.checkers.storage.register_anomalies import Refusal, explain
@@ -87,7 +87,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             guarantee=GUARANTEE,
             findings=findings,
             broken=refuted(len(invalid), len(unfinished), len(results)),
-            doubt=out_of_budget([result.reason for result in unfinished], len(results)),
+            doubt=not_finished([(result.stop, result.reason) for result in unfinished], len(results)),
             exposed=tuple(ended[places].tolist()),
             rules=rules_of(
                 reads=int(np.count_nonzero(columns.f[places] == READ)),
@@ -162,10 +162,10 @@ def refuted(invalid: int, unfinished: int, of: int) -> str:
     return f"no order explains {invalid} of {of} keys{more}" if invalid else ""
 
 
-def out_of_budget(reasons: Sequence[str], of: int) -> Doubt | None:
-    """Why nothing can be said of the keys that were not finished, each with its reason."""
-    why = f"{of - len(reasons)} of {of} keys checked, none invalid; {', '.join(sorted(set(reasons)))}"
-    return Doubt(Cause.OUT_OF_BUDGET, why) if reasons else None
+def not_finished(ends: Sequence[tuple[str | None, str]], of: int) -> Doubt | None:
+    """Why nothing can be said of the keys that were not finished; `ends`: what ended each search, in words too."""
+    why = f"{of - len(ends)} of {of} keys checked, none invalid; {', '.join(sorted({reason for _, reason in ends}))}"
+    return stopped([stop for stop, _ in ends], why)
 
 
 def _subhistories(operations: Sequence[Operation], keys: set[str | None]) -> dict[str | None, list[Operation]]:

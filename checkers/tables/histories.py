@@ -14,6 +14,7 @@ from fencepost.checkers.tables import operations as operations_table
 from fencepost.checkers.tables import transactions as transactions_table
 from fencepost.checkers.tables.operations import operations_of
 from fencepost.checkers.transactions.columns import FAIL, NIL, OK, READ, WRITE
+from fencepost.harness.base.errors import Contradiction
 from fencepost.harness.history import Event, History, Operation, OpEvent, Outcome, Value
 from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
 
@@ -128,12 +129,12 @@ def _events(operations: Sequence[Operation]) -> list[Event]:
 def witnesses_in(history: History, verdict: Verdict, facts: Facts) -> tuple[Witness, ...]:
     """The witnesses of a table of operations as the events of `history`, which holds their keys, show them.
 
-    Those of keys that the history lacks, or whose search does not end there, stay as they are. Raises RuntimeError
-    where all of its keys are valid: a defect of one of the two searches.
+    Those of keys that the history lacks, or whose search does not end there, stay as they are. Raises
+    Contradiction where all of its keys are valid.
     """
     (judged,) = linearizable.check(history, facts)
     if judged.validity is Validity.VALID and history.operations:
-        raise RuntimeError("keys of the table were found invalid, and valid as a history")
+        raise Contradiction("keys of the table were found invalid, and valid as a history")
     shown = {witness.key: witness for witness in judged.witnesses}
     return tuple(shown.get(witness.key, witness) for witness in verdict.witnesses)
 

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from fencepost.checkers import _core
 from fencepost.checkers.facts.answers import exposed_places
-from fencepost.checkers.findings.ladder import Doubt, conclude, no_chance, too_few
+from fencepost.checkers.findings.ladder import Doubt, conclude, contradicted, no_chance, too_few
 from fencepost.checkers.storage import registers as linearizable
 from fencepost.checkers.storage.models import CAS, READ, WRITE, encode
-from fencepost.checkers.storage.registers import CHECKER, EXPOSURE_OF, GUARANTEE, out_of_budget, refuted, rules_of
-from fencepost.harness.base.errors import MalformedHistory
+from fencepost.checkers.storage.registers import CHECKER, EXPOSURE_OF, GUARANTEE, not_finished, refuted, rules_of
+from fencepost.harness.base.errors import Contradiction, MalformedHistory
 from fencepost.harness.history import Operation, Outcome, Value
 from fencepost.harness.verdict import Budget, Cause, Facts, Stop, Verdict, Witness
 from fencepost.harness.verdict.figures import OperationTableFigures
@@ -306,15 +306,17 @@ def verdict(
     """The verdict on a table; `explain(keys)` shows why no order explains these keys, in their order."""
     invalid, unfinished = total.of("invalid"), total.of("unknown")
     shown = [one.key for one in invalid[:EXPLAINED_MAX] if one.key is not None]
-    witnesses = explain(shown) if shown else []
+    witnesses, contradictions = _explained(shown, explain)
     anomalies = Counter(witness.anomaly for witness in witnesses)
-    if len(invalid) > len(witnesses):
-        anomalies["non-linearizable"] += len(invalid) - len(witnesses)
+    refuted_keys = len(invalid) - len(contradictions)
+    if refuted_keys > len(witnesses):
+        anomalies["non-linearizable"] += refuted_keys - len(witnesses)
     nothing = Doubt(Cause.NO_EXPOSURE, "no read, write or cas in this table")
     rules = rules_of(total.exposed_reads, total.exposed_swaps)
     validity, reason, cause = conclude(
-        broken=refuted(len(invalid), len(unfinished), total.keys),
-        doubt=out_of_budget([one.reason for one in unfinished], total.keys) if total.keys else nothing,
+        broken=refuted(refuted_keys, len(unfinished), total.keys),
+        doubt=contradicted(contradictions)
+        or (not_finished([(one.stop, one.reason) for one in unfinished], total.keys) if total.keys else nothing),
         untested=too_few(total.exposure, EXPOSURE_OF, facts) or no_chance(rules, facts),
     )
     return Verdict(
@@ -339,6 +341,17 @@ def verdict(
     )
 
 
+def _explained(keys: list[int], explain: Callable[[list[int]], list[Witness]]) -> tuple[list[Witness], list[str]]:
+    """Why no order explains these keys, without those that are found valid when they are searched again; and those."""
+    try:
+        return explain(keys) if keys else [], []
+    except Contradiction as error:
+        if len(keys) == 1:
+            return [], [error.message]
+    parts = [_explained([key], explain) for key in keys]
+    return [witness for witnesses, _ in parts for witness in witnesses], [why for _, one in parts for why in one]
+
+
 def explain_rows(rows: Rows, budget: Budget) -> list[Witness]:
     """Why no order explains each of the keys of `rows`, in ascending order of key.
 
@@ -356,7 +369,7 @@ def operations_of(rows: Rows) -> list[Operation]:
 def explain(operations: Sequence[Operation], budget: Budget) -> list[Witness]:
     """Search keys that were found invalid again, by themselves; the witness of each, in the order of their first rows.
 
-    Raises RuntimeError when one is found valid: a defect of one of the two searches.
+    Raises Contradiction when one is found valid.
     """
     columns = encode(operations)
     subhistories: dict[str | None, list[Operation]] = {key: [] for key in columns.keys}
@@ -368,7 +381,7 @@ def explain(operations: Sequence[Operation], budget: Budget) -> list[Witness]:
     for result in linearizable.search(columns, msgspec.structs.replace(budget, steps=steps)):
         key = columns.keys[result.key]
         if result.verdict == "valid":
-            raise RuntimeError(f"key {key} was found invalid, and valid when it was searched again")
+            raise Contradiction(f"{key} was found invalid in the table, and valid when it was searched again by itself")
         own = subhistories[key]
         is_invalid = result.verdict == "invalid"
         witnesses.append(linearizable.finding(result, columns, own).witness() if is_invalid else _unshown(own))

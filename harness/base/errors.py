@@ -7,6 +7,7 @@
     +-- MachineError       254  this machine cannot do what the plan asks: which setting, and the remedy
     +-- HarnessError       255  the harness or the cluster's start failed; the run's folder is kept
         +-- NodeNotReady        a server did not become ready: condition, deadline, its last log lines
+        +-- Contradiction     2  two parts of a checker contradict each other: its verdict is `unknown`
         +-- StoppedBeforeStart 130  a person stopped the run before there was anything to judge
 
 A message says what failed, on what, what was expected and what came; the remedy stands in `hint`.
@@ -68,6 +69,12 @@ class StoppedBeforeStart(HarnessError):
     """A person stopped the run before there was anything to judge."""
 
     exit_code = ExitCode.STOPPED
+
+
+class Contradiction(HarnessError):
+    """Two parts of a checker contradict each other about a history, so its verdict is `unknown`; names both."""
+
+    exit_code = ExitCode.UNKNOWN
 
 
 class NodeNotReady(HarnessError):

@@ -6,7 +6,7 @@ history knows what was tested. A history in which nothing could have gone wrong 
 
 from typing import Any, Final
 
-from fencepost.harness.base.errors import MalformedHistory, UsageError
+from fencepost.harness.base.errors import Contradiction, MalformedHistory, UsageError
 from fencepost.harness.interchange.formats.family import TRANSACTIONS, judged
 from fencepost.harness.interchange.formats.imported import Imported
 from fencepost.harness.judging.judge import Judgement, conclude
@@ -49,6 +49,15 @@ def judge_foreign(imported: Imported, source: str, consistency: str | None = Non
         verdicts = check(imported.history, facts)
     except MalformedHistory as error:
         raise MalformedHistory(f"{source}: {error.message}", hint=error.hint) from None
+    except Contradiction as error:
+        doubt = Verdict(
+            checker=family.checker,
+            guarantee=facts.read_guarantee,
+            validity=Validity.UNKNOWN,
+            reason=error.message,
+            cause=Cause.FAILED,
+        )
+        verdicts = [doubt]
     return conclude(imported.history, facts, tuple(verdicts))
 
 

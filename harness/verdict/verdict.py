@@ -31,10 +31,11 @@ class Validity(StrEnum):
 class Cause(StrEnum):
     """Why a verdict is `unknown`; the reason says it in a sentence.
 
-    `FAILED`: the checker raised. `CUT_SHORT`: the run ended before the history was complete. `OUT_OF_BUDGET`: the
-    search spent its steps, memory or time. `NO_EXPOSURE`: the guarantee was not tested, or too seldom. `STALLED`: the
-    harness or the machine stood still, which explains what was seen as well. `UNDECIDED`: the record fits a guarantee
-    that was kept as well as one that was violated. `NOT_APPLICABLE`: the system states nothing that could be judged.
+    `FAILED`: the checker raised, or parts of it contradict each other. `CUT_SHORT`: the run ended before the history
+    was complete. `OUT_OF_BUDGET`: the search spent its steps, memory or time. `NO_EXPOSURE`: the guarantee was not
+    tested, or too seldom. `STALLED`: the harness or the machine stood still, which explains what was seen as well.
+    `UNDECIDED`: the record fits a guarantee that was kept as well as one that was violated. `NOT_APPLICABLE`: the
+    system states nothing that could be judged.
     """
 
     FAILED = "failed"
@@ -47,7 +48,9 @@ class Cause(StrEnum):
 
 
 class Stop(StrEnum):
-    """What ended a search without an answer: a part of its `Budget`, or that the user interrupted it.
+    """What ended a search without an answer: a part of its `Budget`, the user, or a defect of fencepost.
+
+    `CONTRADICTED`: the native search and the check of its answer contradict each other.
 
     The native core uses the same values.
     """
@@ -56,6 +59,7 @@ class Stop(StrEnum):
     MEMORY = "memory"
     DEADLINE = "deadline"
     INTERRUPTED = "interrupted"
+    CONTRADICTED = "contradicted"
 
     @property
     def sentence(self) -> str:
@@ -69,6 +73,8 @@ class Stop(StrEnum):
                 return "the time limit of the search has passed"
             case Stop.INTERRUPTED:
                 return "the search was interrupted"
+            case Stop.CONTRADICTED:
+                return "the native search and the check of its answer contradict each other, a defect of fencepost"
             case _:
                 assert_never(self)
 

@@ -14,6 +14,7 @@ import pytest
 from fencepost.checkers import _core
 from fencepost.checkers.storage import registers as linearizable
 from fencepost.checkers.storage.models import READ, encode
+from fencepost.checkers.tables import operations_file
 from fencepost.checkers.tables.operations import (
     COLUMNS,
     ORDER,
@@ -26,9 +27,9 @@ from fencepost.checkers.tables.operations import (
     whole_keys,
 )
 from fencepost.checkers.tables.operations_file import TableFile, check
-from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.base.errors import Contradiction, MalformedHistory
 from fencepost.harness.cli import main
-from fencepost.harness.verdict import Budget, Facts, Thresholds
+from fencepost.harness.verdict import Budget, Cause, Facts, Thresholds, Witness
 from tests.checkers.tables.operations_tables import (
     arrow,
     from_operations,
@@ -258,9 +259,28 @@ def test_a_generated_table_is_valid(tmp_path: Path) -> None:
     assert verdict.exposure and verdict.exposure > 5_000
 
 
-def test_a_verdict_that_is_not_repeated_is_a_defect() -> None:
-    with pytest.raises(RuntimeError, match="key key 0 was found invalid, and valid when it was searched again"):
+def test_a_key_that_is_not_found_invalid_again_counts_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Contradiction, match="key 0 was found invalid in the table, and valid when it was searched"):
         explain_rows(from_operations(parse(VALID).operations), Budget())
+    honest, planted = explain_rows, {0}
+
+    def explain(rows: Rows, budget: Budget) -> list[Witness]:
+        if planted & set(rows.key.tolist()):
+            raise Contradiction("a planted contradiction")
+        return honest(rows, budget)
+
+    monkeypatch.setattr(operations_file, "explain_rows", explain)
+    stale = from_operations(parse("a:w1 b:r1 a:w2 b:r2 c:r1").operations)
+    path = Path(store(joined([stale, stale]), tmp_path / "table.parquet"))
+    verdict = check(path, FACTS)
+    assert (verdict.validity, [witness.key for witness in verdict.witnesses]) == ("invalid", ["key 1"])
+    assert sum(verdict.anomalies.values()) == 1
+    planted.add(1)
+    verdict = check(path, FACTS)
+    assert (verdict.validity, verdict.cause, verdict.anomalies) == ("unknown", Cause.FAILED, {})
+    assert "a planted contradiction" in verdict.reason
 
 
 def hard() -> Rows:

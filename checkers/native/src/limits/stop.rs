@@ -7,6 +7,8 @@ pub enum Stop {
     Memory,
     Deadline,
     Interrupted,
+    /// Two looks at the same operations contradict each other: a defect of this core, which says nothing about them.
+    Contradicted,
 }
 
 impl Stop {
@@ -17,6 +19,7 @@ impl Stop {
             Self::Memory => "memory",
             Self::Deadline => "deadline",
             Self::Interrupted => "interrupted",
+            Self::Contradicted => "contradicted",
         }
     }
 
@@ -27,6 +30,9 @@ impl Stop {
             Self::Memory => "the memory budget is spent",
             Self::Deadline => "the time limit of the search has passed",
             Self::Interrupted => "the search was interrupted",
+            Self::Contradicted => {
+                "the native search and the check of its answer contradict each other, a defect of fencepost"
+            }
         }
     }
 }

@@ -75,6 +75,12 @@ pub struct Judged {
     pub states_count: usize,
 }
 
+impl Judged {
+    fn stopped(steps: u64, stop: Stop) -> Self {
+        Self { operations: 0, steps, finding: Finding::Stopped(stop), states_count: 0 }
+    }
+}
+
 /// Judge each of `subhistories`: every one gets an equal share of the steps, then those that ran out share what is left,
 /// while that at least doubles their share.
 pub fn judge_objects(kind: Kind, subhistories: &[Subhistory], budget: &Spending) -> Result<Vec<Judged>, Defect> {
@@ -87,7 +93,9 @@ pub fn judge_objects(kind: Kind, subhistories: &[Subhistory], budget: &Spending)
         let limits = Limits { steps: share, memory_bytes: budget.memory_bytes / 2, deadline: budget.deadline };
         for &at in &waiting {
             let subhistory = &subhistories[at];
-            let judged = catch(|| judge_kind(kind, subhistory, limits))??;
+            // One object's defect leaves the answers about the others.
+            let judged =
+                catch(|| judge_kind(kind, subhistory, limits))?.unwrap_or_else(|_| Judged::stopped(0, Stop::Contradicted));
             remaining = remaining.saturating_sub(judged.steps);
             results[at] = Some(judged);
         }
@@ -95,7 +103,7 @@ pub fn judge_objects(kind: Kind, subhistories: &[Subhistory], budget: &Spending)
             |judged: &Option<Judged>| matches!(judged, Some(Judged { finding: Finding::Stopped(Stop::Steps), .. }));
         waiting.retain(|&at| stopped(&results[at]));
     }
-    let nothing = || Judged { operations: 0, steps: 0, finding: Finding::Stopped(Stop::Steps), states_count: 0 };
+    let nothing = || Judged::stopped(0, Stop::Steps);
     Ok(results.into_iter().map(|result| result.unwrap_or_else(nothing)).collect())
 }
 

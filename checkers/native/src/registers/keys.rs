@@ -59,12 +59,17 @@ pub fn judge_keys(
             break;
         }
         let limits = Limits { steps, memory_bytes: budget.memory_bytes, deadline: budget.deadline };
-        let judged = catch(|| judge_one(model, &subhistories[key], limits, &mut Scratch::default()))??;
+        let judged = catch(|| judge_one(model, &subhistories[key], limits, &mut Scratch::default()))?.unwrap_or_else(contradicted);
         remaining = remaining.saturating_sub(judged.steps);
         results[key] = Some(judged);
     }
     let nothing_left = || Judged::stopped(0, 0, "", Stop::Steps);
     Ok(results.into_iter().map(|result| result.unwrap_or_else(nothing_left)).collect())
+}
+
+/// One key's defect leaves the answers about the others.
+fn contradicted(_: Defect) -> Judged<u32> {
+    Judged::stopped(0, 0, "", Stop::Contradicted)
 }
 
 fn in_parallel(
@@ -81,7 +86,8 @@ fn in_parallel(
         let mut done = Vec::new();
         let mut scratch = Scratch::default();
         while let Some(&key) = keys.get(next.fetch_add(1, Ordering::Relaxed)) {
-            done.push((key, catch(|| judge_one(model, &subhistories[key], limits, &mut scratch))??));
+            let judged = catch(|| judge_one(model, &subhistories[key], limits, &mut scratch))?;
+            done.push((key, judged.unwrap_or_else(contradicted)));
         }
         Ok(done)
     };

@@ -168,7 +168,7 @@ impl<'a, M: Model, B: Bits> Search<'a, M, B> {
         let Some(bracket) = bracketed else { return Ok(None) };
         self.spent += bracket.steps;
         match bracket.failed {
-            Err(stop @ (Stop::Deadline | Stop::Interrupted)) => Err(stop),
+            Err(stop @ (Stop::Deadline | Stop::Interrupted | Stop::Contradicted)) => Err(stop),
             Ok(Some((failed, states))) => {
                 // The walk has passed what comes before.
                 assert!(failed == dry, "a window refuted what an order passes");
