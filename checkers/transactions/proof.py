@@ -221,6 +221,7 @@ class ListProof:
                 rows.is_write(op, t)
                 and self.happened(t)
                 and rows.is_write(than, claim.other)
+                and rows.key(than) == rows.key(op)
                 and int(rows.columns.outcome[claim.other]) == FAIL
                 and any(
                     rows.value(op) in seen[seen.index(rows.value(than)) :]
@@ -290,12 +291,15 @@ class ListProof:
     def _against_its_order(self, claim: Anomaly, seen: list[int]) -> bool:
         """A list shows an append, and the same transaction's earlier one of that key behind it or not at all."""
         rows, first = self.rows, claim.than
-        later = [
+        behind = [
             op
             for op in rows.ops(claim.other)
-            if op > first and rows.is_write(op, claim.other) and rows.value(op) == claim.value
+            if op > first
+            and rows.is_write(op, claim.other)
+            and rows.value(op) == claim.value
+            and rows.key(op) == rows.key(claim.op)
         ]
-        if not later or {rows.key(first), rows.key(later[0])} != {rows.key(claim.op)}:
+        if not behind or rows.key(first) != rows.key(claim.op):
             return False
         before = seen[: seen.index(claim.value)] if claim.value in seen else seen
         return claim.value in seen and rows.value(first) not in before and self.happened(claim.other)
