@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _Column = NDArray[np.int64]
-_Stop = Literal["steps", "memory", "deadline", "interrupted"]
+_Stop = Literal["steps", "memory", "deadline", "interrupted", "contradicted"]
 
 @final
 class Proof:
@@ -366,6 +366,7 @@ def check_list_append(
     realtime: bool,
     steps: int,
     sessions: bool = False,
+    realtime_cycles: bool = True,
     wall_s: float = 60.0,
 ) -> TransactionReport:
     """Judge lists to which transactions append unique values; the columns are those of `transaction_columns`.
@@ -373,6 +374,7 @@ def check_list_append(
     Args:
         realtime: whether a transaction that was completed precedes those invoked after it.
         sessions: whether it precedes those of its own process; this concerns `order` alone.
+        realtime_cycles: with `realtime`, whether cycles with a step of real time are looked for.
         steps, wall_s: bounds of the search for shortest cycles; whether there is a cycle does not depend on them.
 
     Source: Adya (1999); Kingsbury & Alvaro, Elle (2020).
@@ -396,6 +398,7 @@ def check_rw_register(
     linearizable: bool,
     steps: int,
     sessions: bool = False,
+    realtime_cycles: bool = True,
     thorough: bool = True,
     wall_s: float = 60.0,
 ) -> TransactionReport:

@@ -32,7 +32,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from fencepost.checkers.findings.ladder import Conclusion, Doubt, conclude
+from fencepost.checkers.findings.ladder import Conclusion, Doubt, conclude, contradicted
 from fencepost.checkers.spark.registers import tuned
 from fencepost.checkers.spark.schemas import MICRO_OPERATIONS, PIECES, UNEXPLAINED
 from fencepost.checkers.tables import transactions_windows as transaction_windows
@@ -69,7 +69,7 @@ from fencepost.checkers.tables.transactions_core import Transactions, collected
 from fencepost.checkers.tables.transactions_core import judged as judged_core
 from fencepost.checkers.tables.transactions_file import judge, judged, rows_of
 from fencepost.checkers.tables.transactions_windows import UNRAISED, Column, Edges, Points, Windows
-from fencepost.checkers.transactions.anomalies import NOTHING_TESTED
+from fencepost.checkers.transactions.anomalies import NOTHING_TESTED, asks_for_real_time
 from fencepost.checkers.transactions.columns import FAIL, INFO, NEVER, OK, READ, WRITE
 from fencepost.checkers.transactions.native import Assumed
 from fencepost.checkers.transactions.rules import READS_ELSEWHERE, WRITES_ELSEWHERE, Chances, rules_of
@@ -91,6 +91,7 @@ PARTITIONS_MIN: Final = 2
 #: Memory for each edge that is collected, and by how much more a table takes while it is judged than its numbers do.
 _EDGE_BYTES: Final = 200
 _OVERHEAD: Final = 4
+_ORDER_FAILS: Final = "the order that was tried does not explain all reads"
 _FROM_THE_FIRST: Final = Window.unboundedPreceding
 _TOP: Final = ("transaction", "process", "outcome", "invoked", "completed")
 #: Where `checkers.tables.transactions_by_key` puts what it counts.
@@ -155,7 +156,7 @@ class Judging:
         if not self._lists:
             assumed = Assumed(
                 sequential="strong-session-snapshot-isolation" in implied(self._held),
-                linearizable="strong-snapshot-isolation" in implied(self._held),
+                linearizable=asks_for_real_time(self._held),
             )
         searched = self._search(assumed)
         if searched.is_clean and not self._counts["reads"]:
@@ -164,9 +165,17 @@ class Judging:
             return self._confirmed(searched, assumed)
         if searched.ended:
             return self._say(conclude(broken="", doubt=Doubt(Cause.OUT_OF_BUDGET, searched.ended)), searched)
-        if searched.points is not None and self._is_order(searched.points):
-            return self._say(conclude(broken=""), searched, certificate="a serial order that keeps real time")
-        return self._whole(searched, "no anomaly was found, and the order that was tried does not explain all reads")
+        if searched.points is not None:
+            wrong = self._unexplained_key(searched.points)
+            if wrong is None:
+                return self._say(conclude(broken=""), searched, certificate="a serial order that keeps real time")
+            if self._lists:
+                why = f"the search found an order of all transactions, and its replay does not explain key {wrong}"
+                return self._say(conclude(broken="", doubt=contradicted([why])), searched)
+            return self._whole(
+                searched, "no anomaly was found, and the order that was tried does not explain all reads"
+            )
+        return self._whole(searched, "no anomaly was found, and no order keeps real time")
 
     # What concerns transactions apart from their micro-operations; the rules of these are looked at where they are.
 
@@ -314,9 +323,11 @@ class Judging:
         result = judged_core(core.edges, core.points, self._transactions(nodes[nodes >= 0]))
         searched.counts |= result.figures
         searched.points = result.points
-        searched.cycles = tuple(name for name, _ in result.cycles)
-        searched.keys |= self._keys_of(shown, [step for _, steps in result.cycles for step in steps])
-        if searched.points is None and not searched.cycles:
+        # As on one machine, cycles with real time are no findings where the model does not ask for it.
+        cycles = [one for one in result.cycles if asks_for_real_time(self._held) or not one[0].endswith("-realtime")]
+        searched.cycles = tuple(name for name, _ in cycles)
+        searched.keys |= self._keys_of(shown, [step for _, steps in cycles for step in steps])
+        if searched.points is None and not result.cycles:
             searched.ended = "there are cycles; the budget ended before any of them was found"
             searched.stop = result.stop
 
@@ -354,13 +365,11 @@ class Judging:
 
     # What is said.
 
-    def _is_order(self, points: Points) -> bool:
-        """Whether the order of points explains every key."""
+    def _unexplained_key(self, points: Points) -> int | None:
+        """A key whose reads the order of points does not explain."""
         given = self._spark.sparkContext.broadcast((points, self._seen))
         wrong = self._micro().mapInArrow(partial(_unexplained, self._lists, given), UNEXPLAINED).limit(1).collect()
-        if wrong and self._lists:
-            raise HarnessError(f"{self._source}: an order without anomaly does not explain key {wrong[0]['key']}")
-        return not wrong
+        return int(wrong[0]["key"]) if wrong else None
 
     def _confirmed(self, searched: _Searched, assumed: Assumed) -> Verdict:
         """Read the keys of the findings again, and explain and confirm the findings as on one machine."""
@@ -373,11 +382,15 @@ class Judging:
         judgement = judge(rows, self._held, self._source)
         lost = set(searched.anomalies) - set(judgement.anomalies)
         lost |= set(searched.cycles) - set(judgement.anomalies) if self._lists else set()
-        if lost:
-            raise HarnessError(
-                f"{self._source}: {', '.join(sorted(lost))} were not found again among keys {sorted(keys)}"
+        if lost and judgement.validity is not Validity.INVALID:
+            names = ", ".join(sorted(lost))
+            why = (
+                f"the search of all keys found {names}, and the search of keys {sorted(keys)} alone does not confirm it"
             )
-        anomalies = judgement.anomalies | searched.anomalies
+            doubt = contradicted([why])
+            return self._say(conclude(broken="", doubt=doubt), searched, judgement.anomalies, judgement.findings, rows)
+        confirmed = {name: count for name, count in searched.anomalies.items() if name not in lost}
+        anomalies = judgement.anomalies | confirmed
         if "cyclic-versions" in anomalies:
             anomalies["cyclic-versions"] = max(circles, 1)
         # Which circle of commits is found depends on what else there is: it is looked for in all, if that fits.

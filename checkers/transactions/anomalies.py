@@ -7,8 +7,8 @@ as far as is sound. The native core finds anomalies and shortest cycles, or an o
 A verdict is about one consistency model, and confirmed before it is given. `invalid` rests on findings that
 `checkers.transactions.proof` and `checkers.transactions.weak_isolation` derived again from the rows that they name;
 `valid` on an order that was carried out and returned what the history returned: a serial order, a schedule of starts
-and commits, or an order of commits, as the model demands. What fails that is a defect (`HarnessError`), never a
-verdict.
+and commits, or an order of commits, as the model demands. What fails that is a defect: it counts for nothing, and
+without a confirmed violation the verdict is `unknown`.
 
 Transactions that failed never happened; one of unknown outcome happened if an ok transaction read what it wrote, and
 may be left out else.
@@ -26,7 +26,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from fencepost.checkers import _core
-from fencepost.checkers.findings.ladder import Conclusion, Doubt, conclude
+from fencepost.checkers.findings.ladder import Conclusion, Doubt, conclude, contradicted
 from fencepost.checkers.transactions import exhaustion, weak_isolation
 from fencepost.checkers.transactions.columns import FAIL, INFO, TransactionColumns
 from fencepost.checkers.transactions.findings import TransactionFindings
@@ -34,7 +34,7 @@ from fencepost.checkers.transactions.native import Assumed, findings_of, judge_l
 from fencepost.checkers.transactions.proof import ListProof, RegisterProof
 from fencepost.checkers.transactions.rules import chances_of, rules_of
 from fencepost.checkers.transactions.words import ListWords, RegisterWords, TransactionFinding
-from fencepost.harness.base.errors import unknown_choice
+from fencepost.harness.base.errors import Contradiction, unknown_choice
 from fencepost.harness.verdict import Cause, Rule, Stop, Validity
 from fencepost.harness.verdict.consistency_models import NAMES, implied, ruled_out, ruled_out_of_registers, weakest
 from fencepost.harness.verdict.figures import TransactionFigures
@@ -114,7 +114,7 @@ def check_list_append(columns: TransactionColumns, *, model: str = STRICT, steps
     Source: Adya (1999); Kingsbury & Alvaro, Elle (2020).
     """
     _known(model)
-    report = judge_lists(columns, sessions=False, realtime=True, steps=steps)
+    report = judge_lists(columns, sessions=False, realtime=True, steps=steps, realtime_cycles=asks_for_real_time(model))
     findings = TransactionFindings(columns, ListProof(columns), ListWords(columns), ruled_out)
     findings.take(*findings_of(report))
     return _verdict(columns, model, report, findings, lambda **kept: judge_lists(columns, steps=0, **kept), lists=True)
@@ -152,12 +152,20 @@ def check_register(
     if sequential_keys is None:
         inferred = inferred._replace(sequential="strong-session-snapshot-isolation" in implied(model))
     if linearizable_keys is None:
-        inferred = inferred._replace(linearizable="strong-snapshot-isolation" in implied(model))
+        inferred = inferred._replace(linearizable=asks_for_real_time(model))
     findings = TransactionFindings(columns, RegisterProof(columns), RegisterWords(columns), ruled_out_of_registers)
     last = inferred == vouched
     # Where real time need not be kept, an order that keeps it is looked for at length only after others.
-    thorough = last and "strong-snapshot-isolation" in implied(model)
-    report = judge_registers(columns, vouched, sessions=False, realtime=True, steps=steps, thorough=thorough)
+    timed = asks_for_real_time(model)
+    report = judge_registers(
+        columns,
+        vouched,
+        sessions=False,
+        realtime=True,
+        steps=steps,
+        realtime_cycles=timed,
+        thorough=last and timed,
+    )
     findings.take(*findings_of(report))
     if not last and report.order is None:
         # What was inferred from the model itself counts against such models alone.
@@ -167,7 +175,9 @@ def check_register(
             else ("strong-session-snapshot-isolation", "-process")
         )
         if base not in findings.ruled_out():
-            report = judge_registers(columns, inferred, sessions=False, realtime=True, steps=steps)
+            report = judge_registers(
+                columns, inferred, sessions=False, realtime=True, steps=steps, realtime_cycles=timed
+            )
             findings.take([], findings_of(report)[1], suffix)
 
     def ask(*, sessions: bool, realtime: bool) -> _core.TransactionReport:
@@ -185,6 +195,12 @@ class _Ask(Protocol):
     def __call__(self, *, sessions: bool, realtime: bool) -> _core.TransactionReport: ...
 
 
+def asks_for_real_time(model: str) -> bool:
+    """Whether cycles with real time rule out `model`. Others can have many: clocks of sessions may have nothing in
+    common."""
+    return "strong-snapshot-isolation" in implied(model)
+
+
 def _verdict(
     columns: TransactionColumns,
     model: str,
@@ -198,12 +214,15 @@ def _verdict(
     stop = None if report.stop is None else Stop(report.stop)
     if report.order is not None:
         certificate = _Certificate(STRICT, _SERIAL[STRICT][2], report.order)
-    elif model not in findings.ruled_out() and columns.tested().any():
-        match _certify(columns, model, findings, ask, lists=lists):
-            case Stop() as later:
-                stop = stop or later
-            case order:
-                certificate = order
+    elif model not in findings.ruled_out() and columns.tested().any() and not findings.contradictions:
+        try:
+            match _certify(columns, model, findings, ask, lists=lists):
+                case Stop() as later:
+                    stop = stop or later
+                case order:
+                    certificate = order
+        except Contradiction as error:
+            findings.contradictions.append(error.message)
     out = findings.ruled_out()
     validity, reason, cause = _conclude(columns, model, out, findings, certificate, unfinished=bool(report.unfinished))
     proven = certificate if validity is Validity.VALID else None
@@ -332,8 +351,10 @@ def _conclude(
     unfinished: bool,
 ) -> Conclusion:
     beside = f"{', '.join(findings.counts)} do not rule out {model}" if findings.counts else ""
-    kept, doubt = "", None
-    if not beside and not columns.tested().any():
+    kept, doubt = "", contradicted(findings.contradictions)
+    if doubt is not None:
+        pass
+    elif not beside and not columns.tested().any():
         doubt = Doubt(Cause.NO_EXPOSURE, NOTHING_TESTED)
     elif proof is not None and model in implied(proof.model):
         shows = f"{proof.text} shows it"

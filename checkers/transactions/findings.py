@@ -1,7 +1,7 @@
 """Findings about transactions: each is confirmed by the rows that it names before it counts."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -11,7 +11,6 @@ from fencepost.checkers.transactions.columns import WRITE, TransactionColumns
 from fencepost.checkers.transactions.exhaustion import Exhaustion
 from fencepost.checkers.transactions.proof import Anomaly, Cycle, ListProof, RegisterProof
 from fencepost.checkers.transactions.words import TransactionFinding, Words
-from fencepost.harness.base.errors import HarnessError
 
 #: Findings of one name that are confirmed and told; the others are counted.
 SHOWN_MAX: Final = 10
@@ -29,6 +28,8 @@ class TransactionFindings:
     ) -> None:
         self.told: list[TransactionFinding] = []
         self.counts: Counter[str] = Counter()
+        #: Findings of the native core that the rows do not confirm.
+        self.contradictions: list[str] = []
         #: Whether some transaction did not read what it had written itself.
         self.misses_own = False
         self._columns = columns
@@ -45,25 +46,24 @@ class TransactionFindings:
         return [name for name in self.counts if model in self._rules_out([name])]
 
     def take(self, anomalies: Iterable[Anomaly], cycles: Iterable[Cycle], suffix: str = "") -> None:
-        """Confirm findings and describe them.
+        """Confirm findings and describe them; those that the rows do not confirm are `contradictions`.
 
         Args:
             suffix: the order that versions were inferred from, where the names of cycles do not say it.
-
-        Raises:
-            HarnessError: a defect: the rows do not confirm a finding.
         """
         anomalies = list(anomalies)
         self.misses_own |= any(map(self._lacks_own, self._own_written(anomalies)))
         for anomaly in anomalies:
-            self.counts[anomaly.name] += 1
-            if self.counts[anomaly.name] <= SHOWN_MAX:
+            if self.counts[anomaly.name] < SHOWN_MAX:
                 if not self._proof.anomaly(anomaly):
-                    raise HarnessError(f"a finding of the native checker of transactions is not confirmed: {anomaly}")
+                    self._contradict(anomaly.name, (anomaly.transaction, anomaly.other))
+                    continue
                 self.told.append(self._words.anomaly(anomaly))
+            self.counts[anomaly.name] += 1
         for cycle in cycles:
             if not self._proof.cycle(cycle):
-                raise HarnessError(f"a cycle of the native checker of transactions is not confirmed: {cycle}")
+                self._contradict(cycle.name, [step.before for step in cycle.steps])
+                continue
             named = cycle
             base = cycle.name.removesuffix("-realtime").removesuffix("-process")
             if suffix:
@@ -72,6 +72,12 @@ class TransactionFindings:
                 named = cycle if cycle.name.endswith("-realtime") else cycle._replace(name=base + suffix)
             self.counts[named.name] += 1
             self.told.append(self._words.cycle(named))
+
+    def _contradict(self, name: str, transactions: Sequence[int]) -> None:
+        shown = ", ".join(f"T{t}" for t in transactions if t >= 0)
+        self.contradictions.append(
+            f"the native checker of transactions found {name} ({shown}), and the rows of these do not confirm it"
+        )
 
     def take_circle(self, circle: weak_isolation.CommitCircle) -> None:
         """Add a circle of commits, which was confirmed already."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from fencepost.checkers import _core
 from fencepost.checkers.transactions.columns import TransactionColumns
 from fencepost.checkers.transactions.proof import Anomaly, Cycle, Step
-from fencepost.harness.base.errors import HarnessError, MalformedHistory
+from fencepost.harness.base.errors import Contradiction, MalformedHistory
 
 
 class Assumed(NamedTuple):
@@ -16,12 +16,14 @@ class Assumed(NamedTuple):
     linearizable: bool = False
 
 
-def judge_lists(columns: TransactionColumns, *, sessions: bool, realtime: bool, steps: int) -> _core.TransactionReport:
+def judge_lists(
+    columns: TransactionColumns, *, sessions: bool, realtime: bool, steps: int, realtime_cycles: bool = True
+) -> _core.TransactionReport:
     """Judge lists natively (`_core.check_list_append`).
 
     Raises:
         MalformedHistory: columns that mean nothing.
-        HarnessError: a defect of the native core.
+        Contradiction: the native core does not confirm its own answer.
     """
     c = columns
     try:
@@ -38,12 +40,13 @@ def judge_lists(columns: TransactionColumns, *, sessions: bool, realtime: bool, 
             c.elements,
             sessions=sessions,
             realtime=realtime,
+            realtime_cycles=realtime_cycles,
             steps=steps,
         )
     except ValueError as error:
         raise MalformedHistory(str(error)) from error
     except RuntimeError as error:
-        raise HarnessError(f"the native checker of transactions: {error}") from error
+        raise Contradiction(f"the native checker of transactions does not confirm its answer: {error}") from error
 
 
 def judge_registers(
@@ -53,6 +56,7 @@ def judge_registers(
     sessions: bool,
     realtime: bool,
     steps: int,
+    realtime_cycles: bool = True,
     thorough: bool = True,
 ) -> _core.TransactionReport:
     """Judge registers natively (`_core.check_rw_register`).
@@ -72,6 +76,7 @@ def judge_registers(
             c.value,
             sessions=sessions,
             realtime=realtime,
+            realtime_cycles=realtime_cycles,
             thorough=thorough,
             steps=steps,
             **assumed._asdict(),
@@ -79,7 +84,7 @@ def judge_registers(
     except ValueError as error:
         raise MalformedHistory(str(error)) from error
     except RuntimeError as error:
-        raise HarnessError(f"the native checker of transactions: {error}") from error
+        raise Contradiction(f"the native checker of transactions does not confirm its answer: {error}") from error
 
 
 def findings_of(report: _core.TransactionReport) -> tuple[list[Anomaly], list[Cycle]]:

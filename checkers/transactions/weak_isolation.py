@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fencepost.checkers import _core
 from fencepost.checkers.transactions.columns import TransactionColumns
 from fencepost.checkers.transactions.proof import ListProof, RegisterProof, Step
-from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.base.errors import Contradiction
 from fencepost.harness.verdict import Stop
 
 #: Models of which an order of commits decides: what a transaction must have seen, and whether sessions count.
@@ -67,7 +67,8 @@ def commits(
 ) -> NDArray[np.uint32] | CommitCircle | Stop | None:
     """Find an order of commits that shows `model`, or the confirmed circle that rules it out, or what ended the search.
 
-    The history must show no anomaly that read committed forbids.
+    The history must show no anomaly that read committed forbids. Raises Contradiction for a circle that is not
+    confirmed.
     """
     level, sessions = COMMITS[model]
     report = _ask(columns, lists=lists, level=level, sessions=sessions, realtime=False, steps=steps)
@@ -80,7 +81,10 @@ def commits(
     )
     circle = CommitCircle(_name(level, commit_steps), commit_steps)
     if not is_circle(ListProof(columns) if lists else RegisterProof(columns), circle):
-        raise HarnessError(f"a circle of commits of the native checker of transactions is not confirmed: {circle}")
+        raise Contradiction(
+            f"the native checker of transactions found a {circle.name}, and the rows of its circle do not confirm it: "
+            f"{circle.steps}"
+        )
     return circle
 
 
@@ -121,7 +125,7 @@ def _ask(
             steps=steps,
         )
     except RuntimeError as error:
-        raise HarnessError(f"the native checker of transactions: {error}") from error
+        raise Contradiction(f"the native checker of transactions does not confirm its answer: {error}") from error
 
 
 def _name(level: str, steps: tuple[CommitStep, ...]) -> str:

@@ -12,9 +12,11 @@ from fencepost.checkers import _core
 from fencepost.checkers.transactions.anomalies import STRICT, TransactionVerdict, check_list_append, check_register
 from fencepost.checkers.transactions.columns import OK, READ, WRITE
 from fencepost.checkers.transactions.proof import Anomaly, Cycle, ListProof, RegisterProof, Step
-from fencepost.harness.base.errors import HarnessError, MalformedHistory, UsageError
+from fencepost.harness.base.errors import MalformedHistory, UsageError
 from fencepost.harness.verdict import Cause, Stop, Validity
+from fencepost.harness.verdict.consistency_models import NAMES
 from tests.checkers.transactions.transaction_histories import (
+    Op,
     Shape,
     Txn,
     columns,
@@ -519,12 +521,66 @@ def test_the_proof_of_registers_refuses_an_order_that_nobody_showed() -> None:
 
 
 @pytest.mark.parametrize(("words", "kind"), [(("ax1", "rx1,7"), "anomaly"), (("rx ay1", "ry ax1"), "cycle")])
-def test_what_the_rows_do_not_bear_out_is_no_verdict(
+def test_what_the_rows_do_not_confirm_is_unknown(
     words: tuple[str, ...], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ListProof, kind, lambda *_: False)
-    with pytest.raises(HarnessError, match="of the native checker of transactions is not confirmed"):
-        check_list_append(columns(told(*words)))
+    verdict = check_list_append(columns(told(*words)))
+    assert (verdict.validity, verdict.cause, verdict.anomalies) == (Validity.UNKNOWN, Cause.FAILED, {})
+    assert "the native checker of transactions found" in verdict.reason and "do not confirm it" in verdict.reason
+    assert verdict.order is None and not verdict.findings
+
+
+def test_what_is_confirmed_stands_beside_what_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = ListProof.anomaly
+    monkeypatch.setattr(ListProof, "anomaly", lambda self, claim: claim.name != "garbage-read" and honest(self, claim))
+    verdict = check_list_append(columns(told("ax1 !fail", "rx1,7", "ay1")))
+    assert (verdict.validity, verdict.anomalies) == (Validity.INVALID, {"G1a": 1})
+
+
+def _first_append_lost(rng: random.Random, transactions: int) -> list[Txn]:
+    """A serial store that loses the first of two appends of a transaction to one key; each key numbers its elements."""
+    held: dict[str, tuple[int, ...]] = dict.fromkeys("xyz", ())
+    last = dict.fromkeys("xyz", 0)
+    txns = []
+    for place in range(transactions):
+        ops, appended = list[Op](), list[tuple[str, int]]()
+        for key in rng.choices("xyz", k=rng.randint(1, 4)):
+            if rng.random() < 0.5:
+                last[key] += 1
+                appended.append((key, last[key]))
+                ops.append(Op(WRITE, key, last[key]))
+            elif key not in {name for name, _ in appended}:
+                ops.append(Op(READ, key, 0, held[key]))
+        lost = {key for key, _ in appended if rng.random() < 0.05}
+        for key in "xyz":
+            own = tuple(value for name, value in appended if name == key)
+            held[key] += own[1:] if len(own) == 2 and key in lost else own
+        txns.append(Txn(tuple(ops), 10 * place, 10 * place + rng.randint(1, 25), place))
+    return txns
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_elements_that_are_numbered_per_key_are_judged_at_every_level(seed: int) -> None:
+    """As Jepsen numbers them: the number of an element stands in other keys, too."""
+    history = columns(_first_append_lost(random.Random(f"numbered per key {seed}"), 200))
+    assert "incompatible-order" in check_list_append(history).anomalies
+    for model in NAMES:
+        verdict = check_list_append(history, model=model)
+        assert verdict.cause is not Cause.FAILED, (model, verdict.reason)
+        # Read uncommitted forbids it only where it makes a cycle of writes.
+        forbids = model != "read-uncommitted" or "G0" in verdict.anomalies
+        assert verdict.validity is (Validity.INVALID if forbids else Validity.UNKNOWN), model
+
+
+@pytest.mark.parametrize("key", "xyz")
+def test_a_number_that_stands_in_two_keys_is_told_apart(key: str) -> None:
+    other = "y" if key == "x" else "x"
+    plain, same = (f"a{key}1 a{other}{number} a{key}2" for number in (9, 2))
+    for model in NAMES:
+        first, second = (check_list_append(columns(told(row, f"r{key}2")), model=model) for row in (plain, same))
+        assert (first.validity, first.anomalies) == (second.validity, second.anomalies), model
+        assert first.anomalies["incompatible-order"] == 1
 
 
 def test_a_spent_budget_leaves_the_verdict() -> None:

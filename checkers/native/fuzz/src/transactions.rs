@@ -124,9 +124,9 @@ fn simulated(data: &[u8], lists: bool) -> Columns {
 fn judge(columns: &Columns, lists: bool, kept: Kept) -> Result<Report, String> {
     let all = Assumed { wfr: true, sequential: true, linearizable: matches!(kept, Kept::Realtime) };
     let found = if lists {
-        check_lists(&columns.input(), kept, BUDGET)
+        check_lists(&columns.input(), kept, true, BUDGET)
     } else {
-        check_registers(&columns.input(), all, kept, true, BUDGET)
+        check_registers(&columns.input(), all, kept, true, true, BUDGET)
     };
     found.map_err(|failure| match failure {
         Failure::MalformedInput(why) => why,

@@ -187,7 +187,7 @@ pub fn check_weak_isolation(
 /// Judge lists to which transactions append unique values.
 #[pyfunction]
 #[pyo3(signature = (process, outcome, invoked, completed, first, kind, key, value, start, elements, *, realtime, steps,
-    sessions=false, wall_s=60.0))]
+    sessions=false, realtime_cycles=true, wall_s=60.0))]
 #[allow(clippy::too_many_arguments)]
 pub fn check_list_append(
     py: Python<'_>,
@@ -204,11 +204,13 @@ pub fn check_list_append(
     realtime: bool,
     steps: u64,
     sessions: bool,
+    realtime_cycles: bool,
     wall_s: f64,
 ) -> PyResult<TransactionReport> {
     let (start, elements) = (start.as_slice()?, elements.as_slice()?);
     let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
-    let report = judged(py, wall_s, || transactions::check_lists(&input, kept(sessions, realtime), steps))?;
+    let kept = kept(sessions, realtime);
+    let report = judged(py, wall_s, || transactions::check_lists(&input, kept, realtime_cycles, steps))?;
     Ok(TransactionReport { report })
 }
 
@@ -216,7 +218,7 @@ pub fn check_list_append(
 #[pyfunction]
 #[pyo3(signature = (
     process, outcome, invoked, completed, first, kind, key, value, *, realtime, wfr, sequential, linearizable, steps,
-    sessions=false, thorough=true, wall_s=60.0
+    sessions=false, realtime_cycles=true, thorough=true, wall_s=60.0
 ))]
 #[allow(clippy::too_many_arguments)]
 pub fn check_rw_register(
@@ -235,6 +237,7 @@ pub fn check_rw_register(
     linearizable: bool,
     steps: u64,
     sessions: bool,
+    realtime_cycles: bool,
     thorough: bool,
     wall_s: f64,
 ) -> PyResult<TransactionReport> {
@@ -242,7 +245,8 @@ pub fn check_rw_register(
     let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
     let assumed = Assumed { wfr, sequential, linearizable };
     let kept = kept(sessions, realtime);
-    let report = judged(py, wall_s, || transactions::check_registers(&input, assumed, kept, thorough, steps))?;
+    let report =
+        judged(py, wall_s, || transactions::check_registers(&input, assumed, kept, realtime_cycles, thorough, steps))?;
     Ok(TransactionReport { report })
 }
 

@@ -52,7 +52,7 @@ const SHARES_SMALL: u64 = 300;
 /// Search `graph`, of which the first `input.len()` nodes are transactions, for every class of cycle.
 ///
 /// `predecessors`: the transaction of the same process that was completed last before each; `acyclic`: nodes on no cycle;
-/// `kept`: whether the graph has edges of process order, or of real time.
+/// `kept`: whether the graph has edges of process order, or of real time; without those, no cycle with real time is looked for.
 pub fn search(
     graph: &Graph,
     input: &Input<'_>,
@@ -96,6 +96,9 @@ pub fn search(
             let room = room.insert(of_class.take().unwrap_or_else(|| Room::new(&core, class, order)));
             core.record(class, order, &mut found, |core| core.walk(class, order, room));
         }
+    }
+    if kept != Kept::Realtime {
+        return found;
     }
     let backwards = core.backwards();
     for class in CLASSES.into_iter().filter(|&class| !has_none(class, Order::Realtime)) {

@@ -2,7 +2,7 @@
 
 use super::anomaly::{Anomaly, Step};
 use super::cycles::{self, Cycle, Found};
-use super::graph::{Edges, Kind};
+use super::graph::{Edges, Graph, Kind};
 use super::input::{Input, Kept, NONE};
 use super::lists::Lists;
 use super::placed::Placed;
@@ -43,20 +43,25 @@ pub enum Failure {
 
 /// Judge lists to which transactions append unique values.
 ///
-/// `kept`: what orders of transactions keep; `budget`: steps for the search of shortest cycles.
-pub fn check_lists(input: &Input<'_>, kept: Kept, budget: u64) -> Result<Report, Failure> {
+/// `kept`: what orders of transactions keep; `realtime`: whether cycles with real time are asked for; `budget`: steps for the
+/// search of shortest cycles.
+pub fn check_lists(input: &Input<'_>, kept: Kept, realtime: bool, budget: u64) -> Result<Report, Failure> {
     input.validate(true).map_err(Failure::MalformedInput)?;
     let by_invocation = input.by_invocation();
     let predecessors = input.predecessors(&by_invocation).map_err(Failure::MalformedInput)?;
     let lists = Lists::new(input).map_err(|ops| twice(input, ops))?;
-    let mut edges = Edges::new(input.len(), 2 * input.kind.len() + 3 * input.len());
-    lists.dependencies(&mut edges);
-    keep(kept, &mut edges, input, &by_invocation, &predecessors, &lists.happened);
-    let graph = edges.build();
+    let edges = |kept| {
+        let mut edges = Edges::new(input.len(), 2 * input.kind.len() + 3 * input.len());
+        lists.dependencies(&mut edges);
+        keep(kept, &mut edges, input, &by_invocation, &predecessors, &lists.happened);
+        edges
+    };
+    let all = edges(kept);
+    let graph = all.build();
     let sorted = graph.order();
-    let mut report = Report::new(edges.len());
+    let mut report = Report::new(all.len());
     if sorted.len() < graph.nodes() {
-        let found = cycles::search(&graph, input, &predecessors, &sorted, kept, budget);
+        let found = searched(graph, sorted, input, &predecessors, kept, realtime, budget, edges);
         report.take(found, |step| lists.show(step));
     } else if lists.anomalies.is_empty() {
         let order = replay::of(&sorted, &lists.happened);
@@ -77,6 +82,7 @@ pub fn check_registers(
     input: &Input<'_>,
     assumed: Assumed,
     kept: Kept,
+    realtime: bool,
     thorough: bool,
     budget: u64,
 ) -> Result<Report, Failure> {
@@ -94,14 +100,18 @@ pub fn check_registers(
         return Ok(report);
     }
     registers.infer(&by_invocation, assumed);
-    let mut edges = Edges::new(input.len(), 2 * input.kind.len() + 3 * input.len());
-    registers.dependencies(&mut edges);
-    keep(kept, &mut edges, input, &by_invocation, &predecessors, &registers.happened);
-    let graph = edges.build();
+    let edges = |kept| {
+        let mut edges = Edges::new(input.len(), 2 * input.kind.len() + 3 * input.len());
+        registers.dependencies(&mut edges);
+        keep(kept, &mut edges, input, &by_invocation, &predecessors, &registers.happened);
+        edges
+    };
+    let all = edges(kept);
+    let graph = all.build();
     let sorted = graph.order();
-    let mut report = Report::new(edges.len());
+    let mut report = Report::new(all.len());
     if sorted.len() < graph.nodes() {
-        let found = cycles::search(&graph, input, &predecessors, &sorted, kept, budget);
+        let found = searched(graph, sorted, input, &predecessors, kept, realtime, budget, edges);
         report.take(found, |step| registers.show(step));
     } else if thorough && registers.anomalies.is_empty() && registers.circles.is_empty() {
         let before = followed(kept, &predecessors, &registers);
@@ -122,6 +132,28 @@ pub fn check_registers(
     report.cycles.append(&mut registers.circles);
     report.anomalies = registers.anomalies;
     Ok(report)
+}
+
+/// Cycles of a graph that is not acyclic; unless those of `realtime` are asked for, of the graph without it.
+///
+/// Of sessions whose clocks differ, real time makes one large component of all.
+#[allow(clippy::too_many_arguments)]
+fn searched(
+    graph: Graph,
+    sorted: Vec<u32>,
+    input: &Input<'_>,
+    predecessors: &[u32],
+    kept: Kept,
+    realtime: bool,
+    budget: u64,
+    edges: impl Fn(Kept) -> Edges,
+) -> Found {
+    if realtime || kept != Kept::Realtime {
+        return cycles::search(&graph, input, predecessors, &sorted, kept, budget);
+    }
+    let graph = edges(Kept::Process).build();
+    let sorted = graph.order();
+    cycles::search(&graph, input, predecessors, &sorted, Kept::Process, budget)
 }
 
 /// Per transaction: the one of its process that an order has to have before it; no row where none is kept.
