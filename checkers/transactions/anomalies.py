@@ -93,6 +93,12 @@ _SCHEDULES: Final = {
     "strong-session-snapshot-isolation": "a schedule of starts and commits that keeps the order of each process",
     "strong-snapshot-isolation": "a schedule of starts and commits that keeps real time",
 }
+#: What each order that `exhaustion` finds is.
+_TRIED: Final = (
+    {name: text for name, (_, _, text) in _SERIAL.items()}
+    | _SCHEDULES
+    | dict.fromkeys(exhaustion.VERSIONS, "an order of versions without a cycle of at most one anti-dependency")
+)
 
 
 def check_list_append(columns: TransactionColumns, *, model: str = STRICT, steps: int = STEPS) -> TransactionVerdict:
@@ -189,16 +195,16 @@ def check_register(
     return _verdict(columns, model, report, findings, ask, lists=False)
 
 
-class _Ask(Protocol):
-    """The native report of one kind of serial order."""
-
-    def __call__(self, *, sessions: bool, realtime: bool) -> _core.TransactionReport: ...
-
-
 def asks_for_real_time(model: str) -> bool:
     """Whether cycles with real time rule out `model`. Others can have many: clocks of sessions may have nothing in
     common."""
     return "strong-snapshot-isolation" in implied(model)
+
+
+class _Ask(Protocol):
+    """The native report of one kind of serial order."""
+
+    def __call__(self, *, sessions: bool, realtime: bool) -> _core.TransactionReport: ...
 
 
 def _verdict(
@@ -296,6 +302,8 @@ def _certify(
         if isinstance(result, _Certificate) and model in implied(result.model):
             return result
         stops += [result] if isinstance(result, Stop) else []
+    if model in exhaustion.OWN_WRITES and findings.misses_own:
+        return stops[0] if stops else None
     match exhaustion.tried(columns, model, lists=lists):
         case None:
             return stops[0] if stops else None
@@ -303,7 +311,8 @@ def _certify(
             findings.take_exhaustion(nothing)
             return None
         case order:
-            return _Certificate(model, _SERIAL[model][2] if model in _SERIAL else _SCHEDULES[model], order)
+            shows = "serializable" if model == "repeatable-read" else model
+            return _Certificate(shows, _TRIED[shows], order)
 
 
 def _commits(

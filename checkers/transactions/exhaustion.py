@@ -1,13 +1,19 @@
 """Small histories that no shorter argument settles: every order of their transactions is tried.
 
 Where the order of versions stays open, neither an anomaly nor a certificate may come of the edges that are certain.
-Of a few transactions all serial orders, or all schedules of starts and commits, can be carried out one by one on the
-rows. None of them returning what the transactions returned is the proof; `checkers.confirm` tries them again.
+Of a few transactions all serial orders, all schedules of starts and commits, or all orders of versions, can be tried
+one by one on the rows. That none of them fits is the proof; `checkers.confirm` tries them again.
+
+Orders of versions decide parallel snapshot isolation and consistent view: one has to exist that, with what the reads
+show, makes no cycle of at most one anti-dependency (Adya 1999, PL-2+; Cerone & Gotsman, PODC 2016, theorem on PSI).
+Repeatable read forbids no less than serializability does where nothing is read by predicates. Both say nothing of
+transactions that miss their own writes, so those are left undecided (`OWN_WRITES`).
 
 Slow and obvious on purpose: states are remembered, nothing else is spared.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import permutations
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,6 +26,7 @@ TRANSACTIONS_MAX: Final = 6
 
 #: Per model: what is shown where no order keeps it.
 SERIAL: Final = {
+    "repeatable-read": "no-serial-order",
     "serializable": "no-serial-order",
     "strong-session-serializable": "no-serial-order-process",
     "strict-serializable": "no-serial-order-realtime",
@@ -29,6 +36,14 @@ SCHEDULES: Final = {
     "strong-session-snapshot-isolation": "no-schedule-process",
     "strong-snapshot-isolation": "no-schedule-realtime",
 }
+
+VERSIONS: Final = {
+    "parallel-snapshot-isolation": "no-version-order",
+    "consistent-view": "no-version-order",
+}
+ALL: Final = SERIAL | SCHEDULES | VERSIONS
+#: Models that need not show a transaction its own writes: undecided where one misses them.
+OWN_WRITES: Final = ("repeatable-read", "consistent-view")
 
 #: What each key holds: the list, or the last value that was written, if any.
 _State = tuple[tuple[int, ...], ...]
@@ -45,20 +60,21 @@ def tried(columns: TransactionColumns, model: str, *, lists: bool) -> NDArray[np
     """Try every order of a few transactions.
 
     Returns:
-        An order that shows `model` (a schedule has starts, twice the row, and commits, one more); or that there is
-        none; or None for other models and for histories of more than `TRANSACTIONS_MAX` transactions.
+        An order that shows `model` (a schedule has starts, twice the row, and commits, one more; an order of versions
+        is that of their transactions); or that there is none; or None for other models and for histories of more than
+        `TRANSACTIONS_MAX` transactions.
     """
-    name = (SERIAL | SCHEDULES).get(model)
+    name = ALL.get(model)
     if name is None or int(np.count_nonzero(columns.outcome != FAIL)) > TRANSACTIONS_MAX:
         return None
     orders = _Orders(columns, name, lists=lists)
-    order = orders.serial() if model in SERIAL else orders.schedule()
+    order = orders.serial() if model in SERIAL else orders.schedule() if model in SCHEDULES else orders.versions()
     return Exhaustion(name, tuple(orders.usable)) if order is None else np.array(order, dtype=np.uint32)
 
 
 def is_exhausted(columns: TransactionColumns, claim: Exhaustion, *, lists: bool) -> bool:
     """Whether a history has no order of the kind that `claim` names."""
-    model = next((model for model, name in (SERIAL | SCHEDULES).items() if name == claim.name), "")
+    model = next((model for model, name in ALL.items() if name == claim.name), "")
     nothing = tried(columns, model, lists=lists)
     return isinstance(nothing, Exhaustion) and nothing == claim
 
@@ -158,3 +174,57 @@ class _Orders:
                 place = self._keys[int(c.key[m])]
                 held[place] = (*(held[place] if self._lists else ()), int(c.value[m]))
         return tuple(held)
+
+    def versions(self) -> list[int] | None:
+        """Transactions in an order by which their versions make no cycle of at most one anti-dependency."""
+        taken = self._required | {t for t in self.usable if self._is_observed(t)}
+        return next((list(order) for order in permutations(sorted(taken)) if self._is_kept(order)), None)
+
+    def _is_observed(self, t: int) -> bool:
+        c = self._columns
+        written = {(int(c.key[m]), int(c.value[m])) for m in self._ops(t) if c.kind[m] == WRITE}
+        reads = (m for other in self._required for m in self._ops(other) if c.kind[m] == READ)
+        return any((int(c.key[m]), value) in written for m in reads for value in self._seen(m))
+
+    def _is_kept(self, order: Sequence[int]) -> bool:
+        """Whether the reads fit these versions, and no anti-dependency leads against what depends on each other."""
+        writers = {key: [t for t in order if key in self._written[t]] for key in set(self._columns.key.tolist())}
+        behind: dict[int, set[int]] = {t: set() for t in order}
+        for chain in writers.values():
+            for place, t in enumerate(chain):
+                behind[t].update(chain[place + 1 :])
+        against = list[tuple[int, int]]()
+        for t in self._required:
+            for m in (m for m in self._ops(t) if self._columns.kind[m] == READ):
+                chain = writers[int(self._columns.key[m])]
+                version = self._version(t, m, chain)
+                if version is None:
+                    return False
+                for writer in chain[max(version - 1, 0) : version]:
+                    behind[writer].add(t)
+                against += [(t, later) for later in chain[version:] if later != t]
+        at = {t: place for place, t in enumerate(order)}
+        if any(at[after] <= at[t] for t in order for after in behind[t] - {t}):
+            return False
+        for t in reversed(order):
+            behind[t] = behind[t].union(*(behind[after] for after in behind[t] - {t}))
+        return not any(reader in behind[writer] for reader, writer in against)
+
+    def _version(self, t: int, m: int, chain: list[int]) -> int | None:
+        """How many versions of its key precede what the read `m` shows, its own included; None if it shows none."""
+        c, key = self._columns, int(self._columns.key[m])
+        own = tuple(int(c.value[o]) for o in self._ops(t) if o < m and c.kind[o] == WRITE and c.key[o] == key)
+        seen = self._seen(m)
+        if own and not self._lists:
+            return chain.index(t) + 1 if seen == own[-1:] else None
+        made: tuple[int, ...] = ()
+        for place in range(len(chain) + 1):
+            if place:
+                ops = self._ops(chain[place - 1])
+                values = tuple(int(c.value[o]) for o in ops if c.kind[o] == WRITE and c.key[o] == key)
+                made = (*made, *values) if self._lists else values[-1:]
+            # A list that ends with own appends shows all that was appended before these.
+            fits = chain[place : place + 1] == [t] if own else t not in chain[:place]
+            if fits and seen == (*made, *own):
+                return place + bool(own)
+        return None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.transactions.columns import FAIL, OK, READ, WRITE, Column, Mask, TransactionColumns
-from fencepost.checkers.transactions.exhaustion import SCHEDULES, SERIAL, TRANSACTIONS_MAX
+from fencepost.checkers.transactions.exhaustion import ALL, TRANSACTIONS_MAX
 from fencepost.harness.verdict import Rule
 from fencepost.harness.verdict.consistency_models import ruled_out, ruled_out_of_registers
 
@@ -224,7 +224,7 @@ def rules_of(model: str, chances: Chances, *, lists: bool, transactions: int) ->
     against -= _SPECIAL_CASES if "G-single" in against else set()
     counts = chances._asdict()
     rules = tuple(rule(name, counts[count], lacks) for name, (count, lacks) in names.items() if name in against)
-    all_orders = (SERIAL | SCHEDULES).get(model)
+    all_orders = ALL.get(model)
     if all_orders is None:
         return rules
     few = transactions <= TRANSACTIONS_MAX

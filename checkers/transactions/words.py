@@ -114,7 +114,9 @@ class Words:
 
     def exhaustion(self, exhaustion: Exhaustion) -> TransactionFinding:
         """That all orders were tried."""
-        kind = "schedule of starts and commits" if exhaustion.name.startswith("no-schedule") else "serial order"
+        of_versions = exhaustion.name == "no-version-order"
+        schedules = "schedule of starts and commits" if exhaustion.name.startswith("no-schedule") else "serial order"
+        kind = "order of the versions" if of_versions else schedules
         suffix = exhaustion.name.rpartition("-")[2]
         kept = {"process": " that keeps the order of each process", "realtime": " that keeps real time"}.get(suffix, "")
         names = ", ".join(f"T{t}" for t in exhaustion.transactions)
@@ -122,7 +124,12 @@ class Words:
         return TransactionFinding(
             anomaly=exhaustion.name,
             transactions=exhaustion.transactions,
-            steps=(tried, "in none of them does each return what it returned"),
+            steps=(
+                tried,
+                "each lacks what a read returned, or has a cycle of at most one anti-dependency"
+                if of_versions
+                else "in none of them does each return what it returned",
+            ),
             proof=exhaustion,
         )
 

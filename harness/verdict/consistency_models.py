@@ -30,7 +30,7 @@ versions are ordered:
 | internal, future-read, garbage-read, G1a, G1b, dirty-update, lost-update | yes | yes |
 | G1c, G-single, G-nonadjacent, G2-item, with -process, -realtime | yes | where versions are in a certain order |
 | observed-transaction-vanishes, fractured-reads, causality-violation, -process | asked for such a model | likewise |
-| no-serial-order, no-schedule, with -process, -realtime | of a few transactions: all orders were tried | likewise |
+| no-serial-order, no-schedule, with -process, -realtime; no-version-order | of a few: all were tried | likewise |
 | G2 by predicates, predicate-many-preceders and the like | no | no |
 """
 
@@ -69,16 +69,18 @@ MODELS: Final = (
     Model(
         "causal", ("causal-cerone", "session-read-atomic"), ("causality-violation-process",), "BE (causal consistency)"
     ),
-    Model("parallel-snapshot-isolation", ("causal-cerone",), ("lost-update",), "C"),
-    Model("consistent-view", ("monotonic-atomic-view",), ("G-single",), "A (PL-2+)"),
-    Model("repeatable-read", ("monotonic-atomic-view",), ("G2-item", "lost-update"), "A (PL-2.99), B"),
+    Model("parallel-snapshot-isolation", ("causal-cerone",), ("lost-update", "no-version-order"), "C, CG"),
+    Model("consistent-view", ("monotonic-atomic-view",), ("G-single", "no-version-order"), "A (PL-2+)"),
+    Model(
+        "repeatable-read", ("monotonic-atomic-view",), ("G2-item", "lost-update", "no-serial-order"), "A (PL-2.99), B"
+    ),
     Model(
         "snapshot-isolation",
         ("parallel-snapshot-isolation", "consistent-view"),
         ("G-nonadjacent", "no-schedule"),
         "A (PL-SI), CG",
     ),
-    Model("serializable", ("repeatable-read", "snapshot-isolation"), ("no-serial-order",), "A (PL-3)"),
+    Model("serializable", ("repeatable-read", "snapshot-isolation"), (), "A (PL-3)"),
     Model(
         "strong-session-snapshot-isolation",
         ("snapshot-isolation", "causal"),

@@ -174,3 +174,42 @@ def _reads(txn: Txn, state: dict[str, tuple[int, ...]], lists: bool) -> bool:
         elif op.kind == READ and txn.outcome == OK and view.get(op.key, ()) != wanted(op, lists):
             return False
     return True
+
+
+def kept_by_visibility(txns: Sequence[Txn], *, lists: bool) -> bool:
+    """Whether some order of commits, and what each transaction sees of it, keep parallel snapshot isolation.
+
+    The axioms of Cerone, Bernardi & Gotsman (CONCUR 2015): what is seen is transitive and comes before in the order; a
+    read returns the last version that is seen; of two that write one key, one sees the other. For about four
+    transactions.
+    """
+    shown = _shown(txns, lists)
+    committed = [t for t, txn in enumerate(txns) if txn.outcome == OK or (txn.outcome == INFO and t in shown)]
+    return any(_sees(txns, order, (), lists) for order in itertools.permutations(committed))
+
+
+def _sees(txns: Sequence[Txn], order: Sequence[int], seen: tuple[frozenset[int], ...], lists: bool) -> bool:
+    """Choose what the next transaction of `order` sees; `seen`: what those before it see."""
+    if len(seen) == len(order):
+        return True
+    t, earlier = order[len(seen)], order[: len(seen)]
+    past = dict(zip(earlier, seen, strict=True))
+    written = _keys(txns[t])
+    must = {other for other in earlier if written & _keys(txns[other])}
+    for count in range(len(earlier) + 1):
+        for chosen in itertools.combinations(earlier, count):
+            now = frozenset(chosen)
+            if not must <= now or any(not past[other] <= now for other in now):
+                continue
+            state: dict[str, tuple[int, ...]] = {}
+            for other in (other for other in order if other in now):
+                for op in txns[other].ops:
+                    if op.kind == WRITE:
+                        state[op.key] = (*state.get(op.key, ()), op.value) if lists else (op.value,)
+            if _reads(txns[t], state, lists) and _sees(txns, order, (*seen, now), lists):
+                return True
+    return False
+
+
+def _keys(txn: Txn) -> set[str]:
+    return {op.key for op in txn.ops if op.kind == WRITE}
