@@ -15,7 +15,7 @@ from fencepost.harness.campaigns.gate.demand import demand_of
 from fencepost.harness.campaigns.gate.documents import PAGE, GateDocuments, gate_json
 from fencepost.harness.campaigns.gate.evidence import Evidence, MeasureFiles
 from fencepost.harness.campaigns.gate.planned import Candidate, PlannedGate, plan_gate
-from fencepost.harness.campaigns.gate.requirement import Decision, Status
+from fencepost.harness.campaigns.gate.requirement import Decision, Kind, Status
 from fencepost.harness.campaigns.night.merge import read_night
 from fencepost.harness.campaigns.night.night import Night
 from fencepost.harness.campaigns.night.pool import Demand, Turn
@@ -28,7 +28,7 @@ from fencepost.harness.campaigns.night.session import (
     new_folder,
     refuse_short_cells,
 )
-from fencepost.harness.campaigns.night.telling import about
+from fencepost.harness.campaigns.night.telling import about, finding_lines, from_here
 from fencepost.harness.cli.flags import jobs_or_auto, pairs, seed_or_drawn
 from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.cli.output.night_table import NightTable
@@ -99,6 +99,11 @@ def _say(evidence: Evidence, decision: Decision, folder: Path, *, as_json: bool)
     for each in decision.requirements:
         click.echo(f"  {_SIGNS[each.status]} {each.status:9} {each.name}: {each.need}")
         click.echo(f"              {each.reason}")
+        if each.status is Status.FAILED and each.kind is Kind.CELL:
+            for line in (line for a in each.attempts for line in finding_lines(a, from_here(folder))):
+                click.echo(f"              {line}")
+    for text in decision.reach:
+        click.echo(f"  not shown: {text}")
     if decision.is_certainly_red:
         click.echo("Red is certain, so it stopped early.")
     click.echo(f"{'green' if decision.is_green else 'RED'}: {decision.sentence}")

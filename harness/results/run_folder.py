@@ -9,6 +9,7 @@ results/<system>-<workload>-<nemesis>/<utc time>/
     given-schedule.jsonl  the faults that the plan named, where it named a file
     nodes/<name>/    configuration and log of each server; data.tar.gz when kept; metadata-log.jsonl, the replicated
                      log as the node's disk holds it, where the system has one
+    lost.txt         only of a run of a night that was ended before it was judged: nobody counts it as a run
     verdict.json, junit.xml, report.html
     facts/           what is derived from all this: one Parquet file per table (docs/reference/facts-tables.md)
 """
@@ -39,6 +40,7 @@ REPORT: Final = "report.html"
 RUNNER_LOG: Final = "runner.log"
 #: Kept free while a run lasts, so that its end can be recorded on a disk that is full by then.
 RESERVE_BYTES: Final = 32 << 20
+LOST: Final = "lost.txt"
 
 
 def make_run_folder(results: Path, slug: str) -> Path:

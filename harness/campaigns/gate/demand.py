@@ -1,4 +1,4 @@
-"""Which runs a gate still needs: those that a requirement lacks, and none once red is certain."""
+"""Which runs a gate still needs: those that a requirement lacks and can get, and none once red is certain."""
 
 import math
 
@@ -8,8 +8,10 @@ from fencepost.harness.campaigns.gate.decision import (
     last_attempts,
     measured_pairs,
     required_cells,
+    time_ns,
 )
 from fencepost.harness.campaigns.gate.evidence import Evidence
+from fencepost.harness.campaigns.gate.outlook import outlook
 from fencepost.harness.campaigns.gate.policy import GuaranteeNeed
 from fencepost.harness.campaigns.night.night import CellOutcome
 from fencepost.harness.campaigns.night.pool import Demand, Turn
@@ -41,7 +43,7 @@ def _for_pairs(evidence: Evidence, each: CellOutcome, run: int) -> Demand:
             a.run
             for side in sides
             for a in last_attempts(side.attempts)
-            if a.run_class is not None and budget.measure not in evidence.measures.get(a.folder, {})
+            if a.run_class is not None and time_ns(a, evidence.measures, budget.measure) is None
         }
         demands.add(Demand.NOW if run <= budget.pairs + len(wasted) else Demand.LATER)
     return next(demand for demand in Demand if demand in demands)
@@ -55,6 +57,9 @@ def _for_guarantee(evidence: Evidence, need: GuaranteeNeed, each: CellOutcome) -
     if tested >= need.tested and len(clean) >= need.runs:
         return Demand.NEVER
     in_flight = sum(a.run_class is None for outcome in required for a in outcome.attempts)
+    ahead = outlook(need, evidence.night, required, clean)
+    if ahead is not None and ahead.is_hopeless:
+        return Demand.NEVER
     if not clean or not clean_attempts(each, need.name):
         # Nobody knows yet whether this cell tests it.
         has_ended = any(a.run_class is not None for a in each.attempts)

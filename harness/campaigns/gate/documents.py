@@ -12,10 +12,11 @@ from fencepost.harness.campaigns.gate.decision import decide
 from fencepost.harness.campaigns.gate.evidence import Evidence, MeasureFiles
 from fencepost.harness.campaigns.gate.page import page
 from fencepost.harness.campaigns.gate.policy import Policy
-from fencepost.harness.campaigns.gate.requirement import Decision, Requirement, Status
+from fencepost.harness.campaigns.gate.requirement import Decision, Kind, Requirement, Status
 from fencepost.harness.campaigns.night.documents import write_whole
+from fencepost.harness.campaigns.night.junit import add_properties, attempt_properties, finished, new_suite
 from fencepost.harness.campaigns.night.night import Night, State
-from fencepost.harness.campaigns.night.telling import repeat_command
+from fencepost.harness.campaigns.night.telling import finding_lines, from_here, repeat_command
 from fencepost.harness.report.documents.junit import clean
 
 #: Version of gate.json.
@@ -70,8 +71,8 @@ class GateDocuments:
         decision = decide(evidence)
         texts: dict[str, Callable[[], str]] = {
             DOCUMENT: lambda: gate_json(evidence, decision),
-            JUNIT: lambda: junit_xml(evidence, decision),
-            PAGE: lambda: page(evidence, decision, expected_end_s=expected_end_s),
+            JUNIT: lambda: junit_xml(evidence, decision, from_here(folder)),
+            PAGE: lambda: page(evidence, decision, from_here(folder), expected_end_s=expected_end_s),
         }
         for name, text in texts.items():
             try:
@@ -84,7 +85,19 @@ def document(evidence: Evidence, decision: Decision) -> dict[str, Any]:
     """What gate.json holds (docs/reference/gate-format.md)."""
     policy, night = evidence.policy, evidence.night
     is_ended = night.state is not State.RUNNING
-    kept = ("id", "seed", "budget_s", "spent_s", "started_at", "ended_at", "state", "sessions", "jobs", "command")
+    kept = (
+        "id",
+        "fencepost",
+        "seed",
+        "budget_s",
+        "spent_s",
+        "started_at",
+        "ended_at",
+        "state",
+        "sessions",
+        "jobs",
+        "command",
+    )
     about = msgspec.to_builtins(night)
     return {
         "format": FORMAT,
@@ -95,6 +108,7 @@ def document(evidence: Evidence, decision: Decision) -> dict[str, Any]:
         "green": decision.is_green and is_ended,
         "stopped_early": decision.is_certainly_red,
         "sentence": decision.sentence,
+        "reach": list(decision.reach),
         "requirements": msgspec.to_builtins(decision.requirements),
         "exceptions": [
             {**msgspec.to_builtins(each), "expired": each.is_expired(night.today)} for each in policy.exceptions
@@ -110,27 +124,33 @@ def gate_json(evidence: Evidence, decision: Decision) -> str:
     return msgspec.json.format(data, indent=2).decode() + "\n"
 
 
-def junit_xml(evidence: Evidence, decision: Decision) -> str:
-    """One case for each requirement: a failure says no to the candidate, an error that evidence is missing."""
+def junit_xml(evidence: Evidence, decision: Decision, home: str) -> str:
+    """One case for each requirement: a failure says no to the candidate, an error that evidence is missing.
+
+    `home` is the night's folder, as commands name it. A run's time counts once, in the case of its cell.
+    """
     night = evidence.night
-    suite = ET.Element("testsuite", {"name": clean(f"fencepost {night.id}"), "timestamp": night.started_at})
-    properties = ET.SubElement(suite, "properties")
-    for name, value in (("seed", night.seed), ("command", night.command), ("outcome", decision.sentence)):
-        ET.SubElement(properties, "property", {"name": name, "value": clean(str(value))})
+    suite = new_suite(night, decision.sentence)
     tags = {Status.FAILED: "failure", Status.MISSING: "error"}
-    for each in decision.requirements:
-        seconds = sum(a.seconds for a in each.attempts)
-        about = {"classname": f"fencepost.gate.{each.kind}", "name": clean(each.name), "time": f"{seconds:.1f}"}
-        case = ET.SubElement(suite, "testcase", about)
+    timed: set[str] = set()
+    for each in sorted(decision.requirements, key=lambda r: r.kind not in (Kind.CELL, Kind.CANARY)):
+        fresh = [a for a in each.attempts if a.folder not in timed]
+        timed |= {a.folder for a in fresh}
+        about = {"classname": f"fencepost.gate.{each.kind}", "name": clean(each.name)}
+        case = ET.SubElement(suite, "testcase", {**about, "time": f"{sum(a.seconds for a in fresh):.1f}"})
+        values = {"need": each.need, "status": each.status.value, "cell": each.cell}
+        values["expected"] = "invalid" if each.kind is Kind.CANARY else ""
+        last = each.attempts[-1:]
+        add_properties(
+            case, {k: v for k, v in values.items() if v} | (attempt_properties(last[0], home) if last else {})
+        )
+        lines = [f"{a.run_class or 'in flight'}: {repeat_command(a, home)} {a.report}" for a in each.attempts]
         if each.status in tags:
-            ET.SubElement(case, tags[each.status], {"message": clean(each.reason), "type": each.status.value})
-        lines = [f"{each.need}: {each.status}; {each.reason}"]
-        lines += [f"{a.run_class or 'in flight'}: {repeat_command(a)} {a.report}" for a in each.attempts]
-        ET.SubElement(case, "system-out").text = clean("\n".join(lines))
-    for name, path in {"tests": "testcase", "failures": "testcase/failure", "errors": "testcase/error"}.items():
-        suite.set(name, str(len(suite.findall(path))))
-    suite.set("time", f"{night.spent_s:.1f}")
-    root = ET.Element("testsuites", {"name": "fencepost"})
-    root.append(suite)
-    ET.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+            element = ET.SubElement(case, tags[each.status], {"message": clean(each.reason), "type": each.status.value})
+            findings = (
+                [line for a in each.attempts for line in finding_lines(a, home)] if each.kind is Kind.CELL else []
+            )
+            element.text = clean("\n".join([f"needs: {each.need}", each.reason, *findings]))
+        told = [f"{each.need}: {each.status}; {each.reason}", *lines]
+        ET.SubElement(case, "system-out").text = clean("\n".join(told))
+    return finished([suite], night.spent_s)

@@ -1,15 +1,28 @@
 """gate.html: one self-contained page without scripts, which prints on paper as it stands."""
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import jinja2
 from markupsafe import Markup
 
 from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.campaigns.gate.decision import builds_of, required_cells
 from fencepost.harness.campaigns.gate.evidence import Evidence
 from fencepost.harness.campaigns.gate.requirement import Decision, Kind, Requirement, Status
+from fencepost.harness.campaigns.night.cells import Cell
 from fencepost.harness.campaigns.night.night import Attempt, CellOutcome, State
-from fencepost.harness.campaigns.night.telling import about, counted, lasting, seen_in
+from fencepost.harness.campaigns.night.run_class import nemesis_of
+from fencepost.harness.campaigns.night.telling import (
+    about,
+    counted,
+    finding_lines,
+    lag_in_words,
+    lasting,
+    on_machine,
+    options_in_words,
+    seen_in,
+)
 from fencepost.harness.report.page.assets import asset, content_hash
 
 _REFRESH_S: Final = 10
@@ -26,6 +39,7 @@ _HEADINGS: Final = {
     Kind.GUARANTEE: "guarantee",
     Kind.CANARY: "canary",
     Kind.BUDGET: "budget",
+    Kind.FAULT: "effective faults",
     Kind.BUILD: "build",
     Kind.SHARD: "shard",
 }
@@ -59,8 +73,13 @@ td.short { white-space: nowrap; }
 """
 
 
-def page(evidence: Evidence, decision: Decision, *, expected_end_s: float | None = None) -> str:
-    """The page; `expected_end_s`: in how many seconds a running gate will end."""
+def page(evidence: Evidence, decision: Decision, home: str, *, expected_end_s: float | None = None) -> str:
+    """The page.
+
+    Args:
+        home: the night's folder, as commands name it.
+        expected_end_s: in how many seconds a running gate will end.
+    """
     night, policy = evidence.night, evidence.policy
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fencepost.harness.campaigns.gate", "templates"),
@@ -83,11 +102,13 @@ def page(evidence: Evidence, decision: Decision, *, expected_end_s: float | None
         title="Running" if is_running else _TITLES[decision.exit_code],
         tone="unknown" if is_running and worst is not ExitCode.INVALID else tones.get(worst, "unknown"),
         about=about(night),
+        machine=on_machine(night),
+        candidate=", ".join(_candidate(evidence)),
         ends=f"expected to end in {lasting(expected_end_s)}" if expected_end_s is not None else "",
         early="Red is certain, so it stopped early: what was not run could not have made it green."
         if decision.is_certainly_red
         else "",
-        rows=[_row(each, outcomes) for each in decision.requirements],
+        rows=[_row(each, outcomes, home) for each in decision.requirements],
         budgets=[each for each in decision.requirements if each.comparison is not None],
         exceptions=[
             (each, *(seen_in(each.issue, night) if each.fingerprint else (0, 0))) for each in policy.exceptions
@@ -98,8 +119,27 @@ def page(evidence: Evidence, decision: Decision, *, expected_end_s: float | None
     )
 
 
-def _row(each: Requirement, outcomes: dict[str, CellOutcome]) -> dict[str, Any]:
+def _candidate(evidence: Evidence) -> Iterator[str]:
+    """The system, the versions that its servers said they are, and the builds."""
+    required = required_cells(evidence)
+    yield from sorted({each.cell.plan.system for each in required})
+    versions = sorted({a.version for each in required for a in each.attempts if a.version})
+    if versions:
+        yield f"version {', '.join(versions)}"
+    if builds := builds_of(required):
+        yield f"build {', '.join(builds)}"
+
+
+def _tests(cell: Cell) -> str:
+    """What a cell runs: "etcd, workload register, faults partition:leader, 3 nodes"."""
+    plan, options = cell.plan, options_in_words(cell.plan)
+    parts = [plan.system, f"workload {plan.workload}", f"faults {nemesis_of(cell) or 'none'}", f"{plan.nodes} nodes"]
+    return ", ".join([*parts, *([options] if options else [])])
+
+
+def _row(each: Requirement, outcomes: dict[str, CellOutcome], home: str) -> dict[str, Any]:
     own = outcomes.get(each.cell)
+    failed = each.attempts if each.status is Status.FAILED and each.kind is Kind.CELL else ()
     return {
         "sign": _SIGNS[each.status],
         "tone": _TONES[each.status],
@@ -108,6 +148,8 @@ def _row(each: Requirement, outcomes: dict[str, CellOutcome]) -> dict[str, Any]:
         "name": each.name,
         "need": each.need,
         "reason": each.reason,
+        "tests": _tests(own.cell) if own is not None else "",
+        "findings": [line for a in failed for line in finding_lines(a, home)],
         "runs": [_link(each, a, outcomes) for a in each.attempts[:_LINKS_MAX]],
         "more": max(0, len(each.attempts) - _LINKS_MAX),
         "counted": counted(own) if own is not None and each.kind in (Kind.CELL, Kind.CANARY) else "",
@@ -122,4 +164,6 @@ def _link(each: Requirement, attempt: Attempt, outcomes: dict[str, CellOutcome])
     if each.kind is Kind.GUARANTEE:
         tested = attempt.exposures.get(each.name, 0)
         of, times = f"{outcomes[attempt.cell].cell.name}, ", f", tested {tested:,} time{'' if tested == 1 else 's'}"
-    return {"text": f"{of}run {attempt.run}{again}: {run_class}{times}", "report": attempt.report}
+    faults = "" if attempt.took_hold or attempt.run_class is None else ", no effective fault"
+    text = f"{of}run {attempt.run}{again}: {run_class}{times}{faults}{lag_in_words(attempt)}"
+    return {"text": text, "report": attempt.report}

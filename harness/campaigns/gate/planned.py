@@ -14,11 +14,14 @@ import msgspec
 from fencepost.harness.base.errors import UsageError, choices_hint
 from fencepost.harness.base.toml_file import TomlFile, merged
 from fencepost.harness.campaigns.gate.policy import Budget, Policy, PolicyException, PolicyFile, read_policy
+from fencepost.harness.campaigns.gate.testable import guarantees_of, workloads_that_test
 from fencepost.harness.campaigns.night.cells import Cell, CheckedCells, cell_id, cells_of
 from fencepost.harness.campaigns.night.file import Campaign, CampaignFile
+from fencepost.harness.campaigns.night.run_class import nemesis_of
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
+from fencepost.harness.verdict.decision import COVERAGE
 
 #: Keys that the candidate decides.
 _CANDIDATE_KEYS = ("version", "image")
@@ -54,6 +57,7 @@ def plan_gate(path: Path, candidate: Candidate) -> PlannedGate:
         )
     campaign = _campaign(content, source, candidate)
     required = cells_of(campaign)
+    _refuse_untestable(content, source, required)
     cells, needs = _with_runs(content, source, required)
     ids = _ids(content, source, cells)
     budgets = tuple(msgspec.structs.replace(b, cell=ids["budget", n]) for n, b in enumerate(content.budget))
@@ -165,8 +169,9 @@ def _with_runs(
         if cell.runs > content.runs_max:
             raise source.error(["cell", number, "runs"], f"{cell.runs} is more than runs_max = {content.runs_max}")
         needs[cell.id] = cell.runs
-        may_repeat = content.guarantee or any(budget.cell == cell.name for budget in content.budget)
-        cells.append(msgspec.structs.replace(cell, runs=content.runs_max) if may_repeat else cell)
+        is_compared = any(budget.cell == cell.name for budget in content.budget)
+        runs = content.runs_max if content.guarantee or is_compared else cell.runs
+        cells.append(msgspec.structs.replace(cell, runs=runs, alone=is_compared))
     for number, need in enumerate(content.guarantee):
         if need.runs > len(needs) * content.runs_max:
             raise source.error(
@@ -175,6 +180,36 @@ def _with_runs(
                 "raise runs_max",
             )
     return tuple(cells), needs
+
+
+def _refuse_untestable(content: PolicyFile, source: TomlFile, required: CheckedCells) -> None:
+    """Raise UsageError for a guarantee that no required cell can test, and for a policy without any fault."""
+    cells = [cell for cell in required.cells if not cell.canary]
+    if not any(nemesis_of(cell) for cell in cells):
+        raise source.error(
+            [],
+            "no required cell has a fault, so the gate would be green though nothing disturbed the candidate",
+            'give a cell faults, such as nemesis = "kill"',
+        )
+    faulty = [cell for cell in cells if nemesis_of(cell)]
+    tested = {cell.name: guarantees_of(required.plans[cell.id]) for cell in faulty}
+    for number, need in enumerate(content.guarantee):
+        if any(names is None or need.name in names for names in tested.values()):
+            continue
+        able = ", ".join(workloads_that_test(need.name, cells[0].plan))
+        if not able:
+            # Its checkers answer for it only where a run gives them reason to.
+            continue
+        which = "; ".join(f"{cell.name} tests {_listed(tested[cell.name])}" for cell in faulty)
+        raise source.error(
+            ["guarantee", number, "name"],
+            f"no required cell with faults can test {need.name!r}: {which}",
+            f"add a [[cell]] with a workload that tests it: {able}",
+        )
+
+
+def _listed(names: frozenset[str] | None) -> str:
+    return ", ".join(sorted((names or frozenset()) - {COVERAGE}))
 
 
 def _ids(content: PolicyFile, source: TomlFile, cells: tuple[Cell, ...]) -> dict[tuple[str, int], str]:
@@ -217,6 +252,7 @@ def _baseline_cells(
                 required=True,
                 runs=content.runs_max,
                 seeds_of=cell.id,
+                alone=True,
             )
         )
     return baseline

@@ -15,6 +15,7 @@ class Kind(StrEnum):
     GUARANTEE = "guarantee"
     CANARY = "canary"
     BUDGET = "budget"
+    FAULT = "fault"
     EXCEPTION = "exception"
     BUILD = "build"
     SHARD = "shard"
@@ -68,9 +69,13 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """Every requirement, and the exit code and sentence that follow from them alone."""
+    """Every requirement, and the exit code and sentence that follow from them alone.
+
+    `reach`: what a green gate would still not have shown, in sentences.
+    """
 
     requirements: tuple[Requirement, ...]
+    reach: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
@@ -88,14 +93,27 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """ "1 of 5 requirements failed: ..." """
+        """ "1 of 5 requirements failed: ...; 2 lack evidence: ...", each with its need; of a green one its reach."""
         count = len(self.requirements)
-        open_ones = [r for r in self.requirements if r.status.exit_code is self.exit_code]
         if self.is_green:
             excepted = sum(r.status is Status.EXCEPTED for r in self.requirements)
             beside = f", {excepted} of them under an exception" if excepted else ""
-            return f"all {count} requirements are met{beside}"
-        first = next((r for r in open_ones if r.final), open_ones[0])
-        lack = "lacks evidence" if len(open_ones) == 1 else "lack evidence"
-        verb = "failed" if first.status is Status.FAILED else lack
-        return f"{len(open_ones)} of {count} requirements {verb}: {first.name}: {first.reason}"
+            return "; ".join([f"all {count} requirements are met{beside}", *self.reach[:1]])
+        failed = [r for r in self.requirements if r.status is Status.FAILED]
+        missing = [r for r in self.requirements if r.status is Status.MISSING]
+        parts = []
+        if failed:
+            parts.append(f"{len(failed)} of {count} requirements failed: {_named(failed)}")
+        if missing:
+            verb = "lacks" if len(missing) == 1 else "lack"
+            of = "" if failed else f" of {count} requirements"
+            parts.append(f"{len(missing)}{of} {verb} evidence: {_named(missing)}")
+        return "; ".join(parts)
+
+
+def _named(requirements: list[Requirement]) -> str:
+    """Each with its reason, and those that lack evidence with what they need; the certain ones first."""
+    ordered = sorted(requirements, key=lambda r: not r.final)
+    return "; ".join(
+        f"{r.name}: {r.reason}" + (f" (needs: {r.need})" if r.status is Status.MISSING else "") for r in ordered
+    )

@@ -29,7 +29,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
     `canary`: it must be invalid, with `anomaly` among what it shows. `control`: what it tests is known to be right, so
     that a violation is a false alarm. `required`: a green night needs it. `runs`: how
-    often a night runs it at most. `seeds_of`: the cell whose seeds its runs have, empty for its own.
+    often a night runs it at most. `seeds_of`: the cell whose seeds its runs have, empty for its own. `alone`: its runs
+    have nothing beside them, since their times are compared.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     control: bool = False
     runs: int = 1
     seeds_of: str = ""
+    alone: bool = False
     draws: tuple[Draw, ...] = ()
 
 

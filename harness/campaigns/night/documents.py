@@ -12,6 +12,7 @@ from fencepost.harness.campaigns.night.night import Night
 from fencepost.harness.campaigns.night.outcome import Outcome, outcome
 from fencepost.harness.campaigns.night.page import page
 from fencepost.harness.campaigns.night.summary import summary_md
+from fencepost.harness.campaigns.night.telling import from_here
 
 DOCUMENT: Final = "campaign.json"
 PAGE: Final = "index.html"
@@ -36,9 +37,9 @@ def write_documents(
     result = outcome(night)
     texts: dict[str, Callable[[], str]] = {
         DOCUMENT: lambda: msgspec.json.format(msgspec.json.encode(document(night, result)), indent=2).decode() + "\n",
-        JUNIT: lambda: junit_xml(night, result),
+        JUNIT: lambda: junit_xml(night, result, from_here(folder)),
         SUMMARY: lambda: summary_md(night, result),
-        PAGE: lambda: page(night, result, expected_end_s=expected_end_s),
+        PAGE: lambda: page(night, result, from_here(folder), expected_end_s=expected_end_s),
     }
     for name, text in texts.items():
         try:

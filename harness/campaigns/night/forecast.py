@@ -1,5 +1,10 @@
-"""How long a run takes: by earlier runs of its cell, else by its plan; and by when it must have ended."""
+"""How long a run takes: by earlier runs of its cell, else by its plan; and by when it must have ended.
 
+A night begins no run that would end after its budget, since a run that is cut off before its final reads says nothing.
+So the estimate is the longer of what the cell takes as a rule and of what it took last.
+"""
+
+from statistics import median
 from typing import Final
 
 from fencepost.harness.base.durations import parse_duration_ns
@@ -19,9 +24,27 @@ _GRACE_S: Final = 120.0
 def estimate_s(plan: Plan, past: Past | None) -> float:
     """Seconds that a run of this checked plan will take."""
     if past is not None and past.seconds:
-        return past.seconds * _MARGIN
+        return max(past.seconds, past.last_s) * _MARGIN
     load_s = _seconds(plan, "warm_up") + _seconds(plan, "time_limit")
     return load_s + min(_seconds(plan, "watch"), _WATCH_S) + _BESIDE_S
+
+
+class Pace:
+    """How the runs of this night compare with their estimates: a busy machine makes all of them longer."""
+
+    def __init__(self) -> None:
+        self._ratios: list[float] = []
+        self._last_s: dict[str, float] = {}
+
+    def ended(self, cell: str, seconds: float, estimated_s: float) -> None:
+        """Learn from a run of a cell that ended by itself."""
+        self._ratios.append(seconds / estimated_s)
+        self._last_s[cell] = seconds
+
+    def corrected_s(self, cell: str, estimated_s: float) -> float:
+        """The estimate for the next run of a cell; never shorter than the first one."""
+        pace = max(1.0, median(self._ratios)) if self._ratios else 1.0
+        return max(estimated_s * pace, self._last_s.get(cell, 0.0) * _MARGIN)
 
 
 def deadline_s(plan: Plan) -> float:

@@ -2,45 +2,91 @@
 
 A violation that is not known is a failure; whatever is missing is an error; a known one has passed and says so; a cell
 that the budget left out is skipped. The file is never greener than the night: a reason that is about no cell (an
-expired issue, a shard, the canary) is a case of its own. Each case lists every attempt.
+expired issue, a shard, the canary) is a case of its own. Each case lists every attempt. Canaries have a suite of their
+own, since what is expected of them is a violation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 from xml.etree import ElementTree as ET
 
 from fencepost.harness.campaigns.night.night import Attempt, CellOutcome, Night
 from fencepost.harness.campaigns.night.outcome import Cause, Outcome, Reason
 from fencepost.harness.campaigns.night.run_class import RunClass
-from fencepost.harness.campaigns.night.telling import attempts_in_words, repeat_command
+from fencepost.harness.campaigns.night.telling import (
+    attempts_in_words,
+    faults_in_words,
+    finding_lines,
+    repeat_command,
+)
 from fencepost.harness.report.documents.junit import clean
 
+_TALLY: Final = {"tests": "testcase", "failures": "testcase/failure", "errors": "testcase/error"}
 
-def junit_xml(night: Night, outcome: Outcome) -> str:
-    """The document as text, with its declaration."""
-    suite = ET.Element("testsuite", {"name": clean(f"fencepost {night.id}"), "timestamp": night.started_at})
-    properties = ET.SubElement(suite, "properties")
-    for name, value in (("seed", night.seed), ("command", night.command), ("outcome", outcome.sentence)):
-        ET.SubElement(properties, "property", {"name": name, "value": clean(str(value))})
+
+def junit_xml(night: Night, outcome: Outcome, home: str) -> str:
+    """The document as text, with its declaration; `home` is the night's folder, from where its commands are typed."""
+    suite = new_suite(night, outcome.sentence)
+    canaries = ET.Element("testsuite", {"name": clean(f"fencepost {night.id}: canaries, expected to be invalid")})
     names = [each.cell.name for each in night.cells]
     for each in night.cells:
         name = each.cell.name if names.count(each.cell.name) == 1 else f"{each.cell.name} ({each.cell.id})"
         own = [reason for reason in outcome.reasons if reason.cell == each.cell.id]
-        suite.append(_case(each, name, own))
+        (canaries if each.cell.canary else suite).append(_case(each, name, own, home))
     for reason in outcome.reasons:
         if not reason.cell:
             case = ET.SubElement(suite, "testcase", {"classname": "fencepost.night", "name": reason.cause, "time": "0"})
-            _add(case, reason)
-    tally = {"tests": "testcase", "failures": "testcase/failure", "errors": "testcase/error"}
-    for name, path in {**tally, "skipped": "testcase/skipped"}.items():
-        suite.set(name, str(len(suite.findall(path))))
-    suite.set("time", f"{night.spent_s:.1f}")
+            _add(case, reason, reason.text)
+    return finished([suite, canaries], night.spent_s)
+
+
+def new_suite(night: Night, sentence: str) -> ET.Element:
+    """An empty suite of a night, with its seed, the command that repeats it, and what it found in one sentence."""
+    suite = ET.Element("testsuite", {"name": clean(f"fencepost {night.id}"), "timestamp": night.started_at})
+    add_properties(suite, {"seed": str(night.seed), "command": night.command, "outcome": sentence})
+    return suite
+
+
+def add_properties(element: ET.Element, values: dict[str, str]) -> None:
+    """Give a suite or a case its properties."""
+    properties = ET.SubElement(element, "properties")
+    for key, value in values.items():
+        ET.SubElement(properties, "property", {"name": key, "value": clean(value)})
+
+
+def finished(suites: Sequence[ET.Element], seconds: float) -> str:
+    """The text of a document with these suites, counted; those without a case are left out.
+
+    The first suite took `seconds`, since the runs of all of them share its time.
+    """
     root = ET.Element("testsuites", {"name": "fencepost"})
-    root.append(suite)
+    for suite in suites:
+        if suite.find("testcase") is None:
+            continue
+        for name, path in {**_TALLY, "skipped": "testcase/skipped"}.items():
+            suite.set(name, str(len(suite.findall(path))))
+        suite.set("time", f"{0.0 if len(root) else seconds:.1f}")
+        root.append(suite)
+    for name in (*_TALLY, "skipped"):
+        root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
+    root.set("time", f"{seconds:.1f}")
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _case(each: CellOutcome, name: str, reasons: Sequence[Reason]) -> ET.Element:
+def attempt_properties(attempt: Attempt, home: str) -> dict[str, str]:
+    """What a case says of the attempt that counts."""
+    values = {
+        "seed": str(attempt.seed),
+        "command": repeat_command(attempt, home),
+        "report": attempt.report,
+        "version": attempt.version,
+        "faults": faults_in_words(attempt),
+    }
+    return {**values, **({"fingerprints": " ".join(attempt.fingerprints)} if attempt.fingerprints else {})}
+
+
+def _case(each: CellOutcome, name: str, reasons: Sequence[Reason], home: str) -> ET.Element:
     plan, last = each.cell.plan, each.attempts[-1] if each.attempts else None
     case = ET.Element(
         "testcase",
@@ -50,12 +96,12 @@ def _case(each: CellOutcome, name: str, reasons: Sequence[Reason]) -> ET.Element
             "time": f"{sum(a.seconds for a in each.attempts):.1f}",
         },
     )
-    properties = ET.SubElement(case, "properties")
     values = {"cell": each.cell.id, "class": each.run_class.value, "required": str(each.cell.required).lower()}
-    for key, value in {**values, **(_of_attempt(last) if last else {})}.items():
-        ET.SubElement(properties, "property", {"name": key, "value": clean(value)})
+    if each.cell.canary:
+        values["expected"] = f"invalid: {each.cell.anomaly}"
+    add_properties(case, {**values, **(attempt_properties(last, home) if last else {})})
     for reason in reasons[:1]:
-        _add(case, reason)
+        _add(case, reason, "\n".join([reason.text, *_details(each, home)]))
     if not reasons and each.run_class is RunClass.NOT_RUN:
         ET.SubElement(case, "skipped", {"message": clean(each.reason)})
     if each.attempts:
@@ -63,15 +109,15 @@ def _case(each: CellOutcome, name: str, reasons: Sequence[Reason]) -> ET.Element
     return case
 
 
-def _of_attempt(attempt: Attempt) -> dict[str, str]:
-    return {
-        "seed": str(attempt.seed),
-        "command": repeat_command(attempt),
-        "report": attempt.report,
-        "version": attempt.version,
-    }
+def _details(each: CellOutcome, home: str) -> Iterator[str]:
+    """What somebody looks at next, attempt by attempt: the fingerprints, the command, the report."""
+    for attempt in each.attempts:
+        yield from finding_lines(attempt, home) or [f"again: {repeat_command(attempt, home)}"]
+        if attempt.report:
+            yield f"report: {home}/{attempt.report}"
 
 
-def _add(case: ET.Element, reason: Reason) -> None:
+def _add(case: ET.Element, reason: Reason, text: str) -> None:
     tag = "failure" if reason.cause in (Cause.VIOLATION, Cause.EXPIRED) else "error"
-    ET.SubElement(case, tag, {"message": clean(reason.text), "type": reason.cause.value})
+    element = ET.SubElement(case, tag, {"message": clean(reason.text), "type": reason.cause.value})
+    element.text = clean(text)

@@ -16,10 +16,11 @@ from fencepost.harness.campaigns.night.cells import Cell
 from fencepost.harness.campaigns.night.draws import values_of, with_values
 from fencepost.harness.campaigns.night.night import Attempt
 from fencepost.harness.campaigns.night.preparation import build_of
-from fencepost.harness.campaigns.night.run_class import Evidence, evidence_of
+from fencepost.harness.campaigns.night.run_class import Evidence, RunClass, evidence_of
 from fencepost.harness.plan import write_plan
 from fencepost.harness.plugins import offers
 from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.recorder import RESERVE_FILE
 
 #: Of each attempt, beside the run's own folder; not `plan.toml`, by which tools know the folder of a run.
 PLAN: Final = "attempt.toml"
@@ -64,6 +65,10 @@ class Launcher(Protocol):
 
     def left(self, attempt: Attempt, exit_code: int | None) -> Left:
         """Read what an attempt left; `exit_code` None: nobody saw it end."""
+        ...
+
+    def clear(self, attempt: Attempt) -> None:
+        """Remove what an attempt that ended kept for its recording, and mark the folder of a lost one."""
         ...
 
 
@@ -139,3 +144,10 @@ class ProcessLauncher:
             build=build_of(artifacts) if artifacts else "",
             check_s=check_ns / 1e9 if isinstance(check_ns, int) else None,
         )
+
+    def clear(self, attempt: Attempt) -> None:
+        with contextlib.suppress(OSError):
+            for run in (plan.parent for plan in (self._folder / attempt.folder).glob(f"*/*/{store.PLAN}")):
+                (run / RESERVE_FILE).unlink(missing_ok=True)
+                if attempt.run_class is RunClass.LOST:
+                    (run / store.LOST).write_text(f"{attempt.reason}\n", encoding="utf-8")

@@ -34,7 +34,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
     A cell's runs are numbered from 1, each with its own seed; the attempts at a run too. `folder` is where the attempt
     keeps its files, relative to the night's folder; `report` its page, likewise, empty without one. `began_s` counts
-    from the night's start, pauses between sessions left out. `check_s` is how long its checkers took.
+    from the night's start, pauses between sessions left out. `check_s` is how long its checkers took. `faults` are
+    those that were proven to have taken hold, by kind; 0 for a kind that was only tried.
     """
 
     cell: str
@@ -59,7 +60,13 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     known: tuple[str, ...] = ()
     anomalies: tuple[str, ...] = ()
     exposures: dict[str, int] = {}
+    faults: dict[str, int] = {}
     report: str = ""
+
+    @property
+    def took_hold(self) -> bool:
+        """Whether a fault was proven to have taken hold."""
+        return any(self.faults.values())
 
     @property
     def key(self) -> tuple[int, str, int, int]:
@@ -73,6 +80,24 @@ class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
     run_class: RunClass
     reason: str
     attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def decisive(self) -> list[Attempt]:
+        """The attempts that ended and count: of each run the last one, and every violation before it."""
+        return [a for a in decisive_attempts(self.attempts) if a.run_class is not None]
+
+    @property
+    def runs_tested(self) -> tuple[int, int]:
+        """How many of its runs have a verdict, and how many have ended."""
+        last = {(a.shard, a.run): a for a in self.decisive}
+        judged = {(a.shard, a.run) for a in self.decisive if a.run_class is not None and a.run_class.is_judged}
+        return len(judged), len(last)
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether it has a verdict from each of its runs that ended, and from one at least."""
+        judged, ended = self.runs_tested
+        return 0 < judged == ended
 
     @property
     def is_caught(self) -> bool:
@@ -109,6 +134,7 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
     shards_present: tuple[int, ...] = (1,)
     merged: bool = False
     command: str = ""
+    fencepost: str = ""
     machine: dict[str, Any] = {}
     known_issues: tuple[KnownIssue, ...] = ()
     impossible: tuple[str, ...] = ()
@@ -167,11 +193,7 @@ def outcome_of(cell: Cell, attempts: Sequence[Attempt], refusal: str = "", left_
     """
     if refusal:
         return CellOutcome(cell=cell, run_class=RunClass.MACHINE, reason=refusal, attempts=tuple(attempts))
-    decisive: list[Attempt] = []
-    for run in sorted({(a.shard, a.run) for a in attempts}):
-        own = sorted((a for a in attempts if (a.shard, a.run) == run), key=lambda a: a.number)
-        decisive += [a for a in own[:-1] if a.run_class in (RunClass.INVALID, RunClass.KNOWN)]
-        decisive.append(own[-1])
+    decisive = decisive_attempts(attempts)
     ended = [a for a in decisive if a.run_class is not None]
     if not ended:
         reason = "in flight" if decisive else left_out or "its turn has not come"
@@ -180,6 +202,16 @@ def outcome_of(cell: Cell, attempts: Sequence[Attempt], refusal: str = "", left_
     return CellOutcome(
         cell=cell, run_class=gravest.run_class or RunClass.LOST, reason=gravest.reason, attempts=tuple(attempts)
     )
+
+
+def decisive_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Of each run the last attempt, and every violation that an earlier one showed."""
+    decisive: list[Attempt] = []
+    for run in sorted({(a.shard, a.run) for a in attempts}):
+        own = sorted((a for a in attempts if (a.shard, a.run) == run), key=lambda a: a.number)
+        decisive += [a for a in own[:-1] if a.run_class in (RunClass.INVALID, RunClass.KNOWN)]
+        decisive.append(own[-1])
+    return decisive
 
 
 def _shows(cell: Cell, attempt: Attempt) -> bool:

@@ -15,7 +15,10 @@ from fencepost.harness.campaigns.night.telling import (
     attempt_in_words,
     class_in_words,
     counted,
+    finding_lines,
     lasting,
+    on_machine,
+    options_in_words,
     seen_in,
 )
 from fencepost.harness.report.page.assets import asset, content_hash
@@ -44,8 +47,13 @@ _OWN_STYLE: Final = """
 """
 
 
-def page(night: Night, outcome: Outcome, *, expected_end_s: float | None = None) -> str:
-    """The page; `expected_end_s`: in how many seconds a running night will end."""
+def page(night: Night, outcome: Outcome, home: str, *, expected_end_s: float | None = None) -> str:
+    """The page.
+
+    Args:
+        home: the night's folder, as commands name it.
+        expected_end_s: in how many seconds a running night will end.
+    """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fencepost.harness.campaigns.night", "templates"),
         autoescape=True,
@@ -54,11 +62,14 @@ def page(night: Night, outcome: Outcome, *, expected_end_s: float | None = None)
         lstrip_blocks=True,
     )
     style = asset("style.css") + _OWN_STYLE
-    rows = [_row(each) for each in night.cells]
+    explained = {reason.cell for reason in outcome.reasons}
+    rows = [_row(each, home, is_explained=each.cell.id in explained) for each in night.cells]
     return environment.get_template("night.html.j2").render(
         night=night,
         outcome=outcome,
         about=about(night),
+        machine=on_machine(night),
+        home=home,
         running=night.state is State.RUNNING,
         ends=f"expected to end in {lasting(expected_end_s)}" if expected_end_s is not None else "",
         refresh_s=_REFRESH_S,
@@ -89,7 +100,8 @@ def _title(night: Night, outcome: Outcome) -> str:
     return "Red: a violation" if outcome.exit_code is ExitCode.INVALID else "Red: something is missing"
 
 
-def _row(each: CellOutcome) -> dict[str, Any]:
+def _row(each: CellOutcome, home: str, *, is_explained: bool) -> dict[str, Any]:
+    """A cell for the table; why it was not run stands above the table, where it is explained there."""
     last = each.attempts[-1] if each.attempts else None
     return {
         "id": each.cell.id,
@@ -100,11 +112,15 @@ def _row(each: CellOutcome) -> dict[str, Any]:
         "sign": SIGNS[each.run_class],
         "words": class_in_words(each),
         "tone": _tone(each),
-        "reason": each.reason,
+        "reason": "no run: see above" if is_explained else each.reason,
+        "options": options_in_words(each.cell.plan),
         "counted": counted(each),
         "exposure": each.exposure,
         "version": last.version if last else "",
-        "attempts": [{"head": attempt_in_words(each, a), "why": a.reason, "report": a.report} for a in each.attempts],
+        "attempts": [
+            {"head": attempt_in_words(each, a), "why": a.reason, "report": a.report, "finding": finding_lines(a, home)}
+            for a in each.attempts
+        ],
         "in_flight": any(a.run_class is None for a in each.attempts),
     }
 

@@ -14,17 +14,19 @@ from typing import Final
 
 import msgspec
 
+from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.campaigns.night.cells import Cell
-from fencepost.harness.campaigns.night.forecast import deadline_s, estimate_s
+from fencepost.harness.campaigns.night.forecast import Pace, deadline_s, estimate_s
 from fencepost.harness.campaigns.night.launcher import Flight, Launcher
 from fencepost.harness.campaigns.night.night import Attempt, Night
-from fencepost.harness.campaigns.night.register import Append, Closed, Ended, Registered
+from fencepost.harness.campaigns.night.register import Append, Closed, Ended, Registered, Ticked
 from fencepost.harness.campaigns.night.run_class import (
     RunClass,
     anomalies_of,
     classify,
     exposures_of,
+    faults_of,
     fingerprints_of,
     lag_ns_of,
 )
@@ -34,6 +36,8 @@ from fencepost.harness.plan import Plan
 #: A run that was asked to end has this long to heal and to judge.
 STOP_GRACE_S: Final = 30.0
 _POLL_S: Final = 0.5
+#: The night's time is registered so often, which is what a kill may cost the budget.
+_TICK_S: Final = 5.0
 #: A run that was lost so often is not begun again by itself.
 _ATTEMPTS_MAX: Final = 5
 
@@ -47,14 +51,18 @@ class Demand(StrEnum):
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """A run that waits for its turn; turns are carried out in their order."""
+    """A run that waits for its turn; turns are carried out in their order.
+
+    `again`: it was disturbed, and comes behind the first runs of its tier. `alone`: nothing may be beside it.
+    """
 
     tier: int
-    alone: bool = False
+    again: bool = False
     run: int = 1
     rank: int = 0
     cell: str
     number: int = 1
+    alone: bool = False
 
 
 class _InFlight(msgspec.Struct, kw_only=True):
@@ -79,7 +87,7 @@ def turns_of(night: Night, ordered: Sequence[Cell]) -> list[Turn]:
             number = len(own) + 1
             if own and (own[-1].run_class is not RunClass.LOST or number > _ATTEMPTS_MAX):
                 continue
-            turns.append(Turn(tier=tier_of(cell), run=run, rank=rank, cell=cell.id, number=number))
+            turns.append(Turn(tier=tier_of(cell), run=run, rank=rank, cell=cell.id, number=number, alone=cell.alone))
     return sorted(turns)
 
 
@@ -117,6 +125,8 @@ class Pool:
         self.left_out: dict[str, str] = {}
         self.ended = 0
         self._waiting_s: tuple[tuple[int, int, int], float] | None = None
+        self._pace = Pace()
+        self._ticked_s = self.spent_s
 
     @property
     def spent_s(self) -> float:
@@ -136,6 +146,7 @@ class Pool:
             if not self.in_flight and (self._stop.asked or not self.waiting):
                 break
             self._end_what_is_late()
+            self._tick()
             self._on_change(self)
             self._launcher.wait([one.flight for one in self.in_flight], _POLL_S)
         for turn in self.waiting:
@@ -162,7 +173,12 @@ class Pool:
         return self._clock_s() - one.began
 
     def _estimate_s(self, cell: str) -> float:
-        return estimate_s(self._plans[cell], self._past.get(cell))
+        return self._pace.corrected_s(cell, estimate_s(self._plans[cell], self._past.get(cell)))
+
+    def _tick(self) -> None:
+        if self.in_flight and self.spent_s >= self._ticked_s + _TICK_S:
+            self._ticked_s = self.spent_s
+            self._append(Ticked(spent_s=round(self._ticked_s, 3)))
 
     def _start_what_fits(self) -> None:
         position = 0
@@ -182,6 +198,10 @@ class Pool:
                 self.left_out.setdefault(
                     turn.cell, f"the budget left {max(0.0, left_s):.0f} s, and it takes about {needed_s:.0f} s"
                 )
+                continue
+            if self.in_flight and turn.alone and not turn.again:
+                # Others go on side by side meanwhile.
+                position += 1
                 continue
             if self.in_flight and (turn.alone or any(one.attempt.alone for one in self.in_flight)):
                 return
@@ -230,9 +250,13 @@ class Pool:
         )
         self._append(Ended(attempt=attempt, spent_s=round(self.spent_s, 3)))
         self.ended += 1
+        if attempt.exit_code in (ExitCode.VALID, ExitCode.INVALID, ExitCode.UNKNOWN) and not (one.late or one.cut):
+            cell = attempt.cell
+            self._pace.ended(cell, attempt.seconds, estimate_s(self._plans[cell], self._past.get(cell)))
         if attempt.run_class is RunClass.UNKNOWN_DISTURBED and not attempt.alone:
             again = Turn(
                 tier=tier_of(self._cells[attempt.cell]),
+                again=True,
                 alone=True,
                 run=attempt.run,
                 cell=attempt.cell,
@@ -284,6 +308,7 @@ def judged(
         known=classed.known,
         anomalies=anomalies_of(evidence.document),
         exposures=exposures_of(evidence.document),
+        faults=faults_of(evidence.document),
         report=left.report,
     )
 

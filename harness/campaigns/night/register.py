@@ -4,6 +4,7 @@
     {"record": "refused", ...}      a cell that this machine cannot run, and why
     {"record": "registered", ...}   an attempt at a run, before its cluster exists
     {"record": "ended", ...}        the attempt with its class and what it showed
+    {"record": "ticked", ...}       the night's time, every few seconds while runs are in flight
     {"record": "resumed", ...}      another session goes on
     {"record": "closed", ...}       the night is over, or was stopped; names the cells that were left out
 
@@ -30,7 +31,7 @@ REGISTER: Final = "register.jsonl"
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag="opened"):
-    """A night begins; `at` is UTC, `command` repeats it."""
+    """A night begins; `at` is UTC, `command` repeats it, `fencepost` is the version that ran it."""
 
     id: str
     campaign: str
@@ -44,6 +45,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag=
     shards: int = 1
     jobs: int = 1
     command: str = ""
+    fencepost: str = ""
     machine: dict[str, Any] = {}
     known_issues: tuple[KnownIssue, ...] = ()
     impossible: tuple[str, ...] = ()
@@ -69,6 +71,12 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag="
     spent_s: float
 
 
+class Ticked(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag="ticked"):
+    """The night's time by now, so that the budget has it also when nothing after it was written."""
+
+    spent_s: float
+
+
 class Resumed(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag="resumed"):
     """Another session of the same night; known issues are those of its day."""
 
@@ -87,7 +95,7 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag=
     left_out: dict[str, str] = {}
 
 
-Record: TypeAlias = Opened | Refused | Registered | Ended | Resumed | Closed
+Record: TypeAlias = Opened | Refused | Registered | Ended | Ticked | Resumed | Closed
 #: Takes a record; returns when it is safe.
 Append = Callable[[Record], None]
 
@@ -179,6 +187,8 @@ def night_of(records: Iterable[Record], *, running: bool = False) -> Night:
             case Ended():
                 attempts[record.attempt.key] = record.attempt
                 spent_s = max(spent_s, record.spent_s)
+            case Ticked():
+                spent_s = max(spent_s, record.spent_s)
             case Resumed():
                 issues, budget_s, jobs = record.known_issues, record.budget_s, record.jobs
                 sessions += 1
@@ -212,6 +222,7 @@ def night_of(records: Iterable[Record], *, running: bool = False) -> Night:
         shards=opened.shards,
         shards_present=(opened.shard,),
         command=opened.command,
+        fencepost=opened.fencepost,
         machine=opened.machine,
         known_issues=issues,
         impossible=opened.impossible,

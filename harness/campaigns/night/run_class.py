@@ -2,7 +2,8 @@
 
     valid, invalid       as the verdict says
     known                invalid, and an issue in force covers every fingerprint that decides
-    unknown-coverage     the run put too little to the test, or what it saw fits a kept and a broken guarantee
+    unknown-coverage     the run put too little to the test (a valid run without an effective fault, though it asks for
+                         one, too), or what it saw fits a kept and a broken guarantee
     unknown-budget       the checkers' budget was spent, or the night's
     unknown-disturbed    the run's own figures say that it stood still while other runs were beside it
     harness              fencepost failed: no verdict, a checker that raised, checkers that contradict each other, a
@@ -25,6 +26,7 @@ import msgspec
 from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.campaigns.night.cells import Cell
 from fencepost.harness.campaigns.night.known_issues import KnownIssue, uncovered
+from fencepost.harness.history import FaultOutcome
 from fencepost.harness.report.documents import verdict_json
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Cause, Validity
@@ -107,7 +109,16 @@ def classify(evidence: Evidence, cell: Cell, seed: int, issues: Sequence[KnownIs
     if evidence.exit_code not in (None, ExitCode.VALID) or code != ExitCode.VALID:
         reason = f"its verdict is valid, and it ended with {evidence.exit_code}"
         return Classed(run_class=RunClass.HARNESS, reason=reason)
+    asked = nemesis_of(cell)
+    if asked and not any(faults_of(document).values()):
+        return Classed(run_class=RunClass.UNKNOWN_COVERAGE, reason=f"it is valid, and no fault of {asked!r} took hold")
     return Classed(run_class=RunClass.VALID)
+
+
+def nemesis_of(cell: Cell) -> str:
+    """The faults that a cell asks for, as its plan names them; empty: it asks for none."""
+    plan = cell.plan
+    return "" if plan.nemesis.strip() == "none" else plan.nemesis or plan.schedule
 
 
 def evidence_of(folder: Path | None, exit_code: int | None, log: Path) -> Evidence:
@@ -136,6 +147,12 @@ def exposures_of(document: dict[str, Any] | None) -> dict[str, int]:
     """How often each guarantee was tested; those that nobody counted are left out."""
     guarantees = (document or {}).get("guarantees", ())
     return {g["name"]: g["exposure"] for g in guarantees if isinstance(g.get("exposure"), int)}
+
+
+def faults_of(document: dict[str, Any] | None) -> dict[str, int]:
+    """How many faults of each kind that was tried were proven to have taken hold."""
+    kinds: dict[str, dict[str, int]] = (document or {}).get("faults") or {}
+    return {kind: of.get(FaultOutcome.INSTALLED, 0) for kind, of in kinds.items()}
 
 
 def lag_ns_of(document: dict[str, Any] | None) -> int:

@@ -10,6 +10,7 @@ import datetime
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -204,6 +205,7 @@ class Session:
                 shards=self._wishes.shards,
                 jobs=self._jobs(),
                 command=self._wishes.command,
+                fencepost=version("fencepost"),
                 machine=store.machine_facts(),
                 known_issues=tuple(issues),
                 impossible=self._cells.impossible,
@@ -222,6 +224,7 @@ class Session:
                 again = judged(self._launcher, night, attempt, exit_code=None, seconds=0.0)
                 if again.run_class is not RunClass.LOST:
                     self._append(Ended(attempt=again, spent_s=night.spent_s))
+        self._clear(night_of(self._records, running=True))
 
     def carry_out(self, prepared: Prepared, demand: Callable[[Night, Turn], Demand] = every_run) -> Night:
         """Run what there is to run and is in demand; returns the night. The documents are up to date all the time."""
@@ -242,8 +245,14 @@ class Session:
         )
         pool.run()
         night = night_of(self._records)
+        self._clear(night)
         self._write(night, self.folder, warn=self._warn)
         return night
+
+    def _clear(self, night: Night) -> None:
+        for attempt in night.attempts:
+            if attempt.run_class is not None:
+                self._launcher.clear(attempt)
 
     def _night(self) -> Night:
         """The night as it is now, replayed once for each record."""

@@ -21,6 +21,8 @@ from fencepost.harness.campaigns.night.run_class import RunClass
 
 #: A guarantee that was tested less often than this, over all nights, has few exposures.
 EXPOSURES_FEW: Final = 100
+#: Runs of these classes say nothing of how long a run takes: they were refused, or ended before their time.
+_NO_LENGTH: Final = (RunClass.LOST, RunClass.MACHINE)
 
 
 class Value(IntEnum):
@@ -34,13 +36,17 @@ class Value(IntEnum):
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
-    """What earlier nights know of a cell: last class, build and time, how often it was tested, how long it takes."""
+    """What earlier nights know of a cell: last class, build and time, how often it was tested, how long it takes.
+
+    `seconds` is the median of its runs, `last_s` how long the newest of them took.
+    """
 
     last: RunClass
     build: str
     at: str
     exposures: int
     seconds: float
+    last_s: float = 0.0
 
 
 def read_past(nights: Path) -> dict[str, Past]:
@@ -64,12 +70,14 @@ def past_of(attempts: Iterable[Attempt]) -> dict[str, Past]:
     for cell, own in by_cell.items():
         own.sort(key=lambda a: a.began_at)
         names = {name for a in own for name in a.exposures}
+        lengths = [a.seconds for a in own if a.seconds and a.run_class not in _NO_LENGTH]
         past[cell] = Past(
             last=own[-1].run_class or RunClass.LOST,
             build=own[-1].build,
             at=own[-1].began_at,
             exposures=min((sum(a.exposures.get(name, 0) for a in own) for name in names), default=0),
-            seconds=median([a.seconds for a in own if a.seconds] or [0.0]),
+            seconds=median(lengths or [0.0]),
+            last_s=lengths[-1] if lengths else 0.0,
         )
     return past
 

@@ -5,9 +5,10 @@ import time
 from typing import TYPE_CHECKING, Final, TextIO
 
 from fencepost.harness.campaigns.night.night import Night
+from fencepost.harness.campaigns.night.outcome import tested_in_words
 from fencepost.harness.campaigns.night.pool import Pool
 from fencepost.harness.campaigns.night.run_class import RunClass
-from fencepost.harness.campaigns.night.telling import attempt_sign, lasting
+from fencepost.harness.campaigns.night.telling import attempt_sign, lasting, spent
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -53,10 +54,9 @@ class NightTable:
         for one in pool.in_flight:
             if one.attempt.key not in self._begun:
                 self._begun.add(one.attempt.key)
-                ended = sum(o.run_class is not RunClass.NOT_RUN for o in cells)
                 self.line(
-                    f"  begins {names[one.attempt.cell]}; {ended} of {len(cells)} cells; "
-                    f"{lasting(night.spent_s)} of {lasting(night.budget_s)}; ends in {lasting(pool.expected_end_s())}"
+                    f"  begins {names[one.attempt.cell]}; {tested_in_words(cells)}; "
+                    f"{spent(night)}; ends in {lasting(pool.expected_end_s())}"
                 )
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class NightTable:
         classes = [o.run_class for o in night.cells if not o.cell.canary]
         counts = ", ".join(f"{classes.count(c)} {c}" for c in RunClass if c in classes)
         table = Table(
-            title=f"{night.campaign}: {lasting(night.spent_s)} of {lasting(night.budget_s)}, ends about {end}",
+            title=f"{night.campaign}: {spent(night)}, ends about {end}",
             caption=f"{counts}; {len(pool.waiting)} runs wait",
             box=SIMPLE_HEAD,
             expand=True,

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import pytest
 
 from fencepost.harness.base.stop_request import StopRequest
-from fencepost.harness.campaigns.gate.decision import decide
+from fencepost.harness.campaigns.gate.decision import decide, measured_pairs
 from fencepost.harness.campaigns.gate.demand import demand_of
 from fencepost.harness.campaigns.gate.evidence import Evidence
 from fencepost.harness.campaigns.gate.policy import Measure, Policy
@@ -22,6 +23,7 @@ from tests.campaigns.night.made import FINGERPRINT, Clock, PretendedLauncher, ce
 
 Plays = Callable[[Cell, Attempt], tuple[float, int, dict[str, Any] | None]]
 CUT = cell("c0", required=True, runs=20)
+PAIR = (CUT, baseline_cell())
 
 
 def clean(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
@@ -84,8 +86,61 @@ def test_runs_side_by_side_are_not_more_than_the_guarantee_lacks() -> None:
 
 
 def test_it_gives_up_at_the_most_runs_of_a_cell() -> None:
-    decision, runs, _ = play(policy(guarantees=(linearizable(10_000),)), [msgspec.structs.replace(CUT, runs=4)])
+    cell = msgspec.structs.replace(CUT, runs=4)
+    decision, runs, _ = play(policy(guarantees=(linearizable(1, 6),)), [cell])
     assert decision.exit_code == 2 and len(runs) == 5
+
+
+@pytest.mark.parametrize("wanted", [10_000, 100_000_000])
+@pytest.mark.parametrize("needed", [1, 3])
+def test_it_stops_repeating_once_the_rate_says_that_the_tests_cannot_be_had(wanted: int, needed: int) -> None:
+    """Runs that a cell needs for itself are still made, since they may show a violation."""
+    made = policy(runs={"c0": needed}, guarantees=(linearizable(wanted),))
+    decision, runs, _ = play(made, [CUT])
+    assert decision.exit_code == 2 and runs[1:] == [("c0", run) for run in range(1, needed + 1)]
+    assert f"at 40 a run it needs about {(wanted - 40 * needed) // 40:,} more" in decision.sentence
+    assert "raise --budget and runs_max, or require fewer tests" in decision.sentence
+
+
+def test_what_the_budget_can_still_bring_is_tried() -> None:
+    # 20 runs of 40 tests are allowed, and take a third of the budget.
+    decision, runs, _ = play(policy(guarantees=(linearizable(800),)), [CUT])
+    assert decision.is_green and len(runs) == 21
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 4])
+def test_runs_whose_times_are_compared_have_nothing_beside_them(jobs: int) -> None:
+    cells = [cell("c1", required=True, runs=6), *(msgspec.structs.replace(c, runs=20, alone=True) for c in PAIR)]
+    decision, _, final = play(policy(runs={"c0": 1, "c1": 6}, budgets=(budget(),)), cells, jobs=jobs)
+    compared = [a for a in final.night.attempts if a.cell.startswith("c0")]
+    assert decision.is_green and len(compared) >= 10 and {a.company for a in compared} == {0}
+    assert max(a.company for a in final.night.attempts) == (0 if jobs == 1 else jobs - 1)
+
+
+@pytest.mark.parametrize(
+    "late", [{("c0", 2)}, {("c0", 1), ("c0-baseline", 3)}, {("c0-baseline", n) for n in range(1, 5)}]
+)
+def test_a_run_that_was_late_is_replaced_by_another_pair(late: set[tuple[str, int]]) -> None:
+    def plays(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
+        if (cell.id, attempt.run) in late:
+            return 10, 0, document(lag_ns=395_000_000)
+        return clean(cell, attempt)
+
+    decision, runs, final = play(
+        policy(budgets=(budget(),)), [msgspec.structs.replace(c, runs=20) for c in PAIR], plays
+    )
+    assert decision.is_green and max(run for _, run in runs) == 5 + len({run for _, run in late})
+    pairs = measured_pairs(final, budget())
+    assert len(pairs) == 5
+
+
+def test_a_budget_whose_runs_were_all_late_is_missing_and_says_by_how_much() -> None:
+    def plays(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
+        return (10, 0, document(lag_ns=(300 + attempt.run) * 1_000_000)) if not cell.canary else clean(cell, attempt)
+
+    decision, _, _ = play(policy(budgets=(budget(),)), [msgspec.structs.replace(c, runs=7) for c in PAIR], plays)
+    assert decision.exit_code == 2 and not decision.is_certainly_red
+    assert "0 of 5 pairs were measured; 14 runs late by 301 to 307 ms not compared" in decision.sentence
 
 
 def test_pairs_are_made_in_turns_with_the_same_seeds() -> None:

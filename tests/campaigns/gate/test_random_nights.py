@@ -68,6 +68,8 @@ def _attempts(rng: random.Random, name: str, run: int, spoiled: float) -> list[A
             run=run,
             number=len(first) + 1,
             exposures={"linearizable": 0 if rng.random() < spoiled else rng.randint(10, 60)},
+            faults={"kill": 0 if rng.random() < spoiled else 2},
+            lag_ms=rng.choice([300, 1057]) if rng.random() < spoiled else rng.choice([0, 249]),
             known=known,
             fingerprints=shown,
             build="1.0 bb" if rng.random() < spoiled / 20 else "1.0 aa",
@@ -95,18 +97,23 @@ def may_be_green(made: Evidence) -> bool:
         if any(a.run_class == "invalid" for a in every):
             return False
         final = [a for a in every if not any(b.run == a.run and b.number > a.number for b in every)]
-        good = [a for a in final if a.run_class == "known" or (a.run_class == "valid" and a.exposures["linearizable"])]
+        good = [a for a in final if a.run_class == "known" or _is_clean(a)]
         enough = len(good) >= rules.runs[outcome.cell.id]
         if outcome.cell.id not in waived:
             open_runs = [a for a in final if a not in good and a.run_class is not None]
             if open_runs or not enough or not outcome.run_class.is_green:
                 return False
         for a in final:
-            if a.run_class == "valid" and a.exposures["linearizable"]:
+            if _is_clean(a):
                 tested, clean_runs = tested + a.exposures["linearizable"], clean_runs + 1
     if any(tested < need.tested or clean_runs < need.runs for need in rules.guarantees):
         return False
     return len(builds) <= 1 and (not rules.budgets or _within(made))
+
+
+def _is_clean(a: Attempt) -> bool:
+    """Valid, and tested while a fault took hold."""
+    return a.run_class == "valid" and a.exposures["linearizable"] > 0 and a.faults["kill"] > 0
 
 
 def _within(made: Evidence) -> bool:
@@ -115,7 +122,7 @@ def _within(made: Evidence) -> bool:
     for outcome in made.night.cells:
         for a in outcome.attempts:
             is_last = not any(b.run == a.run and b.number > a.number for b in outcome.attempts)
-            judged = a.run_class in ("valid", "invalid", "known")
+            judged = a.run_class in ("valid", "invalid", "known") and a.lag_ms < 250
             if outcome.cell.id in times and is_last and judged and a.folder in made.measures:
                 times[outcome.cell.id][a.run] = made.measures[a.folder][Measure.RECOVERY]
     runs = sorted(times["c0"].keys() & times["c0-baseline"].keys())[:5]
@@ -128,6 +135,7 @@ def test_a_gate_is_never_greener_than_what_it_requires() -> None:
     for number in range(NIGHTS):
         made = drawn(rng)
         decision = decide(made)
+        assert not decision.is_green or "faults: no clean run" not in decision.sentence
         assert decision.is_green == may_be_green(made), f"night {number}: {decision.sentence}"
         greens, reds = greens + decision.is_green, reds + (not decision.is_green)
         assert decision.is_green == all(r.status in (Status.MET, Status.EXCEPTED) for r in decision.requirements)

@@ -37,6 +37,7 @@ def document(
     cause: str | None = None,
     lag_ns: int = 0,
     exit_code: int | None = None,
+    faults: int = 2,
 ) -> dict[str, Any]:
     """What verdict.json holds, as far as a night reads it."""
     return {
@@ -52,6 +53,7 @@ def document(
             {"fingerprint": f, "fingerprints": [f], "anomaly": f.split(":")[2], "decides": True} for f in fingerprints
         ],
         "guarantees": [{"name": "linearizable", "exposure": 40}],
+        "faults": {"kill": {"installed": faults, "skipped": 0, "indeterminate": 0}},
         "verdicts": [
             {
                 "checker": "coverage",
@@ -65,8 +67,18 @@ def document(
 
 
 def attempt(name: str, run_class: RunClass | None, *, run: int = 1, number: int = 1, **fields: Any) -> Attempt:
+    faults = {"kill": 2} if run_class is not None and run_class.is_judged else {}
     return Attempt(
-        cell=name, run=run, number=number, seed=1, folder=f"runs/{name}-{run}-{number}", run_class=run_class, **fields
+        **{
+            "cell": name,
+            "run": run,
+            "number": number,
+            "seed": 1,
+            "folder": f"runs/{name}-{run}-{number}",
+            "run_class": run_class,
+            "faults": faults,
+            **fields,
+        }
     )
 
 
@@ -147,3 +159,6 @@ class PretendedLauncher:
     def left(self, attempt: Attempt, exit_code: int | None) -> Left:
         document = self.verdicts.get(attempt.key) if exit_code in (0, 1, 2) else None
         return Left(evidence=Evidence(exit_code=exit_code, document=document))
+
+    def clear(self, attempt: Attempt) -> None:
+        """It keeps no files."""

@@ -192,6 +192,27 @@ def _should_be(made: Night) -> int:
     return 1 if violated else 2 if missing else 0
 
 
+def _says_tested_of_what_was(made: Night, sentence: str) -> None:
+    """Hold the first line to the attempts: how many cells have a verdict of each of their runs, and none at all."""
+    whole = some = 0
+    cells = [each for each in made.cells if not each.cell.canary]
+    for each in cells:
+        runs: dict[tuple[int, int], list[RunClass]] = {}
+        for a in sorted(each.attempts, key=lambda a: a.number):
+            runs.setdefault((a.shard, a.run), []).append(a.run_class or RunClass.LOST)
+        judged = [
+            classes[-1].is_judged or RunClass.INVALID in classes or RunClass.KNOWN in classes
+            for classes in runs.values()
+        ]
+        whole += bool(judged) and all(judged)
+        some += any(judged)
+    if some:
+        assert f"{whole} of {len(cells)} cell" in sentence and "nothing was tested" not in sentence
+        assert (f"{some - whole} only in part" in sentence) is (some > whole)
+    else:
+        assert "nothing was tested" in sentence and "tested," not in sentence and "cells tested" not in sentence
+
+
 def test_ten_thousand_random_nights_are_never_greener_than_they_should_be_and_never_redder() -> None:
     rng = random.Random(17)
     codes = {0: 0, 1: 0, 2: 0}
@@ -200,10 +221,11 @@ def test_ten_thousand_random_nights_are_never_greener_than_they_should_be_and_ne
         result = outcome(made)
         assert int(result.exit_code) == _should_be(made), (number, result)
         codes[int(result.exit_code)] += 1
+        _says_tested_of_what_was(made, result.sentence)
         for each in made.cells:
             if each.cell.required and each.run_class not in GREEN_CLASSES:
                 assert not result.is_green
         if number % 50 == 0:
-            text = junit_xml(made, result)
+            text = junit_xml(made, result, "results/nights/c/n")
             assert ("<failure" in text or "<error" in text) is not result.is_green
     assert min(codes.values()) > 500, codes

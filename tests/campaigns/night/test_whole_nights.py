@@ -31,6 +31,7 @@ NIGHTS = 10_000
 class Wrong(StrEnum):
     NOTHING = "nothing"
     NO_OP_NEMESIS = "no-op nemesis"
+    NO_EFFECT = "valid runs in which no fault took hold"
     LOST_SHARD = "lost shard"
     EXPIRED_ISSUE = "expired issue"
     PASSING_CANARY = "passing canary"
@@ -46,6 +47,7 @@ class Wrong(StrEnum):
 REASONS = {
     Wrong.NOTHING: set(),
     Wrong.NO_OP_NEMESIS: {Cause.CELL, Cause.NOTHING_TESTED},
+    Wrong.NO_EFFECT: {Cause.CELL, Cause.NOTHING_TESTED},
     Wrong.LOST_SHARD: {Cause.SHARD_MISSING},
     Wrong.EXPIRED_ISSUE: {Cause.EXPIRED},
     Wrong.PASSING_CANARY: {Cause.CANARY_PASSED, Cause.CANARY_MISSING},
@@ -109,6 +111,8 @@ def verdict_of(scene: Scene, cell: Cell) -> tuple[float, int, dict[str, Any] | N
         return 10, 1, document("invalid", fingerprints=[shown])
     if wrong is Wrong.NO_OP_NEMESIS:
         return 10, 2, document("unknown", cause="no-exposure")
+    if wrong is Wrong.NO_EFFECT:
+        return 10, 0, document(faults=0)
     if cell.id == scene.victim:
         if wrong is Wrong.SECOND_FINGERPRINT:
             return 10, 1, document("invalid", fingerprints=[FINGERPRINT, OTHER])
@@ -175,6 +179,13 @@ def test_a_night_is_red_for_what_is_wrong_with_it_and_for_nothing_else() -> None
             causes -= {Cause.NOTHING_TESTED}
         assert causes == REASONS[scene.wrong], (number, scene, result)
         assert result.is_green is (scene.wrong is Wrong.NOTHING)
+        is_tested = any(
+            a.took_hold and a.run_class and a.run_class.is_judged
+            for o in made.cells
+            for a in o.attempts
+            if not o.cell.canary
+        )
+        assert ("nothing was tested" in result.sentence) is not is_tested, (number, scene, result)
         seen[scene.wrong] += 1
     assert min(seen.values()) > NIGHTS // 20, seen
 
