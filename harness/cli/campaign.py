@@ -21,7 +21,7 @@ from fencepost.harness.campaigns.night.known_issues import KnownIssue, read_know
 from fencepost.harness.campaigns.night.merge import merged_night, read_night, shards_below
 from fencepost.harness.campaigns.night.night import Night
 from fencepost.harness.campaigns.night.outcome import Outcome, outcome
-from fencepost.harness.campaigns.night.preparation import prepare
+from fencepost.harness.campaigns.night.preparation import in_words, prepare, refuse_if_none_is_left
 from fencepost.harness.campaigns.night.session import (
     NIGHTS,
     Session,
@@ -75,6 +75,10 @@ def carry_out(path: Path, wishes: Wishes, *, resume: bool, as_json: bool) -> int
         stop.check()
         if stop.asked:
             raise StoppedBeforeStart("stopped while it was getting ready: no run was begun")
+        if not unfinished:
+            refuse_if_none_is_left(own, prepared)
+        for text in in_words(own, prepared):
+            table.line(f"cannot run on this machine: {text}")
         folder = unfinished or new_folder(campaign, wishes)
         with Session(folder, cells, wishes, stop, Watcher(table.change, table.line)) as session:
             if unfinished:

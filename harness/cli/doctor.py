@@ -56,7 +56,7 @@ def _groups() -> dict[str, Callable[[], list[Check]]]:
     """The checks by the name of their group, in the order of printing; made when they are printed."""
     return {
         **{name: registry.runtime(name).checks for name in sorted(registry.RUNTIMES, reverse=True)},
-        "systems": lambda: [_cache(), *(_system(name) for name in registry.SYSTEMS), _kafka_jars()],
+        "systems": lambda: [_cache(), *(_system(name) for name in registry.SYSTEMS), _kafka_jars(), *_unbuilt()],
         "analysis": lambda: [_native_core(), _spark(), *_archives()],
         "faults": lambda: [availability.check()],
         "report": lambda: [_browser()],
@@ -105,6 +105,14 @@ def _system(name: str) -> Check:
         return f"{artifacts.version} ({program}{archived}){beside}"
 
     return _guarded(name, look)
+
+
+def _unbuilt() -> list[Check]:
+    """Releases that `list systems` names and that did not build here when they were last tried."""
+    from fencepost.harness.runtime.artifacts import go_modules
+
+    remedy = "name another release, or give a binary by its path (with a slash): --version ./PROGRAM"
+    return [Check("a release that cannot be built here", True, text, remedy=remedy) for text in go_modules.failures()]
 
 
 def _kafka_jars() -> Check:

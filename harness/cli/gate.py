@@ -19,7 +19,7 @@ from fencepost.harness.campaigns.gate.requirement import Decision, Kind, Status
 from fencepost.harness.campaigns.night.merge import read_night
 from fencepost.harness.campaigns.night.night import Night
 from fencepost.harness.campaigns.night.pool import Demand, Turn
-from fencepost.harness.campaigns.night.preparation import prepare
+from fencepost.harness.campaigns.night.preparation import in_words, prepare, refuse_if_none_is_left
 from fencepost.harness.campaigns.night.session import (
     Session,
     Watcher,
@@ -68,6 +68,10 @@ def carry_out(gate: PlannedGate, wishes: Wishes, *, resume: bool, as_json: bool)
         stop.check()
         if stop.asked:
             raise StoppedBeforeStart("stopped while it was getting ready: no run was begun")
+        if not unfinished:
+            refuse_if_none_is_left(cells, prepared)
+        for text in in_words(cells, prepared):
+            table.line(f"cannot run on this machine: {text}")
         folder = unfinished or new_folder(gate.campaign, wishes)
         files = MeasureFiles(folder)
 

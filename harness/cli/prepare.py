@@ -18,7 +18,7 @@ def prepare_archives(programs: Sequence[str] = ()) -> int:
 
     A machine that cannot make one works without it, only slower, so the exit code is 0 all the same.
     """
-    from fencepost.harness.runtime.artifacts import cache_folder, java
+    from fencepost.harness.runtime.artifacts import cache_folder, go_modules, java
 
     makers = _makers()
     for program in programs:
@@ -40,6 +40,8 @@ def prepare_archives(programs: Sequence[str] = ()) -> int:
             sys.stderr.write(f"warning: no start-up archive of {name}; its starts stay slow\n")
     for reason in java.failures():
         sys.stderr.write(f"warning: {reason}; it is tried again after an hour, or by the next `fencepost prepare`\n")
+    for reason in go_modules.failures():
+        sys.stderr.write(f"warning: a release that could not be built here: {reason}\n")
     return 0
 
 

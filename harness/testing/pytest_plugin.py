@@ -28,16 +28,19 @@ questions.
 import contextlib
 import datetime
 import random
+import shlex
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
     from fencepost.harness.testing.cluster import TestCluster
     from fencepost.harness.testing.one_run import TestRun
+
+T = TypeVar("T")
 
 _SUFFIX: Final = ".plan.toml"
 _MARKER: Final = "fencepost"
@@ -99,12 +102,19 @@ class PlanFile(pytest.File):
 
 
 class PlanItem(pytest.Item):
-    """The run of a plan file."""
+    """The run of a plan file. It takes place in the set-up, so what the harness could not do is an error."""
 
-    def runtest(self) -> None:
+    def setup(self) -> None:
         from fencepost.harness.testing.one_run import plan_in_file
 
-        _hold(self, _run(self, plan_in_file(self.path, _seed_of(self))))
+        self.user_properties += [
+            ("fencepost_plan", str(self.path)),
+            ("fencepost_command", f"fencepost run {shlex.quote(str(self.path))}"),
+        ]
+        self.stash[_RUN] = _or_fail(lambda: _run(self, plan_in_file(self.path, _seed_of(self))))
+
+    def runtest(self) -> None:
+        _hold(self, self.stash[_RUN])
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         from fencepost.harness.base.errors import FencepostError
@@ -120,7 +130,6 @@ class PlanItem(pytest.Item):
 @pytest.fixture
 def fencepost_run(request: pytest.FixtureRequest) -> "TestRun":
     """The finished run of the test's `fencepost` marker."""
-    from fencepost.harness.base.errors import FencepostError
     from fencepost.harness.testing.one_run import plan_in_words
 
     marked = _marker(request.node, "fencepost_run", "system=..., workload=..., nemesis=...").kwargs
@@ -128,10 +137,7 @@ def fencepost_run(request: pytest.FixtureRequest) -> "TestRun":
     if expect not in ("valid", "invalid"):
         pytest.fail(f"expect={expect!r}: choose from valid, invalid", pytrace=False)
     keys = {name: value for name, value in marked.items() if name not in _EXPECTATIONS}
-    try:
-        run = _run(request.node, plan_in_words(keys, _seed_of(request.node)))
-    except FencepostError as error:
-        pytest.fail(_message(error), pytrace=False)
+    run = _or_fail(lambda: _run(request.node, plan_in_words(keys, _seed_of(request.node))))
     request.node.stash[_RUN] = run
     return run
 
@@ -139,18 +145,17 @@ def fencepost_run(request: pytest.FixtureRequest) -> "TestRun":
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[TestCluster]":
     """The running cluster of the test's `fencepost` marker; at the end it is healed and stopped."""
-    from fencepost.harness.base.errors import FencepostError
     from fencepost.harness.testing.cluster import cluster_plan, opened
 
     if "fencepost_run" in request.fixturenames:
         pytest.fail("fencepost_run and cluster exclude each other: a run has a cluster of its own", pytrace=False)
     marked = _marker(request.node, "cluster", "system=...").kwargs
     with contextlib.ExitStack() as stack:
-        try:
-            checked = cluster_plan(marked, _seed_of(request.node))
-            running = stack.enter_context(opened(checked, tmp_path_factory.mktemp("cluster")))
-        except FencepostError as error:
-            pytest.fail(_message(error), pytrace=False)
+        running = _or_fail(
+            lambda: stack.enter_context(
+                opened(cluster_plan(marked, _seed_of(request.node)), tmp_path_factory.mktemp("cluster"))
+            )
+        )
         request.node.user_properties += [
             ("fencepost_seed", running.seed),
             ("fencepost_version", running.version),
@@ -164,15 +169,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     """Hold the run to what its marker expects before the test's own body says more."""
     run = pyfuncitem.stash.get(_RUN, None)
     if run is not None:
-        from fencepost.harness.base.errors import FencepostError
-
         marker = pyfuncitem.get_closest_marker(_MARKER)
         assert marker is not None, "the fixture has found it"
-        marked = marker.kwargs
-        try:
-            _hold(pyfuncitem, run, **{name: marked[name] for name in _EXPECTATIONS if name in marked})
-        except (Violated, FencepostError) as error:
-            pytest.fail(_message(error), pytrace=False)
+        said = {name: marker.kwargs[name] for name in _EXPECTATIONS if name in marker.kwargs}
+        _or_fail(lambda: _hold(pyfuncitem, run, **said))
     return (yield)
 
 
@@ -187,13 +187,12 @@ def _run(item: pytest.Item, plan: Any) -> "TestRun":
     from fencepost.harness.testing.one_run import run_plan
 
     folder = item.config.getoption("--fencepost-results") or item.config.getini("fencepost_results")
+    # Before the run, so that JUnit has it also of one that was refused.
+    item.user_properties.append(("fencepost_seed", plan.seed))
     run = run_plan(plan, item.config.rootpath / folder)
     # For JUnit, and for plug-ins that read reports.
-    item.user_properties += [
-        ("fencepost_seed", run.seed),
-        ("fencepost_command", run.command),
-        ("fencepost_report", str(run.report)),
-    ]
+    kept = [one for one in item.user_properties if one[0] != "fencepost_command"]
+    item.user_properties[:] = [*kept, ("fencepost_command", run.command), ("fencepost_report", str(run.report))]
     return run
 
 
@@ -237,6 +236,17 @@ def _expect_known(item: pytest.Item, run: "TestRun", known: str | None) -> None:
     if run.fingerprints and len(covering) == len(run.fingerprints):
         links = ", ".join(dict.fromkeys(issue.link for issue in covering.values()))
         pytest.xfail(f"known: {links}\n{run.text()}")
+
+
+def _or_fail(act: Callable[[], T]) -> T:
+    """Do it, or fail with the message of the error alone: raised outside of the handler, it is printed once."""
+    from fencepost.harness.base.errors import FencepostError
+
+    try:
+        return act()
+    except (Violated, FencepostError) as error:
+        message = _message(error)
+    pytest.fail(message, pytrace=False)
 
 
 def _unknown_is_skipped(config: pytest.Config) -> bool:

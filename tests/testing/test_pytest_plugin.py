@@ -81,7 +81,7 @@ def test_each_plan_file_is_a_test(pytester: pytest.Pytester) -> None:
     for name, seed in (("kept", 1), ("violated", 2), ("unknown", 3), ("failed", 4)):
         _plan(pytester, name, seed)
     result = _played(pytester, "-rA")
-    result.assert_outcomes(passed=1, failed=3)
+    result.assert_outcomes(passed=1, failed=2, errors=1)
     result.stdout.fnmatch_lines(["PASSED kept.plan.toml::kept"])
 
 
@@ -200,6 +200,39 @@ def test_plans_are_chosen_by_name(pytester: pytest.Pytester) -> None:
     for name, seed in (("quick", 1), ("slow", 2)):
         _plan(pytester, name, seed)
     _played(pytester, "-k", "quick").assert_outcomes(passed=1, deselected=1)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("more", ["", ", expect='invalid', anomaly='lost-update'"])
+def test_what_went_wrong_is_printed_once(pytester: pytest.Pytester, seed: int, more: str) -> None:
+    pytester.makepyfile("import pytest\n" + _marked(0, f", seed={seed}", more))
+    text = _played(pytester).stdout.str()
+    assert text.count("report: ") == 1 and "During handling" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('system = "example"\nworkload = "register"\nnemesi = "none"\n', "nemesi"),
+        ('system = "example"\nworkload = 7\n', "workload"),
+        ("system = \n", "nightly.plan.toml"),
+    ],
+)
+def test_a_plan_that_is_wrong_is_an_error_with_properties(pytester: pytest.Pytester, text: str, message: str) -> None:
+    (pytester.path / "nightly.plan.toml").write_text(text)
+    result = _played(pytester, "--junitxml=out.xml")
+    result.assert_outcomes(errors=1)
+    assert message in result.stdout.str() and "Traceback" not in result.stdout.str()
+    xml = (pytester.path / "out.xml").read_text()
+    assert "<error " in xml and "<failure" not in xml
+    assert 'name="fencepost_plan"' in xml and 'name="fencepost_command" value="fencepost run' in xml
+
+
+def test_a_run_that_the_harness_could_not_make_has_its_seed_and_command(pytester: pytest.Pytester) -> None:
+    _plan(pytester, "nightly", 4)
+    _played(pytester, "--junitxml=out.xml").assert_outcomes(errors=1)
+    xml = (pytester.path / "out.xml").read_text()
+    assert 'name="fencepost_seed" value="4"' in xml and 'name="fencepost_command" value="fencepost run' in xml
 
 
 @pytest.mark.cluster

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -42,6 +42,25 @@ def prepare(
         else:
             builds[cell.id] = build_of(msgspec.to_builtins(ready.artifacts))
     return Prepared(builds=builds, refusals=refusals)
+
+
+def refuse_if_none_is_left(cells: tuple[Cell, ...], prepared: Prepared) -> None:
+    """Raise MachineError when this machine can run no cell but canaries: such a night would test nothing."""
+    tested = [cell for cell in cells if not cell.canary]
+    if tested and all(cell.id in prepared.refusals for cell in tested):
+        raise MachineError(
+            "this machine can run no cell, so nothing would be tested:\n  " + "\n  ".join(in_words(tested, prepared)),
+            hint="name other releases or faults; `fencepost doctor` says what this machine can do",
+        )
+
+
+def in_words(cells: Sequence[Cell], prepared: Prepared) -> list[str]:
+    """The cells that this machine cannot run, by the reason, each said once."""
+    names: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell.id in prepared.refusals:
+            names.setdefault(prepared.refusals[cell.id], []).append(cell.name)
+    return [f"{', '.join(own)}: {reason}" for reason, own in names.items()]
 
 
 def build_of(artifacts: Mapping[str, Any]) -> str:

@@ -5,8 +5,12 @@ empty module of ours the same version builds, since Go ignores the replace direc
 neither cgo nor paths, so the binary is static, and the same Go makes the same bytes again. The user's settings of
 proxy, checksum database and caches apply. Go checks every module against its checksum database where that is on; we
 also check the main module against the sum that we have recorded.
+
+Whether a release can be built here shows only when Go has asked for each of its modules: one that the checksum database
+lacks ends the build after half a minute. So the cache remembers which builds failed, until one succeeds.
 """
 
+import contextlib
 import platform
 import re
 from pathlib import Path
@@ -15,11 +19,12 @@ from typing import Final
 
 from fencepost.harness.base.errors import MachineError
 from fencepost.harness.runtime.artifacts import tool
-from fencepost.harness.runtime.artifacts.cache import cache_folder, kept, key_of, say
+from fencepost.harness.runtime.artifacts.cache import cache_folder, kept, key_of, say, write_atomically
 
 _ASK_TIMEOUT_S: Final = 60.0
 _GET_TIMEOUT_S: Final = 900.0
 _BUILD_TIMEOUT_S: Final = 3600.0
+_FAILED: Final = ".failed"
 
 
 def binary(
@@ -38,8 +43,30 @@ def binary(
         MachineError: there is no `go` or no network, the build fails, or the module has another content than recorded.
     """
     key = _key(module, version, package, name, ldflags, module_sum)
-    folder = kept("go", key, lambda target: _build(module, version, package, target / name, ldflags, module_sum))
+    failed = cache_folder() / "go" / f"{key}{_FAILED}"
+    try:
+        folder = kept("go", key, lambda target: _build(module, version, package, target / name, ldflags, module_sum))
+    except MachineError as error:
+        if tool.path_of("go") is not None:
+            with contextlib.suppress(OSError):
+                write_atomically(failed, f"{module} {version}: {_last_line(error.message)}".encode())
+        raise
+    if failed.exists():
+        failed.unlink(missing_ok=True)
     return folder / name
+
+
+def failures() -> list[str]:
+    """Return which builds failed here when they were last tried, each with the last line of its error."""
+    try:
+        markers = sorted((cache_folder() / "go").glob(f"*{_FAILED}"))
+    except MachineError:
+        return []
+    return [marker.read_text(encoding="utf-8") for marker in markers]
+
+
+def _last_line(message: str) -> str:
+    return [line.strip() for line in message.splitlines() if line.strip()][-1]
 
 
 def is_built(

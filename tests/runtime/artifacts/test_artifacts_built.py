@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.base.errors import MachineError
+from fencepost.harness.cli import doctor
 from fencepost.harness.runtime.artifacts import debian, go_modules, tool
 from tests.runtime.artifacts.artifact_tools import Tools
 
@@ -60,6 +61,26 @@ def test_a_build_that_fails_says_why(tools: Tools) -> None:
     with pytest.raises(MachineError, match=r"`go` ended with 1\n  go: module m\.example/s: 404") as caught:
         _binary()
     assert "GOPROXY" in (caught.value.hint or "")
+
+
+def test_a_build_that_failed_is_remembered_until_one_succeeds(tools: Tools) -> None:
+    assert go_modules.failures() == []
+    tools.add("go", "[ $1 != get ] || { echo 'go: fetching' >&2; echo 'verifying module: 404 Not Found' >&2; exit 1; }")
+    for _ in range(2):
+        with pytest.raises(MachineError):
+            _binary()
+        assert go_modules.failures() == ["m.example/s v1.2.3: verifying module: 404 Not Found"]
+    assert [check.state for check in doctor._unbuilt()] == go_modules.failures()
+    tools.add("go", _GO)
+    _binary()
+    assert go_modules.failures() == [] and doctor._unbuilt() == []
+
+
+def test_without_go_no_release_is_said_to_be_at_fault(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tool, "path_of", lambda name: None)
+    with pytest.raises(MachineError):
+        _binary()
+    assert go_modules.failures() == []
 
 
 def test_without_go_the_alternative_is_said(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
