@@ -17,6 +17,9 @@ def summary_md(night: Night, outcome: Outcome) -> str:
     """The text; what does not fit is counted, never dropped without a word."""
     sign = "✅ green" if outcome.is_green else f"❌ exit code {int(outcome.exit_code)}"
     lines = [f"## {_cell(night.id)}: {sign}", "", _cell(outcome.sentence), "", about(night), ""]
+    canaries = [each for each in night.cells if each.cell.canary]
+    caught = sum(each.is_caught for each in canaries)
+    lines += [f"Canaries, expected to be invalid: {caught} of {len(canaries)} caught.", ""]
     lines += _listed([f"- {_cell(reason.text)}" for reason in outcome.reasons], _REASONS_MAX, "reasons")
     ordered = sorted(night.cells, key=_urgency)
     rows = [f"| {sign_of(o)} {class_in_words(o)} | {_cell(o.cell.name)} | {_note(o)} |" for o in ordered]
