@@ -171,8 +171,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     if run is not None:
         marker = pyfuncitem.get_closest_marker(_MARKER)
         assert marker is not None, "the fixture has found it"
-        said = {name: marker.kwargs[name] for name in _EXPECTATIONS if name in marker.kwargs}
-        _or_fail(lambda: _hold(pyfuncitem, run, **said))
+        expectations = {name: marker.kwargs[name] for name in _EXPECTATIONS if name in marker.kwargs}
+        _or_fail(lambda: _hold(pyfuncitem, run, **expectations))
     return (yield)
 
 

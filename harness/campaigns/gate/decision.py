@@ -41,7 +41,7 @@ def decide(evidence: Evidence) -> Decision:
         rows.append(_missing(Kind.CANARY, "canary", "shows its anomaly", text))
     rows += [_budget(evidence, budget) for budget in policy.budgets]
     rows += _builds(required)
-    rows += _without_fault(required, rows)
+    rows += _without_fault(evidence, required, rows)
     for shard in night.missing_shards:
         rows.append(_missing(Kind.SHARD, f"shard {shard}", "is part of the night", "it is not"))
     return Decision(requirements=tuple(rows), reach=tuple(_reach(required, canaries)))
@@ -267,7 +267,7 @@ def _lateness(*sides: CellOutcome | None) -> str:
         return ""
     lags = [a.lag_ms for a in late]
     beside = max(a.company for a in late)
-    by = f"{beside} runs beside them" if beside else "nothing of this gate beside them: what else runs on this machine?"
+    by = f"{_count(beside, 'run')} beside them" if beside else "none beside them: what else runs on this machine?"
     return f"; {_count(len(late), 'run')} late by {min(lags):,} to {max(lags):,} ms not compared, {by}"
 
 
@@ -303,14 +303,18 @@ def builds_of(required: Sequence[CellOutcome]) -> list[str]:
     return sorted({a.build for each in required for a in each.attempts if a.build})
 
 
-def _without_fault(required: Sequence[CellOutcome], rows: Sequence[Requirement]) -> Iterator[Requirement]:
+def _without_fault(
+    evidence: Evidence, required: Sequence[CellOutcome], rows: Sequence[Requirement]
+) -> Iterator[Requirement]:
     """A gate whose clean runs had no effective fault: nothing disturbed the candidate, whatever else is met.
 
-    Only said where the cells have their runs. Where all are under an exception, somebody has taken that on.
+    Only said where the cells have their runs. Where an exception covers missing evidence of each cell, somebody has
+    taken that on.
     """
     statuses = {row.status for row in rows if row.kind is Kind.CELL}
+    answers = Status.MET in statuses or any(_cell_exception(evidence, each) is None for each in required)
     good = [a for each in required for a in last_attempts(each.attempts) if a.run_class and a.run_class.is_green]
-    if Status.MET in statuses <= {Status.MET, Status.EXCEPTED} and not any(a.took_hold for a in good):
+    if answers and statuses <= {Status.MET, Status.EXCEPTED} and not any(a.took_hold for a in good):
         yield _missing(
             Kind.FAULT,
             "candidate under faults",

@@ -151,6 +151,6 @@ def junit_xml(evidence: Evidence, decision: Decision, home: str) -> str:
                 [line for a in each.attempts for line in finding_lines(a, home)] if each.kind is Kind.CELL else []
             )
             element.text = clean("\n".join([f"needs: {each.need}", each.reason, *findings]))
-        told = [f"{each.need}: {each.status}; {each.reason}", *lines]
-        ET.SubElement(case, "system-out").text = clean("\n".join(told))
+        output = [f"{each.need}: {each.status}; {each.reason}", *lines]
+        ET.SubElement(case, "system-out").text = clean("\n".join(output))
     return finished([suite], night.spent_s)

@@ -109,9 +109,11 @@ def classify(evidence: Evidence, cell: Cell, seed: int, issues: Sequence[KnownIs
     if evidence.exit_code not in (None, ExitCode.VALID) or code != ExitCode.VALID:
         reason = f"its verdict is valid, and it ended with {evidence.exit_code}"
         return Classed(run_class=RunClass.HARNESS, reason=reason)
-    asked = nemesis_of(cell)
-    if asked and not any(faults_of(document).values()):
-        return Classed(run_class=RunClass.UNKNOWN_COVERAGE, reason=f"it is valid, and no fault of {asked!r} took hold")
+    nemesis = nemesis_of(cell)
+    if nemesis and not any(faults_of(document).values()):
+        return Classed(
+            run_class=RunClass.UNKNOWN_COVERAGE, reason=f"it is valid, and no fault of {nemesis!r} took hold"
+        )
     return Classed(run_class=RunClass.VALID)
 
 

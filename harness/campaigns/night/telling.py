@@ -81,8 +81,8 @@ def lag_in_words(attempt: Attempt) -> str:
     """How late the run's own timer was, and beside how many others; empty for a run that was on time."""
     if attempt.lag_ms * 1_000_000 < DISTURBED_LAG_NS:
         return ""
-    beside = f", {attempt.company} runs beside it" if attempt.company else ", no run beside it"
-    return f"; late by {attempt.lag_ms:,} ms{beside}"
+    beside = f"{attempt.company} run{'' if attempt.company == 1 else 's'}" if attempt.company else "no run"
+    return f"; late by {attempt.lag_ms:,} ms, {beside} beside it"
 
 
 def attempts_in_words(each: CellOutcome) -> list[str]:
@@ -96,7 +96,8 @@ def counted(each: CellOutcome) -> str:
     if len(ended) < 2:
         return ""
     classes = [a.run_class for a in ended if a.run_class is not RunClass.LOST]
-    parts = [f"{classes.count(c)} of {len(classes)} runs {c}" for c in dict.fromkeys(classes)]
+    of = f"{len(classes)} run{'' if len(classes) == 1 else 's'}"
+    parts = [f"{classes.count(c)} of {of} {c}" for c in dict.fromkeys(classes)]
     lost = len(ended) - len(classes)
     return ", ".join([*parts, *([f"{lost} lost and not counted"] if lost else [])])
 

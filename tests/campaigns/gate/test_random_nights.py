@@ -83,7 +83,7 @@ def may_be_green(made: Evidence) -> bool:
     if any(e.expires < TODAY for e in rules.exceptions):
         return False
     waived = {e.cell for e in rules.exceptions if e.cell}
-    tested, clean_runs, builds = 0, 0, set()
+    tested, clean_runs, builds, is_disturbed = 0, 0, set(), False
     for outcome in made.night.cells:
         every = outcome.attempts
         if outcome.cell.canary:
@@ -98,6 +98,7 @@ def may_be_green(made: Evidence) -> bool:
             return False
         final = [a for a in every if not any(b.run == a.run and b.number > a.number for b in every)]
         good = [a for a in final if a.run_class == "known" or _is_clean(a)]
+        is_disturbed |= any(a.faults["kill"] for a in good)
         enough = len(good) >= rules.runs[outcome.cell.id]
         if outcome.cell.id not in waived:
             open_runs = [a for a in final if a not in good and a.run_class is not None]
@@ -107,6 +108,8 @@ def may_be_green(made: Evidence) -> bool:
             if _is_clean(a):
                 tested, clean_runs = tested + a.exposures["linearizable"], clean_runs + 1
     if any(tested < need.tested or clean_runs < need.runs for need in rules.guarantees):
+        return False
+    if not is_disturbed and rules.runs.keys() - waived:
         return False
     return len(builds) <= 1 and (not rules.budgets or _within(made))
 

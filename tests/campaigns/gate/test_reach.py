@@ -17,7 +17,7 @@ from fencepost.harness.campaigns.night.cells import Cell
 from fencepost.harness.campaigns.night.night import Night
 from fencepost.harness.campaigns.night.run_class import RunClass
 from fencepost.harness.plugins import registry
-from tests.campaigns.gate.made import clean, evidence, linearizable, policy, violation
+from tests.campaigns.gate.made import clean, evidence, exception, linearizable, policy, violation
 from tests.campaigns.night.made import FINGERPRINT, attempt, caught, cell, night
 
 
@@ -234,3 +234,12 @@ def test_a_guarantee_that_a_cell_tests_is_accepted(tmp_path: Path, system: str, 
     path.write_text(POLICY.format(system=system, workload=workload, nemesis="kill") + NEED.format(guarantee))
     default = registry.system(system).releases.default
     assert plan_gate(path, Candidate(name=default)).policy.guarantees[0].name == guarantee
+
+
+def test_known_violations_without_an_effective_fault_are_no_evidence_either() -> None:
+    issue = exception(fingerprint=FINGERPRINT)
+    for faults, is_green in (({}, False), ({"kill": 0}, False), ({"kill": 1}, True)):
+        known = attempt("c0", RunClass.KNOWN, known=(FINGERPRINT,), fingerprints=(FINGERPRINT,), faults=faults)
+        assert decide(evidence([known], policy(exceptions=(issue,)))).is_green is is_green
+    # Whoever takes on missing evidence of every cell takes on that nothing was disturbed.
+    assert decide(evidence([], policy(exceptions=(exception(cell="c0"),)))).is_green

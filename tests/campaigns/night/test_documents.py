@@ -63,7 +63,7 @@ def test_a_night_writes_four_files_that_agree(tmp_path: Path) -> None:
     assert (
         "<h1>Red: a violation</h1>" in html
         and "attempt 2 of 2: valid" in html
-        and "1 of 1 runs valid, 1 lost and not counted" in text
+        and "1 of 1 run valid, 1 lost and not counted" in text
     )
     assert "<bad>" not in html and "<script" not in html and 'http-equiv="refresh"' not in html
     assert result.sentence in text

@@ -154,7 +154,7 @@ def test_what_an_attempt_reserved_is_removed_and_a_lost_one_is_marked(run_class:
 def test_lost_attempts_are_not_counted_as_runs_nor_as_times() -> None:
     attempts = [attempt("c0", RunClass.LOST, seconds=3.0), attempt("c0", RunClass.VALID, number=2, seconds=40.0)]
     (own,) = night([cell("c0")], attempts).cells
-    assert counted(own) == "1 of 1 runs valid, 1 lost and not counted"
+    assert counted(own) == "1 of 1 run valid, 1 lost and not counted"
     assert (past_of(attempts)["c0"].seconds, past_of(attempts)["c0"].last_s) == (40.0, 40.0)
 
 
