@@ -17,7 +17,7 @@ import msgspec
 
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.campaigns.night.night import CellOutcome, Night, State
-from fencepost.harness.campaigns.night.run_class import RunClass
+from fencepost.harness.campaigns.night.run_class import RunClass, nemesis_of
 
 BLIND: Final = "this night could not have seen anything"
 _NOTHING: Final = "nothing was tested"
@@ -168,10 +168,13 @@ def _cell_reasons(each: CellOutcome, refused: dict[str, str]) -> Iterator[Reason
 
 
 def tested_in_words(cells: Sequence[CellOutcome]) -> str:
-    """How many of these cells have a verdict: "2 of 4 cells tested, 1 only in part"."""
+    """How many of these cells have a verdict: "2 of 4 cells tested, 1 of them without faults, 1 only in part"."""
+    quiet = sum(o.is_tested and not nemesis_of(o.cell) for o in cells)
     whole = sum(o.is_tested for o in cells)
     part = sum(bool(o.runs_tested[0]) and not o.is_tested for o in cells)
-    return f"{whole} of {_count(len(cells), 'cell')} tested" + (f", {part} only in part" if part else "")
+    parts = [f"{whole} of {_count(len(cells), 'cell')} tested"]
+    parts += [f"{quiet} of them without faults"] if quiet else []
+    return ", ".join([*parts, *([f"{part} only in part"] if part else [])])
 
 
 def _sentence(night: Night, reasons: Sequence[Reason]) -> str:

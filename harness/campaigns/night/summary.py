@@ -47,7 +47,7 @@ def _urgency(each: CellOutcome) -> tuple[int, int]:
 def _note(each: CellOutcome) -> str:
     parts = ["canary" * each.cell.canary, "control" * each.cell.control, "required" * each.cell.required, counted(each)]
     if each.exposure:
-        parts.append(f"tested {each.exposure} times")
+        parts.append(f"tested {each.exposure} time{'' if each.exposure == 1 else 's'}")
     return _cell("; ".join(part for part in parts if part))
 
 

@@ -95,6 +95,14 @@ def test_a_cell_without_a_verdict_is_never_said_to_be_tested(run_class: RunClass
     assert none.sentence.startswith("nothing was tested; ") and "c0" in none.sentence
 
 
+def test_cells_that_ask_for_no_fault_are_counted_apart() -> None:
+    cells = [cell("canary", canary=True), cell("c0"), cell("c1")]
+    quiet = msgspec.structs.replace(cells[2], plan=msgspec.structs.replace(cells[2].plan, nemesis="none"))
+    attempts = [caught(), attempt("c0", RunClass.VALID), attempt("c1", RunClass.VALID, faults={})]
+    result = outcome(night([*cells[:2], quiet], attempts))
+    assert result.is_green and result.sentence.startswith("2 of 2 cells tested, 1 of them without faults: ")
+
+
 def test_each_kind_of_misfortune_stands_in_the_first_line() -> None:
     cells = [cell("canary", canary=True), *(cell(name, required=True) for name in ("bad", "gone", "late", "left"))]
     attempts = [
