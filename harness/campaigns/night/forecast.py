@@ -1,9 +1,11 @@
 """How long a run takes: by earlier runs of its cell, else by its plan; and by when it must have ended.
 
 A night begins no run that would end after its budget, since a run that is cut off before its final reads says nothing.
-So the estimate is the longer of what the cell takes as a rule and of what it took last.
+So the estimate is the longer of what the cell takes as a rule and of what it took last; a cell that was never run is
+taken to exceed its plan as the others do.
 """
 
+from collections.abc import Mapping
 from statistics import median
 from typing import Final
 
@@ -27,6 +29,12 @@ def estimate_s(plan: Plan, past: Past | None) -> float:
         return max(past.seconds, past.last_s) * _MARGIN
     load_s = _seconds(plan, "warm_up") + _seconds(plan, "time_limit")
     return load_s + min(_seconds(plan, "watch"), _WATCH_S) + _BESIDE_S
+
+
+def usual_ratio(plans: Mapping[str, Plan], past: Mapping[str, Past]) -> float:
+    """By how much the cells that were run before exceed what their plans alone say; 1 where they do not."""
+    known = [(plan, past[cell].last_s) for cell, plan in plans.items() if cell in past and past[cell].last_s]
+    return max(1.0, median([last_s / estimate_s(plan, None) for plan, last_s in known] or [1.0]))
 
 
 class Pace:

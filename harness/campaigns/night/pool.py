@@ -17,7 +17,7 @@ import msgspec
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.campaigns.night.cells import Cell
-from fencepost.harness.campaigns.night.forecast import Pace, deadline_s, estimate_s
+from fencepost.harness.campaigns.night.forecast import Pace, deadline_s, estimate_s, usual_ratio
 from fencepost.harness.campaigns.night.launcher import Flight, Launcher
 from fencepost.harness.campaigns.night.night import Attempt, Night
 from fencepost.harness.campaigns.night.register import Append, Closed, Ended, Registered, Ticked
@@ -125,7 +125,7 @@ class Pool:
         self.left_out: dict[str, str] = {}
         self.ended = 0
         self._waiting_s: tuple[tuple[int, int, int], float] | None = None
-        self._pace = Pace()
+        self._pace, self._usual_ratio = Pace(), usual_ratio(plans, past)
         self._ticked_s = self.spent_s
 
     @property
@@ -173,7 +173,12 @@ class Pool:
         return self._clock_s() - one.began
 
     def _estimate_s(self, cell: str) -> float:
-        return self._pace.corrected_s(cell, estimate_s(self._plans[cell], self._past.get(cell)))
+        return self._pace.corrected_s(cell, self._forecast_s(cell))
+
+    def _forecast_s(self, cell: str) -> float:
+        """Seconds by earlier nights alone."""
+        past = self._past.get(cell)
+        return estimate_s(self._plans[cell], past) * (1.0 if past and past.seconds else self._usual_ratio)
 
     def _tick(self) -> None:
         if self.in_flight and self.spent_s >= self._ticked_s + _TICK_S:
@@ -252,7 +257,7 @@ class Pool:
         self.ended += 1
         if attempt.exit_code in (ExitCode.VALID, ExitCode.INVALID, ExitCode.UNKNOWN) and not (one.late or one.cut):
             cell = attempt.cell
-            self._pace.ended(cell, attempt.seconds, estimate_s(self._plans[cell], self._past.get(cell)))
+            self._pace.ended(cell, attempt.seconds, self._forecast_s(cell))
         if attempt.run_class is RunClass.UNKNOWN_DISTURBED and not attempt.alone:
             again = Turn(
                 tier=tier_of(self._cells[attempt.cell]),

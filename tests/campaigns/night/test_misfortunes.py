@@ -252,6 +252,18 @@ def test_what_this_night_took_corrects_the_estimates_of_what_was_never_run() -> 
     assert all("it takes about" in o.reason for o in made.cells if o.run_class is RunClass.NOT_RUN)
 
 
+def test_a_cell_that_was_never_run_is_taken_to_be_like_those_that_were() -> None:
+    cells = [cell("c0"), cell("c1"), cell("new")]
+    past = {
+        name: Past(last=RunClass.VALID, build="", at="", exposures=1, seconds=70.0, last_s=70.0)
+        for name in ("c0", "c1")
+    }
+    made, _ = carried_out(cells, {"c0": 70.0, "c1": 70.0, "new": 70.0}, budget_s=200.0, past=past)
+    assert [a.run_class for a in made.attempts] == [RunClass.VALID] * 2
+    (left,) = (o for o in made.cells if o.run_class is RunClass.NOT_RUN)
+    assert left.cell.id == "new" and "the budget left 60 s, and it takes about 70 s" in left.reason
+
+
 def test_no_page_says_that_more_was_spent_than_there_was() -> None:
     rng = random.Random(2)
     for _ in range(5_000):
