@@ -5,18 +5,22 @@
     register(spark)
     spark.read.format("fencepost").option("table", "reigns").load("results").where("system = 'etcd'")
 
-Every table of runs has the columns `night` and `system`. Conditions on these and on `run_id` choose the files that are
-opened at all; each file is one task, and nothing is read by the driver.
+Every table of runs has the columns `night` and `system`. Each file is one task, and nothing is read by the driver. Spark
+applies all conditions itself: it keeps what a Python data source makes of pushed conditions for later queries on the
+same DataFrame, which would then answer with the rows of an earlier one.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, In, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -27,15 +31,25 @@ from fencepost.harness.warehouse.selection import choose, latest_nights
 from fencepost.harness.warehouse.store import MARK, Store, open_store
 from fencepost.harness.warehouse.warehouse import STORED
 
-#: By these a file is chosen without opening it.
-_KEYS: Final = (RUN_ID, NIGHT, SYSTEM)
 #: Below a folder of results, as `fencepost warehouse` makes it.
 _BELOW_RESULTS: Final = "warehouse"
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("fencepost")` known to this session, and let Spark hand it conditions."""
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    """Make `format("fencepost")` known to this session.
+
+    Raises:
+        UsageError: the Python of the session's workers on this machine has no fencepost.
+    """
+    context = spark.sparkContext
+    python = str(context.pythonExec)
+    if str(context.master).startswith("local") and shutil.which(python) != sys.executable:
+        done = subprocess.run([python, "-c", "import fencepost"], capture_output=True, check=False)
+        if done.returncode:
+            raise UsageError(
+                f"Spark's Python workers run {python}, which cannot import fencepost",
+                hint=f"before the session is made, set PYSPARK_PYTHON={sys.executable}",
+            )
     spark.dataSource.register(FencepostSource)
 
 
@@ -69,61 +83,42 @@ class FencepostSource(DataSource):
 
 
 class _File(InputPartition):
-    """One file, the columns that its place says, and the runs of it that are wanted or left out."""
+    """One file of a generation, the columns that its place says, and the runs of it that are left out."""
 
-    def __init__(self, path: str, place: dict[str, str], runs: frozenset[str] | None, left_out: frozenset[str]) -> None:
+    def __init__(self, generation: str, path: str, place: dict[str, str], left_out: frozenset[str]) -> None:
         super().__init__(None)
-        self.path, self.place, self.runs, self.left_out = path, place, runs, left_out
+        self.generation, self.path, self.place, self.left_out = generation, path, place, left_out
 
 
 class _Reader(DataSourceReader):
     def __init__(self, root: str, table: str) -> None:
         self._root, self._name = root, table
-        self._wanted: dict[str, frozenset[str]] = {}
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take conditions on run, night and system; every other one is left to Spark."""
-        for each in filters:
-            values = _values(each)
-            if values is None:
-                yield each
-                continue
-            key, own = values
-            self._wanted[key] = self._wanted.get(key, own) & own
 
     def partitions(self) -> Sequence[InputPartition]:
         store = open_store(self._root)
-        runs, nights, systems = (self._wanted.get(key) for key in _KEYS)
         if self._name in OF_NIGHTS:
-            parts = [part for part in latest_nights(store.adds()) if nights is None or part.night in nights]
-            return [_File(file, {}, None, frozenset()) for part in parts for file in part.files.get(self._name, ())]
+            files = [file for part in latest_nights(store.adds()) for file in part.files.get(self._name, ())]
+            return [_File(store.generation, file, {}, frozenset()) for file in files]
         return [
-            _File(file, {NIGHT: one.night, SYSTEM: one.system}, runs, one.left_out)
-            for one in choose(store.adds(), self._name, nights=nights, systems=systems, runs=runs)
+            _File(store.generation, file, {NIGHT: one.night, SYSTEM: one.system}, one.left_out)
+            for one in choose(store.adds(), self._name)
             for file in one.files
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, _File):
-            # Where no file was chosen, Spark asks once all the same.
+            # Where there is no file, Spark asks once all the same.
             return
-        store = Store(self._root, open_store(self._root).generation)
-        rows = store.read_file(partition.path)
-        if partition.runs is not None:
-            rows = _kept(rows, partition.runs, among=True)
+        rows = Store(self._root, partition.generation).read_file(partition.path)
         if partition.left_out:
-            rows = _kept(rows, partition.left_out, among=False)
+            again = pc.is_in(rows[RUN_ID], pa.array(sorted(partition.left_out), TEXT))
+            rows = rows.filter(pc.invert(again))
         schema = _schema(self._name)
         columns = [
-            rows[field.name] if field.name in rows.column_names else _constant(partition.place[field.name], len(rows))
+            rows[field.name] if field.name in rows.column_names else _constant(partition.place, field, len(rows))
             for field in schema
         ]
-        table = pa.table(columns, schema=schema)
-        for key, wanted in self._wanted.items():
-            # Of nights' tables, and of a `system` that is the table's own.
-            if key != RUN_ID and key in table.column_names:
-                table = table.filter(pc.is_in(table[key], pa.array(sorted(wanted), TEXT)))
-        yield from table.to_batches()
+        yield from pa.table(columns, schema=schema).to_batches()
 
 
 def _schema(name: str) -> pa.Schema:
@@ -134,21 +129,6 @@ def _schema(name: str) -> pa.Schema:
     return pa.schema([*own, *(pa.field(key, TEXT) for key in (NIGHT, SYSTEM) if key not in own.names)])
 
 
-def _values(condition: Filter) -> tuple[str, frozenset[str]] | None:
-    """The key and the values that a condition demands, when it is one that chooses files."""
-    match condition:
-        case EqualTo(attribute=(name,), value=str(value)) if name in _KEYS:
-            return name, frozenset({value})
-        case In(attribute=(name,), value=values) if name in _KEYS and all(isinstance(v, str) for v in values):
-            return name, frozenset(values)
-        case _:
-            return None
-
-
-def _kept(rows: pa.Table, runs: Collection[str], *, among: bool) -> pa.Table:
-    inside = pc.is_in(rows[RUN_ID], pa.array(sorted(runs), TEXT))
-    return rows.filter(inside if among else pc.invert(inside))
-
-
-def _constant(value: str, rows: int) -> pa.Array:
-    return pa.array([value], TEXT).take(pa.array([0] * rows, pa.int64()))
+def _constant(place: dict[str, str], field: pa.Field, rows: int) -> pa.Array:
+    """A column that the file lacks: what its place says; null for one that came later."""
+    return pa.array([place.get(field.name)], field.type).take(pa.array([0] * rows, pa.int64()))

@@ -1,4 +1,4 @@
-"""Which parts of a warehouse answer a question: by night, system and run, without opening a file.
+"""Which parts of a warehouse answer a question: by table and night, without opening a file.
 
 Two adds at the same time may have brought the same run. It counts once: in the add whose name sorts first.
 """
@@ -21,15 +21,8 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     left_out: frozenset[str] = frozenset()
 
 
-def choose(
-    adds: Sequence[Add],
-    table: str,
-    *,
-    nights: Collection[str] | None = None,
-    systems: Collection[str] | None = None,
-    runs: Collection[str] | None = None,
-) -> list[Chosen]:
-    """The parts of a table of facts that may hold rows of these nights, systems and runs; None: of all.
+def choose(adds: Sequence[Add], table: str, *, nights: Collection[str] | None = None) -> list[Chosen]:
+    """The parts of a table of facts that hold rows of these nights; None: of all.
 
     Raises:
         UsageError: an add was made by a newer fencepost, whose table has other columns.
@@ -41,14 +34,8 @@ def choose(
         for part in add.parts:
             own = set(part.runs)
             again, seen = own & seen, seen | own
-            wanted = own if runs is None else own & set(runs)
-            if (
-                wanted - again
-                and (nights is None or part.night in nights)
-                and (systems is None or part.system in systems)
-                and part.files.get(table)
-            ):
-                files = part.files[table]
+            files = part.files.get(table)
+            if own - again and files and (nights is None or part.night in nights):
                 chosen.append(Chosen(night=part.night, system=part.system, files=files, left_out=frozenset(again)))
     return chosen
 
