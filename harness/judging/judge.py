@@ -122,14 +122,15 @@ def resolved_of(folder: Path) -> ResolvedPlan:
     Raises:
         UsageError: the plan names no faults; or a plug-in of the run is missing, which is named.
     """
+    # First, so that nothing of a newer run is taken for today's.
+    store.read_run(folder)
     plan = read_plan(folder / store.PLAN, seed=0)
     # Every run writes its faults into its plan; without them no fault would be missed in the history.
     refuse_unnamed(plan)
     try:
         return resolve_plan(plan)
     except UsageError:
-        path = folder / store.RUN
-        plugins = store.read_json(path).get("plugins", []) if path.is_file() else []
+        plugins = store.read_run(folder).get("plugins", [])
         for plugin in msgspec.convert(plugins, list[UsedPlugin]):
             if {f"system {plan.system}", f"workload {plan.workload}"} & set(plugin.provides):
                 raise UsageError(
@@ -166,7 +167,7 @@ def _failure_of(folder: Path) -> str | None:
     A harness that is killed with its runner, in the final phase, leaves every phase and no word of its end: only that
     nobody sealed the history shows it.
     """
-    run = store.read_json(folder / store.RUN)
+    run = store.read_run(folder)
     unsealed = (folder / store.HISTORY_LINES).is_file() and not (folder / store.HISTORY).is_file()
     unknown = "the history was never sealed, as when the harness is killed or its machine goes down"
     failure: str | None = run.get("failure") or (unknown if unsealed and not run.get("recorded") else None)
@@ -175,14 +176,12 @@ def _failure_of(folder: Path) -> str | None:
 
 def _version_of(folder: Path) -> str | None:
     """The release that ran, as its servers named it; None for a history without its `run.json`."""
-    path = folder / store.RUN
-    return store.read_json(path).get("system_version") if path.is_file() else None
+    return store.read_run(folder).get("system_version")
 
 
 def _others_of(folder: Path) -> list[str]:
     """Further releases that nodes may have been changed to."""
-    path = folder / store.RUN
-    made = store.read_json(path).get("other_artifacts", {}) if path.is_file() else {}
+    made = store.read_run(folder).get("other_artifacts", {})
     return [artifacts["version"] for artifacts in made.values()]
 
 

@@ -41,6 +41,11 @@ RUNNER_LOG: Final = "runner.log"
 #: Kept free while a run lasts, so that its end can be recorded on a disk that is full by then.
 RESERVE_BYTES: Final = 32 << 20
 LOST: Final = "lost.txt"
+#: Version of a run's folder, as `run.json` says it.
+FORMAT: Final = 1
+#: Why a run of a newer format is not judged, and the remedy.
+NEWER: Final = "newer format"
+NEWER_HINT: Final = "update fencepost: a newer one made this run"
 
 
 def make_run_folder(results: Path, slug: str) -> Path:
@@ -138,6 +143,26 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise UsageError(f"{path}: expected an object")
     return data
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """Read the `run.json` of a folder; an empty one without it.
+
+    Raises:
+        UsageError: it is no JSON object, or of a format that this fencepost does not know.
+    """
+    run = read_json(folder / RUN)
+    known = run.get("format", FORMAT)
+    if known == FORMAT:
+        return run
+    if isinstance(known, int) and known > FORMAT:
+        raise newer_format(folder / RUN, known, FORMAT)
+    raise UsageError(f"{folder / RUN}: format {known!r}, and this fencepost reads {FORMAT}", hint="restore the file")
+
+
+def newer_format(path: Path, known: object, own: object) -> UsageError:
+    """The error of a file of a run that a newer fencepost wrote."""
+    return UsageError(f"{path}: {NEWER}: {known}, and this fencepost reads {own}", hint=NEWER_HINT)
 
 
 def machine_facts() -> dict[str, Any]:

@@ -94,7 +94,7 @@ def _why_incomplete(outcome: Outcome) -> str:
 def _keep(folder: Path, **facts: object) -> list[str]:
     """Add facts about the end of the run to `run.json`, so that every later check knows them; return warnings."""
     try:
-        store.write_json(folder / store.RUN, {**store.read_json(folder / store.RUN), **facts})
+        store.write_json(folder / store.RUN, {**store.read_run(folder), **facts})
     except OSError as full:
         return [f"{store.RUN} does not say how the run ended: {full.strerror}"]
     return []
@@ -131,7 +131,7 @@ def judge_and_report(resolved: ResolvedPlan, folder: Path, *, progress: Progress
         verdicts=judgement.verdicts,
         validity=judgement.validity,
         headline=judgement.headline,
-        run=store.read_json(folder / store.RUN),
+        run=store.read_run(folder),
         command=command_line("run", folder / store.PLAN),
         plan_toml=(folder / store.PLAN).read_text(encoding="utf-8"),
         effect_free=resolved.workload.effect_free,
@@ -166,7 +166,7 @@ def judge_and_report(resolved: ResolvedPlan, folder: Path, *, progress: Progress
 def _keep_times(folder: Path, history: History, check_ns: int) -> list[str]:
     """Write into `run.json`, once, when each phase began and ended and how long checkers took; return warnings."""
     path = folder / store.RUN
-    run = store.read_json(path)
+    run = store.read_run(folder)
     if "phases" in run or not path.is_file():
         return []
     phases = {phase.value: {"from_ns": start, "to_ns": end} for phase, (start, end) in history.phases.items()}

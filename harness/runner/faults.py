@@ -18,7 +18,7 @@ Workers = Sequence[Sequence[Choice]]
 def workers_of(folder: Path, checked: CheckedPlan) -> Workers:
     """Return the choices of each nemesis worker, from the forecast of the outer process."""
     faults = registry.faults()
-    workers = store.read_json(folder / store.RUN)["nemesis"]["workers"]
+    workers = store.read_run(folder)["nemesis"]["workers"]
     return [[parse_choice(texts, faults, checked.placement) for texts in worker] for worker in workers]
 
 

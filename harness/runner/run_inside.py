@@ -56,7 +56,7 @@ def run_folder(folder: str) -> int:
 
 
 async def _conduct(folder: Path) -> None:
-    facts = store.read_json(folder / store.RUN)
+    facts = store.read_run(folder)
     checked = check_plan(read_plan(folder / store.PLAN, seed=0))
     # What `auto` came to outside, where the machine could be asked.
     checked = checked.placed(replace(checked.placement, links=Links(facts["links"])))

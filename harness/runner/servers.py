@@ -227,7 +227,7 @@ class Servers:
 
 def add_to_run(folder: Path, facts: Mapping[str, object]) -> None:
     """Add facts to `run.json`; an existing key is replaced."""
-    store.write_json(folder / store.RUN, {**store.read_json(folder / store.RUN), **facts})
+    store.write_json(folder / store.RUN, {**store.read_run(folder), **facts})
 
 
 async def open_servers(

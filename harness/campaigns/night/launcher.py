@@ -134,7 +134,7 @@ class ProcessLauncher:
             return Left(evidence=evidence)
         about: dict[str, Any] = {}
         with contextlib.suppress(Exception):
-            about = store.read_json(run / store.RUN)
+            about = store.read_run(run)
         artifacts, check_ns = about.get("artifacts", {}), about.get("check_ns")
         report = run / store.REPORT
         return Left(

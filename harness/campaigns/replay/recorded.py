@@ -37,6 +37,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
 def read_recorded(path: Path) -> Recorded:
     """Read the run in a folder; raises UsageError without a run or a schedule, or when the schedule does not fit."""
     folder = store.find_run_folder(path)
+    store.read_run(folder)
     schedule = folder / store.SCHEDULE
     for needed in (store.PLAN, store.SCHEDULE):
         if not (folder / needed).is_file():
