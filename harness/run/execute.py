@@ -35,8 +35,13 @@ def execute(
     *,
     progress: Progress,
     stop: StopRequest,
+    expected: str = "",
 ) -> Result:
     """Carry out one plan.
+
+    Args:
+        expected: `invalid` where the run is made to show a violation, so that many runs together do not count it as a
+            finding; kept in `run.json`.
 
     Raises:
         MachineError, UsageError: found before the cluster started.
@@ -49,7 +54,8 @@ def execute(
     folder = store.make_run_folder(results, checked.plan.slug)
     # Half a plan is a plan, too: it would ask for less.
     store.write_whole(folder / store.PLAN, dump_plan(_with_own_schedule(checked.plan, folder)))
-    store.write_json(folder / store.RUN, facts_before_start(checked, forecast, artifacts, others))
+    facts = facts_before_start(checked, forecast, artifacts, others)
+    store.write_json(folder / store.RUN, {**facts, "expected": expected} if expected else facts)
     progress({"topic": "folder", "folder": str(folder)})
     for line in forecast.in_words(keep_quorum=checked.keeps_quorum):
         progress({"topic": "preparing", "text": line})
@@ -144,7 +150,7 @@ def facts_before_start(
     """What `run.json` holds before the cluster starts."""
     plan = checked.plan
     facts = {
-        "format": 1,
+        "format": store.FORMAT,
         "run_id": uuid.uuid4().hex,
         "system": plan.system,
         "system_version": artifacts.version,

@@ -82,8 +82,8 @@ def plan_in_file(path: Path, seed: int) -> Plan:
     return read_plan(path, seed=seed)
 
 
-def run_plan(plan: Plan, results: Path) -> TestRun:
-    """Carry out one plan and judge it.
+def run_plan(plan: Plan, results: Path, expected: str = "") -> TestRun:
+    """Carry out one plan and judge it; `expected` is `invalid` where it must show a violation.
 
     Raises:
         MachineError, UsageError: found before the cluster started.
@@ -94,7 +94,7 @@ def run_plan(plan: Plan, results: Path) -> TestRun:
     refuse_too_short(checked, [checked.plan.seed])
     stop = StopRequest()
     with _handling_signals(stop), stop.deadline(checked.plan.deadline):
-        result = execute(checked, results, progress=lambda message: None, stop=stop)
+        result = execute(checked, results, progress=lambda message: None, stop=stop, expected=expected)
     if stop.by_hand:
         raise KeyboardInterrupt
     return _of(result, checked.plan.seed)

@@ -137,7 +137,8 @@ def fencepost_run(request: pytest.FixtureRequest) -> "TestRun":
     if expect not in ("valid", "invalid"):
         pytest.fail(f"expect={expect!r}: choose from valid, invalid", pytrace=False)
     keys = {name: value for name, value in marked.items() if name not in _EXPECTATIONS}
-    run = _or_fail(lambda: _run(request.node, plan_in_words(keys, _seed_of(request.node))))
+    expected = "invalid" if expect == "invalid" else ""
+    run = _or_fail(lambda: _run(request.node, plan_in_words(keys, _seed_of(request.node)), expected))
     request.node.stash[_RUN] = run
     return run
 
@@ -183,13 +184,13 @@ def _marker(item: pytest.Item, fixture: str, keys: str) -> pytest.Mark:
     return marker
 
 
-def _run(item: pytest.Item, plan: Any) -> "TestRun":
+def _run(item: pytest.Item, plan: Any, expected: str = "") -> "TestRun":
     from fencepost.harness.testing.one_run import run_plan
 
     folder = item.config.getoption("--fencepost-results") or item.config.getini("fencepost_results")
     # Before the run, so that JUnit has it also of one that was refused.
     item.user_properties.append(("fencepost_seed", plan.seed))
-    run = run_plan(plan, item.config.rootpath / folder)
+    run = run_plan(plan, item.config.rootpath / folder, expected)
     # For JUnit, and for plug-ins that read reports.
     kept = [one for one in item.user_properties if one[0] != "fencepost_command"]
     item.user_properties[:] = [*kept, ("fencepost_command", run.command), ("fencepost_report", str(run.report))]

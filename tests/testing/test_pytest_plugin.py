@@ -21,7 +21,7 @@ STAND_IN: Final = """
     from fencepost.harness.testing import one_run
     from fencepost.harness.verdict import Validity, Witness
 
-    def run_plan(plan, results):
+    def run_plan(plan, results, expected=""):
         if plan.seed == 4:
             raise HarnessError("the cluster did not start", hint="look into its log")
         validity = {2: Validity.INVALID, 3: Validity.UNKNOWN}.get(plan.seed, Validity.VALID)
@@ -240,6 +240,7 @@ def test_a_real_run_with_a_planted_defect_is_found(pytester: pytest.Pytester, tm
     require_lab()
     pytester.makepyfile(
         """
+        import json
         import pytest
 
         @pytest.mark.fencepost(
@@ -248,6 +249,7 @@ def test_a_real_run_with_a_planted_defect_is_found(pytester: pytest.Pytester, tm
         )
         def test_it(fencepost_run):
             assert (fencepost_run.folder / "history.parquet").is_file()
+            assert json.loads((fencepost_run.folder / "run.json").read_text())["expected"] == "invalid"
         """
     )
     pytester.runpytest_subprocess("-p", "no:randomly").assert_outcomes(passed=1)
