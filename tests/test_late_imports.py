@@ -83,6 +83,7 @@ LATE: Final = {
     "harness/testing/cluster_inside.py": Late(105, "it enters its namespaces before it imports what has threads"),
     "harness/testing/pytest_plugin.py": Late(690, "runs: pytest loads the plugin wherever fencepost is installed"),
     "harness/warehouse/pyspark_connection.py": Late(100, "pyspark: only Spark's own process side needs it"),
+    "harness/warehouse/spark_session.py": Late(100, "pyspark: a run starts the JVM before it needs a session"),
 }
 
 

@@ -1,7 +1,7 @@
 """`fencepost warehouse`: the facts and verdicts of all runs as tables, kept and queried through Spark."""
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,11 +12,10 @@ from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Examp
 from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.wrapping import wrapped
-from fencepost.harness.verdict.opening import times
+from fencepost.harness.verdict.opening import counted, times
 
 if TYPE_CHECKING:
     from fencepost.harness.warehouse.adding import Added
-    from fencepost.harness.warehouse.warehouse import Warehouse
 
 _MASTER = click.option(
     "--spark-master", default="local[*]", show_default=True, help="A Spark master whose executors can read the runs."
@@ -89,22 +88,26 @@ def command() -> None:
 def add_command(paths: tuple[Path, ...], root: str, spark_master: str) -> int:
     """Add the runs and nights below PATHS to the warehouse.
 
-    Runs that it holds already are left as they are: adding twice changes nothing. Several may add at the same time.
+    Runs that it holds already are left as they are: adding twice changes nothing. Several may add at the same time,
+    also beside a build. Half runs of a night's lost attempts are left out.
+
+    Exit code 0: everything was added. 2: a run could not be judged, or its verdict differs from the one in its folder;
+    the same each time, until the run is mended, removed or checked (`fencepost check FOLDER`). 254: no run could be
+    judged, or a file of the warehouse is torn.
     """
     from fencepost.harness.warehouse.adding import add
-    from fencepost.harness.warehouse.spark_session import SparkHandle
-    from fencepost.harness.warehouse.warehouse import Warehouse
+    from fencepost.harness.warehouse.spark_session import spark_session
+    from fencepost.harness.warehouse.store import absolute
 
-    with SparkHandle(spark_master) as handle:
-        done = add(handle.session(), paths, absolute(root))
-        if done.failed:
-            warehouse = Warehouse(handle.session(), absolute(root))
-            _say_all("runs that could not be judged", (_failure_line(row) for row in warehouse.failures()))
+    with spark_session(spark_master, root) as session:
+        done = add(session, paths, absolute(root))
     click.echo(
-        f"{done.runs} runs and {done.nights} nights added; {done.known} runs were there already; "
-        f"{done.failed} could not be judged; tables in {shorten(absolute(root))}"
+        f"{_troubles(done)}{counted(done.runs, 'run')} and {counted(done.nights, 'night')} added; "
+        f"{counted(done.known, 'run')} {'was' if done.known == 1 else 'were'} there already; "
+        f"{_half(done)}tables in {shorten(absolute(root))}"
     )
-    return int(ExitCode.VALID)
+    _say_troubles(done)
+    return _exit_code(done)
 
 
 @command.command("build", cls=Documented, examples=_BUILD)
@@ -115,20 +118,34 @@ def build_command(results: Path, root: str | None, spark_master: str) -> int:
     """Judge every run below RESULTS again, and make a new warehouse of all of them.
 
     Prints every superseded leader that went on and every verdict that changed, and writes the page RESULTS/index.html.
+    Runs of other results that the warehouse held are dropped, and their number is printed; what others add while it
+    runs is kept.
+
+    Exit code 0: every run was judged as before. 2: a run could not be judged, or a verdict changed. 254: no run could
+    be judged, or another build of this warehouse is under way.
     """
     from fencepost.harness.warehouse.adding import build
     from fencepost.harness.warehouse.index import write_index
-    from fencepost.harness.warehouse.spark_session import SparkHandle
+    from fencepost.harness.warehouse.spark_session import spark_session
+    from fencepost.harness.warehouse.store import absolute
     from fencepost.harness.warehouse.warehouse import Warehouse
 
     target = absolute(root or str(results / "warehouse"))
-    with SparkHandle(spark_master) as handle:
-        done = build(handle.session(), [results], target)
-        warehouse = Warehouse(handle.session(), target)
+    with spark_session(spark_master) as session:
+        done = build(session, [results], target)
+        carried = f"{counted(done.carried, 'add')} made meanwhile kept; " if done.carried else ""
+        dropped = f"{counted(done.dropped, 'run')} of other results dropped; " if done.dropped else ""
+        click.echo(
+            f"{_troubles(done)}{done.runs} of {done.runs + done.failed} runs judged again; "
+            f"{dropped}{carried}{_half(done)}tables in {shorten(target)}"
+        )
+        warehouse = Warehouse(session, target)
+        episodes = (line for row in warehouse.episodes() for line in episode_lines(row))
+        _say_all("superseded leaders that went on", episodes)
+        _say_troubles(done)
         write_index(warehouse, results / "index.html")
-        say_warehouse(warehouse, done)
         click.echo(f"index: {shorten(str((results / 'index.html').absolute()))}")
-    return int(ExitCode.VALID)
+    return _exit_code(done)
 
 
 @command.command("show", cls=Documented, examples=_SHOW)
@@ -145,10 +162,13 @@ def show_command(table: str | None, rows: int, root: str, spark_master: str) -> 
         if table not in NAMES:
             raise unknown_choice("table", table, NAMES)
         return _print(f"select * from {table} limit {rows}", root, spark_master)
-    adds = open_store(absolute(root)).adds()
+    store = open_store(root)
+    adds = store.adds()
+    store.refuse_torn(adds)
     runs = {run for one in adds for run in one.runs}
     nights = {part.night for one in adds for part in one.parts} | {part.night for one in adds for part in one.nights}
-    click.echo(f"{len(runs)} runs of {len(nights)} nights in {len(adds)} adds: {shorten(absolute(root))}")
+    of = f"{counted(len(runs), 'run')} of {counted(len(nights), 'night')} in {counted(len(adds), 'add')}"
+    click.echo(f"{of}: {shorten(store.root)}")
     width = max(map(len, NAMES))
     for name in NAMES:
         about = f"one row: {STORED[name].row}" if name in STORED else "computed from the others"
@@ -181,15 +201,16 @@ def pages_command(root: str, out: Path, known: Path | None, nights: int, spark_m
     from fencepost.harness.campaigns.night.known_issues import read_known_issues
     from fencepost.harness.pages.collect import overview
     from fencepost.harness.pages.site import write_pages
-    from fencepost.harness.warehouse.spark_session import SparkHandle
+    from fencepost.harness.warehouse.spark_session import spark_session
     from fencepost.harness.warehouse.store import open_store
     from fencepost.harness.warehouse.warehouse import Warehouse
 
     issues = () if known is None else read_known_issues(known)
-    open_store(absolute(root))
+    store = open_store(root)
+    store.refuse_torn(store.adds())
     today = datetime.datetime.now(datetime.UTC).date()
-    with SparkHandle(spark_master) as handle:
-        warehouse = Warehouse(handle.session(), absolute(root))
+    with spark_session(spark_master, root) as session:
+        warehouse = Warehouse(session, root)
         written = write_pages(overview(warehouse, out, issues, shown=nights, today=today), out)
     click.echo(f"{len(written)} pages: {shorten(str(written[0].absolute()))}")
     return int(ExitCode.VALID)
@@ -198,27 +219,28 @@ def pages_command(root: str, out: Path, known: Path | None, nights: int, spark_m
 def _print(sql: str, root: str, spark_master: str) -> int:
     from fencepost.harness.warehouse.query import query
 
-    frame = query(absolute(root), sql, spark_master=spark_master)
+    frame = query(root, sql, spark_master=spark_master)
     click.echo(frame.to_string(index=False) if len(frame) else "no rows")
     return int(ExitCode.VALID)
 
 
-def absolute(root: str) -> str:
-    """The place of a warehouse as executors must name it: an absolute path, or the URI that it is."""
-    return root if "://" in root else str(Path(root).absolute())
+def _exit_code(done: "Added") -> int:
+    return int(ExitCode.UNKNOWN if done.failures or done.changes else ExitCode.VALID)
 
 
-def say_warehouse(warehouse: "Warehouse", done: "Added") -> None:
-    """Print episodes, changed verdicts, and runs that could not be judged."""
-    _say_all("superseded leaders that went on", (line for row in warehouse.episodes() for line in episode_lines(row)))
-    _say_all("verdicts that changed", (_change_line(row) for row in warehouse.changes()))
-    if done.failed:
-        _say_all("runs that could not be judged", (_failure_line(row) for row in warehouse.failures()))
-    click.echo(f"{done.runs} of {done.runs + done.failed} runs judged again; tables in {shorten(warehouse.root)}")
+def _troubles(done: "Added") -> str:
+    """What gives exit code 2, with counts; empty where nothing does."""
+    failed = f"{counted(done.failed, 'run')} could not be judged; " if done.failures else ""
+    return failed + (f"{counted(len(done.changes), 'verdict')} changed; " if done.changes else "")
 
 
-def _failure_line(row: dict[str, Any]) -> str:
-    return f"{shorten(row['folder'])}: {row['error']}"
+def _half(done: "Added") -> str:
+    return f"{counted(done.half, 'half run')} of lost attempts left out; " if done.half else ""
+
+
+def _say_troubles(done: "Added") -> None:
+    _say_all("verdicts that changed", map(_change_line, sorted(done.changes, key=lambda row: row["folder"])))
+    _say_all("runs that could not be judged", (f"{shorten(folder)}: {why}" for folder, why in sorted(done.failures)))
 
 
 def episode_lines(row: dict[str, Any]) -> Iterator[str]:
@@ -258,7 +280,7 @@ def _change_line(row: dict[str, Any]) -> str:
     return f"{shorten(row['folder'])}: {what}: {before} before, {after} now"
 
 
-def _say_all(title: str, lines: Iterator[str]) -> None:
+def _say_all(title: str, lines: Iterable[str]) -> None:
     """A title and its lines as they come; "none" where there are none."""
     some = False
     for line in lines:

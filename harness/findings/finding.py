@@ -24,7 +24,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     `nights` are those with a run that could have shown it, oldest first. `by_version` counts over all nights. Each
     release that showed it has a standing of its own in `standings`, since clean runs of another release say nothing of
-    it.
+    it. A release is told with its variant: an own build, options and settings.
     """
 
     id: str
@@ -78,6 +78,11 @@ def id_of(fingerprint: str) -> str:
     return f"F-{hashlib.sha256(fingerprint.encode()).hexdigest()[:_ID_LETTERS]}"
 
 
+def release_of(row: Row) -> str:
+    """The release of a row, with what makes it no plain one: "3.5.24", "3.5.24 (own build)"."""
+    return f"{row['version']} ({row['variant']})" if row["variant"] else str(row["version"])
+
+
 def findings_of(sightings: Iterable[Row], nights: Sequence[str]) -> list[Finding]:
     """Every finding, those seen last first.
 
@@ -98,7 +103,7 @@ def standings_of(sightings: Iterable[Row], order: Mapping[str, int]) -> dict[str
     """Where one finding stands in each release that showed it, by release; `order` has the nights by number."""
     by_version: dict[str, dict[str, Rate]] = {}
     for row in sightings:
-        own = by_version.setdefault(row["version"], {})
+        own = by_version.setdefault(release_of(row), {})
         own[row["night"]] = own.get(row["night"], Rate(0, 0)) + Rate(row["seen"], row["runs"])
     return {
         version: standing([Night(night=name, rate=rates[name]) for name in sorted(rates, key=order.__getitem__)])
@@ -114,7 +119,7 @@ def _finding(rows: Sequence[Row], order: Mapping[str, int]) -> Finding:
     for row in rows:
         rate = Rate(row["seen"], row["runs"])
         by_night[row["night"]] = by_night.get(row["night"], Rate(0, 0)) + rate
-        by_version[row["version"]] = by_version.get(row["version"], Rate(0, 0)) + rate
+        by_version[release_of(row)] = by_version.get(release_of(row), Rate(0, 0)) + rate
     nights = tuple(Night(night=name, rate=by_night[name]) for name in sorted(by_night, key=order.__getitem__))
     return Finding(
         id=id_of(first["fingerprint"]),

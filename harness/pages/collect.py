@@ -13,7 +13,8 @@ from fencepost.harness.campaigns.night.documents import PAGE as NIGHT_PAGE
 from fencepost.harness.campaigns.night.known_issues import KnownIssue
 from fencepost.harness.campaigns.night.night import GRAVITY
 from fencepost.harness.campaigns.night.run_class import RunClass
-from fencepost.harness.findings.finding import findings_of
+from fencepost.harness.faults.nemesis_text import NONE
+from fencepost.harness.findings.finding import findings_of, release_of
 from fencepost.harness.pages.known import covering, status_of
 from fencepost.harness.pages.shrunk import smallest
 from fencepost.harness.pages.values import (
@@ -89,7 +90,7 @@ def night_summaries(
 
 
 def _night(row: Row, shards: Sequence[Row], requirements: Sequence[Row], out: Path) -> NightSummary:
-    counts = {name: row[name] for name in ("runs", "valid", "invalid", "unknown")}
+    counts = {name: row[name] for name in ("runs", "valid", "invalid", "unknown", "expected", "missed")}
     if not shards:
         return NightSummary(night=row["night"], day=row["day"], **counts)
     present = {own["shard"] for own in shards}
@@ -178,7 +179,8 @@ def matrices(rows: Iterable[Row], nights: Sequence[str], out: Path) -> tuple[Sys
     for row in rows:
         if row["night"] in order:
             cells = by_system.setdefault(row["system"], {})
-            cells.setdefault((row["version"] or "unknown release", row["workload"], row["nemesis"]), []).append(row)
+            release = release_of({**row, "version": row["version"] or "unknown release"})
+            cells.setdefault((release, row["workload"], row["nemesis"]), []).append(row)
     return tuple(
         SystemMatrix(
             system=system,
@@ -211,6 +213,7 @@ def _square(night: str, rows: Sequence[Row], out: Path) -> Square:
         night=night,
         run_class=gravest["run_class"],
         canary=gravest["canary"],
+        is_calm=gravest["nemesis"] in ("", NONE),
         runs=sum(row["runs"] for row in own),
         exposure=sum(row["exposure"] for row in own),
         report=_link(Path(gravest["folder"]) / store.REPORT, out) if gravest["folder"] else "",
@@ -222,11 +225,11 @@ def _gravity(run_class: str) -> int:
 
 
 def system_trends(rows: Iterable[Row], nights: Sequence[str]) -> tuple[SystemTrend, ...]:
-    """The figures of each system by night, oldest first."""
+    """The figures of each system and variant by night, oldest first."""
     order = {night: number for number, night in enumerate(nights)}
     by_system: dict[str, list[Row]] = {}
     for row in rows:
-        by_system.setdefault(row["system"], []).append(row)
+        by_system.setdefault(row["system"] + (f" ({row['variant']})" if row["variant"] else ""), []).append(row)
     return tuple(
         SystemTrend(
             system=system,

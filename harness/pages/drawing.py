@@ -6,12 +6,13 @@ from typing import Final
 from markupsafe import Markup
 
 from fencepost.harness.findings.findability import FIXED_AT, chance_unseen
-from fencepost.harness.pages.telling import counted, figure, percent
+from fencepost.harness.pages.telling import figure, percent
 from fencepost.harness.pages.values import ListedFinding
 from fencepost.harness.report.pictures.svg import element, joined, label, title
+from fencepost.harness.verdict.opening import counted
 
 _WIDTH: Final = 360
-_LEFT: Final = 40
+_LEFT: Final = 58
 _RIGHT: Final = 350
 _TOP: Final = 16
 _BOTTOM: Final = 110
@@ -50,12 +51,12 @@ def findability_curve(each: ListedFinding) -> Markup:
         label(_LEFT - 4, _TOP + 4, "100 %", "tick", "end"),
         label(_LEFT - 4, y(FIXED_AT) + 1, percent(FIXED_AT), "tick", "end"),
         label(x(so_far) + 6, max(y(chance_unseen(rate, so_far)) - 6, 10.0), f"{so_far} so far", "tick"),
-        label(min(x(needed), _RIGHT - 60.0), _HEIGHT - 6.0, f"{needed} clean runs", "tick", "middle"),
+        label(min(x(needed), _RIGHT - 60.0), _HEIGHT - 6.0, counted(needed, "clean run"), "tick", "middle"),
     ]
     return _svg(
         parts,
         "Findability",
-        f"{so_far} clean runs so far have a chance of {percent(chance_unseen(rate, so_far))}; {needed} are needed.",
+        f"{counted(so_far, 'clean run')} so far, a chance of {percent(chance_unseen(rate, so_far))}; {needed} needed.",
     )
 
 

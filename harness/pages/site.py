@@ -17,6 +17,7 @@ from fencepost.harness.pages.values import ListedFinding, Overview
 from fencepost.harness.report.documents.reproduce import typed_path
 from fencepost.harness.report.page.assets import asset, content_hash
 from fencepost.harness.report.words.wording import count
+from fencepost.harness.verdict.opening import counted
 
 PAGES: Final = (
     ("Tonight", "index.html"),
@@ -29,9 +30,10 @@ PAGES: Final = (
 _FINDING_PAGES: Final = "finding-F-*.html"
 _LEGEND: Final = (
     ("✓", "valid", "valid"),
+    ("✓", "none", "valid, without any fault"),
     ("≈", "valid", "known issue"),
     ("✗", "invalid", "invalid, or a canary that passed"),
-    ("c", "valid", "canary that is invalid, as it must be"),
+    ("c", "valid", "made to fail (a canary), and invalid as it must be"),
     ("?", "unknown", "unknown"),
     ("!", "unknown", "lost, or the harness or the machine failed"),
     ("·", "none", "planned, not run"),
@@ -62,13 +64,13 @@ def pages(overview: Overview) -> Iterator[tuple[str, str]]:
     yield "index.html", _page(environment, "tonight", "index.html", "Tonight", tonight_values(overview))
     matrix = {"matrix": overview.matrix, "nights": overview.latest, "legend": _LEGEND, "days": _days(overview)}
     yield "matrix.html", _page(environment, "matrix", "matrix.html", "Matrix", matrix)
-    listed = {"findings": overview.findings}
+    listed = {"findings": overview.findings, "days": _days(overview)}
     yield "findings.html", _page(environment, "findings", "findings.html", "Findings", listed)
     yield "trends.html", _page(environment, "trends", "trends.html", "Trends", trends_values(overview))
     yield "gate.html", _page(environment, "gate", "gate.html", "Gate", gate_values(overview))
     nights = {night.night: night.page for night in overview.nights}
     for each in overview.findings:
-        values = {**_finding_values(each), "pages_of_nights": nights}
+        values = {**_finding_values(each), "pages_of_nights": nights, "days": _days(overview)}
         yield each.page, _page(environment, "finding", each.page, each.finding.title, values)
 
 
@@ -111,12 +113,14 @@ def _environment() -> jinja2.Environment:
         tone=telling.tone_of,
         sign=telling.sign_of,
         state_tone=telling.state_tone,
+        expected=telling.expected_text,
+        seen=telling.seen,
         square_tone=telling.square_tone,
         square_sign=telling.square_sign,
         square_text=telling.square_text,
         percent=telling.percent,
         figure=telling.figure,
-        counted=telling.counted,
+        counted=counted,
         grouped=count,
     )
     return environment

@@ -7,6 +7,7 @@ from fencepost.harness.campaigns.night.telling import SIGNS
 from fencepost.harness.findings.findability import FIXED_AT
 from fencepost.harness.findings.state import RARE_BELOW, State
 from fencepost.harness.pages.values import ListedFinding, NightSummary, Square
+from fencepost.harness.verdict.opening import counted
 
 #: A run that belongs to no campaign may be `unknown` for any reason.
 UNKNOWN: Final = "unknown"
@@ -38,7 +39,8 @@ def tone_of(run_class: str) -> str:
 def square_tone(square: Square) -> str:
     """A canary that is invalid does what it is for; one that is valid turns its night red."""
     if not square.canary:
-        return tone_of(square.run_class)
+        calm = square.is_calm and square.run_class == RunClass.VALID
+        return "none" if calm else tone_of(square.run_class)
     return {"invalid": "valid", "valid": "invalid"}.get(square.run_class, tone_of(square.run_class))
 
 
@@ -48,7 +50,7 @@ def square_sign(square: Square) -> str:
 
 def square_text(square: Square) -> str:
     """The night in words: "nightly-3: invalid, 2 runs, tested 40 times"."""
-    which = "canary, " if square.canary else ""
+    which = "made to fail, " if square.canary else "no faults, " if square.is_calm else ""
     if not square.runs:
         return f"{square.night}: {which}{square.run_class}, no run"
     return f"{square.night}: {which}{square.run_class}, {counted(square.runs, 'run')}, tested {square.exposure} times"
@@ -58,11 +60,27 @@ def state_tone(state: str) -> str:
     return "valid" if state == KNOWN else _STATE_TONES[State(state)]
 
 
+def seen(each: ListedFinding) -> str:
+    """How often it showed in the release where it stands worst; since its return, where it had been gone."""
+    finding, rate = each.finding, each.finding.standing.rate
+    where = f" in {finding.release}" if len(finding.by_version) > 1 else ""
+    every = finding.by_version[finding.release]
+    back = f" since its return, {every.seen} of {every.runs} over all nights" if rate.seen != every.seen else ""
+    return f"{rate}{where}{back}"
+
+
+def expected_text(night: NightSummary) -> str:
+    """Runs that were made to fail, which count apart: "; 3 runs made to fail, 1 of them did not"."""
+    if not night.expected:
+        return ""
+    missed = f", {night.missed} of them did not" if night.missed else ""
+    return f"; {counted(night.expected, 'run')} made to fail{missed}"
+
+
 def rests(each: ListedFinding) -> str:
     """What a finding's state rests on, in one sentence."""
     standing = each.finding.standing
-    where = f"in {each.finding.release} " if len(each.finding.by_version) > 1 else ""
-    text = f"{where}seen in {standing.rate}"
+    text = f"seen in {seen(each)}"
     if standing.clean_runs:
         text += (
             f"; then not in {counted(standing.clean_runs, 'run')}, which happens with a chance of "
@@ -122,7 +140,3 @@ def figure(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:,.0f}".replace(",", "\u202f") if abs(value) >= 100 else f"{value:.3g}"
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -6,10 +6,11 @@ from typing import Any, Final
 from fencepost.harness.campaigns.night.run_class import RunClass
 from fencepost.harness.findings.state import State
 from fencepost.harness.pages.gates import newest_gates
-from fencepost.harness.pages.telling import KNOWN, counted, night_text, night_tone
-from fencepost.harness.pages.values import CellRow, ListedFinding, Overview
+from fencepost.harness.pages.telling import KNOWN, expected_text, night_text, night_tone
+from fencepost.harness.pages.values import CellRow, ListedFinding, NightSummary, Overview
 from fencepost.harness.report.words.wording import SIGNS
 from fencepost.harness.verdict import Validity
+from fencepost.harness.verdict.opening import counted
 
 _GROUPS: Final = (
     (State.NEW.value, "not seen before the night that showed it first"),
@@ -74,7 +75,13 @@ def _tone(overview: Overview) -> str:
         return "invalid"
     if night is None:
         return "unknown"
-    return "invalid" if _violations(overview) else night_tone(night)
+    tone = "invalid" if _violations(overview) else night_tone(night)
+    return "unknown" if tone == "valid" and _missed(overview) else tone
+
+
+def _missed(overview: Overview) -> list[NightSummary]:
+    """Single runs in which a violation was expected and did not show; a campaign's register has its canaries."""
+    return [night for night in overview.since if night.missed and not night.is_campaign]
 
 
 def _heading(overview: Overview, tone: str) -> str:
@@ -99,10 +106,13 @@ def _sentence(overview: Overview, recent: Sequence[ListedFinding]) -> str:
     counts = [(state, sum(each.state == state for each in recent)) for state, _ in _GROUPS]
     states = ", ".join(f"{number} {state}" for state, number in counts if number)
     own = night.sentence or f"{counted(night.runs, 'single run')} on {night.day}, {night.invalid} invalid"
+    own += "" if night.sentence else expected_text(night)
     if not states:
         return f"{own}. Findings: none."
     here = sum(each.finding.is_seen_in({night.night}) for each in recent)
-    return f"{own}. Findings: {states}; {here or 'none'} of them seen in this night."
+    later = sum(each.finding.is_seen_in({each.night for each in overview.since[1:]}) for each in recent)
+    since = f", {later} in single runs since then" if later else ""
+    return f"{own}. Findings: {states}; {here or 'none'} of them seen in this night{since}."
 
 
 def _reasons(overview: Overview) -> list[tuple[str, str]]:
@@ -117,7 +127,11 @@ def _reasons(overview: Overview) -> list[tuple[str, str]]:
         return expired
     own = [(reason, night.page) for reason in night.reasons]
     shown = sorted((each.finding.fingerprint, each.page) for each in _violations(overview))
-    return [*expired, *own, *((f"{name} was seen, and no issue covers it", page) for name, page in shown)]
+    missed = [
+        (f"{counted(each.missed, 'run')} of {each.night} should have been invalid, and the violation did not show", "")
+        for each in _missed(overview)
+    ]
+    return [*expired, *own, *missed, *((f"{name} was seen, and no issue covers it", page) for name, page in shown)]
 
 
 def _canary(cell: CellRow) -> tuple[CellRow, str, str]:

@@ -17,6 +17,7 @@ Row = Mapping[str, Any]
 class NightSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One night; `exit_code` is None for a day of single runs, which have no register.
 
+    `expected` are runs that were made to fail, `missed` those of them that did not; the other counts are without them.
     `pages` link to its own page, or to one for each shard. `gate` is None for what is no gate.
     """
 
@@ -26,6 +27,8 @@ class NightSummary(msgspec.Struct, frozen=True, kw_only=True):
     valid: int = 0
     invalid: int = 0
     unknown: int = 0
+    expected: int = 0
+    missed: int = 0
     pages: tuple[str, ...] = ()
     exit_code: int | None = None
     running: bool = False
@@ -116,11 +119,15 @@ class ListedFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Square(msgspec.Struct, frozen=True, kw_only=True):
-    """One cell of the matrix in one night: the gravest class of its runs, and how often it was tested."""
+    """One cell of the matrix in one night: the gravest class of its runs, and how often it was tested.
+
+    `canary`: they were made to fail. `is_calm`: they had no fault.
+    """
 
     night: str
     run_class: str
     canary: bool = False
+    is_calm: bool = False
     runs: int = 0
     exposure: int = 0
     report: str = ""

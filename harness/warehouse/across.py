@@ -1,7 +1,8 @@
 """What spans runs, as steps from tables of facts to small tables: Spark's own column functions, no Python of ours.
 
-Every step groups by system and version; a table's rows are as many as there are systems, versions, faults and
-anomalies, however many runs and operations it was made from.
+Every step groups by system, version, variant (an own build, options, settings) and by whether a violation was expected:
+a run with a planted bug says nothing about runs without one. A table's rows are as many as there are such groups,
+faults and anomalies, however many runs and operations it was made from.
 """
 
 from typing import Final, Protocol
@@ -18,7 +19,24 @@ class Tables(Protocol):
 
 #: percentile_approx is exact up to so many distinct values in a group, and within 1 / this of the rank beyond.
 ACCURACY: Final = 10_000
-_RELEASE: Final = ("system", "version")
+_RELEASE: Final = ("system", "version", "variant", "expected")
+
+
+def population(tables: Tables) -> DataFrame:
+    """Where each run belongs, what makes its system no plain release, and whether a violation was expected of it.
+
+    It was of canaries, and of runs whose test says so. Both texts are empty, not null, where there is nothing to say.
+
+    TABLES -> those of the table `placed`.
+    """
+    canaries = tables["cells"].where("canary").select("night", "cell", F.lit("invalid").alias("of_canary")).distinct()
+    return (
+        tables["placed"]
+        .join(F.broadcast(canaries), ["night", "cell"], "left")
+        .withColumn("expected", F.coalesce("of_canary", "expected", F.lit("")))
+        .withColumn("variant", F.coalesce("variant", F.lit("")))
+        .drop("of_canary")
+    )
 
 
 def zombie_episodes_by_version(tables: Tables) -> DataFrame:
@@ -132,7 +150,8 @@ def latency_by_fault(tables: Tables) -> DataFrame:
 
 
 def _runs(tables: Tables) -> DataFrame:
-    return tables["run"].select("run_id", *_RELEASE, "started_at")
+    homes = population(tables).select("run_id", "variant", "expected")
+    return tables["run"].join(homes, "run_id").select("run_id", *_RELEASE, "started_at")
 
 
 def installed(tables: Tables) -> DataFrame:

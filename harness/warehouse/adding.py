@@ -1,7 +1,8 @@
 """Runs and nights brought into a warehouse: added to what is there, or all of them judged again into a new one."""
 
+import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,13 +11,24 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.campaigns.night.register import REGISTER, read_register
 from fencepost.harness.warehouse.executors import executor_cores
+from fencepost.harness.warehouse.generations import building, replace, tidy, writing
 from fencepost.harness.warehouse.night_tables import OF_NIGHTS
-from fencepost.harness.warehouse.rebuild import DEALT, REBUILT, task
+from fencepost.harness.warehouse.rebuild import DEALT, REBUILT, stored_verdicts, task
 from fencepost.harness.warehouse.sources import Source, night_folders, rows_of_night, sources_below
-from fencepost.harness.warehouse.store import Add, NightPart, Part, Store, new_generation, new_id, open_or_make
+from fencepost.harness.warehouse.store import (
+    Add,
+    NightPart,
+    Part,
+    Store,
+    Superseded,
+    new_generation,
+    new_id,
+    open_or_make,
+    read_mark,
+)
 from fencepost.harness.warehouse.warehouse import REBUILT_NAME, STORED, tuned
 
 #: A task costs Spark about 30 ms and one file per table: it judges several runs, but leaves enough tasks that both the
@@ -26,66 +38,189 @@ _TASKS_PER_CORE: Final = 4
 _TASKS_PER_CORE_MAX: Final = 32
 #: What a run costs beside its history, as if its file were so much larger.
 _RUN_BYTES: Final = 30_000
+#: So often an add begins again when a build puts another generation in force; a build takes longer than an add.
+_TRIES: Final = 5
 #: A night's rows stand in a part of this name instead of a system's.
 _ALL_SYSTEMS: Final = "all"
 
 
 class Added(msgspec.Struct, frozen=True, kw_only=True):
-    """What an add did: how many runs it brought, how many it had no need to, and how many could not be judged."""
+    """What an add or a build did.
+
+    `known` are runs that were there already, `half` half runs of lost attempts, which are left out. `failures` are the
+    folder and the reason of each run that could not be judged, `changes` the verdicts that differ from the stored ones
+    (run_id, folder, guarantee, before, after). `dropped` are runs of other results, which a build does not keep;
+    `carried` are adds that came while it ran, which it keeps.
+    """
 
     runs: int
-    known: int
-    failed: int
-    nights: int
+    known: int = 0
+    nights: int = 0
+    half: int = 0
+    dropped: int = 0
+    carried: int = 0
+    failures: tuple[tuple[str, str], ...] = ()
+    changes: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def failed(self) -> int:
+        return len(self.failures)
 
 
 def add(spark: SparkSession, paths: Sequence[Path], root: str) -> Added:
     """Bring the runs and nights below these paths into the warehouse at `root`, which is made where there is none.
 
     Runs that are there already are left as they are, and tables that a run left in today's form are taken without
-    judging it again. Nights are read from their registers; a night that went on counts as it is now.
+    judging it again. Nights are read from their registers; a night that went on counts as it is now. An add that
+    brings neither writes nothing. If a build puts another generation in force meanwhile, the add begins again with it.
 
     Raises:
-        UsageError: no run and no night is below a path, or `root` holds something else.
+        UsageError: no run and no night is below a path, none of the runs could be judged, a part of the warehouse is
+            torn, or `root` holds something else.
+        HarnessError: builds put other generations in force again and again.
     """
-    target = open_or_make(root)
-    there = {run for one in target.adds() for run in one.runs}
+    brought: set[str] = set()
+    for _ in range(_TRIES):
+        tidy(root)
+        target = open_or_make(root)
+        try:
+            with writing(target):
+                return _add(spark, paths, target, brought)
+        except Superseded:
+            continue
+        except Exception:
+            # A build may have removed the files under the hands of a task.
+            if target.is_in_force():
+                raise
+        finally:
+            if not target.is_in_force():
+                tidy(root)
+    raise HarnessError(f"{root}: {_TRIES} builds put other generations in force during this add", hint="add again")
+
+
+def _add(spark: SparkSession, paths: Sequence[Path], target: Store, brought: set[str]) -> Added:
+    """Add to one generation; `brought` are runs of earlier tries, which a build may have carried over, and grows."""
+    adds = target.adds()
+    target.refuse_torn(adds)
+    there = {run for one in adds for run in one.runs}
     nights = _nights(paths)
-    sources = _sources(paths, may_be_empty=bool(nights))
-    fresh = [source for source in sources if source.run_id not in there]
-    known = {(part.night, part.shard): part.records for one in target.adds() for part in one.nights}
+    found, half = _sources(paths, may_be_empty=bool(nights))
+    fresh = [source for source in found if source.run_id not in there]
+    known = {(part.night, part.shard): part.records for one in adds for part in one.nights}
     grown = [folder for folder in nights if _is_news(folder, known)]
-    if not fresh and not grown:
-        return Added(runs=0, known=len(sources), failed=0, nights=0)
-    made = _bring(spark, target, fresh, grown, again=False)
+    changes = _still_changed(target, adds, [source for source in found if source.run_id in there])
+    made: set[str] = set()
+    failures: list[tuple[str, str]] = []
+    if fresh or grown:
+        bring = _bring(spark, target, fresh, grown, again=False)
+        if not target.is_in_force():
+            raise Superseded
+        failures, made = bring.failures, bring.add.runs
+        if failures and not made and not grown and len(failures) == len(found):
+            raise _none_judged(failures, half)
+        brought |= made
+        if made or grown:
+            target.commit(bring.add)
+        changes += bring.changes
+    own = {source.run_id for source in found} & brought
     return Added(
-        runs=len(made.runs), known=len(sources) - len(fresh), failed=len(fresh) - len(made.runs), nights=len(grown)
+        runs=len(own),
+        known=len(found) - len(failures) - len(own),
+        nights=len(grown),
+        half=half,
+        failures=tuple(failures),
+        changes=tuple(changes),
     )
 
 
 def build(spark: SparkSession, paths: Sequence[Path], root: str) -> Added:
     """Judge every run below these paths again, by today's checkers, into a warehouse that takes the place of `root`'s.
 
+    Runs of other results are not kept; what is added while the build runs is.
+
     Raises:
-        UsageError: no run is below a path, none of them could be judged, or `root` holds something else.
+        UsageError: no run is below a path, none of them could be judged, another build of this warehouse is under way,
+            or `root` holds something else.
     """
-    sources = _sources(paths, may_be_empty=False)
-    target = new_generation(root)
-    try:
-        made = _bring(spark, target, sources, _nights(paths), again=True)
-        if not made.runs:
-            first = next(row for row in _rebuilt(target, made) if row["error"])
-            raise UsageError(f"none of {len(sources)} runs could be judged: {first['folder']}: {first['error']}")
-        target.put_in_force()
-    except BaseException:
-        target.discard()
-        raise
-    return Added(runs=len(made.runs), known=0, failed=len(sources) - len(made.runs), nights=len(made.nights))
+    sources, half = _sources(paths, may_be_empty=False)
+    with building(root):
+        mark = read_mark(root)
+        before = Store(root, mark.generation) if mark is not None and mark.generation else None
+        replaced = before.add_ids() if before else []
+        target = new_generation(root)
+        try:
+            with writing(target):
+                bring = _bring(spark, target, sources, _nights(paths), again=True)
+                if not bring.add.runs:
+                    raise _none_judged(bring.failures, half)
+                kept = bring.add.runs | {source.run_id for source in sources}
+                dropped = {run for one in _readable(before, replaced) for run in one.runs} - kept
+                target.write_manifest(msgspec.structs.replace(bring.add, replaces=tuple(replaced)))
+                carried = replace(target, before.generation if before else "")
+        except Superseded:
+            raise UsageError(f"{root}: another build of this warehouse was faster", hint="build again") from None
+        except BaseException:
+            if not target.is_in_force():
+                target.remove()
+            raise
+    return Added(
+        runs=len(bring.add.runs),
+        nights=len(bring.add.nights),
+        half=half,
+        dropped=len(dropped),
+        carried=carried,
+        failures=tuple(bring.failures),
+        changes=tuple(bring.changes),
+    )
+
+
+def _readable(store: Store | None, names: Sequence[str]) -> Iterator[Add]:
+    """The adds of these names, without those that are torn or of another format: a build replaces them."""
+    for name in names if store else ():
+        with contextlib.suppress(UsageError, OSError):
+            assert store is not None
+            yield store.read_add(name)
+
+
+def _none_judged(failures: Sequence[tuple[str, str]], half: int) -> UsageError:
+    if not failures:
+        return UsageError(f"no whole run is below these paths, but {half} half runs of lost attempts")
+    folder, why = failures[0]
+    return UsageError(f"none of {len(failures)} runs could be judged: {folder}: {why}")
+
+
+def _still_changed(target: Store, adds: Sequence[Add], sources: Sequence[Source]) -> list[dict[str, Any]]:
+    """The verdicts that differed when these runs were added, and still differ from what the run's folder says."""
+    by_id = {source.run_id: source for source in sources}
+    changes = {}
+    for one in adds:
+        rows = target.read_file(one.rebuilt).to_pylist() if one.rebuilt else []
+        changes.update({row["run_id"]: row for row in rows if row["run_id"] in by_id and row["error"] is None})
+    lines: list[dict[str, Any]] = []
+    for run_id, row in changes.items():
+        if row["changes"]:
+            now: Mapping[str | None, str | None] = {}
+            with contextlib.suppress(UsageError):
+                now = stored_verdicts(Path(by_id[run_id].folder))
+            lines += [line for line in _changes(row) if now.get(line["guarantee"]) != line["after"]]
+    return lines
+
+
+def _changes(row: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"run_id": row["run_id"], "folder": row["folder"], **change} for change in row["changes"]]
+
+
+class _Brought(msgspec.Struct, frozen=True, kw_only=True):
+    """What was written for an add, before its manifest is."""
+
+    add: Add
+    failures: list[tuple[str, str]]
+    changes: list[dict[str, Any]]
 
 
 def _bring(
     spark: SparkSession, target: Store, sources: Sequence[Source], nights: Sequence[Path], *, again: bool
-) -> Add:
+) -> _Brought:
     name = new_id()
     spark = tuned(spark.newSession(), len(sources))
     rows = _carry_out(spark, target, sources, name, again=again) if sources else []
@@ -95,6 +230,9 @@ def _bring(
             judged.setdefault((row["night"], row["system"]), []).append(row["run_id"])
     # Listed before the rows of nights are written, which are parts of another kind.
     files = target.files_of(name)
+    if judged.keys() - files.keys():
+        # A build has removed them.
+        raise Superseded
     parts = [
         Part(night=night, system=system, runs=tuple(sorted(runs)), files=files[night, system])
         for (night, system), runs in sorted(judged.items())
@@ -106,10 +244,10 @@ def _bring(
         tables={name: table.version for name, table in STORED.items()},
         parts=tuple(parts),
         nights=tuple(_write_night(target, folder, name, number) for number, folder in enumerate(nights)),
-        rebuilt=target.write_file(f"{REBUILT_NAME}/{name}.parquet", rebuilt) if rows else "",
+        rebuilt=target.write_file(f"{REBUILT_NAME}/{name}.parquet", rebuilt) if parts or (rows and nights) else "",
     )
-    target.commit(made)
-    return made
+    failures = [(row["folder"], row["error"]) for row in rows if row["error"] is not None]
+    return _Brought(add=made, failures=failures, changes=[line for row in rows for line in _changes(row)])
 
 
 def _carry_out(
@@ -151,8 +289,10 @@ def deal(sources: Sequence[Source], tasks: int) -> pa.Table:
     )
 
 
-def _sources(paths: Sequence[Path], *, may_be_empty: bool) -> list[Source]:
+def _sources(paths: Sequence[Path], *, may_be_empty: bool) -> tuple[list[Source], int]:
+    """The runs below these paths, and how many half runs are left out."""
     sources: dict[str, Source] = {}
+    half: set[str] = set()
     for path in paths:
         try:
             below = sources_below(path)
@@ -161,8 +301,11 @@ def _sources(paths: Sequence[Path], *, may_be_empty: bool) -> list[Source]:
                 raise
             continue
         for source in below:
-            sources.setdefault(source.run_id, source)
-    return list(sources.values())
+            if source.is_half:
+                half.add(source.run_id)
+            else:
+                sources.setdefault(source.run_id, source)
+    return list(sources.values()), len(half)
 
 
 def _nights(paths: Sequence[Path]) -> list[Path]:
@@ -184,7 +327,3 @@ def _write_night(target: Store, folder: Path, name: str, number: int) -> NightPa
         for table, own in rows.items()
     }
     return NightPart(night=night.id, shard=night.shards_present[0], records=records, files=files)
-
-
-def _rebuilt(target: Store, made: Add) -> Iterator[dict[str, Any]]:
-    yield from target.read_file(made.rebuilt).to_pylist()

@@ -5,9 +5,9 @@
     register(spark)
     spark.read.format("fencepost").option("table", "reigns").load("results").where("system = 'etcd'")
 
-Every table of runs has the columns `night` and `system`. Each file is one task, and nothing is read by the driver. Spark
-applies all conditions itself: it keeps what a Python data source makes of pushed conditions for later queries on the
-same DataFrame, which would then answer with the rows of an earlier one.
+Every table of runs has the columns `night` and `system`. Each file is one task, and nothing is read by the driver.
+Spark applies all conditions itself: it keeps what a Python data source makes of pushed conditions for later queries on
+the same DataFrame, which would then answer with the rows of an earlier one.
 """
 
 import shutil

@@ -1,16 +1,16 @@
 """Findings over all runs, as steps from tables to small tables: how often each fingerprint showed, and where to look.
 
-A run could have shown a fingerprint when its system, workload and faults are those of some run that did. Runs of other
-plans say nothing about it, however clean they are. Nor do canaries, which are made to fail.
+A run could have shown a fingerprint when its system, variant, workload and faults are those of some run that did. Runs
+of other plans say nothing about it, however clean they are. Nor do runs that are made to fail, such as canaries.
 """
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from fencepost.harness.warehouse.across import Tables, installed
+from fencepost.harness.warehouse.across import Tables, installed, population
 
 #: What makes two runs alike enough for one to have shown what the other did.
-_PLACE = ("system", "workload", "nemesis")
+_PLACE = ("system", "variant", "workload", "nemesis")
 #: Runs that repeat a recorded one, or shrink it, lie below such a folder. How often they show it says nothing of
 #: others.
 _REPEATED = r"^.*/(replay|shrink)-[^/]+/\d{8}T[^/]+/.+"
@@ -19,9 +19,9 @@ _SEARCH = r"^(.*/shrink-[^/]+/\d{8}T[^/]+)/.+"
 
 
 def sightings(tables: Tables) -> DataFrame:
-    """How often each fingerprint showed in each night, by release: `seen` of the `runs` that could have shown it.
+    """How often each fingerprint showed in each night, by release and variant: `seen` of the `runs` that could show it.
 
-    TABLES -> fingerprint, guarantee, anomaly, decides, night, day, system, version, runs, seen.
+    TABLES -> fingerprint, guarantee, anomaly, decides, night, day, system, version, variant, runs, seen.
     """
     runs = _placed(tables)
     shown = _shown(tables).select("run_id", "fingerprint", "guarantee", "anomaly", "decides").distinct()
@@ -34,7 +34,7 @@ def sightings(tables: Tables) -> DataFrame:
     return (
         runs.join(F.broadcast(places), list(_PLACE))
         .join(seen, ["run_id", "fingerprint"], "left")
-        .groupBy("fingerprint", "guarantee", "anomaly", "night", "day", "system", "version")
+        .groupBy("fingerprint", "guarantee", "anomaly", "night", "day", "system", "version", "variant")
         .agg(
             F.max("decides").alias("decides"),
             F.countDistinct("run_id").alias("runs"),
@@ -89,16 +89,7 @@ def _shown(tables: Tables) -> DataFrame:
     return tables["anomalies"].withColumn("fingerprint", F.explode(every))
 
 
-def canaries(tables: Tables) -> DataFrame:
-    """The cells that had to be invalid, by night: what they show is no finding.
-
-    TABLES -> night, cell.
-    """
-    return tables["cells"].where("canary").select("night", "cell").distinct()
-
-
 def _placed(tables: Tables) -> DataFrame:
-    """Every run with the night that it belongs to, without canaries, repetitions and searches."""
-    placed = tables["placed"].join(F.broadcast(canaries(tables)), ["night", "cell"], "left_anti")
-    runs = tables["run"].where(~F.col("folder").rlike(_REPEATED))
-    return runs.join(placed.select("run_id", "night", "day"), "run_id")
+    """Every run with the night that it belongs to, without repetitions, searches, and what was expected to fail."""
+    homes = population(tables).where("expected = ''").select("run_id", "night", "day", "variant")
+    return tables["run"].where(~F.col("folder").rlike(_REPEATED)).join(homes, "run_id")

@@ -20,6 +20,8 @@ PLACED: Final = FactTable(
         ("attempt", TEXT, "the attempt, as in the table `attempts`; null outside of campaigns"),
         ("shard", LONG, "the shard that made it; null outside of campaigns"),
         ("core", TEXT, "the version and build of the native core that judged it for the warehouse"),
+        ("variant", TEXT, "an own build, options and settings that make it no plain release; empty: none"),
+        ("expected", TEXT, "`invalid` where its test expects a violation; empty otherwise"),
     ),
 )
 

@@ -9,33 +9,41 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from fencepost.harness.warehouse.across import ACCURACY, Tables, installed
-from fencepost.harness.warehouse.findings import canaries
+from fencepost.harness.warehouse.across import ACCURACY, Tables, installed, population
 
 #: Classes of cells that left no run to look at, so that no row of the table `run` shows them.
 HOLES: Final = ("not-run", "lost", "harness", "machine")
-_PLACE: Final = ("system", "version", "workload", "nemesis")
+_PLACE: Final = ("system", "version", "variant", "workload", "nemesis")
+#: A run that was not made to fail.
+_ORDINARY: Final = "expected = ''"
 
 
 def night_runs(tables: Tables) -> DataFrame:
     """Every night in which a run was made or planned, with what its single runs say: one row for each night.
 
-    TABLES -> night, day (of its first run or its start), started_at, runs, valid, invalid, unknown, folder (of the
-    campaign; null for single runs).
+    TABLES -> night, day (of its first run or its start), started_at, runs, valid, invalid, unknown (without those that
+    were expected to fail), expected (runs that were), missed (those of them that did not), folder (of the campaign;
+    null for single runs).
     """
+    ordinary = F.expr(_ORDINARY)
     of_runs = (
         _runs(tables)
         .groupBy("night")
         .agg(
             F.min("started_at").alias("first_run"),
-            F.count("*").alias("runs"),
-            *(F.count(F.when(F.col("outcome") == word, 1)).alias(word) for word in ("valid", "invalid", "unknown")),
+            F.count_if(ordinary).alias("runs"),
+            *(
+                F.count_if(ordinary & (F.col("outcome") == word)).alias(word)
+                for word in ("valid", "invalid", "unknown")
+            ),
+            F.count_if(~ordinary).alias("expected"),
+            F.count_if(~ordinary & (F.col("outcome") != F.col("expected"))).alias("missed"),
         )
     )
     of_registers = (
         tables["nights"].groupBy("night").agg(F.min("started_at").alias("began"), F.min("folder").alias("folder"))
     )
-    counts = ("runs", "valid", "invalid", "unknown")
+    counts = ("runs", "valid", "invalid", "unknown", "expected", "missed")
     # A stored run may not know when it was made: such a night comes before all others.
     started = F.coalesce("began", "first_run", F.lit(""))
     return of_runs.join(of_registers, "night", "full").select(
@@ -48,14 +56,15 @@ def night_runs(tables: Tables) -> DataFrame:
 
 
 def night_matrix(tables: Tables) -> DataFrame:
-    """What came of each system, release, workload and set of faults in each night, by class.
+    """What came of each system, release, variant, workload and set of faults in each night, by class.
 
     A run's class is that of its attempt where a register has one (it alone knows `known` and why a run is unknown),
     else the run's outcome. An attempt that was made again is left out, unless it showed a violation. Cells without a
-    run are there with 0 runs, by the release that the cell ran with last.
+    run are there with 0 runs, by the release and variant that the cell ran with last. `canary`: it was made to fail.
 
-    TABLES -> night, system, version, workload, nemesis, canary, run_class, runs, exposure (how often the guarantee
-    that was tested least in a run was tested, added up), folder (of the newest of these runs; null without one).
+    TABLES -> night, system, version, variant, workload, nemesis, canary, run_class, runs, exposure (how often the
+    guarantee that was tested least in a run was tested, added up), folder (of the newest of these runs; null without
+    one).
     """
     least = (
         tables["exposures"].where("exposure > 0").groupBy("run_id", "guarantee").agg(F.max("exposure").alias("most"))
@@ -76,18 +85,19 @@ def night_matrix(tables: Tables) -> DataFrame:
 
 
 def night_trends(tables: Tables) -> DataFrame:
-    """The figures of each system in each night, canaries left out.
+    """The figures of each system and variant in each night, without gates and without runs that are made to fail.
 
     Throughput and unavailability are those of the main phase. Unavailability is its longest time without an `ok`, and
     dual leadership the time in which two nodes led and ran, each as the mean over runs. `beyond_s` is what an attempt
     cost beyond its run's own length: start and checks; `check_s` is that of its checkers. A false alarm is a run of a
     control that is invalid.
 
-    TABLES -> night, system, runs, throughput (ok each second), recovery_s (median), new_leader_s (median), dual_s,
-    unavailable_s, exposure (of a run, mean), beyond_s (mean), check_s (mean), controls (runs), false_alarms (runs; null
-    without a control), versions, commits, machines, cores (sets of texts).
+    TABLES -> night, system, variant, runs, throughput (ok each second), recovery_s (median), new_leader_s (median),
+    dual_s, unavailable_s, exposure (of a run, mean), beyond_s (mean), check_s (mean), controls (runs), false_alarms
+    (runs; null without a control), versions, commits, machines, cores (sets of texts).
     """
-    runs = _runs(tables).join(canaries(tables), ["night", "cell"], "left_anti")
+    gates = tables["nights"].where("policy is not null").select("night").distinct()
+    runs = _runs(tables).where(_ORDINARY).join(F.broadcast(gates), "night", "left_anti")
     faults = installed(tables).select("run_id", "fault_id")
     around = tables["recovery"].where(F.col("node").isNull()).join(faults, ["run_id", "fault_id"])
     main = tables["phases"].where(F.col("phase") == "main")
@@ -106,7 +116,7 @@ def night_trends(tables: Tables) -> DataFrame:
         .join(tested, "run_id", "left")
         .join(F.broadcast(costs), ["night", "attempt", "shard"], "left")
         .join(F.broadcast(controls), ["night", "cell"], "left")
-        .groupBy("night", "system")
+        .groupBy("night", "system", "variant")
         .agg(
             F.count("*").alias("runs"),
             F.try_divide(F.sum("ok"), F.sum("main_ns") / 1e9).alias("throughput"),
@@ -125,16 +135,16 @@ def night_trends(tables: Tables) -> DataFrame:
     )
     healed = (
         runs.join(around, "run_id")
-        .groupBy("night", "system")
+        .groupBy("night", "system", "variant")
         .agg(_median("recovered_after_ns", "recovery_s"), _median("new_leader_after_ns", "new_leader_s"))
     )
-    return per_run.join(healed, ["night", "system"], "left")
+    return per_run.join(healed, ["night", "system", "variant"], "left")
 
 
 def _runs(tables: Tables) -> DataFrame:
     # Rows from before shards shared the id of their night do not say which shard made them: it had the night alone.
     shards = tables["nights"].groupBy("night").agg(F.min("shard").alias("only_shard"))
-    placed = tables["placed"].drop("day").join(F.broadcast(shards), "night", "left")
+    placed = population(tables).drop("day").join(F.broadcast(shards), "night", "left")
     placed = placed.withColumn("shard", F.coalesce("shard", "only_shard")).drop("only_shard")
     return tables["run"].join(placed, "run_id")
 
@@ -145,18 +155,16 @@ def _attempts(tables: Tables, *names: str) -> DataFrame:
 
 
 def _classed(tables: Tables) -> DataFrame:
-    """Every run with its class and whether it is a canary's."""
+    """Every run with its class and whether it was made to fail."""
     attempts = _attempts(tables, "run_class")
     same = F.col("run_class").startswith(F.col("outcome"))
     known = (F.col("outcome") == "invalid") & (F.col("run_class") == "known")
     gone = (F.col("outcome") == "unknown") & F.col("run_class").isin("harness", "lost")
-    flag = canaries(tables).withColumn("canary", F.lit(True))
     return (
         _runs(tables)
         .join(F.broadcast(attempts), ["night", "attempt", "shard"], "left")
         .withColumn("run_class", F.when(same | known | gone, F.col("run_class")).otherwise(F.col("outcome")))
-        .join(F.broadcast(flag), ["night", "cell"], "left")
-        .withColumn("canary", F.coalesce("canary", F.lit(False)))
+        .withColumn("canary", ~F.expr(_ORDINARY))
     )
 
 
@@ -180,7 +188,7 @@ def _holes(tables: Tables) -> DataFrame:
         _runs(tables)
         .where(F.col("cell").isNotNull())
         .groupBy("cell")
-        .agg(F.max_by("version", "started_at").alias("ran"))
+        .agg(F.max_by("version", "started_at").alias("ran"), F.max_by("variant", "started_at").alias("variant"))
     )
     version = F.when(F.col("version") != "", F.col("version")).otherwise(F.coalesce("ran", F.lit("default release")))
     return (
@@ -192,6 +200,7 @@ def _holes(tables: Tables) -> DataFrame:
             "night",
             "system",
             version.alias("version"),
+            F.coalesce("variant", F.lit("")).alias("variant"),
             "workload",
             "nemesis",
             "canary",

@@ -8,7 +8,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.warehouse.spark_session import SparkHandle
+from fencepost.harness.warehouse.spark_session import spark_failure, spark_session
 from fencepost.harness.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -26,11 +26,12 @@ def query(
     `spark`: a session that is there already; without one, an embedded Spark is started and ended.
 
     Raises:
-        UsageError: no warehouse is at `root`, or Spark does not understand the query.
+        UsageError: no warehouse is at `root`, a part of it is torn, or Spark does not understand the query.
+        HarnessError: Spark failed.
     """
     if spark is None:
-        with SparkHandle(spark_master) as handle:
-            return query(root, sql, spark=handle.session())
+        with spark_session(spark_master, str(root)) as session:
+            return query(root, sql, spark=session)
     warehouse = Warehouse(spark, str(root))
     try:
         with warnings.catch_warnings():
@@ -38,12 +39,9 @@ def query(
             warnings.filterwarnings("ignore", message="toPandas attempted Arrow optimization")
             return warehouse.sql(sql).toPandas()
     except (PySparkException, Py4JError) as error:
-        torn = warehouse.torn()
-        if torn is not None:
-            raise UsageError(
-                f"{torn}: missing, or no whole Parquet file",
-                hint="build the warehouse again from the runs: fencepost warehouse build RESULTS",
-            ) from None
+        failure = spark_failure(error, warehouse.root)
+        if isinstance(failure, UsageError) or not isinstance(error, PySparkException):
+            raise failure from None
         first = str(error).strip().partition("\n")[0]
         raise UsageError(
             f"the query was refused: {first}", hint="docs/reference/facts-tables.md names the tables"

@@ -6,7 +6,9 @@ operation goes through the driver.
 """
 
 import gc
+import json
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -15,12 +17,14 @@ import msgspec
 import pyarrow as pa
 
 from fencepost.harness.base.errors import FencepostError, UsageError
+from fencepost.harness.base.options import plain
 from fencepost.harness.judging.judge import judge_by, resolved_of
 from fencepost.harness.judging.run_facts import facts_of_run, run_id_of
 from fencepost.harness.plugins import offers, registry
+from fencepost.harness.report.documents.verdict_json import FORMAT as VERDICT_FORMAT
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table
-from fencepost.harness.verdict.fact_table import LONG, TEXT, VERSION_KEY, FactTables
+from fencepost.harness.verdict.fact_table import FLAG, LONG, TEXT, VERSION_KEY, FactTables
 from fencepost.harness.verdict.run_tables import GUARANTEES, RUN, TABLES
 from fencepost.harness.warehouse.night_tables import PLACED
 from fencepost.harness.warehouse.sources import Source
@@ -32,12 +36,13 @@ _PART_BYTES: Final = 64_000_000
 _GARBAGE: Final = 100_000
 #: A verdict that differs from the stored one: of one guarantee, or of the whole run where `guarantee` is null.
 _CHANGE: Final = pa.struct([("guarantee", TEXT), ("before", TEXT), ("after", TEXT)])
+_KINDS: Final = {"shard": LONG, "size": LONG, "is_half": FLAG}
 #: A run to judge, its number among all, and the task that judges it.
 DEALT: Final = pa.schema(
     [
         ("task", pa.int32()),
         ("number", LONG),
-        *((name, LONG if name in ("shard", "size") else TEXT) for name in Source.__struct_fields__),
+        *((name, _KINDS.get(name, TEXT)) for name in Source.__struct_fields__),
     ]
 )
 #: One row for each run; `error` says why it could not be judged, and is null otherwise.
@@ -129,10 +134,10 @@ def rebuild(source: Source, *, again: bool = True) -> tuple[dict[str, Any], Fact
     began = time.perf_counter_ns()
     folder, run_id = Path(source.folder), None
     try:
-        run = store.read_json(folder / store.RUN)
+        run = store.read_run(folder)
         run_id = run_id_of(folder, run)
         stored = None if again else _stored_tables(folder, run_id)
-        before = _stored(folder)
+        before = stored_verdicts(folder)
         if stored is None:
             resolved = resolved_of(folder)
             history, judgement = judge_by(resolved, folder)
@@ -141,28 +146,70 @@ def rebuild(source: Source, *, again: bool = True) -> tuple[dict[str, Any], Fact
             tables = stored
         own = tables[RUN.name].to_pylist()[0]
         core = None if stored else msgspec.json.encode(registry.native("build-info")(), order="sorted").decode()
-        placed = {**msgspec.structs.asdict(source), "core": core}
+        placed = {
+            **msgspec.structs.asdict(source),
+            "core": core,
+            "variant": variant(folder, own),
+            "expected": str(run.get("expected") or ""),
+        }
         tables = {**tables, PLACED.name: PLACED.stored(PLACED.of_rows([placed]), run_id)}
         guarantees = tables[GUARANTEES.name].to_pylist()
         after = {None: own["outcome"], **{row["guarantee"]: row["validity"] for row in guarantees}}
         row = _row(run_id, source, own["outcome"], began, changes=_changes(before, after))
         return {**row, "system": own["system"]}, tables
     except (FencepostError, OSError) as error:
-        why = error.message if isinstance(error, FencepostError) else str(error)
+        why = str(error)
+        if isinstance(error, FencepostError):
+            why = f"{error.message}; {error.hint}" if error.hint else error.message
         return _row(run_id, source, None, began, error=why), {}
     except Exception as error:
         return _row(run_id, source, None, began, error=f"{type(error).__name__}: {error}"), {}
 
 
+def variant(folder: Path, run: dict[str, Any]) -> str:
+    """What makes the run's system another one than its plain release: an own build, options, settings; empty: nothing.
+
+    Only what differs from the defaults, such as "defect=stale-reads", so that an option that comes with a later
+    fencepost does not make all older runs another population. `run` is its row of the table `run`.
+    """
+    plan = tomllib.loads((folder / store.PLAN).read_text(encoding="utf-8"))
+    given: dict[str, Any] = json.loads(run["system_options"])
+    try:
+        system = registry.system(run["system"])
+        workload = registry.workload(run["workload"])
+        usual = plain(system.profile.parse_options(workload.system_options(system)))
+    except FencepostError:
+        # A plug-in that is not here.
+        usual = {}
+    settings = [
+        (f"{role}.{key}", value) for role, own in json.loads(run["settings"]).items() for key, value in own.items()
+    ]
+    is_own_build = bool(plan.get("image")) or "/" in str(plan.get("version", ""))
+    return ", ".join(
+        [
+            *["own build"] * is_own_build,
+            *(f"{key}={value}" for key, value in sorted(given.items()) if usual.get(key) != value),
+            *(f"{key}={value}" for key, value in sorted(settings)),
+        ]
+    )
+
+
 def _stored_tables(folder: Path, run_id: str) -> FactTables | None:
-    """The tables that the run left, when all of them are there in today's form and are this run's; else None."""
+    """The tables that the run left, when all of them are there in today's form and are this run's; else None.
+
+    Raises:
+        UsageError: a newer fencepost wrote one of them.
+    """
     tables = {}
     for name, table in TABLES.items():
         try:
             stored = read_table(folder / FACTS / f"{name}.parquet")
         except (OSError, pa.ArrowException):
             return None
-        version = (stored.schema.metadata or {}).get(VERSION_KEY)
+        version = (stored.schema.metadata or {}).get(VERSION_KEY, b"")
+        if version.isdigit() and int(version) > table.version:
+            path = folder / FACTS / f"{name}.parquet"
+            raise store.newer_format(path, int(version), table.version)
         if version != str(table.version).encode() or not stored.schema.equals(table.stored_schema):
             return None
         tables[name] = stored
@@ -198,11 +245,12 @@ class _OfGuarantee(msgspec.Struct, frozen=True):
 class _StoredVerdict(msgspec.Struct, frozen=True):
     """What is read of a `verdict.json`: most of it is for pages."""
 
+    format: int = VERDICT_FORMAT
     validity: str | None = None
     guarantees: tuple[_OfGuarantee, ...] = ()
 
 
-def _stored(folder: Path) -> dict[str | None, str | None]:
+def stored_verdicts(folder: Path) -> dict[str | None, str | None]:
     """The verdicts that were written when the run was last judged, by guarantee; None is the whole run."""
     path = folder / store.VERDICT
     try:
@@ -211,6 +259,8 @@ def _stored(folder: Path) -> dict[str | None, str | None]:
         return {}
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not JSON of a verdict: {error}", hint="fencepost check FOLDER") from None
+    if document.format > VERDICT_FORMAT:
+        raise store.newer_format(path, document.format, VERDICT_FORMAT)
     return {None: document.validity, **{g.name: g.validity for g in document.guarantees}}
 
 

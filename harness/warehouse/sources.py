@@ -10,9 +10,10 @@ import msgspec
 from fencepost.harness.base.errors import FencepostError, UsageError
 from fencepost.harness.campaigns.gate.documents import GateFile, read_gate
 from fencepost.harness.campaigns.night.merge import read_night
-from fencepost.harness.campaigns.night.night import Night
+from fencepost.harness.campaigns.night.night import Attempt, Night
 from fencepost.harness.campaigns.night.outcome import outcome
 from fencepost.harness.campaigns.night.register import REGISTER
+from fencepost.harness.campaigns.night.run_class import RunClass
 from fencepost.harness.judging.run_facts import run_id_of
 from fencepost.harness.results import run_folder as store
 
@@ -20,7 +21,8 @@ from fencepost.harness.results import run_folder as store
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """A run's folder, its id, and where it belongs; `attempt` is the attempt's folder in its shard of the night.
 
-    `size` is that of its history's file, in bytes.
+    `size` is that of its history's file, in bytes. `is_half`: its attempt never reported, and nobody sealed its
+    history: what a killed night left of it, or what a night under way is writing.
     """
 
     folder: str
@@ -31,6 +33,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     attempt: str | None = None
     shard: int | None = None
     size: int = 0
+    is_half: bool = False
 
 
 def sources_below(results: Path) -> list[Source]:
@@ -163,16 +166,16 @@ def _requirements(night: str, gate: GateFile | None) -> list[dict[str, Any]]:
 
 
 class _Cells(msgspec.Struct, frozen=True):
-    """A night's id and shard, and the cell of each attempt by the attempt's folder."""
+    """A night's id and shard, and each attempt by its folder."""
 
     night: str
     shard: int
-    by_folder: dict[str, str]
+    by_folder: dict[str, Attempt]
 
 
 def _source(folder: Path, nights: dict[Path, _Cells]) -> Source:
     try:
-        run = store.read_json(folder / store.RUN)
+        run = store.read_run(folder)
     except (FencepostError, OSError):
         # Its own task says why it cannot be read.
         run = {}
@@ -184,19 +187,19 @@ def _source(folder: Path, nights: dict[Path, _Cells]) -> Source:
         return Source(folder=str(folder), run_id=run_id, night=day, day=day, size=size)
     if home not in nights:
         night = read_night(home)
-        nights[home] = _Cells(
-            night.id, night.shards_present[0], {attempt.folder: attempt.cell for attempt in night.attempts}
-        )
+        nights[home] = _Cells(night.id, night.shards_present[0], {a.folder: a for a in night.attempts})
     cells = nights[home]
     attempt = next((name for name in cells.by_folder if folder.is_relative_to(home / name)), None)
-    cell = None if attempt is None else cells.by_folder[attempt]
+    known = None if attempt is None else cells.by_folder[attempt]
+    is_half = known is not None and known.run_class is RunClass.LOST and not (folder / store.HISTORY).is_file()
     return Source(
         folder=str(folder),
         run_id=run_id,
         night=cells.night,
         day=day,
-        cell=cell,
+        cell=None if known is None else known.cell,
         attempt=attempt,
         shard=cells.shard,
         size=size,
+        is_half=is_half,
     )

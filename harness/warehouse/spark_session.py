@@ -4,17 +4,19 @@
 for it. `prepare_archive` makes the archive from which later JVMs start faster.
 """
 
+import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.base.errors import FencepostError, HarnessError, UsageError
 from fencepost.harness.runtime.artifacts import java
 from fencepost.harness.warehouse.executors import shuffle_partitions
 from fencepost.harness.warehouse.gateway import JVM_FLAGS, NOT_READY, GatewayJvm, jars
 from fencepost.harness.warehouse.pyspark_connection import connect, disconnect, require_none_active
+from fencepost.harness.warehouse.store import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +28,8 @@ _ARCHIVE: Final = "spark"
 
 #: How long a JVM may take to end after its standard input closed, before it is killed.
 _END_S: Final = 10.0
+#: Lines of the JVM's log that tell why a cluster gave no session.
+_LOG_LINES: Final = 3
 
 
 class SparkHandle:
@@ -82,7 +86,8 @@ class SparkHandle:
         """
         if self._session is not None:
             return self._session
-        deadline = time.monotonic() + timeout_s
+        began = time.monotonic()
+        deadline = began + timeout_s
         self.boot()
         assert self._jvm is not None
         try:
@@ -97,13 +102,19 @@ class SparkHandle:
                 raise HarnessError(NOT_READY)
         except Exception as error:
             # Before the gateway is closed: the text of a Java exception is read from it.
-            why = str(error) if isinstance(error, HarnessError) else self._jvm.fate() or str(error)
+            why = str(error) if isinstance(error, HarnessError) else self._jvm.fate() or first_line(error)
             log = self._jvm.last_lines()
+            now = time.monotonic()
+            when = f"within {timeout_s:g} s" if now >= deadline else f"and failed after {now - began:.0f} s"
             self.stop(end_s=1.0)
-            message = f"Spark gave no session at {self._master} within {timeout_s:g} s: {why}"
             hint = "the history is kept: `fencepost check` reads it again"
             if not self._master.startswith("local"):
-                hint = "does a master answer there? Without --spark-master the processors of this machine are used"
+                log = log[-_LOG_LINES:]
+                hint = (
+                    "does a master answer there, and do its executors stay? Their logs say why one ended. Without "
+                    "--spark-master the processors of this machine are used"
+                )
+            message = f"Spark gave no session at {self._master} {when}: {why}"
             raise HarnessError("\n".join([message, *log]), hint=hint) from error
         return self._session
 
@@ -133,6 +144,48 @@ class SparkHandle:
         if kind is not None and issubclass(kind, KeyboardInterrupt):
             self.abandon()
         self.stop()
+
+
+@contextlib.contextmanager
+def spark_session(master: str, root: str | None = None) -> "Iterator[SparkSession]":
+    """The session of one command; the JVM ends with it.
+
+    Args:
+        root: the warehouse that is read, whose files are looked through if Spark fails.
+
+    Raises:
+        UsageError: a part of the warehouse is torn.
+        HarnessError: Spark failed. Its message is read before the JVM ends, which alone knows it.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    with SparkHandle(master) as handle:
+        try:
+            yield handle.session()
+        except (PySparkException, Py4JError) as error:
+            raise spark_failure(error, root) from None
+
+
+def spark_failure(error: Exception, root: str | None = None) -> FencepostError:
+    """What an exception of Spark means for a person: a torn part of the warehouse at `root`, or our own failure."""
+    if root is not None:
+        try:
+            store = open_store(root)
+            store.refuse_torn(store.adds(), whole=True)
+        except UsageError as torn:
+            return torn
+    return HarnessError(
+        f"Spark failed: {first_line(error)}",
+        hint="is there room on the disk and memory for it? Otherwise report this as a defect of fencepost",
+    )
+
+
+def first_line(error: Exception) -> str:
+    """The line of a Java exception that says what happened, without its frames."""
+    lines = [line.strip(" :") for line in str(error).splitlines() if line.strip()]
+    said = [line for line in lines if not line.startswith(("at ", "An error occurred while calling", "JVM stacktrace"))]
+    return next(iter(said or lines), type(error).__name__)
 
 
 def prepare_archive(exercise: "Callable[[SparkSession, Path], None]") -> Path | None:

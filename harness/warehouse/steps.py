@@ -21,7 +21,8 @@ class Step(msgspec.Struct, frozen=True):
     schema: str
 
 
-_RELEASE: Final = "system string, version string"
+_RELEASE: Final = "system string, version string, variant string, expected string"
+_VARIANT: Final = "system string, version string, variant string"
 
 STEPS: Final[Mapping[str, Step]] = {
     "zombie_episodes_by_version": Step(
@@ -58,7 +59,7 @@ STEPS: Final[Mapping[str, Step]] = {
     ),
     "finding_sightings": Step(
         findings.sightings,
-        f"fingerprint string, guarantee string, anomaly string, night string, day string, {_RELEASE}, "
+        f"fingerprint string, guarantee string, anomaly string, night string, day string, {_VARIANT}, "
         "decides boolean, runs bigint, seen bigint",
     ),
     "finding_examples": Step(
@@ -69,17 +70,17 @@ STEPS: Final[Mapping[str, Step]] = {
     "night_runs": Step(
         nightly.night_runs,
         "night string, day string, started_at string, runs bigint, valid bigint, invalid bigint, unknown bigint, "
-        "folder string",
+        "expected bigint, missed bigint, folder string",
     ),
     "night_matrix": Step(
         nightly.night_matrix,
-        f"night string, {_RELEASE}, workload string, nemesis string, canary boolean, run_class string, runs bigint, "
+        f"night string, {_VARIANT}, workload string, nemesis string, canary boolean, run_class string, runs bigint, "
         "exposure bigint, folder string",
     ),
     "night_trends": Step(
         nightly.night_trends,
-        "night string, system string, runs bigint, throughput double, dual_s double, unavailable_s double, "
-        "exposure double, beyond_s double, check_s double, controls bigint, false_alarms bigint, "
+        "night string, system string, variant string, runs bigint, throughput double, dual_s double, "
+        "unavailable_s double, exposure double, beyond_s double, check_s double, controls bigint, false_alarms bigint, "
         "versions array<string>, commits array<string>, machines array<string>, cores array<string>, "
         "recovery_s double, new_leader_s double",
     ),

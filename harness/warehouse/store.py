@@ -6,12 +6,16 @@
 
 Nothing is changed once it is written: an `add` writes its parts under names of its own, and its manifest last. So two
 may add at once, one that is killed brings nothing, and whoever reads sees whole adds. A `build` makes a new generation
-and puts it in force at its end. ROOT is a path, or a URI that pyarrow and Spark both know (file:, s3:, gs:, hdfs:).
+and puts it in force at its end (`generations`). An add that finds another generation in force than the one that it
+wrote to begins again. ROOT is a path, or a URI that pyarrow and Spark both know (file:, s3:, gs:, hdfs:).
 """
 
+import contextlib
 import json
+import os
 import uuid
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -27,13 +31,20 @@ from fencepost.harness.base.errors import UsageError
 MARK: Final = "warehouse.json"
 #: Version of the mark, the manifests and the places of the parts.
 FORMAT: Final = 2
-_GENERATION: Final = "g-"
+GENERATION: Final = "g-"
 _ADDS: Final = "adds"
 _DATA: Final = "data"
 #: Folders between the data and a part: table, night, system.
 _DEPTH: Final = 3
+#: Files that are looked at side by side: on a remote store each takes a round trip.
+_READERS: Final = 16
+_TORN: Final = "missing, or no whole Parquet file"
 _OLDER: Final = "build the warehouse again from the runs: fencepost warehouse build RESULTS"
 _NEWER: Final = "use the newer fencepost, or build the warehouse again from the runs: fencepost warehouse build RESULTS"
+
+
+class Superseded(Exception):
+    """A build has put another generation in force: what was written to this one does not count."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +69,8 @@ class Add(msgspec.Struct, frozen=True, kw_only=True):
     """One add: when (UTC), and what it brought.
 
     `tables` are the versions of the tables' schemas. `rebuilt` is the file with a row for each run that it looked at;
-    a run that could not be judged is in no part, so that a later add tries it again.
+    a run that could not be judged is in no part, so that a later add tries it again. `replaces` are the adds that a
+    build did not carry over, because it began after them; None: this is no build.
     """
 
     id: str
@@ -67,29 +79,46 @@ class Add(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...] = ()
     nights: tuple[NightPart, ...] = ()
     rebuilt: str = ""
+    replaces: tuple[str, ...] | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """Every file that it names, relative to the data."""
+        tables = [part.files for part in self.parts] + [night.files for night in self.nights]
+        own = [file for files in tables for paths in files.values() for file in paths]
+        return [*own, self.rebuilt] if self.rebuilt else own
 
     @property
     def runs(self) -> set[str]:
         return {run for part in self.parts for run in part.runs}
 
 
-class _Mark(msgspec.Struct, frozen=True, kw_only=True):
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """The generation in force, and the one `before` it, from which late adds are still carried over."""
+
     format: int
     generation: str = ""
+    before: str = ""
 
 
 class Store:
     """The files below one root, of one generation."""
 
     def __init__(self, root: str, generation: str) -> None:
-        self.root: Final = root
+        self.root: Final = absolute(root)
         self.generation: Final = generation
-        self._fs, self._base = fs.FileSystem.from_uri(_uri(root))
+        self.fs, self.base = fs.FileSystem.from_uri(_uri(self.root))
+        self._home: Final = f"{self.base}/{generation}"
 
     @property
     def data(self) -> str:
         """Where parts lie, as Spark names it."""
         return f"{spark_name(self.root)}/{self.generation}/{_DATA}"
+
+    def add_ids(self) -> list[str]:
+        """The names of all adds, oldest first."""
+        entries = self.fs.get_file_info(fs.FileSelector(f"{self._home}/{_ADDS}", allow_not_found=True))
+        return sorted(i.base_name[:-5] for i in entries if i.base_name.endswith(".json") and i.base_name[0] != ".")
 
     def adds(self) -> list[Add]:
         """Every add, oldest first.
@@ -97,38 +126,80 @@ class Store:
         Raises:
             UsageError: a manifest is torn, or is of a newer format.
         """
-        folder = f"{self._base}/{self.generation}/{_ADDS}"
-        entries = self._fs.get_file_info(fs.FileSelector(folder, allow_not_found=True))
-        paths = sorted(info.path for info in entries if info.base_name.endswith(".json") and info.base_name[0] != ".")
-        return [self._read(path, Add) for path in paths]
+        return [self.read_add(name) for name in self.add_ids()]
+
+    def read_add(self, name: str) -> Add:
+        """One add by its name; raises as `adds`."""
+        path = f"{self._home}/{_ADDS}/{name}.json"
+        with self.fs.open_input_stream(path) as stream:
+            data = stream.read()
+        try:
+            return msgspec.json.decode(data, type=Add)
+        except msgspec.DecodeError as error:
+            raise UsageError(f"{path}: {error}", hint="remove it, and add its runs again") from None
 
     def commit(self, add: Add) -> None:
-        """Write an add's manifest: from now on its parts count."""
-        self._write(f"{self._base}/{self.generation}/{_ADDS}/{add.id}.json", msgspec.json.encode(add))
+        """Write an add's manifest: from now on its parts count.
 
-    def put_in_force(self) -> None:
-        """Make this generation the one that is read, and remove the others."""
-        mark = _Mark(format=FORMAT, generation=self.generation)
-        self._write(f"{self._base}/{MARK}", msgspec.json.encode(mark))
-        for info in self._others():
-            if info.type is fs.FileType.Directory and info.base_name.startswith(_GENERATION):
-                self._fs.delete_dir(info.path)
+        Raises:
+            Superseded: the parts do not count, since a build has put another generation in force. The manifest comes
+                before this look at the mark, and a build carries over what it finds after it has changed the mark. So
+                one of the two sees the other.
+        """
+        self.write_manifest(add)
+        if not self.is_in_force():
+            raise Superseded
 
-    def discard(self) -> None:
-        """Remove this generation, which was not put in force."""
-        if self._fs.get_file_info(self._base).type is fs.FileType.NotFound:
-            return
-        self._fs.delete_dir(f"{self._base}/{self.generation}" if self._others() else self._base)
+    def write_manifest(self, add: Add) -> None:
+        """Write the manifest of an add, also to a generation that is not in force yet."""
+        self._write(f"{self._home}/{_ADDS}/{add.id}.json", msgspec.json.encode(add))
 
-    def _others(self) -> list[fs.FileInfo]:
-        """Everything at the root but this generation."""
-        return [i for i in self._fs.get_file_info(fs.FileSelector(self._base)) if i.base_name != self.generation]
+    def is_in_force(self) -> bool:
+        """Whether this generation is the one that is read."""
+        mark = read_mark(self.root)
+        return mark is not None and mark.generation == self.generation
+
+    def put_in_force(self, before: str = "", *, new: bool = True) -> bool:
+        """Make this generation the one that is read, in place of `before`, and say whether it is.
+
+        `new`: only where no generation is in force yet. `generations.replace` carries over what was added to another.
+        """
+        data = msgspec.json.encode(Mark(format=FORMAT, generation=self.generation, before=before))
+        return self._write(f"{self.base}/{MARK}", data, new=new)
+
+    def remove(self) -> None:
+        """Remove this generation, which is not in force, and the root if nothing else is in it."""
+        # An add may still write to it, until it looks at the mark; whoever comes next removes that.
+        with contextlib.suppress(OSError):
+            self.fs.delete_dir(self._home)
+        with contextlib.suppress(OSError):
+            if not self.fs.get_file_info(fs.FileSelector(self.base)):
+                self.fs.delete_dir(self.base)
+
+    def remove_orphans(self) -> None:
+        """Remove files that no manifest names; nobody may be adding meanwhile."""
+        below = fs.FileSelector(self._home, recursive=True, allow_not_found=True)
+        files = [info.path for info in self.fs.get_file_info(below) if info.type is fs.FileType.File]
+        named = {f"{self._home}/{_DATA}/{file}" for add in self.adds() for file in add.files}
+        named |= {f"{self._home}/{_ADDS}/{name}.json" for name in self.add_ids()}
+        for path in files:
+            if path not in named:
+                self.fs.delete_file(path)
+
+    def copy_file(self, relative: str, target: "Store") -> None:
+        """Copy one file of the data into another generation; one that is missing stays missing there."""
+        source, path = (f"{home}/{_DATA}/{relative}" for home in (self._home, target._home))
+        folder, _, base = path.rpartition("/")
+        with contextlib.suppress(FileNotFoundError):
+            self.fs.create_dir(folder, recursive=True)
+            self.fs.copy_file(source, f"{folder}/.{base}")
+            self.fs.move(f"{folder}/.{base}", path)
 
     def files_of(self, add: str) -> dict[tuple[str, str], dict[str, tuple[str, ...]]]:
         """The parts that an add has written so far, by night and system: their paths by table."""
         parts: dict[tuple[str, str], dict[str, list[str]]] = {}
-        data = f"{self._base}/{self.generation}/{_DATA}"
-        for info in self._fs.get_file_info(fs.FileSelector(data, recursive=True, allow_not_found=True)):
+        data = f"{self._home}/{_DATA}"
+        for info in self.fs.get_file_info(fs.FileSelector(data, recursive=True, allow_not_found=True)):
             depth = info.path[len(data) + 1 :].count("/")
             if info.type is not fs.FileType.File or depth != _DEPTH or not info.base_name.startswith(f"{add}-"):
                 continue
@@ -145,42 +216,64 @@ class Store:
 
     def write_file(self, relative: str, rows: Any) -> str:
         """Write one file of the data, whole or not at all; returns its path."""
-        path = f"{self._base}/{self.generation}/{_DATA}/{relative}"
+        path = f"{self._home}/{_DATA}/{relative}"
         folder, _, base = path.rpartition("/")
-        self._fs.create_dir(folder, recursive=True)
-        pq.write_table(rows, f"{folder}/.{base}", filesystem=self._fs, compression="zstd")
-        self._fs.move(f"{folder}/.{base}", path)
+        self.fs.create_dir(folder, recursive=True)
+        pq.write_table(rows, f"{folder}/.{base}", filesystem=self.fs, compression="zstd")
+        self.fs.move(f"{folder}/.{base}", path)
         return relative
 
     def read_file(self, relative: str) -> Any:
         """Read one file of the data as an Arrow table."""
-        path = f"{self._base}/{self.generation}/{_DATA}/{relative}"
-        return pq.read_table(path, filesystem=self._fs, partitioning=None)
-
-    def torn(self, files: Iterable[str]) -> str | None:
-        """The first of these parts that is missing or no whole Parquet file; None: all are whole."""
-        for relative in files:
-            try:
-                pq.read_metadata(f"{self._base}/{self.generation}/{_DATA}/{relative}", filesystem=self._fs)
-            except (OSError, pa.ArrowException):
-                return f"{self.root}/{self.generation}/{_DATA}/{relative}"
-        return None
-
-    def _read(self, path: str, kind: type[Add]) -> Add:
-        with self._fs.open_input_stream(path) as stream:
-            data = stream.read()
+        path = f"{self._home}/{_DATA}/{relative}"
         try:
-            return msgspec.json.decode(data, type=kind)
-        except msgspec.DecodeError as error:
-            raise UsageError(f"{path}: {error}", hint="remove it, and add its runs again") from None
+            return pq.read_table(path, filesystem=self.fs, partitioning=None)
+        except (FileNotFoundError, pa.ArrowException):
+            raise UsageError(f"{path}: {_TORN}", hint=_OLDER) from None
 
-    def _write(self, path: str, data: bytes) -> None:
+    def refuse_torn(self, adds: Iterable[Add], *, whole: bool = False) -> None:
+        """Raise UsageError for the first file of these adds that is missing or no whole Parquet file.
+
+        Spark skips an empty file without a word. `whole`: read the rows too, not only the footers.
+        """
+        with ThreadPoolExecutor(_READERS) as pool:
+            files = [file for add in adds for file in add.files]
+            torn = next((file for file, bad in zip(files, pool.map(self._is_torn, files), strict=True) if bad), None)
+            if torn is None and whole:
+                torn = next((file for file in files if self._is_torn(file, whole=True)), None)
+        if torn is not None:
+            raise UsageError(f"{self.root}/{self.generation}/{_DATA}/{torn}: {_TORN}", hint=_OLDER)
+
+    def _is_torn(self, relative: str, *, whole: bool = False) -> bool:
+        try:
+            if whole:
+                self.read_file(relative)
+            else:
+                pq.read_metadata(f"{self._home}/{_DATA}/{relative}", filesystem=self.fs)
+        except (OSError, pa.ArrowException, UsageError):
+            return True
+        return False
+
+    def _write(self, path: str, data: bytes, *, new: bool = False) -> bool:
+        """Write a small file, whole or not at all. `new`: only where there is none yet; False if there is."""
         folder, _, base = path.rpartition("/")
-        self._fs.create_dir(folder, recursive=True)
+        self.fs.create_dir(folder, recursive=True)
         hidden = f"{folder}/.{base}.{uuid.uuid4().hex}"
-        with self._fs.open_output_stream(hidden) as stream:
+        with self.fs.open_output_stream(hidden) as stream:
             stream.write(data)
-        self._fs.move(hidden, path)
+        if new and isinstance(self.fs, fs.LocalFileSystem):
+            try:
+                os.link(hidden, path)
+            except FileExistsError:
+                return False
+            finally:
+                os.unlink(hidden)
+        elif new and self.fs.get_file_info(path).type is not fs.FileType.NotFound:
+            self.fs.delete_file(hidden)
+            return False
+        else:
+            self.fs.move(hidden, path)
+        return True
 
 
 def open_store(root: str) -> Store:
@@ -189,7 +282,7 @@ def open_store(root: str) -> Store:
     Raises:
         UsageError: nothing is there, or something that this fencepost cannot read.
     """
-    mark = _mark(root)
+    mark = read_mark(root)
     if mark is None:
         raise UsageError(f"{root}: no warehouse is here", hint="make one: fencepost warehouse build RESULTS")
     if mark.format < FORMAT:
@@ -199,17 +292,15 @@ def open_store(root: str) -> Store:
 
 def open_or_make(root: str) -> Store:
     """The store in force at `root`; an empty one is made where nothing is. Raises as `open_store`."""
-    if _mark(root) is not None:
-        return open_store(root)
-    made = new_generation(root)
-    made.put_in_force()
-    return made
+    if read_mark(root) is None:
+        new_generation(root).put_in_force()
+    return open_store(root)
 
 
 def new_generation(root: str) -> Store:
     """A store at `root` that is not in force yet; raises UsageError where something else is in its place."""
-    _mark(root)
-    return Store(root, f"{_GENERATION}{new_id()}")
+    read_mark(root)
+    return Store(root, f"{GENERATION}{new_id()}")
 
 
 def new_id() -> str:
@@ -223,16 +314,24 @@ def spark_name(root: str) -> str:
     return root.replace("s3://", "s3a://", 1)
 
 
-def _mark(root: str) -> _Mark | None:
+def absolute(root: str) -> str:
+    """The place of a warehouse as executors must name it: an absolute path, or the URI that it is."""
+    return root if "://" in root else str(Path(root).absolute())
+
+
+def read_mark(root: str) -> Mark | None:
     """The mark of a warehouse; None where nothing is. Raises UsageError for anything else."""
     system, base = fs.FileSystem.from_uri(_uri(root))
     kind = system.get_file_info(base).type
     if kind is fs.FileType.NotFound:
         return None
-    entries = system.get_file_info(fs.FileSelector(base)) if kind is fs.FileType.Directory else ()
-    if kind is fs.FileType.Directory and not entries:
-        return None
-    if not any(info.base_name == MARK for info in entries):
+    names = (
+        [i.base_name for i in system.get_file_info(fs.FileSelector(base))] if kind is fs.FileType.Directory else [""]
+    )
+    if MARK not in names:
+        # What is made right now: a generation that is not in force, and files under hidden names.
+        if all(name.startswith((".", GENERATION)) for name in names):
+            return None
         raise UsageError(f"{root}: no warehouse is here, but something else", hint="give another place: --warehouse")
     with system.open_input_stream(f"{base}/{MARK}") as stream:
         data = stream.read()
@@ -244,8 +343,8 @@ def _mark(root: str) -> _Mark | None:
         raise UsageError(f"{root}/{MARK}: format {known}, and this fencepost reads {FORMAT}", hint=_NEWER)
     if known < FORMAT:
         # Made by an earlier fencepost: it holds nothing that the runs do not.
-        return _Mark(format=known)
-    return msgspec.json.decode(data, type=_Mark)
+        return Mark(format=known)
+    return msgspec.json.decode(data, type=Mark)
 
 
 def _uri(root: str) -> str:

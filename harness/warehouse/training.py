@@ -24,7 +24,7 @@ def exercise(spark: SparkSession, scratch: Path) -> None:
     spark.range(0, 1, 1, 1).mapInArrow(_no_rows, from_arrow_schema(REBUILT)).collect()
     rebuilt = store.write_file(f"{REBUILT_NAME}/none.parquet", REBUILT.empty_table())
     part = Part(night="none", system="none", runs=("none",), files=files)
-    store.commit(Add(id="none", at="", tables={}, parts=(part,), rebuilt=rebuilt))
+    store.write_manifest(Add(id="none", at="", tables={}, parts=(part,), rebuilt=rebuilt))
     store.put_in_force()
     warehouse = Warehouse(spark, str(out))
     list(warehouse.changes())

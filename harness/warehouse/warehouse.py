@@ -30,13 +30,14 @@ class Warehouse:
     """The warehouse in force at a root that all executors reach, as it was when this was made.
 
     Raises:
-        UsageError: none is there, or a newer fencepost wrote it.
+        UsageError: none is there, a newer fencepost wrote it, or a part is torn.
     """
 
     def __init__(self, spark: SparkSession, root: str, *, nights: Collection[str] | None = None) -> None:
-        self.root: Final = root
         self.store: Final = open_store(root)
+        self.root: Final = self.store.root
         self.adds: Final[list[Add]] = self.store.adds()
+        self.store.refuse_torn(self.adds)
         self._nights = nights
         self._spark: Final = tuned(spark.newSession(), len({run for add in self.adds for run in add.runs}))
 
@@ -94,11 +95,6 @@ class Warehouse:
         if not files:
             return self._spark.createDataFrame([], schema)
         return self._spark.read.schema(schema).parquet(*(f"{self.store.data}/{file}" for file in files))
-
-    def torn(self) -> str | None:
-        """The first part that is missing or torn; None: every one is whole."""
-        files = [file for add in self.adds for part in add.parts for own in part.files.values() for file in own]
-        return self.store.torn(files)
 
     @staticmethod
     def _each(frame: DataFrame) -> Iterator[dict[str, Any]]:

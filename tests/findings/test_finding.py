@@ -10,9 +10,9 @@ STALE = "zookeeper:fresh-after-sync:stale-read:read+change"
 LOST = "etcd:linearizable:lost-update:change"
 
 
-def _row(fingerprint: str, night: str, seen: int, runs: int, version: str = "1.0") -> dict[str, Any]:
+def _row(fingerprint: str, night: str, seen: int, runs: int, version: str = "1.0", variant: str = "") -> dict[str, Any]:
     system, guarantee, anomaly, _ = fingerprint.split(":")
-    place = {"night": night, "day": night, "system": system, "version": version}
+    place = {"night": night, "day": night, "system": system, "version": version, "variant": variant}
     what = {"fingerprint": fingerprint, "guarantee": guarantee, "anomaly": anomaly, "decides": True}
     return {**what, **place, "seen": seen, "runs": runs}
 
@@ -57,3 +57,11 @@ def test_those_seen_last_come_first() -> None:
 
 def test_what_no_night_of_the_list_showed_is_left_out() -> None:
     assert findings_of([_row(STALE, "a", 5, 10), _row(LOST, "b", 0, 3)], ["b"]) == []
+
+
+def test_runs_under_other_options_have_a_standing_of_their_own() -> None:
+    rows = [_row(STALE, "a", 5, 10, variant="defect=x"), _row(STALE, "b", 0, 500)]
+    (finding,) = findings_of(rows, ["a", "b"])
+    assert set(finding.standings) == {"1.0 (defect=x)"}
+    assert finding.standing.state == "new", "clean runs without the option do not make it gone"
+    assert finding.by_version == {"1.0": Rate(0, 500), "1.0 (defect=x)": Rate(5, 10)}

@@ -20,10 +20,21 @@ def issue(**changes: Any) -> KnownIssue:
     return KnownIssue(**{"expires": datetime.date(2027, 1, 1), **values})
 
 
-def sighting(night: str, seen: int, runs: int = 1, version: str = "3.5.1", fingerprint: str = STALE) -> dict[str, Any]:
+def sighting(
+    night: str, seen: int, runs: int = 1, version: str = "3.5.1", fingerprint: str = STALE, variant: str = ""
+) -> dict[str, Any]:
     system, guarantee, anomaly, _ = fingerprint.split(":")
     what = {"fingerprint": fingerprint, "guarantee": guarantee, "anomaly": anomaly, "decides": True}
-    return {**what, "night": night, "day": night, "system": system, "version": version, "runs": runs, "seen": seen}
+    return {
+        **what,
+        "night": night,
+        "day": night,
+        "system": system,
+        "version": version,
+        "variant": variant,
+        "runs": runs,
+        "seen": seen,
+    }
 
 
 def register(night: str, exit_code: int = 0, **changes: Any) -> dict[str, Any]:
@@ -40,7 +51,7 @@ def cell(name: str, run_class: str, **changes: Any) -> dict[str, Any]:
 
 def night_row(number: int, night: str) -> dict[str, Any]:
     at = f"2026-11-{number + 1:02}T22:00:00Z"
-    counts = {"runs": 12, "valid": 11, "invalid": 1, "unknown": 0}
+    counts = {"runs": 12, "valid": 11, "invalid": 1, "unknown": 0, "expected": 0, "missed": 0}
     return {"night": night, "day": at[:10], "started_at": at, "folder": "/nowhere", **counts}
 
 
@@ -59,7 +70,14 @@ def made(
     summaries = night_summaries(
         [night_row(*pair) for pair in enumerate(nights)], registers or [], OUT, requirements or []
     )
-    place = {"system": "etcd", "version": "3.5.1", "workload": "register", "nemesis": "kill", "folder": None}
+    place = {
+        "system": "etcd",
+        "version": "3.5.1",
+        "variant": "",
+        "workload": "register",
+        "nemesis": "kill",
+        "folder": None,
+    }
     squares = [
         {**place, "night": night, "canary": False, "run_class": "valid", "runs": 1, "exposure": 40} for night in nights
     ]
@@ -72,7 +90,13 @@ def made(
     figures = {"recovery_s": None, "new_leader_s": 1.5, "dual_s": 0.0, "unavailable_s": 2.0, "exposure": 400.0}
     sets = {"versions": ["3.5.1"], "machines": ["6.1 x86_64 2"], "cores": ["0.1"]}
     trends = [
-        {"night": night, "system": "etcd", "runs": 3, "throughput": 100.0 + number % 3 + 40 * (number >= 10)}
+        {
+            "night": night,
+            "system": "etcd",
+            "variant": "",
+            "runs": 3,
+            "throughput": 100.0 + number % 3 + 40 * (number >= 10),
+        }
         | {"check_s": 0.4, "false_alarms": int(number == 4), "controls": 2}
         | {**figures, "beyond_s": 5.0, **sets, "commits": ["old" if number < 10 else "new"]}
         for number, night in enumerate(nights)

@@ -11,12 +11,15 @@ import msgspec
 import pytest
 
 from fencepost.harness.campaigns.replay.shrink_state import DOCUMENT, SMALLER
+from fencepost.harness.pages.collect import matrices
 from fencepost.harness.pages.shrunk import smallest
 from fencepost.harness.pages.site import pages, write_pages
+from fencepost.harness.pages.telling import square_text, square_tone
 from fencepost.harness.pages.values import Overview
 from tests.pages.made import (
     CANARY,
     NIGHTS,
+    OUT,
     STALE,
     TODAY,
     cell,
@@ -173,7 +176,7 @@ def test_the_matrix_says_what_was_never_tested() -> None:
     assert "20 runs, tested 800 times, last on 2026-11-20" in text
     assert "never tested: planned, without a run" in text
     assert text.count("never tested") == 3
-    assert dict(pages(green()))["matrix.html"].count(">✓</span>") == 14 + 1  # and the legend
+    assert dict(pages(green()))["matrix.html"].count(">✓</span>") == 14 + 2  # and the legend
 
 
 def test_a_finding_says_how_often_and_how_many_more_clean_runs() -> None:
@@ -193,7 +196,7 @@ def test_a_finding_has_a_state_for_each_release() -> None:
     overview = made(sightings=rows)
     (each,) = overview.findings
     text = text_of(dict(pages(overview))[each.page])
-    assert each.state == "ongoing" and "in 3.5.1 seen in 9 of 20" in text
+    assert each.state == "ongoing" and "seen in 9 of 20, 95 % interval 23 to 68 % in 3.5.1" in text
     assert re.search(r"3\.5\.1 9 20 45 % .*? ongoing 3\.6\.0 0 300 0 % .*? never seen", text)
 
 
@@ -264,3 +267,57 @@ def test_every_link_between_pages_resolves(make: Callable[[], Overview], tmp_pat
         for href in re.findall(r'href="([^"#:]+\.html)"', page):
             assert (tmp_path / href).is_file(), href
         assert "script-src 'none'" in page.replace("&#39;", "'") and "<script" not in page
+
+
+def test_a_run_without_faults_is_no_plain_green() -> None:
+    places = [{"nemesis": "none"}, {"nemesis": ""}, {"nemesis": "kill"}]
+    row = {"system": "etcd", "version": "1", "variant": "", "workload": "register", "folder": None, "canary": False}
+    row |= {"night": NIGHTS[0], "run_class": "valid", "runs": 1, "exposure": 4}
+    (matrix,) = matrices([{**row, **place} for place in places], NIGHTS, OUT)
+    squares = {key[2]: cell.squares[NIGHTS[0]] for key, cell in matrix.cells.items()}
+    assert {name: square_tone(square) for name, square in squares.items()} == {
+        "none": "none",
+        "": "none",
+        "kill": "valid",
+    }
+    assert "no faults, valid" in square_text(squares["none"])
+
+
+def test_options_and_own_builds_are_rows_of_their_own() -> None:
+    row = {"system": "etcd", "version": "1", "workload": "register", "nemesis": "kill", "folder": None, "canary": False}
+    row |= {"night": NIGHTS[0], "runs": 1, "exposure": 4}
+    variants = {"": "valid", "defect=x": "invalid", "own build": "valid"}
+    rows = [{**row, "variant": name, "run_class": run_class} for name, run_class in variants.items()]
+    (matrix,) = matrices(rows, NIGHTS, OUT)
+    assert matrix.versions == ("1", "1 (defect=x)", "1 (own build)")
+    assert [cell.squares[NIGHTS[0]].run_class for cell in matrix.cells.values()] == list(variants.values())
+
+
+def test_one_clean_run_is_no_clean_runs() -> None:
+    for runs in range(1, 4):
+        overview = made(sightings=[sighting(NIGHTS[0], runs, runs), sighting(NIGHTS[1], 0, 1)])
+        (each,) = overview.findings
+        page = text_of(dict(pages(overview))[each.page])
+        assert not re.search(r"(?<!\d)1 clean runs", page)
+
+
+def test_tonight_and_findings_say_the_same_of_a_finding_that_came_back() -> None:
+    rows = [sighting(NIGHTS[0], 5, 10), sighting(NIGHTS[1], 0, 500), sighting(NIGHTS[2], 7, 7)]
+    shown = dict(pages(made(sightings=rows, registers=[register(NIGHTS[2])], nights=NIGHTS[:3])))
+    for name in ("index.html", "findings.html"):
+        assert "7 of 7, 95 % interval 59 to 100 % since its return, 12 of 517 over all nights" in text_of(shown[name])
+
+
+def test_first_and_last_seen_are_days() -> None:
+    rows = [sighting(NIGHTS[0], 1, 2), sighting(NIGHTS[3], 1, 2)]
+    overview = made(sightings=rows)
+    for name in ("findings.html", overview.findings[0].page):
+        text = text_of(dict(pages(overview))[name])
+        assert "2026-11-01" in text and "2026-11-04" in text
+    assert "first seen 2026-11-01, last seen 2026-11-04" in text
+
+
+def test_every_command_on_the_pages_has_its_arguments() -> None:
+    for make in (green, red, Overview):
+        for name, page in pages(make()):
+            assert not re.search(r"fencepost warehouse add(?! \w)", text_of(page)), name

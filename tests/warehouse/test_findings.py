@@ -40,7 +40,9 @@ def _drawn(seed: int) -> dict[str, list[Row]]:
                 "planned_ns": draw.randint(1, 5),
             }
         )
-        tables["placed"].append({"run_id": run_id, "night": night, "day": night})
+        variant, expected = draw.choice(("", "", "defect=x")), draw.choice((None, "", "", "invalid"))
+        place = {"variant": variant or None, "expected": expected}
+        tables["placed"].append({"run_id": run_id, "night": night, "day": night, **place})
         for anomaly in draw.sample(("stale-read", "lost-update"), draw.choice((0, 0, 1, 2))):
             fingerprint = f"{system}:linearizable:{anomaly}:read"
             what = {"guarantee": "linearizable", "anomaly": anomaly, "fingerprint": fingerprint}
@@ -65,26 +67,37 @@ def _frames(spark: SparkSession, tables: dict[str, list[Row]]) -> dict[str, Data
     return frames
 
 
+def _ordinary(drawn: dict[str, list[Row]]) -> dict[str, Row]:
+    """Runs by id, with their variant, without searches and those that were made to fail."""
+    placed = {row["run_id"]: row for row in drawn["placed"]}
+    return {
+        row["run_id"]: {**row, "variant": placed[row["run_id"]]["variant"] or ""}
+        for row in drawn["run"]
+        if not row["folder"].startswith(_SEARCH) and not placed[row["run_id"]]["expected"]
+    }
+
+
 def test_sightings_are_those_of_plain_python(spark: SparkSession, drawn: dict[str, list[Row]]) -> None:
     nights = {row["run_id"]: row["night"] for row in drawn["placed"]}
-    runs = {row["run_id"]: row for row in drawn["run"] if not row["folder"].startswith(_SEARCH)}
+    runs = _ordinary(drawn)
     places = defaultdict(set)
     showing = defaultdict(set)
     for row in drawn["anomalies"]:
         if row["run_id"] not in runs:
             continue
         run = runs[row["run_id"]]
-        places[row["fingerprint"]].add((run["system"], run["workload"], run["nemesis"]))
+        places[row["fingerprint"]].add((run["system"], run["variant"], run["workload"], run["nemesis"]))
         showing[row["fingerprint"]].add(row["run_id"])
     expected: dict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0])
     for fingerprint, where in places.items():
         for run in runs.values():
-            if (run["system"], run["workload"], run["nemesis"]) in where:
-                counts = expected[fingerprint, nights[run["run_id"]], run["version"]]
+            if (run["system"], run["variant"], run["workload"], run["nemesis"]) in where:
+                counts = expected[fingerprint, nights[run["run_id"]], run["version"], run["variant"]]
                 counts[0] += run["run_id"] in showing[fingerprint]
                 counts[1] += 1
     rows = sightings(_frames(spark, drawn)).collect()
-    assert {(r["fingerprint"], r["night"], r["version"]): [r["seen"], r["runs"]] for r in rows} == expected
+    found = {(r["fingerprint"], r["night"], r["version"], r["variant"]): [r["seen"], r["runs"]] for r in rows}
+    assert found == expected
 
 
 def test_examples_are_those_of_plain_python(spark: SparkSession, drawn: dict[str, list[Row]]) -> None:
@@ -92,7 +105,7 @@ def test_examples_are_those_of_plain_python(spark: SparkSession, drawn: dict[str
     rows = {row["fingerprint"]: row for row in examples(_frames(spark, drawn)).collect()}
     for fingerprint in {row["fingerprint"] for row in drawn["anomalies"]}:
         all_ = [runs[row["run_id"]] for row in drawn["anomalies"] if row["fingerprint"] == fingerprint]
-        own = [run for run in all_ if not run["folder"].startswith(_SEARCH)]
+        own = [run for run in all_ if run["run_id"] in _ordinary(drawn)]
         row = rows.pop(fingerprint)
         assert row["runs"] == len(own)
         assert row["oldest"] == min(own, key=lambda r: r["started_at"])["folder"]
@@ -104,6 +117,7 @@ def test_examples_are_those_of_plain_python(spark: SparkSession, drawn: dict[str
             for fault in drawn["faults"]
             if fault["outcome"] == "installed" and fault["run_id"] in {run["run_id"] for run in all_}
         }
-        assert row["searches"] == ([_SEARCH] if len(own) < len(all_) else None)
+        searched = any(run["folder"].startswith(_SEARCH) for run in all_)
+        assert row["searches"] == ([_SEARCH] if searched else None)
         assert row["faults"] == (sorted(held) or None)
     assert not rows

@@ -26,7 +26,8 @@ def _drawn(seed: int) -> dict[str, list[Row]]:
     tables: dict[str, list[Row]] = {name: [] for name in (*_TABLES, "exposures")}
     for number, night in enumerate(("n1", "n2")):
         began = f"2026-11-0{number + 1}T22:00:00Z"
-        tables["nights"].append({"night": night, "shard": 1, "shards": 1, "started_at": began, "folder": f"/{night}"})
+        register = {"night": night, "shard": 1, "shards": 1, "started_at": began, "folder": f"/{night}"}
+        tables["nights"].append({**register, "policy": "release" if night == "n2" else None})
         for cell in range(8):
             run_class = draw.choice(("valid", "invalid", "known", "unknown-coverage", "harness", "lost", "not-run"))
             canary = cell == 0
@@ -73,7 +74,8 @@ def _add_run(
             "machine": '{"kernel": "6.1", "architecture": "x86_64", "cores": 2, "git_commit": "abc"}',
         }
     )
-    tables["placed"].append({"run_id": run_id, "night": night, "day": "2026-11-05", "core": "0.1", **home})
+    place = {"variant": draw.choice((None, "", "defect=x")), "expected": draw.choice((None, "", "", "invalid"))}
+    tables["placed"].append({"run_id": run_id, "night": night, "day": "2026-11-05", "core": "0.1", **place, **home})
     if outcome == "invalid":
         anomaly = {"guarantee": "g", "anomaly": "a", "count": 1, "decides": True}
         tables["anomalies"].append({"run_id": run_id, "fingerprint": "s:g:a:1", "fingerprints": ["s:g:a:2"], **anomaly})
@@ -110,20 +112,26 @@ def _frames(spark: SparkSession, tables: dict[str, list[Row]]) -> dict[str, Data
     return frames
 
 
-def _canaries(tables: dict[str, list[Row]]) -> set[tuple[str, str]]:
-    return {(row["night"], row["cell"]) for row in tables["cells"] if row["canary"]}
-
-
 def _runs(tables: dict[str, list[Row]]) -> list[Row]:
+    """Every run with its place, its variant, and whether it was made to fail."""
+    canaries = {(row["night"], row["cell"]) for row in tables["cells"] if row["canary"]}
     home = {row["run_id"]: row for row in tables["placed"]}
-    return [{**home[row["run_id"]], **row, "cell": home[row["run_id"]].get("cell")} for row in tables["run"]]
+    runs = []
+    for row in tables["run"]:
+        own = home[row["run_id"]]
+        made = bool(own["expected"]) or (own["night"], own.get("cell")) in canaries
+        runs.append({**own, **row, "cell": own.get("cell"), "variant": own["variant"] or "", "made_to_fail": made})
+    return runs
 
 
 def test_nights_are_those_of_plain_python(spark: SparkSession, drawn: dict[str, list[Row]]) -> None:
     rows = {row["night"]: row for row in night_runs(_frames(spark, drawn)).collect()}
     assert set(rows) == {"n1", "n2", "2026-11-05"}
     for night, row in rows.items():
-        own = [run["outcome"] for run in _runs(drawn) if run["night"] == night]
+        runs = [run for run in _runs(drawn) if run["night"] == night]
+        own = [run["outcome"] for run in runs if not run["made_to_fail"]]
+        failing = [run["outcome"] for run in runs if run["made_to_fail"]]
+        assert (row["expected"], row["missed"]) == (len(failing), len(failing) - failing.count("invalid"))
         assert [row["runs"], row["valid"], row["invalid"], row["unknown"]] == [
             len(own),
             *(own.count(outcome) for outcome in ("valid", "invalid", "unknown")),
@@ -132,7 +140,6 @@ def test_nights_are_those_of_plain_python(spark: SparkSession, drawn: dict[str, 
 
 
 def test_the_matrix_is_that_of_plain_python(spark: SparkSession, drawn: dict[str, list[Row]]) -> None:
-    canaries = _canaries(drawn)
     classes = {(row["night"], row["folder"]): row["run_class"] for row in drawn["attempts"]}
     last = {(row["night"], row["cell"]): row["folder"] for row in drawn["attempts"]}
     least: dict[str, int] = {}
@@ -143,26 +150,26 @@ def test_the_matrix_is_that_of_plain_python(spark: SparkSession, drawn: dict[str
                 most[row["guarantee"]] = max(most[row["guarantee"]], row["exposure"] or 0)
         least[run["run_id"]] = min((count for count in most.values() if count), default=0)
     expected: dict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0, 0])
-    versions: dict[str, str] = {}
+    versions: dict[str, tuple[str, str]] = {}
     for run in _runs(drawn):
         home = (run["night"], run["cell"])
-        place = (run["system"], run["version"], run["workload"], run["nemesis"])
+        place = (run["system"], run["version"], run["variant"], run["workload"], run["nemesis"])
         run_class = classes.get((run["night"], run.get("attempt")), run["outcome"])
         if run["cell"]:
-            versions[run["cell"]] = run["version"]
+            versions[run["cell"]] = (run["version"], run["variant"])
             if run["attempt"] != last[home] and run_class != "invalid":
                 continue
-        counts = expected[run["night"], *place, home in canaries, run_class]
+        counts = expected[run["night"], *place, run["made_to_fail"], run_class]
         counts[0] += 1
         counts[1] += least[run["run_id"]]
     ran = {(run["night"], run["cell"]) for run in _runs(drawn)}
     for cell in drawn["cells"]:
         home = (cell["night"], cell["cell"])
         if cell["run_class"] in HOLES and home not in ran:
-            version = versions.get(cell["cell"], "default release")
-            place = (cell["system"], version, cell["workload"], cell["nemesis"])
+            version = versions.get(cell["cell"], ("default release", ""))
+            place = (cell["system"], *version, cell["workload"], cell["nemesis"])
             expected[cell["night"], *place, cell["canary"], cell["run_class"]] = [0, 0]
-    keys = ("night", "system", "version", "workload", "nemesis", "canary", "run_class")
+    keys = ("night", "system", "version", "variant", "workload", "nemesis", "canary", "run_class")
     rows = night_matrix(_frames(spark, drawn)).collect()
     assert {tuple(row[key] for key in keys): [row["runs"], row["exposure"]] for row in rows} == expected
 
@@ -182,13 +189,15 @@ def test_a_canary_of_two_shards_keeps_the_class_that_each_of_them_gave_it(spark:
 
 
 def test_trends_are_those_of_plain_python(spark: SparkSession, drawn: dict[str, list[Row]]) -> None:
-    canaries = _canaries(drawn)
-    runs = [run for run in _runs(drawn) if (run["night"], run["cell"]) not in canaries]
-    rows = {(row["night"], row["system"]): row for row in night_trends(_frames(spark, drawn)).collect()}
-    assert set(rows) == {(run["night"], run["system"]) for run in runs}
+    gates = {row["night"] for row in drawn["nights"] if row["policy"]}
+    runs = [run for run in _runs(drawn) if not run["made_to_fail"] and run["night"] not in gates]
+    keys = ("night", "system", "variant")
+    rows = {tuple(row[key] for key in keys): row for row in night_trends(_frames(spark, drawn)).collect()}
+    assert set(rows) == {tuple(run[key] for key in keys) for run in runs}
     installed = {(row["run_id"], row["fault_id"]) for row in drawn["faults"] if row["outcome"] == "installed"}
-    for (night, system), row in rows.items():
-        own = {run["run_id"] for run in runs if (run["night"], run["system"]) == (night, system)}
+    for key, row in rows.items():
+        night = key[0]
+        own = {run["run_id"] for run in runs if tuple(run[name] for name in keys) == key}
         main = [phase for phase in drawn["phases"] if phase["phase"] == "main" and phase["run_id"] in own]
         tested = [
             sum(e["exposure"] or 0 for e in drawn["exposures"] if e["run_id"] == run)
@@ -216,11 +225,10 @@ def test_trends_are_those_of_plain_python(spark: SparkSession, drawn: dict[str, 
         assert (row["commits"], row["machines"], row["cores"]) == (["abc"], ["6.1 x86_64 2"], ["0.1"])
 
 
-def test_canaries_are_no_findings_and_a_second_fingerprint_is_one(
+def test_what_is_made_to_fail_is_no_finding_and_a_second_fingerprint_is_one(
     spark: SparkSession, drawn: dict[str, list[Row]]
 ) -> None:
-    canaries = _canaries(drawn)
-    seen = sum(run["outcome"] == "invalid" and (run["night"], run["cell"]) not in canaries for run in _runs(drawn))
+    seen = sum(run["outcome"] == "invalid" and not run["made_to_fail"] for run in _runs(drawn))
     rows = sightings(_frames(spark, drawn)).collect()
     for fingerprint in ("s:g:a:1", "s:g:a:2"):
         assert sum(row["seen"] for row in rows if row["fingerprint"] == fingerprint) == seen

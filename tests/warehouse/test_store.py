@@ -23,6 +23,7 @@ from fencepost.harness.warehouse.adding import Added, add
 from fencepost.harness.warehouse.data_source import register
 from fencepost.harness.warehouse.query import query
 from fencepost.harness.warehouse.selection import choose, latest_nights
+from fencepost.harness.warehouse.spark_session import spark_failure
 from fencepost.harness.warehouse.store import (
     MARK,
     Add,
@@ -35,6 +36,7 @@ from fencepost.harness.warehouse.store import (
 )
 from fencepost.harness.warehouse.warehouse import Warehouse
 from tests.warehouse.handle import handle_of
+from tests.warehouse.test_generations import tear
 
 pytestmark = pytest.mark.spark
 
@@ -62,8 +64,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def root(runs: list[Path], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A warehouse to which the runs were added in two steps."""
     root = str(tmp_path_factory.mktemp("kept") / "warehouse")
-    assert add(spark, runs[:2], root) == Added(runs=2, known=0, failed=0, nights=0)
-    assert add(spark, runs, root) == Added(runs=1, known=2, failed=0, nights=0)
+    assert add(spark, runs[:2], root) == Added(runs=2, known=0, nights=0)
+    assert add(spark, runs, root) == Added(runs=1, known=2, nights=0)
     return root
 
 
@@ -81,7 +83,7 @@ def test_what_was_added_is_what_the_runs_wrote(runs: list[Path], root: str, spar
 
 def test_adding_again_changes_no_file(runs: list[Path], root: str, spark: SparkSession) -> None:
     before = {path: path.stat().st_mtime_ns for path in Path(root).rglob("*")}
-    assert add(spark, runs, root) == Added(runs=0, known=3, failed=0, nights=0)
+    assert add(spark, runs, root) == Added(runs=0, known=3, nights=0)
     assert {path: path.stat().st_mtime_ns for path in Path(root).rglob("*")} == before
 
 
@@ -123,10 +125,13 @@ def test_a_run_that_could_not_be_judged_is_tried_again(runs: list[Path], spark: 
     whole = (broken / store.HISTORY).read_bytes()
     (broken / store.HISTORY).write_bytes(b"PAR1")
     root = str(tmp_path / "warehouse")
-    assert add(spark, [broken], root) == Added(runs=0, known=0, failed=1, nights=0)
+    for _ in range(2):
+        with pytest.raises(UsageError, match="none of 1 runs could be judged"):
+            add(spark, [broken], root)
+        assert open_store(root).add_ids() == []
     assert ids(Warehouse(spark, root).table("run")) == []
     (broken / store.HISTORY).write_bytes(whole)
-    assert add(spark, [broken], root) == Added(runs=1, known=0, failed=0, nights=0)
+    assert add(spark, [broken], root) == Added(runs=1, known=0, nights=0)
 
 
 def test_the_data_source_gives_the_same_rows(root: str, spark: SparkSession) -> None:
@@ -142,7 +147,7 @@ def test_one_data_frame_answers_any_sequence_of_questions(root: str, spark: Spar
     """Spark keeps the partitions of a Python data source for the next query: none may depend on a filter."""
     register(spark)
     runs = spark.read.format("fencepost").option("table", "run").load(root)
-    pandas = runs.toPandas()
+    pandas: Any = runs.toPandas()
     questions = [
         "true",
         "system = 'etcd'",
@@ -175,14 +180,82 @@ def test_the_data_source_finds_the_warehouse_below_results(
     assert ids(spark.read.format("fencepost").load(str(tmp_path / "results"))) == [f"{0:032x}"]
 
 
-def test_a_torn_part_is_named_with_the_remedy(runs: list[Path], spark: SparkSession, tmp_path: Path) -> None:
-    root = str(tmp_path / "warehouse")
-    add(spark, runs[:1], root)
-    (torn,) = (path for path in Path(root).rglob("*.parquet") if path.parts[-4] == "run")
-    torn.write_bytes(torn.read_bytes()[:100])
-    with pytest.raises(UsageError, match=rf"{torn.name}: missing, or no whole Parquet file") as caught:
-        query(root, "select * from run", spark=spark)
-    assert "warehouse build" in (caught.value.hint or "")
+@pytest.mark.parametrize("damage", ["truncated", "empty", "wrong magic", "missing"])
+@pytest.mark.parametrize("words", [["query", "select 1 from run"], ["show"], ["show", "run"], ["pages"], ["add"]])
+def test_a_torn_part_ends_every_command_with_the_file_and_the_remedy(
+    runs: list[Path], torn: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession, words: list[str], damage: str
+) -> None:
+    monkeypatch.setattr("fencepost.harness.warehouse.spark_session.SparkHandle", handle_of(spark, []))
+    (part,) = (path for path in torn.rglob("*.parquet") if path.parts[-4] == "run")
+    tear(part, damage)
+    words = [*words, *(map(str, runs) if words == ["add"] else ())]
+    words += ["--out", str(torn / "pages")] if words == ["pages"] else []
+    done = CliRunner().invoke(command, [*words, "--warehouse", str(torn)])
+    assert isinstance(done.exception, UsageError) and done.exception.exit_code == 254
+    assert f"{part.name}: missing, or no whole Parquet file" in done.exception.message
+    assert "warehouse build" in (done.exception.hint or "")
+
+
+@pytest.fixture
+def torn(root: str, tmp_path: Path) -> Path:
+    """A copy of the warehouse, to be torn."""
+    shutil.copytree(root, tmp_path / "warehouse")
+    for manifest in sorted((tmp_path / "warehouse").rglob("adds/*.json"))[1:]:
+        manifest.unlink()
+    for path in (tmp_path / "warehouse").rglob("*night=2026-11-2[12]"):
+        shutil.rmtree(path)
+    first = json.loads(next((tmp_path / "warehouse").rglob("adds/*.json")).read_text())
+    first["parts"] = [part for part in first["parts"] if part["night"] == "2026-11-20"]
+    next((tmp_path / "warehouse").rglob("adds/*.json")).write_text(json.dumps(first))
+    return tmp_path / "warehouse"
+
+
+def test_a_failure_of_spark_is_told_before_its_jvm_ends(root: str, torn: Path, spark: SparkSession) -> None:
+    """A part that is torn in the middle passes the first look, and fails a task."""
+    (part,) = (path for path in torn.rglob("*.parquet") if path.parts[-4] == "operations")
+    whole = part.read_bytes()
+    part.write_bytes(whole[:100] + bytes(len(whole) // 2) + whole[100 + len(whole) // 2 :])
+    with pytest.raises(UsageError, match=rf"{part.name}: missing, or no whole Parquet file"):
+        query(torn, "select max(latency_ns), max(key), max(node) from operations", spark=spark)
+    with pytest.raises(UsageError, match="the query was refused"):
+        query(root, "select raise_error('mine')", spark=spark)
+    error = Exception("An error occurred while calling o1.x.\n: java.lang.Error: no room\n\tat a.b(c)")
+    ours = spark_failure(error, root)
+    assert (ours.exit_code, ours.message) == (255, "Spark failed: java.lang.Error: no room")
+
+
+def test_a_query_takes_a_relative_path(root: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(root).parent)
+    frame = query("warehouse", "select system, version, outcome, count(*) from run group by all", spark=spark)
+    assert len(frame) == 2
+
+
+def test_what_could_not_be_judged_and_what_changed_give_exit_code_2_each_time(
+    runs: list[Path], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fencepost.harness.warehouse.spark_session.SparkHandle", handle_of(spark, []))
+    results, root = tmp_path / "results", tmp_path / "warehouse"
+    for name, run in zip(("good", "bad", "changed"), (runs[0], runs[1], runs[2]), strict=True):
+        shutil.copytree(run, results / name)
+    (results / "bad" / store.HISTORY).write_bytes(b"PAR1")
+    shutil.rmtree(results / "bad" / FACTS)
+    document = json.loads((results / "changed" / store.VERDICT).read_text())
+    (results / "changed" / store.VERDICT).write_text(json.dumps({**document, "validity": "valid"}))
+
+    def said(code: int) -> str:
+        done = CliRunner().invoke(command, ["add", str(results), "--warehouse", str(root)])
+        assert done.exit_code == code, done.output
+        return done.output.splitlines()[0]
+
+    troubles = "1 run could not be judged; 1 verdict changed; "
+    assert said(2).startswith(f"{troubles}2 runs and 0 nights added; 0 runs were there already; tables in ")
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    for _ in range(2):
+        assert said(2).startswith(f"{troubles}0 runs and 0 nights added; 2 runs were there already; tables in ")
+    assert sorted(path for path in root.rglob("*") if path.is_file()) == files
+    (results / "changed" / store.VERDICT).write_text(json.dumps(document))
+    shutil.rmtree(results / "bad")
+    assert said(0).startswith("0 runs and 0 nights added; 2 runs were there already; tables in ")
 
 
 @pytest.mark.parametrize(
@@ -254,8 +327,7 @@ def test_a_night_counts_as_it_was_known_last() -> None:
 
 
 def test_the_commands(runs: list[Path], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("spark_session", "query"):
-        monkeypatch.setattr(f"fencepost.harness.warehouse.{module}.SparkHandle", handle_of(spark, []))
+    monkeypatch.setattr("fencepost.harness.warehouse.spark_session.SparkHandle", handle_of(spark, []))
     root = ["--warehouse", str(tmp_path / "warehouse")]
 
     def said(*words: str) -> str:
@@ -266,7 +338,7 @@ def test_the_commands(runs: list[Path], spark: SparkSession, tmp_path: Path, mon
     assert "3 runs and 0 nights added; 0 runs were there already" in said("add", *map(str, runs))
     assert "0 runs and 0 nights added; 3 runs were there already" in said("add", *map(str, runs))
     shown = said("show")
-    assert "3 runs of 3 nights in 1 adds" in shown
+    assert "3 runs of 3 nights in 1 add" in shown
     assert "reigns" in shown
     assert "zookeeper" in said("show", "run", "--rows", "3")
     assert "etcd" in said("query", "select system, count(*) from run group by system")
@@ -275,7 +347,7 @@ def test_the_commands(runs: list[Path], spark: SparkSession, tmp_path: Path, mon
 def test_a_generation_that_was_not_put_in_force_leaves_nothing(tmp_path: Path) -> None:
     made = new_generation(str(tmp_path / "warehouse"))
     made.write_part("run", "night", "etcd", "one", pa.table({"run_id": ["ff"]}))
-    made.discard()
+    made.remove()
     assert list(tmp_path.iterdir()) == []
 
 

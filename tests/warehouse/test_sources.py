@@ -1,0 +1,132 @@
+"""Which runs there are to add: not the half runs of lost attempts; and none of a format that we do not know."""
+
+import itertools
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.campaigns.night.register import REGISTER, Ended, Register, Registered
+from fencepost.harness.campaigns.night.run_class import RunClass
+from fencepost.harness.campaigns.replay.recorded import read_recorded
+from fencepost.harness.judging.judge import judge
+from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.fact_files import FACTS, read_table, write_table
+from fencepost.harness.run.conclude import judge_stored
+from fencepost.harness.verdict.fact_table import VERSION_KEY
+from fencepost.harness.warehouse.rebuild import rebuild
+from fencepost.harness.warehouse.sources import sources_below, sources_of
+from tests.campaigns.night.made import attempt, cell, opened
+
+FOUND = Path(__file__).parents[1] / "histories" / "found" / "zookeeper-3.9.5-stale-after-sync"
+
+
+@pytest.mark.parametrize(
+    ("run_class", "is_sealed"), [*itertools.product((None, RunClass.LOST, RunClass.INVALID), (True, False))]
+)
+def test_a_half_run_of_an_attempt_that_never_reported_is_left_out(
+    tmp_path: Path, run_class: RunClass | None, is_sealed: bool
+) -> None:
+    one = attempt("c1", run_class)
+    with Register(tmp_path / REGISTER) as register:
+        register.append(opened([cell("c1")]))
+        register.append(Registered(attempt=one))
+        if run_class is not None:
+            register.append(Ended(attempt=one, spent_s=1.0))
+    run = tmp_path / one.folder / "example-register-kill" / "20261127T000000.000Z"
+    run.mkdir(parents=True)
+    (run / store.PLAN).write_text("")
+    (run / (store.HISTORY if is_sealed else store.HISTORY_LINES)).write_text("")
+    (source,) = sources_below(tmp_path)
+    assert source.is_half is (run_class is not RunClass.INVALID and not is_sealed)
+
+
+def test_a_single_run_without_an_end_is_no_half_run(tmp_path: Path) -> None:
+    """Nobody else tells of it."""
+    (tmp_path / store.PLAN).write_text("")
+    (tmp_path / store.HISTORY_LINES).write_text("")
+    assert [source.is_half for source in sources_below(tmp_path)] == [False]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    copy = tmp_path / "results" / "run"
+    shutil.copytree(FOUND, copy)
+    store.write_json(copy / store.RUN, {**store.read_json(FOUND / store.RUN), "format": 1, "run_id": "cd" * 16})
+    judge_stored(copy, progress=lambda _: None)
+    return copy
+
+
+def newer_run(folder: Path) -> None:
+    store.write_json(folder / store.RUN, {**store.read_json(folder / store.RUN), "format": 99})
+
+
+def newer_verdict(folder: Path) -> None:
+    document = json.loads((folder / store.VERDICT).read_text())
+    (folder / store.VERDICT).write_text(json.dumps({**document, "format": 99}))
+
+
+def newer_facts(folder: Path) -> None:
+    path = folder / FACTS / "reigns.parquet"
+    write_table(read_table(path).replace_schema_metadata({VERSION_KEY: b"99"}), path)
+
+
+@pytest.mark.parametrize("again", [True, False])
+@pytest.mark.parametrize("newer", [newer_run, newer_verdict, newer_facts])
+def test_a_run_of_a_newer_format_is_not_judged(folder: Path, newer: Any, again: bool) -> None:
+    newer(folder)
+    row, tables = rebuild(sources_of([folder])[0], again=again)
+    if newer is newer_facts and again:
+        assert tables, "a build reads no facts"
+        return
+    assert tables == {}
+    assert "newer format: 99, and this fencepost reads" in row["error"]
+    assert "update fencepost" in row["error"]
+
+
+@pytest.mark.parametrize("read", [judge, read_recorded, lambda folder: judge_stored(folder, progress=lambda _: None)])
+def test_every_reader_refuses_a_run_of_a_newer_format(folder: Path, read: Any) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != store.RUN}
+    newer_run(folder)
+    with pytest.raises(UsageError, match="newer format: 99") as caught:
+        read(folder)
+    assert "update fencepost" in (caught.value.hint or "")
+    assert all(path.read_bytes() == data for path, data in before.items())
+
+
+@pytest.mark.parametrize("known", [0, "1", None, 1.5])
+def test_a_format_that_never_was_is_refused(folder: Path, known: Any) -> None:
+    store.write_json(folder / store.RUN, {**store.read_json(folder / store.RUN), "format": known})
+    with pytest.raises(UsageError, match=r"format .*, and this fencepost reads 1"):
+        store.read_run(folder)
+
+
+@pytest.mark.parametrize(
+    ("more", "variant"),
+    [
+        ("", ""),
+        ('[system_options]\ntick = "7s"\n', "tick=7s"),
+        ('[set.zookeeper]\nsnapCount = "100"\n', "zookeeper.snapCount=100"),
+    ],
+)
+def test_a_variant_is_what_differs_from_the_plain_release(folder: Path, more: str, variant: str) -> None:
+    plan = (folder / store.PLAN).read_text().partition("[system_options]")[0]
+    (folder / store.PLAN).write_text(plan + more)
+    for _ in range(2):
+        _, tables = rebuild(sources_of([folder])[0])
+        assert tables["placed"]["variant"].to_pylist() == [variant]
+
+
+def test_an_own_build_and_an_expectation_are_kept(folder: Path) -> None:
+    plan = (folder / store.PLAN).read_text()
+    lines = [line for line in plan.splitlines() if not line.startswith("version =")]
+    (folder / store.PLAN).write_text('version = "/opt/builds/zookeeper"\n' + "\n".join(lines))
+    store.write_json(folder / store.RUN, {**store.read_json(folder / store.RUN), "expected": "invalid"})
+    row, tables = rebuild(sources_of([folder])[0])
+    assert row["error"] is None
+    (placed,) = tables["placed"].to_pylist()
+    assert placed["variant"].startswith("own build")
+    assert placed["expected"] == "invalid"
