@@ -104,11 +104,11 @@ def _add(spark: SparkSession, paths: Sequence[Path], target: Store, brought: set
     target.refuse_torn(adds)
     there = {run for one in adds for run in one.runs}
     nights = _nights(paths)
-    found, half = _sources(paths, may_be_empty=bool(nights))
-    fresh = [source for source in found if source.run_id not in there]
+    sources, half = _sources(paths, may_be_empty=bool(nights))
+    fresh = [source for source in sources if source.run_id not in there]
     known = {(part.night, part.shard): part.records for one in adds for part in one.nights}
     grown = [folder for folder in nights if _is_news(folder, known)]
-    changes = _still_changed(target, adds, [source for source in found if source.run_id in there])
+    changes = _still_changed(target, adds, [source for source in sources if source.run_id in there])
     made: set[str] = set()
     failures: list[tuple[str, str]] = []
     if fresh or grown:
@@ -116,16 +116,16 @@ def _add(spark: SparkSession, paths: Sequence[Path], target: Store, brought: set
         if not target.is_in_force():
             raise Superseded
         failures, made = bring.failures, bring.add.runs
-        if failures and not made and not grown and len(failures) == len(found):
+        if failures and not made and not grown and len(failures) == len(sources):
             raise _none_judged(failures, half)
         brought |= made
         if made or grown:
             target.commit(bring.add)
         changes += bring.changes
-    own = {source.run_id for source in found} & brought
+    own = {source.run_id for source in sources} & brought
     return Added(
         runs=len(own),
-        known=len(found) - len(failures) - len(own),
+        known=len(sources) - len(failures) - len(own),
         nights=len(grown),
         half=half,
         failures=tuple(failures),

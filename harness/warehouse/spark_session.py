@@ -184,8 +184,10 @@ def spark_failure(error: Exception, root: str | None = None) -> FencepostError:
 def first_line(error: Exception) -> str:
     """The line of a Java exception that says what happened, without its frames."""
     lines = [line.strip(" :") for line in str(error).splitlines() if line.strip()]
-    said = [line for line in lines if not line.startswith(("at ", "An error occurred while calling", "JVM stacktrace"))]
-    return next(iter(said or lines), type(error).__name__)
+    texts = [
+        line for line in lines if not line.startswith(("at ", "An error occurred while calling", "JVM stacktrace"))
+    ]
+    return next(iter(texts or lines), type(error).__name__)
 
 
 def prepare_archive(exercise: "Callable[[SparkSession, Path], None]") -> Path | None:
