@@ -153,8 +153,9 @@ def test_the_command_says_each_episode_with_run_epoch_and_rows(
     built: Built, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("fencepost.harness.warehouse.spark_session.SparkHandle", handle_of(spark, []))
-    done = CliRunner().invoke(command, ["build", str(built.results), "--out", str(tmp_path / "out")])
-    assert done.exit_code == 2, done.output
+    words = ["build", str(built.results), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(command, words, standalone_mode=False)
+    assert done.return_value == 2, done.output
     assert done.output.startswith("1 run could not be judged; 1 verdict changed; 3 of 4 runs judged again; tables in ")
     for part in (
         "n2, leader of epoch 2",

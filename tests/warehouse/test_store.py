@@ -243,8 +243,9 @@ def test_what_could_not_be_judged_and_what_changed_give_exit_code_2_each_time(
     (results / "changed" / store.VERDICT).write_text(json.dumps({**document, "validity": "valid"}))
 
     def said(code: int) -> str:
-        done = CliRunner().invoke(command, ["add", str(results), "--warehouse", str(root)])
-        assert done.exit_code == code, done.output
+        words = ["add", str(results), "--warehouse", str(root)]
+        done = CliRunner().invoke(command, words, standalone_mode=False)
+        assert done.return_value == code, (done.output, done.exception)
         return done.output.splitlines()[0]
 
     troubles = "1 run could not be judged; 1 verdict changed; "
