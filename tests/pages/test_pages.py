@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -271,8 +272,8 @@ def test_every_link_between_pages_resolves(make: Callable[[], Overview], tmp_pat
 
 def test_a_run_without_faults_is_no_plain_green() -> None:
     places = [{"nemesis": "none"}, {"nemesis": ""}, {"nemesis": "kill"}]
-    row = {"system": "etcd", "version": "1", "variant": "", "workload": "register", "folder": None, "canary": False}
-    row |= {"night": NIGHTS[0], "run_class": "valid", "runs": 1, "exposure": 4}
+    row: dict[str, Any] = {"system": "etcd", "version": "1", "variant": "", "workload": "register", "folder": None}
+    row |= {"canary": False, "night": NIGHTS[0], "run_class": "valid", "runs": 1, "exposure": 4}
     (matrix,) = matrices([{**row, **place} for place in places], NIGHTS, OUT)
     squares = {key[2]: cell.squares[NIGHTS[0]] for key, cell in matrix.cells.items()}
     assert {name: square_tone(square) for name, square in squares.items()} == {
@@ -284,8 +285,8 @@ def test_a_run_without_faults_is_no_plain_green() -> None:
 
 
 def test_options_and_own_builds_are_rows_of_their_own() -> None:
-    row = {"system": "etcd", "version": "1", "workload": "register", "nemesis": "kill", "folder": None, "canary": False}
-    row |= {"night": NIGHTS[0], "runs": 1, "exposure": 4}
+    row: dict[str, Any] = {"system": "etcd", "version": "1", "workload": "register", "nemesis": "kill", "folder": None}
+    row |= {"canary": False, "night": NIGHTS[0], "runs": 1, "exposure": 4}
     variants = {"": "valid", "defect=x": "invalid", "own build": "valid"}
     rows = [{**row, "variant": name, "run_class": run_class} for name, run_class in variants.items()]
     (matrix,) = matrices(rows, NIGHTS, OUT)
