@@ -20,6 +20,7 @@ from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import (
     BROKEN_SERVER,
+    PART_OF,
     WATCHED,
     FaultOutcome,
     FaultSpan,
@@ -166,7 +167,7 @@ def _faults_missing(faults: list[FaultSpan], under_fault: int | None, facts: Fac
         f"no fault {kind!r} took hold" for kind in _wanted(facts) if least and all(f.fault != kind for f in faults)
     ]
     # The cuts of a flapping link are one fault.
-    whole = sum("part_of" not in f.details for f in faults)
+    whole = sum(PART_OF not in f.details for f in faults)
     if whole < least:
         missing.append(f"{whole} faults took hold, {least} are needed")
     if under_fault is not None and under_fault < facts.thresholds.exposure_min:
@@ -181,7 +182,7 @@ def _never_came(history: History, facts: Facts) -> list[str]:
     """Faults of the plan's own schedule that were not even tried; a skipped one was, and its event says why."""
     if facts.scheduled is None:
         return []
-    tried = sum("part_of" not in f.details for f in history.faults)
+    tried = sum(PART_OF not in f.details for f in history.faults)
     late = facts.scheduled - tried
     return [f"{late} of the {facts.scheduled} faults of the plan's schedule never came"] if late > 0 else []
 

@@ -1,9 +1,17 @@
 """Acts on faults that nobody can vouch for."""
 
-from fencepost.harness.history import FaultEvent, FaultOutcome, FaultStage, History
+from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage, History
 
 
 def unproven_acts(history: History) -> list[FaultEvent]:
-    """List the last attempt of each injection or healing of which nobody knows whether it took effect."""
+    """List the last attempt of each injection or healing of which nobody knows whether it took effect.
+
+    The healing of a part counts as proven once the whole is proven to be healed.
+    """
     last = {(e.fault_id, e.action): e for e in history.of(FaultEvent) if e.stage is FaultStage.END}
-    return [event for event in last.values() if event.outcome is FaultOutcome.INDETERMINATE]
+    return [e for e in last.values() if e.outcome is FaultOutcome.INDETERMINATE and not _healed_later(history, e)]
+
+
+def _healed_later(history: History, act: FaultEvent) -> bool:
+    whole = history.healing_of_whole(act.details) if act.action is FaultAction.HEAL else None
+    return whole is not None and whole.index > act.index

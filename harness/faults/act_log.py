@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from fencepost.harness.faults.kind import FaultKind, Proof, Records, Resolved, Skip, View
 from fencepost.harness.faults.schedule import Entry
 from fencepost.harness.faults.trigger import Seen
-from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage
+from fencepost.harness.history import PART_OF, FaultAction, FaultEvent, FaultOutcome, FaultStage
 from fencepost.harness.results.schedule_rows import FORMAT
 
 
@@ -50,7 +50,7 @@ class ActLog:
         outcome = FaultOutcome.SKIPPED if skip else proof.outcome if proof else FaultOutcome.PENDING
         details = {**(resolved.details if resolved else {}), **(proof.details if proof else {})}
         if act.part_of is not None:
-            details["part_of"] = act.part_of
+            details[PART_OF] = act.part_of
         if action is FaultAction.HEAL and act.ended is not None:
             details["ended_by"] = act.ended.seen or "its length: the event did not come"
         event = self._records.record(

@@ -7,9 +7,9 @@ When a fault of another worker holds what this one needs, it waits a while, and 
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from fencepost.harness.base.quorum import Damage, Pair, Quorum, worst
 from fencepost.harness.faults.act_log import Act, ActLog
@@ -223,10 +223,15 @@ class Conductor:
             self._log.write(act, FaultAction.INJECT, FaultStage.END, proof=proof)
             await asyncio.sleep(hold_ns / 1e9)
         finally:
-            self._log.write(act, FaultAction.HEAL, FaultStage.BEGIN)
-            healed = await self._guard(heal(act.fault_id), limit_s)
-            self._log.write(act, FaultAction.HEAL, FaultStage.END, proof=healed)
+            # The healing of the whole cancels its parts. One that is being healed then is healed to its end first.
+            healed = await _to_the_end(self._heal_part(act, heal, limit_s))
         return proof if healed.outcome is FaultOutcome.HEALED else healed
+
+    async def _heal_part(self, act: Act, heal: Callable[[int], Awaitable[Proof]], limit_s: float) -> Proof:
+        self._log.write(act, FaultAction.HEAL, FaultStage.BEGIN)
+        proof = await self._guard(heal(act.fault_id), limit_s)
+        self._log.write(act, FaultAction.HEAL, FaultStage.END, proof=proof)
+        return proof
 
     # -- when, and whether ----------------------------------------------------------------------------------------
 
@@ -317,6 +322,21 @@ def damages_of(fault: FaultKind, resolved: Resolved) -> tuple[Damage, ...]:
     if resolved.in_turn:
         return tuple(Damage(absent=frozenset({name}), severed=links) for name in resolved.nodes)
     return (Damage(absent=frozenset(resolved.nodes), severed=links),)
+
+
+async def _to_the_end(work: Coroutine[Any, Any, Proof]) -> Proof:
+    """Await `work` even when this task is cancelled meanwhile; the cancellation is raised once `work` is over."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    proof = task.result()
+    if cancelled is not None:
+        raise cancelled
+    return proof
 
 
 async def _all_or_none(tasks: "list[asyncio.Task[None]]") -> None:

@@ -16,6 +16,7 @@ import msgspec
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history.effects import Effects, Stops, effects_of_version_1
 from fencepost.harness.history.operation import (
+    PART_OF,
     Event,
     FaultAction,
     FaultEvent,
@@ -138,7 +139,21 @@ class History:
         grouped: dict[int, list[FaultEvent]] = {}
         for event in self.of(FaultEvent):
             grouped.setdefault(event.fault_id, []).append(event)
-        return [_span(events) for events in grouped.values()]
+        return [self._whole_healed(_span(events)) for events in grouped.values()]
+
+    def _whole_healed(self, span: FaultSpan) -> FaultSpan:
+        """A part of a fault whose own healing has no end was healed by the end of the healing of the whole."""
+        if span.ended_ns is None and (whole := self.healing_of_whole(span.details)) is not None:
+            return msgspec.structs.replace(span, ended_ns=max(whole.time_ns, span.began_ns))
+        return span
+
+    def healing_of_whole(self, details: Mapping[str, Any]) -> FaultEvent | None:
+        """Return the proven healing of the whole fault that a part with these details belongs to; None without one."""
+        return self._healings.get(details.get(PART_OF))
+
+    @cached_property
+    def _healings(self) -> dict[Any, FaultEvent]:
+        return {event.fault_id: event for event in self.of(FaultEvent) if event.outcome is FaultOutcome.HEALED}
 
     def of(self, kind: type[E]) -> list[E]:
         """The events of one type, in order; the list is the history's own."""

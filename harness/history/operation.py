@@ -219,6 +219,8 @@ class SampleEvent(BaseEvent, frozen=True, tag="sample"):
 
 #: Topic of a note: a running server lacks something that it needs ("b1: a class is missing: ..."), and may drop work.
 BROKEN_SERVER: Final = "broken-server"
+#: A detail of a part of a fault: the number of the whole.
+PART_OF: Final = "part_of"
 #: A detail of a fault that starts a node on an empty disk: what the node held before is in no log of its own.
 NEW_DISK: Final = "new_disk"
 #: Topic of the note that says how long nodes were watched after the last healing, and why no longer.

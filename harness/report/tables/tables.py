@@ -6,7 +6,16 @@ Each function makes the rows of one section and knows nothing of HTML. If it fai
 from collections.abc import Sequence
 from typing import Any, Final
 
-from fencepost.harness.history import FaultOutcome, FaultSpan, History, NodeChange, NodeEvent, NoteEvent, Outcome
+from fencepost.harness.history import (
+    PART_OF,
+    FaultOutcome,
+    FaultSpan,
+    History,
+    NodeChange,
+    NodeEvent,
+    NoteEvent,
+    Outcome,
+)
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.tables.table import ROWS_MAX, Table, cut_note
 from fencepost.harness.report.words.evidence import Traced, traced
@@ -129,13 +138,9 @@ def notes(history: History) -> list[tuple[str, str]]:
     ]
 
 
-#: The key in a fault's details for the number of the whole fault when this one is a part of it.
-_PART_OF: Final = "part_of"
-
-
 def _acts_with(fault: FaultSpan) -> str:
     """List the figures of a fault without its seeds, which mean nothing to a reader."""
-    shown = {k: v for k, v in fault.details.items() if k != _PART_OF and not k.endswith("_seed")}
+    shown = {k: v for k, v in fault.details.items() if k != PART_OF and not k.endswith("_seed")}
     return ", ".join(f"{key}={value}" for key, value in shown.items())
 
 
@@ -143,7 +148,7 @@ def faults(history: History, word: str) -> Table:
     rows = []
     numbers = {f.fault_id: number for number, f in enumerate(history.faults, 1)}
     for number, f in enumerate(history.faults[:ROWS_MAX], 1):
-        whole = numbers.get(int(f.details.get(_PART_OF, -1)))
+        whole = numbers.get(int(f.details.get(PART_OF, -1)))
         proven = "never" if f.certain_from_ns is None else f"{clock(f.certain_from_ns)} – {_until(f.certain_to_ns)}"
         lasted = "" if f.certain_from_ns is None else length((f.certain_to_ns or history.end_ns) - f.certain_from_ns)
         began = f.ended_ns is None and f.outcome is not FaultOutcome.SKIPPED
