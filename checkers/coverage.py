@@ -3,7 +3,13 @@
 Valid or unknown, never invalid: what is missing is listed, and a run that lacks it cannot be called consistent.
 Each checker counts how often its own guarantee was tested. This one asks for what all of them need: a run that was not
 cut short, enough ok operations of every kind in the main phase, faults that took hold, operations while faults were in
-force, a final read, servers that had all that they need, and a harness that never stood still for long.
+force, a final read, servers that had all that they need and did not end by themselves, and a harness that never stood
+still for long.
+
+A fault that was not proven counts as not tested, and what the other faults tested stands: each guarantee's exposure
+rests on proven faults alone. The run is unknown only where nothing else was tested: no fault took hold, or the plan
+names this fault, and none of its kind and target did. A healing that was not proven always leaves the run unknown,
+since nobody knows what the cluster was afterwards.
 """
 
 import re
@@ -12,16 +18,20 @@ from typing import Final
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.faults import unproven_acts
-from fencepost.checkers.facts.intervals import merged
+from fencepost.checkers.facts.intervals import merged, within
 from fencepost.checkers.facts.positions import OCCASIONAL, PARTITION_STAMPED, final_reads
-from fencepost.checkers.facts.stalls import harness_stalls, overlapping, worst_sample
+from fencepost.checkers.facts.servers import OwnEnd, away, unexplained_ends
+from fencepost.checkers.facts.stalls import MACHINE, TIMER, Stall, overlapping, stalled_by, stalls_of, worst_sample
 from fencepost.checkers.findings.ladder import Doubt, conclude
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
+from fencepost.harness.base.exit_status import own_end
 from fencepost.harness.history import (
     BROKEN_SERVER,
     PART_OF,
     WATCHED,
+    FaultAction,
+    FaultEvent,
     FaultOutcome,
     FaultSpan,
     History,
@@ -57,25 +67,30 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     under_fault = None if inside is None else len(inside)
     ok, invoked = _counts(history, start_ns, end_ns)
     cut_short = ending_of(history, facts.planned_ns, facts.failure).cut_short
-    stalls = _stalls(history, facts, start_ns, end_ns)
+    stalls = overlapping(stalls_of(history, facts.thresholds.stall_ns_max), start_ns, end_ns)
     idle = [f for f in faults if not _lost_own_data(history, f)]
+    effective = [f for f in faults if f not in idle]
     thin = [
         *_operations_missing(ok, invoked, facts),
-        *_faults_missing([f for f in faults if f not in idle], under_fault, facts),
+        *_faults_missing(effective, under_fault, facts),
         *_never_came(history, facts),
         *([f"of {len(idle)} losses of power none took anything of the workload's data"] if idle else []),
     ]
+    unproven = unproven_acts(history)
+    tested = [e for e in unproven if not _leaves_unknown(e, effective, facts)]
     doubtful = [
-        *_unproven(history),
+        *_never_healed(history),
+        *_unproven([e for e in unproven if e not in tested]),
         *([] if final_reads(history) else ["no final read was answered"]),
         *_broken_servers(history),
+        *_smaller_cluster(history, facts, start_ns, end_ns),
     ]
     # The gravest first: the first one is the verdict's cause.
     missing = [
         *([(Cause.CUT_SHORT, cut_short)] if cut_short else []),
         *((Cause.NO_EXPOSURE, text) for text in thin),
         *((Cause.UNDECIDED, text) for text in doubtful),
-        *((Cause.STALLED, text) for text in stalls),
+        *((Cause.STALLED, text) for text in _stall_doubts(stalls)),
     ]
     texts = [text for _, text in missing]
     doubt = Doubt(missing[0][0], "; ".join(texts)) if missing else None
@@ -90,8 +105,9 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposure=under_fault,
             exposure_of="operations invoked while a fault was certainly in force" if under_fault is not None else "",
             rules=_rules(history, facts, invoked.total()),
-            figures=_figures(history, ok, invoked, faults, texts),
+            figures=_figures(history, ok, invoked, faults, texts, stalled_by(stalls)),
             cut_short=cut_short or "",
+            remarks=(*_own_ends(history), *(f"not tested: {text}" for text in _unproven(tested))),
             evidence={**_evidence(history, start_ns, end_ns), **({} if inside is None else {"exposure": inside})},
         )
     ]
@@ -110,6 +126,7 @@ def _rules(history: History, facts: Facts, invoked: int) -> tuple[Rule, ...]:
         rule("scheduled-fault-missing", facts.scheduled or 0, "the plan names no schedule"),
         rule("no-final-read", 1, ""),
         rule("broken-server", len(facts.nodes), "the plan has no node"),
+        rule("smaller-cluster", len(facts.nodes), "the plan has no node"),
         rule("stall", len(history.samples), "nobody looked whether the harness stood still"),
     )
 
@@ -187,19 +204,29 @@ def _never_came(history: History, facts: Facts) -> list[str]:
     return [f"{late} of the {facts.scheduled} faults of the plan's schedule never came"] if late > 0 else []
 
 
-def _unproven(history: History) -> list[str]:
-    """Faults of which nobody knows whether they took hold, or whether they were healed."""
+def _never_healed(history: History) -> list[str]:
     # A run heals all that it injects, so a fault without an end means that whoever carries faults out is gone.
     left = Counter(f.fault for f in history.faults if f.ended_ns is None)
-    missing = [f"{count} x {kind} was never healed" for kind, count in left.items()]
-    doubtful = unproven_acts(history)
+    return [f"{count} x {kind} was never healed" for kind, count in left.items()]
+
+
+def _leaves_unknown(act: FaultEvent, effective: list[FaultSpan], facts: Facts) -> bool:
+    """Whether an act that was not proven leaves the run unknown; see the module's docstring."""
+    if act.action is FaultAction.HEAL or not effective:
+        return True
+    same = any((f.fault, f.target) == (act.fault, act.target) for f in effective)
+    return act.fault in _wanted(facts) and not same
+
+
+def _unproven(doubtful: list[FaultEvent]) -> list[str]:
+    """Acts of which nobody knows whether they took effect."""
     if not doubtful:
-        return missing
+        return []
     acts = Counter(f"{e.action} of {e.fault} was not proven" for e in doubtful)
     first = doubtful[0]
     where = f" on {', '.join(first.nodes)}" if first.nodes else ""
     listed = ", ".join(f"{count} x {act}" for act, count in acts.items())
-    return [*missing, f"{listed}; the first{where}: {first.proof}"]
+    return [f"{listed}; the first{where}: {first.proof}"]
 
 
 def _under_fault(history: History, faults: list[FaultSpan], start_ns: int, end_ns: int) -> Rows:
@@ -215,12 +242,44 @@ def _broken_servers(history: History) -> list[str]:
     return [f"{text}, and the server went on" for text in dict.fromkeys(notes)]
 
 
-def _stalls(history: History, facts: Facts, start_ns: int, end_ns: int) -> list[str]:
-    stalls = overlapping(harness_stalls(history, facts.thresholds.stall_ns_max), start_ns, end_ns)
+def _own_ends(history: History) -> list[str]:
+    """Say when servers ended by themselves, how, and for how long; those of one node and status together."""
+    alike: dict[tuple[str, int | None], list[OwnEnd]] = {}
+    for end in unexplained_ends(history):
+        alike.setdefault((end.node, end.status), []).append(end)
+    return [_ends_in_words(ends) for ends in alike.values()]
+
+
+def _ends_in_words(ends: list[OwnEnd]) -> str:
+    first, last = ends[0], ends[-1]
+    often = f" {len(ends)} times, first" if len(ends) > 1 else ""
+    gone = within(merged([(end.at_ns, end.until_ns) for end in ends]), first.at_ns, last.until_ns)
+    back = "" if last.served_ns is not None else " and did not serve again"
+    return (
+        f"{own_end(first.node, first.status)}{often} at {duration(first.at_ns)}, and no fault explains it: "
+        f"it was away for {duration(gone)}{back}"
+    )
+
+
+def _smaller_cluster(history: History, facts: Facts, start_ns: int, end_ns: int) -> list[str]:
+    """Say that servers which ended by themselves were away for more of the main phase than the plan allows."""
+    gone_ns, most = away(history, start_ns, end_ns), facts.thresholds.away_share_max
+    if gone_ns <= most * (end_ns - start_ns):
+        return []
+    return [
+        f"the cluster was smaller than planned for {duration(gone_ns)} of {duration(end_ns - start_ns)} of the main "
+        f"phase, because servers ended by themselves (away_share_max in the plan's [thresholds] allows {most:.0%})"
+    ]
+
+
+def _stall_doubts(every: list[Stall]) -> list[str]:
+    """Say that the harness's timer stalled; where only the machine's processors were busy, its times hold."""
+    stalls = [stall for stall in every if stall.what == TIMER]
     if not stalls:
         return []
     longest = max(stall.length_ns for stall in stalls)
-    return [f"the harness stalled {len(stalls)} times in the main phase, for up to {duration(longest)}"]
+    waiting = ", waiting for a processor" if stalled_by(stalls) == MACHINE else ""
+    return [f"the harness stalled {len(stalls)} times in the main phase, for up to {duration(longest)}{waiting}"]
 
 
 def _evidence(history: History, start_ns: int, end_ns: int) -> dict[str, Rows]:
@@ -249,7 +308,7 @@ def _evidence(history: History, start_ns: int, end_ns: int) -> dict[str, Rows]:
 
 
 def _figures(
-    history: History, ok: Counter[str], invoked: Counter[str], faults: list[FaultSpan], missing: list[str]
+    history: History, ok: Counter[str], invoked: Counter[str], faults: list[FaultSpan], missing: list[str], by: str
 ) -> CoverageFigures:
     outcomes = Counter(f.outcome.value for f in history.faults)
     worst = worst_sample(history)
@@ -263,5 +322,6 @@ def _figures(
         faults_installed=dict(Counter(f.fault for f in faults)),
         final_reads=len(final_reads(history)),
         loop_lag_ns_max=0 if worst is None else worst.loop_lag_ns_max,
+        stalled_by=by,
         watched=next((e.text for e in history.events if isinstance(e, NoteEvent) and e.topic == WATCHED), ""),
     )

@@ -25,6 +25,7 @@ from fencepost.checkers.facts.partition_reigns import reigns_of_partitions
 from fencepost.checkers.facts.quorum_losses import quorum_losses_table
 from fencepost.checkers.facts.reign_tables import claims_table, epochs_table, reigns_table
 from fencepost.checkers.facts.reigns import Reigns, first_subject, reigns_of, subjects
+from fencepost.checkers.facts.servers import server_ends_table
 from fencepost.checkers.facts.service import clients_of, phases_table, recovery_table, service_table
 from fencepost.checkers.facts.stalls import stalls_of
 from fencepost.harness.history import History, Outcome
@@ -44,6 +45,7 @@ from fencepost.harness.verdict.fact_tables import (
     QUORUM_LOSSES,
     RECOVERY,
     REIGNS,
+    SERVER_ENDS,
     SERVICE,
     STALE_ANSWERS,
     STALLS,
@@ -78,6 +80,7 @@ def derive(history: History, facts: Facts) -> FactTables:
         PHASES.name: phases_table(history, clients[0]),
         RECOVERY.name: recovery_table(history, clients, first.begins),
         STALLS.name: _stalls_table(history, facts),
+        SERVER_ENDS.name: server_ends_table(history),
         CATCH_UPS.name: catch_ups_table(history),
         LAGS.name: lags_table(history, facts),
         IN_SYNC.name: in_sync_table(history, facts),

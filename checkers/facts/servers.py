@@ -1,13 +1,15 @@
 """Runs of nodes' servers: when each began and ended, and which of them answered."""
 
 from bisect import bisect_right
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.intervals import Intervals, merged
+from fencepost.checkers.facts.intervals import Intervals, merged, within
 from fencepost.checkers.facts.once import once
-from fencepost.harness.history import History, NodeChange, NodeEvent, Operation
+from fencepost.harness.base.exit_status import signal_of
+from fencepost.harness.history import FaultOutcome, History, NodeChange, NodeEvent, Operation
+from fencepost.harness.verdict.fact_tables import SERVER_ENDS
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +46,87 @@ def ended_by_themselves(history: History, at_ns: int) -> list[str]:
     """List the nodes whose last server ended by itself before `at_ns`, and was not followed by another one."""
     last = {e.node: e for e in history.of(NodeEvent) if e.time_ns <= at_ns and e.change is not NodeChange.READY}
     return [node for node, e in last.items() if e.change is NodeChange.EXITED and not e.expected]
+
+
+class OwnEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a server that neither the harness nor a fault caused; `event` is its row.
+
+    `started_ns` is when the node was started again, `served_ns` when it served again; None where that never came.
+    `away_ns` counts until then, or until the end of the history.
+    """
+
+    node: str
+    incarnation: int
+    at_ns: int
+    status: int | None
+    event: int
+    started_ns: int | None
+    served_ns: int | None
+    away_ns: int
+
+    @property
+    def until_ns(self) -> int:
+        return self.at_ns + self.away_ns
+
+
+@once
+def unexplained_ends(history: History) -> list[OwnEnd]:
+    """List the servers that ended although neither the harness ended them nor a fault explains it, in order.
+
+    A fault explains the end of a server on one of its nodes while it may be in force, if its effects may stop servers.
+    """
+    return [
+        _own_end(history, e)
+        for e in history.of(NodeEvent)
+        if e.change is NodeChange.EXITED and not e.expected and not _explained(history, e)
+    ]
+
+
+def _explained(history: History, end: NodeEvent) -> bool:
+    stopping = (f for f in history.faults if f.effects.may_stop and end.node in f.nodes)
+    spans = (history.possible(f) for f in stopping if f.outcome is not FaultOutcome.SKIPPED)
+    return any(began_ns <= end.time_ns <= ended_ns for began_ns, ended_ns in spans)
+
+
+def _own_end(history: History, end: NodeEvent) -> OwnEnd:
+    later = [e for e in history.of(NodeEvent) if e.node == end.node and e.index > end.index]
+    started = next((e.time_ns for e in later if e.change is NodeChange.STARTED), None)
+    served = next((e.time_ns for e in later if e.change is NodeChange.READY), None)
+    return OwnEnd(
+        node=end.node,
+        incarnation=end.incarnation,
+        at_ns=end.time_ns,
+        status=end.exit_status,
+        event=end.index,
+        started_ns=started,
+        served_ns=served,
+        away_ns=(history.end_ns if served is None else served) - end.time_ns,
+    )
+
+
+def away(history: History, from_ns: int, to_ns: int) -> int:
+    """Return for how many ns of [`from_ns`, `to_ns`] some server was away that had ended by itself."""
+    return within(merged([(end.at_ns, end.until_ns) for end in unexplained_ends(history)]), from_ns, to_ns)
+
+
+def server_ends_table(history: History) -> Any:
+    """Lay out the ends of servers that no fault explains (-> SERVER_ENDS)."""
+    return SERVER_ENDS.of_rows(
+        [
+            {
+                "node": end.node,
+                "incarnation": end.incarnation,
+                "at_ns": end.at_ns,
+                "exit_status": end.status,
+                "signal": signal_of(end.status),
+                "started_ns": end.started_ns,
+                "served_ns": end.served_ns,
+                "away_ns": end.away_ns,
+                "event": end.event,
+            }
+            for end in unexplained_ends(history)
+        ]
+    )
 
 
 class Return(msgspec.Struct, frozen=True, kw_only=True):

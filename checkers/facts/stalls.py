@@ -12,17 +12,26 @@ import msgspec
 
 from fencepost.harness.history import History, SampleEvent
 
+TIMER = "the harness's timer"
+#: Who stalled, as `stalled_by` says it.
+HARNESS, MACHINE = "harness", "machine"
+#: From this share of a lag on, time in which the timer's thread could run and got no processor explains the lag.
+_WAITED_SHARE = 0.5
 #: Share of a sample's time in which some task waited, from which on the machine counts as overloaded.
 _PRESSURE_SHARE = 0.9
 
 
 class Stall(msgspec.Struct, frozen=True, kw_only=True):
-    """From `from_ns` to `to_ns` the harness's timer or the machine stalled, `length_ns` in all."""
+    """From `from_ns` to `to_ns` the harness's timer or the machine stalled, `length_ns` in all.
+
+    `by` is `MACHINE` where other work held the processors meanwhile.
+    """
 
     from_ns: int
     to_ns: int
     length_ns: int
     what: str
+    by: str = HARNESS
 
 
 def stalls_of(history: History, threshold_ns: int) -> list[Stall]:
@@ -38,8 +47,15 @@ def harness_stalls(history: History, threshold_ns: int) -> list[Stall]:
         lag_ns = sample.loop_lag_ns_max
         if lag_ns > threshold_ns:
             start_ns = min(previous_ns, sample.time_ns - lag_ns)
+            waited = (sample.loop_waited_ns or 0) >= _WAITED_SHARE * lag_ns
             stalls.append(
-                Stall(from_ns=max(0, start_ns), to_ns=sample.time_ns, length_ns=lag_ns, what="the harness's timer")
+                Stall(
+                    from_ns=max(0, start_ns),
+                    to_ns=sample.time_ns,
+                    length_ns=lag_ns,
+                    what=TIMER,
+                    by=MACHINE if waited else HARNESS,
+                )
             )
         previous_ns = sample.time_ns
     return stalls
@@ -64,7 +80,12 @@ def machine_stalls(history: History, threshold_ns: int) -> list[Stall]:
 
 
 def _pressure(from_ns: int, to_ns: int, waited_ns: int) -> Stall:
-    return Stall(from_ns=from_ns, to_ns=to_ns, length_ns=waited_ns, what="the machine's processors")
+    return Stall(from_ns=from_ns, to_ns=to_ns, length_ns=waited_ns, what="the machine's processors", by=MACHINE)
+
+
+def stalled_by(stalls: Sequence[Stall]) -> str:
+    """Return who stalled: `HARNESS` if any of these stalls was its own, else `MACHINE`; empty without a stall."""
+    return next((who for who in (HARNESS, MACHINE) if any(stall.by == who for stall in stalls)), "")
 
 
 def overlapping(stalls: Sequence[Stall], from_ns: int, to_ns: int) -> list[Stall]:

@@ -51,7 +51,7 @@ _VERSION_1: Final[Mapping[str, Effects]] = {
     "clock-skew": Effects(skews=True),
     "damage": _AT_TIMES,
     "depose": _DEAD,
-    "disk": Effects(holds=True),
+    "disk": Effects(stops=Stops.POSSIBLE, holds=True),
     "flapping": _CUTS,
     "gray": _AT_TIMES,
     "kill": _DEAD,

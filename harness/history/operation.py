@@ -209,11 +209,13 @@ class SampleEvent(BaseEvent, frozen=True, tag="sample"):
     """The harness's own health since the last sample.
 
     `loop_lag_ns_max` is the largest delay of a periodic timer, `cpu_stall_ns` the time in which some task waited for a
-    processor (/proc/pressure/cpu), `node_cpu_ns` the processor time of each node, all since the last sample.
+    processor (/proc/pressure/cpu), `loop_waited_ns` that in which the timer's own thread did
+    (/proc/thread-self/schedstat), `node_cpu_ns` the processor time of each node, all since the last sample.
     """
 
     loop_lag_ns_max: int
     cpu_stall_ns: int | None = None
+    loop_waited_ns: int | None = None
     node_cpu_ns: dict[str, int] = {}  # noqa: RUF012  # msgspec copies it
 
 

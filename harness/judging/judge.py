@@ -249,6 +249,8 @@ def conclude(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> J
     else:
         validity = merge(v.validity for v in verdicts if v.validity is Validity.VALID)
         headline = _valid_headline(len(history.operations), facts, lines)
+    # First what the run is, then what a reader must know beside it: a server that ended, a fault that was not proven.
+    headline = "; ".join(dict.fromkeys([headline, *(remark for v in verdicts for remark in v.remarks)]))
     return Judgement(validity=validity, headline=headline, verdicts=verdicts, facts=facts)
 
 

@@ -73,6 +73,7 @@ COLUMNS: Final[dict[str, Any]] = {
     "phase": _TEXT,
     "loop_lag_ns_max": _LONG,
     "cpu_stall_ns": _LONG,
+    "loop_waited_ns": _LONG,
     "node_cpu_ns": _TEXT,
     "topic": _TEXT,
     "text": _TEXT,
@@ -92,8 +93,9 @@ COLUMNS: Final[dict[str, Any]] = {
 JSON_COLUMNS: Final = frozenset(("value", "node_cpu_ns", "details"))
 #: Schema versions that this program reads; it writes the last one.
 READ_VERSIONS: Final = (1, SCHEMA_VERSION)
-#: Columns added after the first files of version 1: a file may lack them, and they are then null.
-LATER_COLUMNS: Final = frozenset(
+#: Columns added after the first files of a version: a file may lack them, and they are then null.
+_LATER_THAN_2: Final = frozenset(("loop_waited_ns",))
+LATER_COLUMNS: Final = _LATER_THAN_2 | frozenset(
     ("details", "clock", "since_ns", "offset_ns", "rate", "period_ns", "delta_ns", "length_ns", "certain", "effects")
 )
 
@@ -166,7 +168,7 @@ def _check_schema(path: Path, file_schema: Any) -> None:
             f"{' and '.join(map(str, READ_VERSIONS))}",
             hint="use the version of fencepost that wrote it",
         )
-    may_lack = LATER_COLUMNS if version == b"1" else frozenset[str]()
+    may_lack = LATER_COLUMNS if version == b"1" else _LATER_THAN_2
     for name, kind in COLUMNS.items():
         at = file_schema.get_field_index(name)
         if at < 0 and name in may_lack:

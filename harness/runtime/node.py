@@ -4,13 +4,13 @@ A system returns `NodeSpec`s, not processes. The runtime realises them as a proc
 or as a container. Faults act only on `Node` and `Network`, by name; they never see an address.
 """
 
-import signal
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from fencepost.harness.base.exit_status import own_end
 from fencepost.harness.runtime.network import CLIENT, Network, Streams
 
 
@@ -119,13 +119,7 @@ class Exit:
     expected: bool
 
     def __str__(self) -> str:
-        """ "n1 ended by itself with exit status 2"."""
-        if self.exit_status >= 0:
-            return f"{self.node} ended by itself with exit status {self.exit_status}"
-        number = -self.exit_status
-        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-        by_kernel = " (out of memory?)" if number == signal.SIGKILL else ""
-        return f"{self.node} was ended by {name}, not by the harness{by_kernel}"
+        return own_end(self.node, self.exit_status)
 
 
 @dataclass(frozen=True, slots=True)

@@ -269,6 +269,22 @@ STALLS: Final = FactTable(
     ),
 )
 
+SERVER_ENDS: Final = FactTable(
+    name="server_ends",
+    row="a server that ended although neither the harness ended it nor a fault explains it",
+    columns=columns(
+        ("node", TEXT, "the node"),
+        ("incarnation", LONG, "the number of earlier starts of the node's server"),
+        ("at_ns", LONG, "when its end was seen"),
+        ("exit_status", LONG, "its exit status, negative for a signal; null when unknown"),
+        ("signal", TEXT, "the signal that ended it; null for another end"),
+        ("started_ns", LONG, "when the node was started again; null when it never was"),
+        ("served_ns", LONG, "when the node served again; null when it never did"),
+        ("away_ns", LONG, "from its end until the node served again, or until the end of the history"),
+        ("event", LONG, "the row of the history"),
+    ),
+)
+
 CATCH_UPS: Final = FactTable(
     name="catch_ups",
     row="a node that caught up with the others, by its own log, once the main phase had begun",
@@ -325,6 +341,7 @@ DERIVED: Final = (
     PHASES,
     RECOVERY,
     STALLS,
+    SERVER_ENDS,
     CATCH_UPS,
     LAGS,
     IN_SYNC,

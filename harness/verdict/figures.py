@@ -49,7 +49,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 class CoverageFigures(Figures, frozen=True, kw_only=True):
     """How much was done in the run. `missing` are sentences; `loop_lag_ns_max`: how late the harness's timer was.
 
-    `watched` says how long nodes were watched after the last healing, and why no longer.
+    `watched` says how long nodes were watched after the last healing, and why no longer; `stalled_by` whether the
+    harness or the machine stalled in the main phase.
     """
 
     missing: tuple[str, ...] = ()
@@ -61,6 +62,7 @@ class CoverageFigures(Figures, frozen=True, kw_only=True):
     final_reads: int = 0
     loop_lag_ns_max: int = 0
     watched: str = ""
+    stalled_by: str = ""
 
 
 class ClaimFigures(Figures, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from fencepost.harness.verdict.vocabulary import Vocabulary
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class Validity(StrEnum):
@@ -214,7 +215,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     those that belong to no witness. `complete`: this checker finds every violation of the guarantee, so its `valid`
     contradicts any other's `invalid`. `confirmed`: its proofs hold by the history alone. `subject` is the layer of the
     nodes whose leaders it is about. `allowed` names anomalies that the guarantee allows: they are reported and count
-    as no violation. `cut_short` says where and by what the run was cut short.
+    as no violation. `cut_short` says where and by what the run was cut short, `remarks` what a reader must know of it.
 
     `rules` are those by which the checker could have found a violation, where it says so; where none of them
     had a chance to fire, the verdict is `unknown`.
@@ -242,6 +243,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     subject: str | None = None
     allowed: tuple[str, ...] = ()
     cut_short: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 def merge(validities: Iterable[Validity]) -> Validity:
@@ -341,12 +343,16 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Below these, a `valid` is a vacuous pass and becomes `unknown`; they stand in the plan."""
+    """Outside of these, a `valid` is a vacuous pass and becomes `unknown`; they stand in the plan.
+
+    `away_share_max`: the share of the main phase for which servers that ended by themselves may be away.
+    """
 
     ok_operations_min: NotNegative = 100
     effective_faults_min: NotNegative = 1
     exposure_min: NotNegative = 1
     stall_ns_max: NotNegative = 500_000_000
+    away_share_max: Share = 0.1
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):

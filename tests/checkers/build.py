@@ -155,19 +155,21 @@ class Tale:
         outcome: FaultOutcome = FaultOutcome.INSTALLED,
         effects: Effects | None = None,
         details: dict[str, str | int | float | bool] | None = None,
+        target: str = "leader",
+        healed: FaultOutcome = FaultOutcome.HEALED,
     ) -> int:
         """`at`: inject begins, is proven; heal begins, is proven. A heal of None never came.
 
         Without `effects` the events are those of a history of version 1, and the fault's name says what it does.
         """
         fault_id, self._faults = self._faults, self._faults + 1
-        same = {"fault_id": fault_id, "fault": fault, "target": "leader", "nodes": nodes, "severed": severed}
+        same = {"fault_id": fault_id, "fault": fault, "target": target, "nodes": nodes, "severed": severed}
         same |= {"effects": effects, "details": details or {}}
         steps = (
             (FaultAction.INJECT, FaultStage.BEGIN, FaultOutcome.PENDING),
             (FaultAction.INJECT, FaultStage.END, outcome),
             (FaultAction.HEAL, FaultStage.BEGIN, FaultOutcome.PENDING),
-            (FaultAction.HEAL, FaultStage.END, FaultOutcome.HEALED),
+            (FaultAction.HEAL, FaultStage.END, healed),
         )
         for when, (action, stage, result) in zip(at, steps, strict=True):
             if when is not None:
@@ -191,8 +193,8 @@ class Tale:
         fields = {"since_ns": ns(at[0]), **fields}
         self.tell(ClockEvent, at[1], node=node, clock=clock, incarnation=0, asked_ns=ns(at[0]), **fields, **more)
 
-    def node(self, node: str, change: NodeChange, at_ms: float, incarnation: int = 0) -> None:
-        self.tell(NodeEvent, at_ms, node=node, change=change, incarnation=incarnation)
+    def node(self, node: str, change: NodeChange, at_ms: float, incarnation: int = 0, **more: Any) -> None:
+        self.tell(NodeEvent, at_ms, node=node, change=change, incarnation=incarnation, **more)
 
     def phase(self, phase: PhaseName, at_ms: float) -> None:
         self.tell(PhaseEvent, at_ms, phase=phase)
@@ -204,9 +206,9 @@ class Tale:
             self.sample(at_ms, lag_ms=lag_ms)
             at_ms += step_ms
 
-    def sample(self, at_ms: float, *, lag_ms: float = 1, cpu_stall_ms: float | None = None) -> None:
+    def sample(self, at_ms: float, *, lag_ms: float = 1, cpu_stall_ms: float | None = None, **more: Any) -> None:
         stall = None if cpu_stall_ms is None else ns(cpu_stall_ms)
-        self.tell(SampleEvent, at_ms, loop_lag_ns_max=ns(lag_ms), cpu_stall_ns=stall)
+        self.tell(SampleEvent, at_ms, loop_lag_ns_max=ns(lag_ms), cpu_stall_ns=stall, **more)
 
 
 def assert_each_had_a_chance(verdict: Verdict) -> None:

@@ -1,13 +1,22 @@
 """Coverage: each threshold met and missed by one."""
 
+import itertools
 from typing import Any
 
 import pytest
 
 from fencepost.checkers import coverage
-from fencepost.harness.history import BROKEN_SERVER, STOPPED_EARLY, FaultOutcome, NoteEvent, Outcome, PhaseName
+from fencepost.harness.history import (
+    BROKEN_SERVER,
+    STOPPED_EARLY,
+    FaultOutcome,
+    NodeChange,
+    NoteEvent,
+    Outcome,
+    PhaseName,
+)
 from fencepost.harness.verdict import Thresholds, Validity, Verdict
-from tests.checkers.build import Tale, facts
+from tests.checkers.build import Tale, facts, ns
 
 
 def tale_of(
@@ -179,8 +188,7 @@ def _lacking(name: str) -> Tale:
             tale = tale_of(fault=None)
             tale.fault("pause", ("n1",), (3000, 3010, 3020, 3030))
         case "unproven-fault":
-            tale = tale_of()
-            tale.fault("pause", ("n2",), (3000, 3010, 3020, 3030), outcome=FaultOutcome.INDETERMINATE)
+            tale = tale_of(fault=FaultOutcome.INDETERMINATE)
         case "no-final-read":
             tale = tale_of(final=False)
         case _:
@@ -190,6 +198,8 @@ def _lacking(name: str) -> Tale:
         tale.tell(NoteEvent, 4000, topic=STOPPED_EARLY, text="by hand")
     if name == "broken-server":
         tale.tell(NoteEvent, 3000, topic=BROKEN_SERVER, text="b1: a class is missing")
+    if name == "smaller-cluster":
+        tale.node("n3", NodeChange.EXITED, 2000, expected=False, exit_status=10)
     if name == "stall":
         tale.sample(3001, lag_ms=900)
     return tale
@@ -213,3 +223,34 @@ def test_without_a_fault_in_the_plan_or_samples_of_health_their_rules_have_no_ch
     assert lacks["scheduled-fault-missing"] == "the plan names no schedule"
     assert lacks["stall"] == "nobody looked whether the harness stood still"
     assert not lacks["too-few-operations"] and not lacks["no-final-read"]
+
+
+@pytest.mark.parametrize(
+    ("waited_ms", "by", "reason"),
+    [
+        (None, "harness", "for up to 900 ms"),
+        (0, "harness", "for up to 900 ms"),
+        (449, "harness", "for up to 900 ms"),
+        (450, "machine", "for up to 900 ms, waiting for a processor"),
+        (900, "machine", "for up to 900 ms, waiting for a processor"),
+    ],
+)
+def test_a_stall_is_the_machines_where_the_harness_waited_for_a_processor(
+    waited_ms: int | None, by: str, reason: str
+) -> None:
+    tale = tale_of()
+    tale.sample(2900)
+    tale.sample(3000, lag_ms=900, loop_waited_ns=None if waited_ms is None else ns(waited_ms))
+    verdict = judged(tale)
+    assert verdict.validity is Validity.UNKNOWN
+    assert verdict.figures.plain()["stalled_by"] == by and verdict.reason.endswith(reason)
+
+
+@pytest.mark.parametrize("waits", list(itertools.product((0, 900), repeat=3)))
+def test_one_stall_of_its_own_is_enough_for_the_harness(waits: tuple[int, ...]) -> None:
+    tale = tale_of()
+    tale.sample(1100)
+    for number, waited_ms in enumerate(waits):
+        tale.sample(2500 + 1000 * number, lag_ms=900, loop_waited_ns=ns(waited_ms))
+    expected = "machine" if all(waits) else "harness"
+    assert judged(tale).figures.plain()["stalled_by"] == expected

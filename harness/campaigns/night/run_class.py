@@ -8,7 +8,8 @@
     unknown-disturbed    the run's own figures say that it stood still while other runs were beside it
     harness              fencepost failed: no verdict, a checker that raised, checkers that contradict each other, a
                          verdict that is not this run's, a run that stood still though nothing was beside it
-    machine              this machine cannot do what the plan asks
+    machine              this machine cannot do what the plan asks, or other work on it held the processors for which
+                         the run waited while it stood still
     lost                 the run was begun and never reported
     not-run              it was never begun
 
@@ -159,9 +160,17 @@ def faults_of(document: dict[str, Any] | None) -> dict[str, int]:
 
 def lag_ns_of(document: dict[str, Any] | None) -> int:
     """How late the run's own timer was at worst."""
+    return max((f.loop_lag_ns_max for f in _coverage(document)), default=0)
+
+
+def stalled_by(document: dict[str, Any] | None) -> str:
+    """Who stalled in the main phase, as `checkers.facts.stalls.stalled_by` says it; empty where nobody did."""
+    return next((f.stalled_by for f in _coverage(document) if f.stalled_by), "")
+
+
+def _coverage(document: dict[str, Any] | None) -> list[CoverageFigures]:
     verdicts = [v for v in (document or {}).get("verdicts", ()) if v.get("checker") == COVERAGE]
-    figures = [msgspec.convert(v.get("figures", {}), CoverageFigures) for v in verdicts]
-    return max((f.loop_lag_ns_max for f in figures), default=0)
+    return [msgspec.convert(v.get("figures", {}), CoverageFigures) for v in verdicts]
 
 
 def _without_verdict(evidence: Evidence) -> Classed:
@@ -217,6 +226,9 @@ def _unknown(evidence: Evidence, document: dict[str, Any]) -> Classed:
         if evidence.company:
             beside = f"{evidence.company} runs were beside it, its timer was late by {lag_ns / 1e6:.0f} ms"
             return Classed(run_class=RunClass.UNKNOWN_DISTURBED, reason=f"{beside}; {reason}")
+        if stalled_by(document) == "machine":
+            reason = f"other work on this machine held the processors that it waited for; {reason}"
+            return Classed(run_class=RunClass.MACHINE, reason=reason)
         return Classed(run_class=RunClass.HARNESS, reason=f"it stood still though nothing ran beside it; {reason}")
     if Cause.CUT_SHORT in causes:
         return Classed(run_class=RunClass.HARNESS, reason=reason)

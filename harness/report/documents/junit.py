@@ -71,6 +71,9 @@ def _case(case: ReportCase, line: OfGuarantee) -> ET.Element:
             ET.SubElement(out, "skipped", {"message": clean(f"unknown; does not affect the result: {_reasons(line)}")})
         case Validity.VALID:
             pass
+    remarks = [remark for verdict in line.verdicts for remark in verdict.remarks]
+    if remarks:
+        ET.SubElement(out, "system-out").text = clean("\n".join(remarks))
     return out
 
 

@@ -174,6 +174,7 @@ def _verdict(case: ReportCase, verdict: Verdict) -> dict[str, Any]:
         "anomalies": dict(verdict.anomalies),
         "witnesses": [_witness(case, w) for w in verdict.witnesses],
         "proofs": [_plain(proof) for proof in verdict.proofs],
+        "remarks": list(verdict.remarks),
         "figures": _plain(_cut(plain_figures(verdict))),
         "evidence": {
             name: {"count": len(rows), "rows": list(rows[:ROWS_MAX])} for name, rows in verdict.evidence.items() if rows

@@ -6,7 +6,7 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.systems.contract.options import SystemOptions, out_of_range
 
-Defect = Literal["none", "stale-reads", "early-ack", "keeps-leading", "forgets"]
+Defect = Literal["none", "stale-reads", "early-ack", "keeps-leading", "forgets", "ends"]
 
 
 class ExampleOptions(SystemOptions, frozen=True, kw_only=True):

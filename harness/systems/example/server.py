@@ -10,6 +10,7 @@ through the log as writes do. A leader that did not hear from a majority for two
     early-ack       the leader acknowledges a write before a majority has it
     keeps-leading   a leader that is cut off never steps down
     forgets         a node that starts again has forgotten its term, its vote and its log
+    ends            the last node ends by itself, with exit status 10, a while after its first start
 """
 
 import argparse
@@ -17,6 +18,7 @@ import asyncio
 import contextlib
 import json
 import random
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +27,10 @@ from fencepost.harness.systems.example.journal import Journal
 from fencepost.harness.systems.example.lease_clock import LeaseClock
 from fencepost.harness.systems.example.store import LEASE_COMMANDS, Answer, Command, Store
 
-DEFECTS: Final = ("none", "stale-reads", "early-ack", "keeps-leading", "forgets")
+DEFECTS: Final = ("none", "stale-reads", "early-ack", "keeps-leading", "forgets", "ends")
+#: How long after its first start a node with the defect `ends` ends.
+_LIFE_S: Final = 6.0
+_ENDED: Final = 10
 _READS: Final = frozenset({"read", "members", "roster"})
 _BATCH_MAX: Final = 100
 Message = dict[str, Any]
@@ -54,6 +59,8 @@ class Server:
         clients = await asyncio.start_server(self._serve(self._answer_client), address, client_port)
         peers = await asyncio.start_server(self._serve(self._answer_peer), address, peer_port)
         self._wait_again()
+        if self._defect == "ends" and self._name > max(self._peers) and not self._journal.entries:
+            asyncio.get_running_loop().call_later(_LIFE_S, sys.exit, _ENDED)
         try:
             await asyncio.gather(self._watch_the_clock(), *(self._speak_to(peer) for peer in self._peers))
         finally:

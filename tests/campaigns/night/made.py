@@ -36,6 +36,7 @@ def document(
     fingerprints: Sequence[str] = (),
     cause: str | None = None,
     lag_ns: int = 0,
+    stalled_by: str = "",
     exit_code: int | None = None,
     faults: int = 2,
 ) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def document(
                 "validity": "unknown" if cause else "valid",
                 "decides": False,
                 "cause": cause,
-                "figures": {"loop_lag_ns_max": lag_ns},
+                "figures": {"loop_lag_ns_max": lag_ns, "stalled_by": stalled_by},
             }
         ],
     }

@@ -46,6 +46,17 @@ STALL: dict[str, Any] = {"cause": "stalled", "lag_ns": 900_000_000}
         (Evidence(exit_code=2, document=document("unknown", **STALL), company=1), RunClass.UNKNOWN_DISTURBED, "900 ms"),
         (Evidence(exit_code=2, document=document("unknown", **STALL)), RunClass.HARNESS, "nothing ran beside it"),
         (
+            Evidence(exit_code=2, document=document("unknown", stalled_by="machine", **STALL)),
+            RunClass.MACHINE,
+            "other work on this machine held the processors",
+        ),
+        (Evidence(exit_code=2, document=document("unknown", stalled_by="harness", **STALL)), RunClass.HARNESS, "still"),
+        (
+            Evidence(exit_code=2, document=document("unknown", stalled_by="machine", **STALL), company=1),
+            RunClass.UNKNOWN_DISTURBED,
+            "900 ms",
+        ),
+        (
             Evidence(exit_code=2, document=document("unknown", cause="no-exposure", lag_ns=300_000_000), company=2),
             RunClass.UNKNOWN_DISTURBED,
             "2 runs were beside it",

@@ -42,3 +42,20 @@ def test_every_defect_is_found(tmp_path: Path, defect: str, nemesis: str, broken
     guarantees = document["guarantees"]
     assert isinstance(guarantees, list)
     assert broken in [one["name"] for one in guarantees if one["validity"] == "invalid"]
+
+
+@pytest.mark.parametrize(("more", "validity"), [((), "unknown"), (("[thresholds]", "away_share_max = 1.0"), "valid")])
+def test_a_server_that_ends_by_itself_is_told_first(tmp_path: Path, more: tuple[str, ...], validity: str) -> None:
+    require_lab()
+    plan = tmp_path / "plan.toml"
+    lines = ['system = "example"', 'workload = "set"', 'nemesis = "pause:n1"', 'time_limit = "15s"', "seed = 5"]
+    plan.write_text("\n".join([*lines, 'quiet = "1s"', *more, "[system_options]", 'defect = "ends"']))
+    run, results = run_undisturbed(tmp_path, str(plan))
+    folder = only_folder(results)
+    document = json.loads((folder / "verdict.json").read_text())
+    assert document["validity"] == validity, document["headline"]
+    told = "n3 ended by itself with exit status 10 at "
+    assert told in document["headline"] and "no fault explains it" in document["headline"]
+    assert told in run.stdout.partition("Guarantees:")[0].replace("\n", " ")
+    assert told in (folder / "report.html").read_text()
+    assert told in (folder / "junit.xml").read_text()
