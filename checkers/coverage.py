@@ -17,7 +17,7 @@ from collections import Counter
 from typing import Final
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
-from fencepost.checkers.facts.faults import unproven_acts
+from fencepost.checkers.facts.faults import Act, unproven_acts
 from fencepost.checkers.facts.intervals import merged, within
 from fencepost.checkers.facts.positions import OCCASIONAL, PARTITION_STAMPED, final_reads
 from fencepost.checkers.facts.servers import OwnEnd, away, unexplained_ends
@@ -31,7 +31,6 @@ from fencepost.harness.history import (
     PART_OF,
     WATCHED,
     FaultAction,
-    FaultEvent,
     FaultOutcome,
     FaultSpan,
     History,
@@ -210,7 +209,7 @@ def _never_healed(history: History) -> list[str]:
     return [f"{count} x {kind} was never healed" for kind, count in left.items()]
 
 
-def _leaves_unknown(act: FaultEvent, effective: list[FaultSpan], facts: Facts) -> bool:
+def _leaves_unknown(act: Act, effective: list[FaultSpan], facts: Facts) -> bool:
     """Whether an act that was not proven leaves the run unknown; see the module's docstring."""
     if act.action is FaultAction.HEAL or not effective:
         return True
@@ -218,7 +217,7 @@ def _leaves_unknown(act: FaultEvent, effective: list[FaultSpan], facts: Facts) -
     return act.fault in _wanted(facts) and not same
 
 
-def _unproven(doubtful: list[FaultEvent]) -> list[str]:
+def _unproven(doubtful: list[Act]) -> list[str]:
     """Acts of which nobody knows whether they took effect."""
     if not doubtful:
         return []

@@ -2,8 +2,10 @@
 
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage, History
 
+Act = FaultEvent
 
-def unproven_acts(history: History) -> list[FaultEvent]:
+
+def unproven_acts(history: History) -> list[Act]:
     """List the last attempt of each injection or healing of which nobody knows whether it took effect.
 
     The healing of a part counts as proven once the whole is proven to be healed.

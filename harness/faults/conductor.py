@@ -177,8 +177,11 @@ class Conductor:
         act = replace(self._active[fault_id], view=self._view())
         assert act.resolved is not None
         fault = self._faults[act.entry.spec.fault]
+        return await self._recorded(act, fault.heal(fault_id, act.resolved, self._cluster), fault.act_deadline_s)
+
+    async def _recorded(self, act: Act, healing: Awaitable[Proof], limit_s: float) -> Proof:
         self._log.write(act, FaultAction.HEAL, FaultStage.BEGIN)
-        proof = await self._guard(fault.heal(fault_id, act.resolved, self._cluster), fault.act_deadline_s)
+        proof = await self._guard(healing, limit_s)
         self._log.write(act, FaultAction.HEAL, FaultStage.END, proof=proof)
         return proof
 
@@ -224,14 +227,8 @@ class Conductor:
             await asyncio.sleep(hold_ns / 1e9)
         finally:
             # The healing of the whole cancels its parts. One that is being healed then is healed to its end first.
-            healed = await _to_the_end(self._heal_part(act, heal, limit_s))
+            healed = await _to_the_end(self._recorded(act, heal(act.fault_id), limit_s))
         return proof if healed.outcome is FaultOutcome.HEALED else healed
-
-    async def _heal_part(self, act: Act, heal: Callable[[int], Awaitable[Proof]], limit_s: float) -> Proof:
-        self._log.write(act, FaultAction.HEAL, FaultStage.BEGIN)
-        proof = await self._guard(heal(act.fault_id), limit_s)
-        self._log.write(act, FaultAction.HEAL, FaultStage.END, proof=proof)
-        return proof
 
     # -- when, and whether ----------------------------------------------------------------------------------------
 
