@@ -21,7 +21,14 @@ def _fault(fault: FaultSpan) -> Row:
     effects = msgspec.structs.asdict(plain.pop("effects"))
     details = msgspec.json.encode(plain.pop("details")).decode()
     outcome = plain.pop("outcome").value
-    return {**plain, **effects, "stops": effects["stops"].value, "details": details, "outcome": outcome}
+    return {
+        **plain,
+        **effects,
+        "stops": effects["stops"].value,
+        "disk": effects["disk"].value,
+        "details": details,
+        "outcome": outcome,
+    }
 
 
 def stops_table(history: History, nodes: tuple[str, ...]) -> Any:

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from fencepost.harness.base.quorum import Damage, Pair, Quorum, worst
+from fencepost.harness.base.quorum import Damage, Pair, Quorum, majority, worst
 from fencepost.harness.faults.act_log import Act, ActLog
 from fencepost.harness.faults.event_watch import EventWatch, awaited, paused
-from fencepost.harness.faults.kind import Cluster, FaultKind, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.schedule import Entry, by_worker
 from fencepost.harness.faults.trigger import Seen
-from fencepost.harness.history import FaultAction, FaultOutcome, FaultStage
+from fencepost.harness.history import Disk, FaultAction, FaultOutcome, FaultStage
 from fencepost.harness.runtime.node import Node, NodeState, death_of
 
 #: A fault that holds one of these of a node (`FaultKind.holds`) may leave the node unable to vote; a server whose disk
@@ -70,6 +70,8 @@ class Conductor:
         self._active: dict[int, Act] = {}
         #: Watches for the events that end faults in force early, from before their injection.
         self._endings: dict[int, EventWatch] = {}
+        #: Nodes whose disks faults have damaged: that stays.
+        self._damaged: set[str] = set()
         #: Faults whose healing was not proven. It is tried again at the end, when nothing may stand in the way.
         self._doubtful: dict[int, Act] = {}
 
@@ -142,6 +144,7 @@ class Conductor:
         assert act.resolved is not None
         # Nothing was awaited since the check for obstacles, so no other worker came in between.
         self._active[act.fault_id] = act
+        self._damaged |= damaged_by(self._faults[entry.spec.fault], entry.spec, act.resolved)
         ending = entry.spec.options.ending
         if ending is not None:
             self._endings[act.fault_id] = EventWatch(ending, self._cluster, zero_ns=self._log.zero_ns)
@@ -247,7 +250,7 @@ class Conductor:
                 if act.view.leader is not None or waited_ns >= LEADER_WAIT_S * 1e9:
                     skip = target
             else:
-                obstacle = self._obstacle(fault, target, act.view)
+                obstacle = self._obstacle(fault, entry.spec, target, act.view)
                 if obstacle is None:
                     return replace(act, resolved=target), None
                 if waited_ns >= HELD_WAIT_S * 1e9:
@@ -256,7 +259,7 @@ class Conductor:
                 skip = Skip("the main phase ended while the fault was waiting")
         return act, skip
 
-    def _obstacle(self, fault: FaultKind, resolved: Resolved, view: View) -> str | None:
+    def _obstacle(self, fault: FaultKind, spec: FaultSpec, resolved: Resolved, view: View) -> str | None:
         """Return why this injection must wait or be skipped; None when nothing is in the way."""
         for fault_id, other in self._active.items():
             name = other.entry.spec.fault
@@ -278,6 +281,11 @@ class Conductor:
                 cuts = any(damage.severed for damages in together for damage in damages)
                 also = ", and links would be cut" if cuts else ""
                 return f"it would leave no quorum: of {len(short)} voters {gone} would be down{also}"
+            damaged = self._damaged | damaged_by(fault, spec, resolved)
+            short = next((own for own in view.electorates if majority(own) > len({*own} - damaged)), None)
+            if short is not None and not damaged <= self._damaged:
+                which = ", ".join(sorted(damaged & {*short}))
+                return f"it would leave no quorum: of {len(short)} voters {which} would have damaged disks"
         return None
 
     def _damages(self, view: View) -> list[tuple[Damage, ...]]:
@@ -334,6 +342,9 @@ async def _to_the_end(work: Coroutine[Any, Any, Proof]) -> Proof:
     if cancelled is not None:
         raise cancelled
     return proof
+def damaged_by(fault: FaultKind, spec: FaultSpec, resolved: Resolved) -> frozenset[str]:
+    """Return the nodes whose disks this fault damages for the rest of the run."""
+    return frozenset(resolved.nodes if fault.effects(spec).disk is Disk.DAMAGED else ())
 
 
 async def _all_or_none(tasks: "list[asyncio.Task[None]]") -> None:

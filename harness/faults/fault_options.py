@@ -77,6 +77,15 @@ class FaultOptions(Options, frozen=True, kw_only=True):
         )
 
 
+class LastingOptions(FaultOptions, frozen=True, kw_only=True):
+    """Options of a fault whose effect stays when it is healed: disks that were damaged, or lost what was not synced."""
+
+    fixed: Annotated[
+        bool,
+        about("whether a target such as one or minority means the same nodes for the whole run, or others each time"),
+    ] = True
+
+
 #: The options that every kind has, by name.
 OF_EVERY_FAULT: Final[tuple[str, ...]] = ("for", "when", "within", "otherwise", "end", "during")
 #: Those of them that mean nothing without `when=`.

@@ -11,10 +11,10 @@ from itertools import islice
 from random import Random
 from typing import Any, Final
 
-from fencepost.harness.base.quorum import Damage, Quorum, worst
-from fencepost.harness.faults.conductor import damages_of
+from fencepost.harness.base.quorum import Damage, Quorum, majority, worst
+from fencepost.harness.faults.conductor import damaged_by, damages_of
 from fencepost.harness.faults.cuts import cuts_off_leader, with_holds
-from fencepost.harness.faults.kind import FaultKind, FaultSpec, Skip, View
+from fencepost.harness.faults.kind import FaultKind, FaultSpec, Resolved, Skip, View
 from fencepost.harness.faults.nemesis_text import Choice, NemesisRequest, is_mixed, parse_nemesis
 from fencepost.harness.faults.schedule import Entry, by_worker, draw_schedules
 from fencepost.harness.runtime.node import Member, electorates
@@ -59,7 +59,8 @@ class Forecast:
     """The faults of a run, and the worst that they can do to the quorum.
 
     `entries` are the first faults of the schedule; all of them unless there are `more`. If none of them is skipped,
-    `quorum` is the worst state that they can cause, and `by` are the faults that cause it.
+    `quorum` is the worst state that they can cause, and `by` are the faults that cause it. Damage of disks adds up
+    over the run: the quorum is also lost when only a minority of the voters is left with the disk that it wrote.
     """
 
     request: NemesisRequest
@@ -138,6 +139,8 @@ def look_ahead(
     rest = [next(worker, None) for worker in workers]
     scheduled = {entry.spec.fault for entry in (*entries, *filter(None, rest))}
     quorum, by = _worst(entries, faults, around)
+    if quorum is not Quorum.NONE and (harmful := _damaging(entries, faults, around)):
+        quorum, by = Quorum.NONE, harmful
     return Forecast(
         request=nemesis,
         entries=entries,
@@ -221,6 +224,19 @@ def _worst(
     return result
 
 
+def _damaging(entries: Sequence[Entry], faults: Mapping[str, FaultKind], around: Surroundings) -> tuple[str, ...]:
+    """Return the faults that together can damage the disks of so many voters that no majority is left with its own."""
+    by_text: dict[str, set[str]] = {}
+    for entry in entries:
+        fault = faults[entry.spec.fault]
+        if nodes := {n for one in _resolutions(entry, fault, around) for n in damaged_by(fault, entry.spec, one)}:
+            by_text.setdefault(entry.spec.text, set()).update(nodes)
+    damaged = {node for nodes in by_text.values() for node in nodes}
+    if all(len({*own} - damaged) >= majority(own) for own in electorates(around.members)):
+        return ()
+    return tuple(by_text)[:_BY_SHOWN]
+
+
 def _overlapping(place: int, entries: Sequence[Entry]) -> Iterator[int]:
     """Yield the entries of other workers that may be in force at the same time as this one."""
     start_ns, end_ns = _window(entries[place])
@@ -238,8 +254,13 @@ def _window(entry: Entry) -> tuple[int, int]:
 
 
 def _damages(entry: Entry, fault: FaultKind, around: Surroundings) -> set[Damage]:
-    """Return everything that this entry can do to the quorum: its draw is known, the leader at that time is not."""
-    damages = set()
+    """Return everything that this entry can do to the quorum while it is in force."""
+    damages = {damage for one in _resolutions(entry, fault, around) for damage in damages_of(fault, one)}
+    return damages or {Damage()}
+
+
+def _resolutions(entry: Entry, fault: FaultKind, around: Surroundings) -> Iterator[Resolved]:
+    """Yield everything that this entry's target can mean: its draw is known, the leader at that time is not."""
     nodes = tuple(member.name for member in around.members)
     for leader in around.voters:
         for restarted in nodes if entry.spec.target == "restarted" else (None,):
@@ -252,8 +273,8 @@ def _damages(entry: Entry, fault: FaultKind, around: Surroundings) -> set[Damage
                 other_leaders=dict.fromkeys(around.placement.other_leaders, leader),
                 bound_ns=around.bound.bound_ns,
                 restarted=restarted,
+                seed=around.seed,
             )
             resolved = fault.resolve(entry.spec, view, Random(entry.draw_seed))
             if not isinstance(resolved, Skip):
-                damages |= set(damages_of(fault, resolved))
-    return damages or {Damage()}
+                yield resolved

@@ -27,7 +27,8 @@ _LATE_NS: Final = 1_000_000_000
 class Entry:
     """One fault to come: injected `inject_ns` after the main phase began, healed `duration_ns` after its proof.
 
-    `draw_seed` decides which nodes a target such as "minority" means. `worker` carries its entries out one at a time,
+    `draw_seed` decides which nodes a target such as "minority" means, unless the fault's effect lasts
+    (`targets.choose_lasting`). `worker` carries its entries out one at a time,
     in the order of `number`, and waits at least `gap_ns` after each healing.
     """
 

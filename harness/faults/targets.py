@@ -3,6 +3,7 @@
 import random
 from typing import Final
 
+from fencepost.harness.faults.fault_options import LastingOptions
 from fencepost.harness.faults.kind import Skip, View
 
 #: What each name means. A node's own name ("n2") is a target too. Where nodes differ, so is a role ("broker": one node
@@ -57,3 +58,12 @@ def choose_nodes(target: str, view: View, draw: random.Random) -> tuple[str, ...
     else:
         chosen = [view.leader]
     return tuple(node for node in view.nodes if node in chosen)
+
+
+def choose_lasting(target: str, options: LastingOptions, view: View, draw: random.Random) -> tuple[str, ...] | Skip:
+    """Choose as `choose_nodes` does, for a fault whose effect stays when it is healed.
+
+    With `fixed=yes` the draw depends on the run's seed alone: all such faults of the run, of any kind, mean the same
+    minority, and "one" is among it. So the faults of a whole run never add up to more than a minority.
+    """
+    return choose_nodes(target, view, random.Random(f"{view.seed}/lasting") if options.fixed else draw)

@@ -1,7 +1,7 @@
 """What a run leaves: operations, events, and the history that orders them. Knows no files, clocks or systems."""
 
 from fencepost.harness.history.broker_view import NO_LEADER, BrokerView, PartitionState, broker_view
-from fencepost.harness.history.effects import Effects, Stops
+from fencepost.harness.history.effects import Disk, Effects, Stops
 from fencepost.harness.history.ending import (
     Ending,
     ending_of,
@@ -81,6 +81,7 @@ __all__ = [
     "Clock",
     "ClockEvent",
     "Completion",
+    "Disk",
     "Effects",
     "Ending",
     "EpochEvent",

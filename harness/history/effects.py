@@ -1,7 +1,7 @@
 """What a fault does to nodes and links while it is in force. Histories, checkers and tables know nothing else of it.
 
-A fault declares its effects (`FaultKind.effects`), and each of its events carries them. A history of schema version 1
-has only the fault's name; `effects_of_version_1` is the only place where names matter.
+A fault declares its effects (`FaultKind.effects`), and each of its events carries them. Events of schema version 1 have
+only the fault's name, those of version 2 say nothing of disks: `recorded_effects` is the only place where names matter.
 """
 
 from collections.abc import Mapping
@@ -21,6 +21,17 @@ class Stops(StrEnum):
     NO = "no"
 
 
+class Disk(StrEnum):
+    """What a fault leaves on the disks of its nodes when it is over."""
+
+    #: Everything that the server wrote.
+    KEPT = "kept"
+    #: What the server had synced; what it had only written may be gone (detail `lost` of the fault names it).
+    UNSYNCED = "unsynced"
+    #: What the server wrote may read as something else, synced or not.
+    DAMAGED = "damaged"
+
+
 class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The effects of one fault on its `nodes` and links; by default none."""
 
@@ -35,6 +46,7 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     skews: bool = False
     #: Members are removed and added.
     changes_members: bool = False
+    disk: Disk = Disk.KEPT
 
     @property
     def may_stop(self) -> bool:
@@ -49,7 +61,7 @@ _CUTS: Final = Effects(cuts=True)
 _VERSION_1: Final[Mapping[str, Effects]] = {
     "churn": _AT_TIMES,
     "clock-skew": Effects(skews=True),
-    "damage": _AT_TIMES,
+    "damage": Effects(stops=Stops.POSSIBLE, disk=Disk.DAMAGED),
     "depose": _DEAD,
     "disk": Effects(stops=Stops.POSSIBLE, holds=True),
     "flapping": _CUTS,
@@ -60,10 +72,19 @@ _VERSION_1: Final[Mapping[str, Effects]] = {
     "membership": Effects(stops=Stops.POSSIBLE, changes_members=True),
     "partition": _CUTS,
     "pause": _DEAD,
-    "power-loss": _DEAD,
+    "power-loss": Effects(stops=Stops.CERTAIN, disk=Disk.UNSYNCED),
     "rolling": _AT_TIMES,
     "toxic": Effects(cuts=True, delays=True),
 }
+
+
+def recorded_effects(fault: str, effects: Effects | None) -> Effects:
+    """Complete the effects of an event of an earlier schema version by what its fault's name meant then."""
+    if effects is None:
+        return effects_of_version_1(fault)
+    if effects.disk is Disk.KEPT:
+        return msgspec.structs.replace(effects, disk=effects_of_version_1(fault).disk)
+    return effects
 
 
 def effects_of_version_1(fault: str) -> Effects:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from fencepost.harness.base.errors import MalformedHistory
-from fencepost.harness.history.effects import Effects, Stops, effects_of_version_1
+from fencepost.harness.history.effects import Effects, Stops, recorded_effects
 from fencepost.harness.history.operation import (
     PART_OF,
     Event,
@@ -36,7 +36,7 @@ from fencepost.harness.history.operation import (
 E = TypeVar("E")
 
 #: Version of the event records, written in every Parquet file and in `run.json`.
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 
 class FaultSpan(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,7 +250,7 @@ def _span(events: list[FaultEvent]) -> FaultSpan:
         proof=proof.proof if proof else None,
         why=latest.why,
         details=latest.details or first.details,
-        effects=first.effects if first.effects is not None else effects_of_version_1(first.fault),
+        effects=recorded_effects(first.fault, first.effects),
         events=tuple(e.index for e in events),
     )
 

@@ -16,6 +16,7 @@ from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.base.options import plain
 from fencepost.harness.faults.nemesis_text import nemesis_words
 from fencepost.harness.history import History
+from fencepost.harness.judging.conditions import in_this_run
 from fencepost.harness.plan import read_plan
 from fencepost.harness.plan.checked_plan import ResolvedPlan, refuse_unnamed, resolve_plan
 from fencepost.harness.plugins import registry
@@ -146,7 +147,11 @@ def judge_by(resolved: ResolvedPlan, folder: Path) -> tuple[History, Judgement]:
     history = read_history(folder)
     history.logs = read_logs(folder)
     facts = facts_of(resolved, _version_of(folder) or resolved.system.releases.default, _others_of(folder))
-    facts = msgspec.structs.replace(facts, failure=_failure_of(folder))
+    facts = msgspec.structs.replace(
+        facts,
+        failure=_failure_of(folder),
+        guarantees=tuple(in_this_run(g, history, resolved.members) for g in facts.guarantees),
+    )
     idle = frozenset() if facts.subjects else _OF_LEADERS
     names = (
         *resolved.workload.checkers(resolved.system, resolved.options),
@@ -186,10 +191,19 @@ def _others_of(folder: Path) -> list[str]:
 
 
 def _weakest(promised: Sequence[Sequence[Guarantee]]) -> tuple[Guarantee, ...]:
-    """Take each guarantee from the release that stands behind it least; every release has the same names."""
+    """Take each guarantee from the release that stands behind it least, with the issues of all of them.
+
+    Every release has the same names.
+    """
     order = list(Standing)
     of_name = [[g for release in promised for g in release if g.name == first.name] for first in promised[0]]
-    return tuple(max(same_name, key=lambda g: order.index(g.standing)) for same_name in of_name)
+    return tuple(
+        msgspec.structs.replace(
+            max(same_name, key=lambda g: order.index(g.standing)),
+            issues=tuple(dict.fromkeys(issue for g in same_name for issue in g.issues)),
+        )
+        for same_name in of_name
+    )
 
 
 def _loosest(bounds: Sequence[LeadershipBound]) -> LeadershipBound:

@@ -137,6 +137,7 @@ def _guarantees(verdicts: Sequence[Verdict], facts: Facts) -> list[Row]:
                 "standing": None if stated is None else stated.standing.value,
                 "source": None if stated is None else stated.source,
                 "known_issue": None if stated is None else stated.known_issue,
+                "unmet": None if stated is None or stated.unmet is None else stated.unmet.text,
                 "required": name in facts.required,
                 "primary": name == facts.read_guarantee,
                 "decides": facts.decides(name),

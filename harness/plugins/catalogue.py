@@ -19,7 +19,7 @@ from fencepost.harness.faults.fault_options import OF_EVERY_FAULT
 from fencepost.harness.faults.kind import FaultKind
 from fencepost.harness.faults.nemesis_text import ALL, NONE
 from fencepost.harness.faults.trigger import TRIGGERS
-from fencepost.harness.history import Effects, Stops
+from fencepost.harness.history import Disk, Effects, Stops
 from fencepost.harness.plugins import offers, registry
 from fencepost.harness.plugins.standings import standings_in_words
 from fencepost.harness.runtime.provider import Links, Placement
@@ -29,7 +29,7 @@ from fencepost.harness.systems.contract.refused_faults import with_refusals
 from fencepost.harness.systems.contract.server_settings import TakesSettings
 from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.contract.system import System
-from fencepost.harness.verdict import Guarantee
+from fencepost.harness.verdict import MINORITY_DAMAGED, Guarantee
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +98,10 @@ _EFFECTS: Final[Mapping[str, str]] = {
 _STOPS: Final[Mapping[Stops, str]] = {
     Stops.CERTAIN: "the server does nothing while the fault lasts",
     Stops.POSSIBLE: "the server may do nothing for a part of the time",
+}
+_DISKS: Final[Mapping[Disk, str]] = {
+    Disk.UNSYNCED: "what the server had not synced may be gone from its disk for good",
+    Disk.DAMAGED: "a file of the server stays damaged for the rest of the run",
 }
 #: Where nodes can live, as flags.
 _PLACES: Final = {
@@ -349,6 +353,7 @@ def effects_in_words(effects: Effects) -> str:
     """The effects of one fault, as clauses joined by semicolons."""
     clauses = [_STOPS[effects.stops]] if effects.stops in _STOPS else []
     clauses += [text for name, text in _EFFECTS.items() if getattr(effects, name)]
+    clauses += [_DISKS[effects.disk]] if effects.disk in _DISKS else []
     return "; ".join(clauses) or "nodes and links go on as before"
 
 
@@ -364,7 +369,9 @@ def _guarantees() -> Iterator[Entry]:
         rows = []
         for system, guarantee in of.items():
             rows += [(system, f"{guarantee.standing.value}: {guarantee.text}"), ("", f"Source: {guarantee.source}")]
+            rows += [("", f"Only while {one.rule}") for one in guarantee.conditions if one != MINORITY_DAMAGED]
             rows += [("", f"Known issue: {guarantee.known_issue}")] if guarantee.known_issue else []
+            rows += [("", f"Known issue: {issue.text}") for issue in guarantee.issues]
         system = next((name for name in of if registry.system(name).profile.subjects), next(iter(of)))
         workload = _workloads_of(registry.system(system))[0]
         fault = "partition:leader" if registry.system(system).profile.subjects else "partition"

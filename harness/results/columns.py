@@ -26,7 +26,9 @@ _TEXT: Final = pa.string()
 _TEXTS: Final = pa.list_(pa.string())
 _FLAG: Final = pa.bool_()
 _DOUBLE: Final = pa.float64()
-_EFFECTS: Final = pa.struct([(f.name, _TEXT if f.name == "stops" else _FLAG) for f in msgspec.structs.fields(Effects)])
+_EFFECTS: Final = pa.struct(
+    [(f.name, _FLAG if f.type is bool else _TEXT) for f in msgspec.structs.fields(Effects)],
+)
 
 VERSION_KEY: Final = b"fencepost.schema_version"
 TORN_KEY: Final = b"fencepost.torn"
@@ -92,7 +94,9 @@ COLUMNS: Final[dict[str, Any]] = {
 #: Columns that hold JSON text.
 JSON_COLUMNS: Final = frozenset(("value", "node_cpu_ns", "details"))
 #: Schema versions that this program reads; it writes the last one.
-READ_VERSIONS: Final = (1, SCHEMA_VERSION)
+READ_VERSIONS: Final = (1, 2, SCHEMA_VERSION)
+#: The effects of version 2 and earlier, which say nothing of disks.
+_EARLIER_EFFECTS: Final = pa.struct([field for field in _EFFECTS if field.name != "disk"])
 #: Columns added after the first files of a version: a file may lack them, and they are then null.
 _LATER_THAN_2: Final = frozenset(("loop_waited_ns",))
 LATER_COLUMNS: Final = _LATER_THAN_2 | frozenset(
@@ -165,12 +169,14 @@ def _check_schema(path: Path, file_schema: Any) -> None:
     if version not in [str(known).encode() for known in READ_VERSIONS]:
         raise MalformedHistory(
             f"{path}: schema version {version.decode(errors='replace')}, this program reads "
-            f"{' and '.join(map(str, READ_VERSIONS))}",
+            f"{', '.join(map(str, READ_VERSIONS))}",
             hint="use the version of fencepost that wrote it",
         )
-    may_lack = LATER_COLUMNS if version == b"1" else _LATER_THAN_2
+    may_lack = {b"1": LATER_COLUMNS, b"2": _LATER_THAN_2}.get(version, frozenset[str]())
     for name, kind in COLUMNS.items():
         at = file_schema.get_field_index(name)
+        if kind is _EFFECTS and int(version) < SCHEMA_VERSION:
+            kind = _EARLIER_EFFECTS
         if at < 0 and name in may_lack:
             continue
         if at < 0:

@@ -51,6 +51,7 @@ def cluster_of(
             bound_ns=servers.bound_ns,
             unready=frozenset(servers.unready),
             restarted=servers.restarted,
+            seed=checked.plan.seed,
             clients=len(freezer.gates) if freezer else 0,
             busy_clients=tuple(worker for worker in busy if worker in connected) or connected,
         )

@@ -1,18 +1,26 @@
 """What a judge says: verdict, witness, guarantee, fingerprint, consistency models. Does not know who judges."""
 
 from fencepost.harness.verdict.broker_bound import BrokerBound
+from fencepost.harness.verdict.guarantee import (
+    MINORITY_DAMAGED,
+    Choice,
+    Condition,
+    Guarantee,
+    KnownIssue,
+    Standing,
+    Unmet,
+    under,
+)
 from fencepost.harness.verdict.verdict import (
     Budget,
     Cause,
     Edge,
     EdgeKind,
     Facts,
-    Guarantee,
     LeadershipBound,
     LeaseBound,
     Proof,
     Rule,
-    Standing,
     Stop,
     Thresholds,
     Validity,
@@ -27,13 +35,17 @@ from fencepost.harness.verdict.verdict import (
 from fencepost.harness.verdict.vocabulary import Vocabulary
 
 __all__ = [
+    "MINORITY_DAMAGED",
     "BrokerBound",
     "Budget",
     "Cause",
+    "Choice",
+    "Condition",
     "Edge",
     "EdgeKind",
     "Facts",
     "Guarantee",
+    "KnownIssue",
     "LeadershipBound",
     "LeaseBound",
     "Proof",
@@ -41,6 +53,7 @@ __all__ = [
     "Standing",
     "Stop",
     "Thresholds",
+    "Unmet",
     "Validity",
     "Verdict",
     "Vocabulary",
@@ -49,5 +62,6 @@ __all__ = [
     "in_words",
     "merge",
     "merge_verdicts",
+    "under",
     "violations_of",
 ]

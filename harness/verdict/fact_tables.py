@@ -150,6 +150,7 @@ STALE_ANSWERS: Final = FactTable(
 
 FAULTS: Final = FactTable(
     name="faults",
+    version=2,
     row="one fault that was tried",
     columns=columns(
         ("fault_id", LONG, "its number"),
@@ -173,6 +174,7 @@ FAULTS: Final = FactTable(
         ("delays", FLAG, "whether links were slow or lossy"),
         ("skews", FLAG, "whether clocks showed a wrong time"),
         ("changes_members", FLAG, "whether members were removed and added"),
+        ("disk", TEXT, "what it left on disks: `kept`, `unsynced` (only what was synced) or `damaged`"),
         ("events", LONGS, "its events"),
     ),
 )

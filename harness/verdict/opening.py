@@ -10,7 +10,8 @@ import msgspec
 from fencepost.harness.base.command_line import command_line
 from fencepost.harness.verdict.by_guarantee import OfGuarantee
 from fencepost.harness.verdict.decision import COVERAGE, decides
-from fencepost.harness.verdict.verdict import Cause, Facts, Guarantee, Standing, Validity, Verdict
+from fencepost.harness.verdict.guarantee import Guarantee, Standing
+from fencepost.harness.verdict.verdict import Cause, Facts, Validity, Verdict
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +82,8 @@ def _who_relies_on(name: str, facts: Facts) -> str:
 
 
 def _standing(guarantee: Guarantee) -> str:
+    if guarantee.unmet is not None:
+        return f"Nobody promises it of this run: it is {guarantee.unmet.text}."
     match guarantee.standing:
         case Standing.PROMISED:
             return "The maker promises it."

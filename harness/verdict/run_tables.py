@@ -89,6 +89,7 @@ RULES: Final = FactTable(
 
 GUARANTEES: Final = FactTable(
     name="guarantees",
+    version=2,
     row="one judged guarantee, over all checkers",
     columns=columns(
         ("guarantee", TEXT, "its name"),
@@ -96,6 +97,7 @@ GUARANTEES: Final = FactTable(
         ("standing", TEXT, "`promised`, `relied-upon` or `measured`; null when the system says nothing about it"),
         ("source", TEXT, "where the maker promises it"),
         ("known_issue", TEXT, "the issue in which the maker disclaims it"),
+        ("unmet", TEXT, "the condition of the promise that the run did not keep to, and by which faults; null without"),
         ("required", FLAG, "whether the plan requires it"),
         ("primary", FLAG, "whether it is the guarantee of the run's reads"),
         ("decides", FLAG, "whether a violation makes the run `invalid`"),

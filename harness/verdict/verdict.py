@@ -16,6 +16,7 @@ from fencepost.harness.history import Clock
 from fencepost.harness.verdict.anomaly_words import anomaly_count
 from fencepost.harness.verdict.broker_bound import BrokerBound, judged_limit_ns
 from fencepost.harness.verdict.figures import Figures
+from fencepost.harness.verdict.guarantee import Guarantee, Standing
 from fencepost.harness.verdict.vocabulary import Vocabulary
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -78,28 +79,6 @@ class Stop(StrEnum):
                 return "the native search and the check of its answer contradict each other, a defect of fencepost"
             case _:
                 assert_never(self)
-
-
-class Standing(StrEnum):
-    """Who stands behind a guarantee.
-
-    `PROMISED`: the maker, in the named source. `RELIED_UPON`: users build on it, the maker disclaims it. `MEASURED`:
-    nobody; it is a figure.
-    """
-
-    PROMISED = "promised"
-    RELIED_UPON = "relied-upon"
-    MEASURED = "measured"
-
-
-class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a system is held to: `name` as `--require` takes it, with its standing and the source."""
-
-    name: str
-    standing: Standing
-    text: str
-    source: str
-    known_issue: str | None = None
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 It takes part only when it is named in the plan, since it breaks a promise that every server relies on: that a disk
 returns what was written. The run's seed decides which of the files that fit `files=` is damaged, and where. The proof
-names the file, the place, and the hashes before and after.
+names the file, the place, and the hashes before and after; the detail `damaged` lists the files, as "node:path".
 
 Healing looks at what the server did with the damaged file. If the server refused it and ended, the files are put back
 as they were. If the server serves with it, the file is the server's own by now and stays.
@@ -19,11 +19,11 @@ from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import about, seconds
-from fencepost.harness.faults.fault_options import FaultOptions
+from fencepost.harness.faults.fault_options import LastingOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View, refuse_foreign
 from fencepost.harness.faults.restarts import started_again
-from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import Effects, FaultOutcome, Stops
+from fencepost.harness.faults.targets import NODE_TARGETS, choose_lasting
+from fencepost.harness.history import Disk, Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.tree_copy import TreeCopy, content_hash, extents, tree_hashes
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement
@@ -47,7 +47,7 @@ class Harm:
     tail_bytes: int
 
 
-class DamageOptions(FaultOptions, frozen=True, kw_only=True):
+class DamageOptions(LastingOptions, frozen=True, kw_only=True):
     kind: Annotated[
         Literal["flip", "truncate", "tail"], about("flip bits, cut the end off, or make the tail read as zeros")
     ] = "flip"
@@ -68,7 +68,7 @@ class DamageFiles(FaultKind):
         self._copies: dict[int, dict[str, TreeCopy]] = {}
 
     def effects(self, spec: FaultSpec) -> Effects:
-        return Effects(stops=Stops.POSSIBLE)
+        return Effects(stops=Stops.POSSIBLE, disk=Disk.DAMAGED)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         if placement.closed_files is not None:
@@ -77,10 +77,10 @@ class DamageFiles(FaultKind):
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         seed = draw.getrandbits(32)
-        chosen = choose_nodes(spec.target, view, draw)
+        options = spec.own(DamageOptions)
+        chosen = choose_lasting(spec.target, options, view, draw)
         if isinstance(chosen, Skip):
             return chosen
-        options = spec.own(DamageOptions)
         harm = Harm(kind=options.kind, files=options.files, seed=seed, bits=options.bits, tail_bytes=options.bytes)
         details: dict[str, str | int] = {"kind": harm.kind, "files": harm.files, "damage_seed": seed}
         if harm.kind == "flip":
@@ -95,18 +95,24 @@ class DamageFiles(FaultKind):
         harm = resolved.own(Harm)
         await asyncio.gather(*(node.kill() for node in nodes))
         texts: list[str] = []
+        harmed: list[str] = []
         missing: list[str] = []
         for node in nodes:
             copies[node.name] = copy = TreeCopy(node.place.data)
             await asyncio.to_thread(copy.take_all)
             draw = random.Random(f"{harm.seed}/{node.name}")
             change = await asyncio.to_thread(damage, node.place.data, harm, draw)
-            (missing if change is None else texts).append(f"{node.name}: {change or 'no file that fits has any data'}")
+            if change is None:
+                missing.append(f"{node.name}: no file that fits has any data")
+            else:
+                texts.append(f"{node.name}: {change}")
+                harmed.append(f"{node.name}:{change.partition(': ')[0]}")
         for node in nodes:
             await node.start()
+        details = {"damaged": ", ".join(harmed)}
         if missing:
-            return Proof(FaultOutcome.INDETERMINATE, "; ".join([*missing, *texts]))
-        return Proof(FaultOutcome.INSTALLED, "; ".join(texts))
+            return Proof(FaultOutcome.INDETERMINATE, "; ".join([*missing, *texts]), details)
+        return Proof(FaultOutcome.INSTALLED, "; ".join(texts), details)
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         copies = self._copies.get(fault_id, {})

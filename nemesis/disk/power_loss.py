@@ -4,27 +4,30 @@ A kill alone keeps the operating system's page cache, so a server that never syn
 are watched for a while (`track=`) before the kill, and afterwards only what was synced is left;
 `harness/runtime/disks/sync_mirror.py` says what that means for contents and for names. The proof names the files that
 differ, with their hashes before and after. The detail `lost` lists every file that lost something, as "node:path", so
-that a run in which nothing was lost can be told apart.
+that a run in which nothing was lost can be told apart; without that detail, any of the nodes may have lost something.
 """
 
 import asyncio
 import random
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Final
 
 from fencepost.harness.base.errors import HarnessError, Refusal
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.faults.fault_options import FaultOptions
+from fencepost.harness.faults.fault_options import LastingOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.restarts import started_again
-from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import Effects, FaultOutcome, Stops
+from fencepost.harness.faults.targets import NODE_TARGETS, choose_lasting
+from fencepost.harness.history import Disk, Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.availability import why_not
 from fencepost.harness.runtime.disks.sync_mirror import SyncMirror
 from fencepost.harness.runtime.provider import Placement
 
+#: Of an injection that did nothing.
+_NOTHING: Final = {"lost": ""}
 
-class PowerLossOptions(FaultOptions, frozen=True, kw_only=True):
+
+class PowerLossOptions(LastingOptions, frozen=True, kw_only=True):
     # Attaching, copying and putting back take time as well, within the conductor's limit for one act.
     track: Annotated[Duration, about("how long fsync calls are watched before the kill", most=seconds(4))] = seconds(2)
 
@@ -43,7 +46,7 @@ class PowerLoss(FaultKind):
         self._mirrors: dict[int, list[SyncMirror]] = {}
 
     def effects(self, spec: FaultSpec) -> Effects:
-        return Effects(stops=Stops.CERTAIN)
+        return Effects(stops=Stops.CERTAIN, disk=Disk.UNSYNCED)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         if placement.closed_files is not None:
@@ -54,10 +57,11 @@ class PowerLoss(FaultKind):
         return why_not(placement)
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-        chosen = choose_nodes(spec.target, view, draw)
+        options = spec.own(PowerLossOptions)
+        chosen = choose_lasting(spec.target, options, view, draw)
         if isinstance(chosen, Skip):
             return chosen
-        track_ns = int(spec.own(PowerLossOptions).track)
+        track_ns = int(options.track)
         return Resolved(nodes=chosen, means=track_ns, details={"track_ms": track_ns // 10**6})
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
@@ -65,13 +69,13 @@ class PowerLoss(FaultKind):
         mirrors = self._mirrors[fault_id] = []
         for node in nodes:
             if node.pid is None:
-                return Proof(FaultOutcome.INDETERMINATE, f"nothing was done: {node.name} was not running")
+                return Proof(FaultOutcome.INDETERMINATE, f"nothing was done: {node.name} was not running", _NOTHING)
             mirrors.append(SyncMirror(node.pid, node.place.data))
         await asyncio.gather(*(mirror.begin() for mirror in mirrors))
         await asyncio.sleep(resolved.own(int) / 1e9)
         unsure = [f"{node.name}: {why}" for node, m in zip(nodes, mirrors, strict=True) if (why := m.why_not_whole())]
         if unsure:
-            return Proof(FaultOutcome.INDETERMINATE, f"no server was killed: {'; '.join(unsure)}")
+            return Proof(FaultOutcome.INDETERMINATE, f"no server was killed: {'; '.join(unsure)}", _NOTHING)
         await asyncio.gather(*(node.kill() for node in nodes))
         texts, wrong = [], []
         for node, mirror in zip(nodes, mirrors, strict=True):
@@ -80,8 +84,10 @@ class PowerLoss(FaultKind):
             except HarnessError as error:
                 wrong.append(f"{node.name}: {error.message}")
         text = "; ".join([*wrong, *texts])
+        if wrong:
+            return Proof(FaultOutcome.INDETERMINATE, text)
         lost = ", ".join(f"{n.name}:{path}" for n, mirror in zip(nodes, mirrors, strict=True) for path in mirror.lost)
-        return Proof(FaultOutcome.INDETERMINATE if wrong else FaultOutcome.INSTALLED, text, {"lost": lost})
+        return Proof(FaultOutcome.INSTALLED, text, {"lost": lost})
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         for mirror in self._mirrors.get(fault_id, []):

@@ -81,7 +81,9 @@ def guarantee_line(line: OfGuarantee, facts: Facts) -> str:
     standing = f" ({guarantee.standing.value})" if guarantee else ""
     required = ", required" if line.name in facts.required else ""
     tested = [f"tested {times(line.exposure)}"] if line.exposure else []
-    text = "; ".join(dict.fromkeys([*_reasons(line, facts), *tested]))
+    matters = line.validity is Validity.INVALID or line.name == facts.read_guarantee
+    unmet = [guarantee.unmet.text] if guarantee and guarantee.unmet and matters else []
+    text = "; ".join(dict.fromkeys([*_reasons(line, facts), *tested, *unmet]))
     return f"{line.validity.value:{_COLUMN - len(_INDENT)}}{line.name}{standing}{required}: {text}"
 
 

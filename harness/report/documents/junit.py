@@ -119,6 +119,8 @@ def _reasons(line: OfGuarantee) -> str:
 
 def _standing(case: ReportCase, name: str) -> str:
     guarantee = case.facts.guarantee(name)
+    if guarantee is not None and guarantee.unmet is not None:
+        return guarantee.unmet.text
     return guarantee.standing.value if guarantee else Standing.MEASURED.value
 
 

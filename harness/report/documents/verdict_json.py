@@ -148,6 +148,8 @@ def _guarantees(case: ReportCase) -> list[dict[str, Any]]:
                 "text": guarantee.text if guarantee else None,
                 "source": guarantee.source if guarantee else None,
                 "known_issue": guarantee.known_issue if guarantee else None,
+                "conditions": [condition.text for condition in guarantee.conditions] if guarantee else [],
+                "unmet": _plain(guarantee.unmet) if guarantee else None,
                 "exposure": line.exposure,
                 "anomalies": _plain(counts(line.verdicts)),
                 "checkers": list(line.checkers),

@@ -61,6 +61,9 @@ def guarantees(case: ReportCase) -> list[dict[str, Any]]:
                 "text": guarantee.text if guarantee else "",
                 "source": guarantee.source if guarantee else "",
                 "known_issue": guarantee.known_issue if guarantee else None,
+                "unmet": traced(guarantee.unmet.text, guarantee.unmet.events)
+                if guarantee and guarantee.unmet
+                else None,
                 "reasons": [line.contradiction] if line.contradiction else _reasons(line),
                 "anomalies": counted_anomalies(of_name),
                 "checkers": ", ".join(line.checkers),

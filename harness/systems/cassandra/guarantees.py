@@ -7,12 +7,12 @@ that for current reads; which of two writes a reader sees is decided by their ti
 from typing import Final
 
 from fencepost.harness.base.options import seconds
-from fencepost.harness.history import Clock
+from fencepost.harness.history import Clock, Disk, Effects, Stops
 from fencepost.harness.systems.cassandra.options import CassandraOptions, Transactions, Writes
 from fencepost.harness.systems.contract.election_guarantees import MEASURED_ELECTIONS
 from fencepost.harness.systems.contract.membership_guarantees import Source, membership_guarantees
 from fencepost.harness.systems.contract.storage_guarantees import storage_guarantees
-from fencepost.harness.verdict import Guarantee, LeaseBound, Standing
+from fencepost.harness.verdict import Choice, Condition, Guarantee, KnownIssue, LeaseBound, Standing, under
 
 BY_QUORUM: Final = "fresh-by-quorum"
 FROM_ANY: Final = "fresh-from-any-node"
@@ -22,9 +22,13 @@ STRICT: Final = "strict-serializable"
 _DOCS: Final = "cassandra.apache.org/doc/5.0"
 _GUARANTEES: Final = f"{_DOCS}, Guarantees"
 _DYNAMO: Final = f"{_DOCS}, Dynamo"
-_UNSYNCED: Final = (
-    f"{_DOCS}, cassandra.yaml: with commitlog_sync periodic a replica answers before its disk has a write or a promise;"
-    " -O commitlog_sync=batch waits"
+_SYNCED: Final = Choice(name="commitlog_sync", values=("batch",))
+#: A server that is killed may lose as much: what is replayed ends at the last mark of the commit log.
+_UNSYNCED: Final = KnownIssue(
+    text=f"{_DOCS}, cassandra.yaml: with commitlog_sync periodic a replica answers before its disk has a write or a"
+    " promise; -O commitlog_sync=batch waits",
+    unless=_SYNCED,
+    needs=Effects(stops=Stops.POSSIBLE),
 )
 
 GUARANTEES: Final = (
@@ -34,7 +38,7 @@ GUARANTEES: Final = (
         text="Lightweight transactions, and reads at level SERIAL (or LOCAL_SERIAL, in one data centre), take effect in"
         " one total order that agrees with real time.",
         source=f'{_GUARANTEES}: "Lightweight transactions with linearizable consistency"',
-        known_issue=_UNSYNCED,
+        issues=(_UNSYNCED,),
     ),
     Guarantee(
         name=SETTLED,
@@ -43,7 +47,7 @@ GUARANTEES: Final = (
         " show, never takes effect.",
         source='apache/cassandra, NEWS.txt, 4.0: "a correctness issue with SERIAL reads, and LWT writes that do not'
         ' apply" is fixed (CASSANDRA-12126)',
-        known_issue=_UNSYNCED,
+        issues=(_UNSYNCED,),
     ),
     Guarantee(
         name=BY_QUORUM,
@@ -65,7 +69,7 @@ GUARANTEES: Final = (
         text="A row that was added with an acknowledgement, and that nobody changes, stays while a quorum of the nodes"
         " keeps its disk.",
         source=f'{_GUARANTEES}: "Durability", by replicas on several nodes',
-        known_issue=_UNSYNCED,
+        issues=(_UNSYNCED,),
     ),
 )
 
@@ -75,7 +79,13 @@ LIST_GUARANTEES: Final = (
         standing=Standing.PROMISED,
         text="With Accord, transactions over several rows behave as in one order, which agrees with real time.",
         source='CEP-15, General Purpose Transactions: "strict serializable isolation"',
-        known_issue="-O after_crash=unsafe: the journal of a server that was killed may lack its last votes",
+        issues=(
+            KnownIssue(
+                text="-O after_crash=unsafe: the journal of a server that was killed may lack its last votes",
+                unless=Choice(name="after_crash", values=("exit", "rebootstrap")),
+                needs=Effects(stops=Stops.POSSIBLE),
+            ),
+        ),
     ),
 )
 
@@ -134,6 +144,11 @@ GROUP_GUARANTEES: Final = membership_guarantees(
         ),
         "group-listener-converges": Source(Standing.RELIED_UPON, "a listener that reads the group again and again"),
     }
+)
+
+EVERY_GUARANTEE: Final = under(
+    (*GUARANTEES, *ELECTION_GUARANTEES, *GROUP_GUARANTEES, *PUT_GUARANTEES, *LIST_GUARANTEES),
+    Condition(loss=Disk.UNSYNCED, unless=_SYNCED),
 )
 
 

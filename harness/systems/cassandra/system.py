@@ -22,12 +22,8 @@ from fencepost.harness.systems.cassandra.client import CassandraClient
 from fencepost.harness.systems.cassandra.configuration import CLIENT_PORT
 from fencepost.harness.systems.cassandra.guarantees import (
     BY_QUORUM,
-    ELECTION_GUARANTEES,
+    EVERY_GUARANTEE,
     FROM_ANY,
-    GROUP_GUARANTEES,
-    GUARANTEES,
-    LIST_GUARANTEES,
-    PUT_GUARANTEES,
     lease_bound,
     unpromised,
 )
@@ -71,7 +67,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
         sizes=(1, 3, 5),
     )
     releases: Final = CassandraReleases()
-    guarantees = (*GUARANTEES, *ELECTION_GUARANTEES, *GROUP_GUARANTEES, *PUT_GUARANTEES, *LIST_GUARANTEES)
+    guarantees = EVERY_GUARANTEE
     column: Final = COLUMN
 
     def specs(

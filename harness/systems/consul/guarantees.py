@@ -6,12 +6,12 @@ to be so "in almost all cases", and `stale` is disclaimed.
 
 from typing import Final
 
-from fencepost.harness.history import Clock
+from fencepost.harness.history import Clock, Effects, Stops
 from fencepost.harness.systems.consul.options import ELECTION, LEASE, ConsulOptions, MembersBy
 from fencepost.harness.systems.contract.election_guarantees import MEASURED_ELECTIONS
 from fencepost.harness.systems.contract.membership_guarantees import Source, membership_guarantees
 from fencepost.harness.systems.contract.storage_guarantees import storage_guarantees
-from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
+from fencepost.harness.verdict import Guarantee, KnownIssue, LeadershipBound, LeaseBound, Standing
 
 _DOCS: Final = "developer.hashicorp.com/consul"
 _MODES: Final = f"{_DOCS}/api-docs/features/consistency"
@@ -186,7 +186,13 @@ GROUP_GUARANTEES: Final = membership_guarantees(
         "member-lists-in-order": Source(
             Standing.RELIED_UPON,
             f"{_MODES} says nothing about the order of stale reads; one server applies in order",
-            "a server that was killed reads its log again, and answers stale reads from its past meanwhile",
+            (
+                KnownIssue(
+                    text="a server that was killed reads its log again, and answers stale reads from its past"
+                    " meanwhile",
+                    needs=Effects(stops=Stops.POSSIBLE),
+                ),
+            ),
         ),
         "group-listener-converges": Source(
             Standing.RELIED_UPON,

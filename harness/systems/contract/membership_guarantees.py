@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from fencepost.harness.verdict import Guarantee, Standing
+from fencepost.harness.verdict import Guarantee, KnownIssue, Standing
 
 TEXTS: Final[Mapping[str, str]] = {
     "one-member-per-id": "Of concurrent joins with one id one succeeds while its member lives.",
@@ -20,11 +20,11 @@ TEXTS: Final[Mapping[str, str]] = {
 
 
 class Source(NamedTuple):
-    """Who says so, and where; `issue` is a known one."""
+    """Who says so, and where, and the issues that are known to break it."""
 
     standing: Standing
     source: str
-    issue: str | None = None
+    issues: tuple[KnownIssue, ...] = ()
 
 
 def membership_guarantees(sources: Mapping[str, Source]) -> tuple[Guarantee, ...]:
@@ -37,7 +37,7 @@ def membership_guarantees(sources: Mapping[str, Source]) -> tuple[Guarantee, ...
             standing=given[name].standing,
             text=text,
             source=given[name].source,
-            known_issue=given[name].issue,
+            issues=given[name].issues,
         )
         for name, text in TEXTS.items()
     )

@@ -29,6 +29,6 @@ def storage_guarantees(*, puts: Source, updates: Source = TWO_STEPS) -> tuple[Gu
         ),
     }
     return tuple(
-        Guarantee(name=name, standing=by.standing, text=text, source=by.source, known_issue=by.issue)
+        Guarantee(name=name, standing=by.standing, text=text, source=by.source, issues=by.issues)
         for name, (text, by) in texts.items()
     )

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.harness.history import Clock
+from fencepost.harness.history import Clock, Effects, Stops
 from fencepost.harness.systems.contract.conditions import value_of
 from fencepost.harness.systems.contract.election_guarantees import MEASURED_ELECTIONS
 from fencepost.harness.systems.contract.membership_guarantees import Source, membership_guarantees
@@ -23,7 +23,7 @@ from fencepost.harness.systems.contract.metastore_guarantees import metastore_gu
 from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.systems.contract.storage_guarantees import storage_guarantees
 from fencepost.harness.systems.etcd.options import EtcdOptions
-from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
+from fencepost.harness.verdict import Guarantee, KnownIssue, LeadershipBound, LeaseBound, Standing
 
 _API: Final = "etcd.io/docs/v3.5/learning/api_guarantees"
 _JEPSEN: Final = "Jepsen found that such locks do not exclude: etcd 3.4.3 (2020), jepsen.io/analyses/etcd-3.4.3"
@@ -34,6 +34,12 @@ CHECK_QUORUM: Final = (
     " whether it heard from a quorum since the last check, and steps down if not; so a leader that is cut off may claim"
     " to lead for almost 2 election time-outs and a tick"
 )
+_LOST_ENTRIES: Final = KnownIssue(
+    text="etcd#13766: 3.5.0 to 3.5.2 may lose applied entries when a member is killed under load",
+    since="3.5.0",
+    before=("3.5.3",),
+    needs=Effects(stops=Stops.POSSIBLE),
+)
 
 GUARANTEES: Final = (
     Guarantee(
@@ -41,21 +47,21 @@ GUARANTEES: Final = (
         standing=Standing.PROMISED,
         text="Key-value operations take effect in one total order that agrees with real time.",
         source=f"{_API}, section Strict serializability",
-        known_issue="etcd#13766: 3.5.0 to 3.5.2 may lose applied entries when a member is killed under load",
+        issues=(_LOST_ENTRIES,),
     ),
     Guarantee(
         name="no-lost-acknowledged-writes",
         standing=Standing.PROMISED,
         text="An acknowledged write is durable.",
         source=f"{_API}, section Durability",
-        known_issue="etcd#13766: 3.5.0 to 3.5.2 may lose applied entries when a member is killed under load",
+        issues=(_LOST_ENTRIES,),
     ),
     Guarantee(
         name="strict-serializable",
         standing=Standing.PROMISED,
         text="Transactions over several keys behave as in one order, which agrees with real time.",
         source=f"{_API}, section Strict serializability",
-        known_issue="etcd#13766: 3.5.0 to 3.5.2 may lose applied entries when a member is killed under load",
+        issues=(_LOST_ENTRIES,),
     ),
     Guarantee(
         name="fenced-lock",
@@ -131,10 +137,15 @@ GUARANTEES: Final = (
 )
 
 _RPC: Final = "api/etcdserverpb/rpc.proto, service Lease"
-_ZOMBIE: Final = (
-    "etcd#15247 (up to 3.4.30 and 3.5.12): a leader whose disk stalls still believes that it leads after the others"
-    " have elected a new leader"
-)
+
+
+def _zombie(then: str) -> KnownIssue:
+    return KnownIssue(
+        text="etcd#15247 (up to 3.4.30 and 3.5.12): a leader whose disk stalls still believes that it leads after the"
+        f" others have elected a new leader; {then}",
+        before=("3.4.31", "3.5.13"),
+    )
+
 
 LEASE_GUARANTEES: Final = (
     Guarantee(
@@ -144,7 +155,7 @@ LEASE_GUARANTEES: Final = (
         " unless somebody deletes them or revokes the lease.",
         source=f'{_RPC}: a lease "expires if the server does not receive a keepAlive within a given time to live'
         ' period"; lease.Lessor.Grant: it "expires at least after TTL seconds"',
-        known_issue=f"{_ZOMBIE}; it then revokes leases that clients keep alive through the new one",
+        issues=(_zombie("it then revokes leases that clients keep alive through the new one"),),
     ),
     Guarantee(
         name="answered-keep-alive-counts",
@@ -153,7 +164,7 @@ LEASE_GUARANTEES: Final = (
         source=f'{_RPC}: LeaseKeepAliveResponse.TTL "is the new time-to-live for the lease"; a new leader starts every'
         " lease's time again and adds an election time-out, for which the old leader may still answer"
         " (lease.Lessor.Promote)",
-        known_issue=f"{_ZOMBIE}; it then answers keep-alives that the new leader does not learn of",
+        issues=(_zombie("it then answers keep-alives that the new leader does not learn of"),),
     ),
     Guarantee(
         name="expired-lease-ends",
@@ -174,8 +185,13 @@ LEASE_GUARANTEES: Final = (
         text="After a lease was revoked, or a read found its key absent, no keep-alive of it is answered with a time to"
         " live.",
         source="clients take the answer as proof that they hold the lease; keep-alives do not go through the log",
-        known_issue="etcd#20590 (up to 3.4.37, 3.5.22 and 3.6.4) and etcd#14758: a keep-alive may still be answered"
-        " when it races with the end of its lease, or reaches the leader before the leader has applied that end",
+        known_issue="etcd#14758: a keep-alive may still be answered when it races with the end of its lease, or reaches"
+        " the leader before the leader has applied that end",
+        issues=(
+            KnownIssue(
+                text="etcd#20590 (up to 3.4.37, 3.5.22 and 3.6.4): the same", before=("3.4.38", "3.5.23", "3.6.5")
+            ),
+        ),
     ),
 )
 
@@ -188,7 +204,7 @@ GROUP_GUARANTEES: Final = membership_guarantees(
         "renewing-member-stays": Source(
             Standing.PROMISED,
             f'{_RPC}: a lease "expires if the server does not receive a keepAlive within a given time to live period"',
-            f"{_ZOMBIE}; it then revokes leases that clients keep alive through the new one",
+            (_zombie("it then revokes leases that clients keep alive through the new one"),),
         ),
         "silent-member-goes": Source(
             Standing.RELIED_UPON,
@@ -255,7 +271,16 @@ WATCH_GUARANTEES: Final = (
         standing=Standing.PROMISED,
         text="No event is left out between two others: a watch that gets a and c, with a < b < c, also gets b.",
         source=f"{_WATCH_API}: Reliable",
-        known_issue="etcd#17529, etcd#19179: events may be lost when history is compacted",
+        issues=(
+            KnownIssue(
+                text="etcd#17529 (up to 3.4.30 and 3.5.12): events may be lost when history is compacted",
+                before=("3.4.31", "3.5.13"),
+            ),
+            KnownIssue(
+                text="etcd#19179 (up to 3.4.35 and 3.5.17): events may be lost when history is compacted",
+                before=("3.4.36", "3.5.18"),
+            ),
+        ),
     ),
     Guarantee(
         name="watch-atomic",
@@ -270,7 +295,13 @@ WATCH_GUARANTEES: Final = (
         text="A new watch that starts after the last revision received continues a broken watch without losing an"
         " event, as long as that revision has not been compacted.",
         source=f"{_WATCH_API}: Resumable",
-        known_issue="etcd#18089: before 3.4.34 and 3.5.16 a deletion is lost when history is compacted at its revision",
+        issues=(
+            KnownIssue(
+                text="etcd#18089: before 3.4.34 and 3.5.16 a deletion is lost when history is compacted at its"
+                " revision",
+                before=("3.4.34", "3.5.16"),
+            ),
+        ),
     ),
     _BOOKMARKS,
     Guarantee(

@@ -2,8 +2,8 @@
 
 An acknowledged record stays when it is on enough nodes: `acks=all` and `min.insync.replicas` of 2 or more, with unclean
 leader election off (the default). With weaker settings the same is measured under names that end in "-unreplicated".
-Kafka's durability comes from replication, not from the disk: a kill keeps the page cache, so nothing here is about
-what was flushed.
+Kafka's durability comes from replication, not from the disk: a kill keeps the page cache. A loss of power does not, so
+the promises hold only while at most one broker loses what it had not flushed (`_CONDITIONS`).
 
 Elections: "Exactly one active producer with a given TransactionalId" (KIP-98). The promise is about transactions: what
 a superseded producer appends is not committed. It is not about the log itself. A partition that was in no open
@@ -14,11 +14,12 @@ old producer there; it then ends up in a transaction that never ends, or in the 
 from collections.abc import Sequence
 from typing import Final
 
+from fencepost.harness.history import Disk, Effects
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.contract.conditions import value_of
 from fencepost.harness.systems.contract.election_guarantees import MEASURED_ELECTIONS
 from fencepost.harness.systems.contract.server_settings import Settings
-from fencepost.harness.verdict import Guarantee, Standing
+from fencepost.harness.verdict import Choice, Condition, Guarantee, KnownIssue, Standing, under
 
 _DESIGN: Final = "Kafka documentation, Design, 4.7 Replication: availability and durability guarantees; acks, min.isr"
 _WEAK: Final = "acks=1 or min.insync.replicas=1"
@@ -101,13 +102,29 @@ def broker_numbers(members: Sequence[Member]) -> dict[str, int]:
 
 #: KIP-966: new clusters of 4.1 and later have eligible leader replicas.
 _KNOWN_ISSUES: Final = {
-    "log-durable": "KAFKA-14139: before 4.1 the last replica in sync leads again after a power loss"
+    "log-durable": (
+        KnownIssue(
+            text="KAFKA-14139: before 4.1 the last replica in sync leads again after a power loss",
+            before=("4.1",),
+            needs=Effects(disk=Disk.UNSYNCED),
+        ),
+    )
 }
+#: An acknowledged record is on two brokers at least (min.insync.replicas), and by default on no disk.
+_CONDITIONS: Final = (
+    Condition(loss=Disk.DAMAGED, role="broker", most=1),
+    Condition(
+        loss=Disk.UNSYNCED,
+        role="broker",
+        most=1,
+        unless=Choice(name="log.flush.interval.messages", values=("1",), setting=True),
+    ),
+)
 
 
 def _promised(name: str, text: str, source: str) -> Guarantee:
-    known = _KNOWN_ISSUES.get(name)
-    return Guarantee(name=name, standing=Standing.PROMISED, text=text, source=source, known_issue=known)
+    known = _KNOWN_ISSUES.get(name, ())
+    return Guarantee(name=name, standing=Standing.PROMISED, text=text, source=source, issues=known)
 
 
 def _measured(name: str, text: str, source: str) -> Guarantee:
@@ -245,7 +262,9 @@ GROUP_GUARANTEES: Final = (
 
 _TRANSACTIONS: Final = "KIP-98, 'Transactional Guarantees'"
 #: From 3.6 on a partition's leader asks the coordinator before it takes the first record of a transaction.
-_LATE: Final = "before 3.6.0 a late record may hang, or become part of the next transaction (KIP-890)"
+_LATE: Final = KnownIssue(
+    text="before 3.6.0 a late record may hang, or become part of the next transaction (KIP-890)", before=("3.6.0",)
+)
 
 TRANSACTION_GUARANTEES: Final = (
     _promised(
@@ -265,7 +284,7 @@ TRANSACTION_GUARANTEES: Final = (
         standing=Standing.PROMISED,
         text="No reader in read_committed sees a record of a transaction that was aborted, or whose commit was refused",
         source=f"{_TRANSACTIONS}: consumers in read_committed are given committed transactions only",
-        known_issue=_LATE,
+        issues=(_LATE,),
     ),
     _promised(
         "transactional-producers-fenced",
@@ -280,7 +299,7 @@ TRANSACTION_GUARANTEES: Final = (
         " whatever was left open has been aborted",
         source="KIP-98, transaction.timeout.ms: the coordinator aborts what is not ended in time; KIP-890 (late"
         " records)",
-        known_issue=_LATE,
+        issues=(_LATE,),
     ),
     _promised(
         "transforms-exactly-once",
@@ -299,7 +318,12 @@ ELECTION_GUARANTEES: Final = (
         " commits, and no record of an earlier epoch stands among or after the records of the later one",
         source=f"{_KIP} bumps the epoch, 'so that any previous zombie instance of the producer is fenced off and cannot"
         " move forward with its transaction'",
-        known_issue="before 3.6.0 a late batch may become part of the next transaction (KIP-890)",
+        issues=(
+            KnownIssue(
+                text="before 3.6.0 a late batch may become part of the next transaction (KIP-890)",
+                before=("3.6.0",),
+            ),
+        ),
     ),
     Guarantee(
         name="terms-grow",
@@ -337,4 +361,10 @@ ELECTION_GUARANTEES: Final = (
         source="nobody promises it: a coordinator answers from memory, and may show an epoch that it has not written"
         " yet",
     ),
+)
+
+#: What brokers keep on their disks. Beside these each mode says what it promises of the metadata.
+KEPT_BY_BROKERS: Final = under(
+    (*LOG_GUARANTEES, *TOPIC_GUARANTEES, *ELECTION_GUARANTEES, *GROUP_GUARANTEES, *TRANSACTION_GUARANTEES),
+    *_CONDITIONS,
 )

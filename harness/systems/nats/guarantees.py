@@ -6,18 +6,26 @@ Sources: [C] docs.nats.io, JetStream Clustering; [D] docs.nats.io, JetStream (co
 
 from typing import Final
 
-from fencepost.harness.history import Clock
+from fencepost.harness.history import Clock, Disk, Effects, Stops
 from fencepost.harness.systems.contract.membership_guarantees import Source
 from fencepost.harness.systems.contract.storage_guarantees import storage_guarantees
 from fencepost.harness.systems.nats.options import NatsOptions
-from fencepost.harness.verdict import Guarantee, LeadershipBound, Standing
+from fencepost.harness.verdict import Choice, Condition, Guarantee, KnownIssue, LeadershipBound, Standing, under
 
 _CLUSTERING: Final = "docs.nats.io, JetStream Clustering"
 _RAFT: Final = "Ongaro & Ousterhout, In Search of an Understandable Consensus Algorithm (2014)"
 _OLD_LEADER: Final = "ADR-53 and nats-server#7146: a leader of an earlier term may still answer a get"
-_UNSYNCED: Final = (
-    "nats-server#7564: by default a server answers before its disk has the message (`sync_interval` is 2 minutes); with"
-    " -O sync_interval=0s it has it first"
+_SYNCED: Final = Choice(name="sync_interval", values=("0s",))
+#: `copies`: a message is on the stream's replicas only, and nobody here knows on which servers these are.
+_CONDITIONS: Final = (
+    Condition(loss=Disk.DAMAGED, copies="replicas"),
+    Condition(loss=Disk.UNSYNCED, copies="replicas", unless=_SYNCED),
+)
+_UNSYNCED: Final = KnownIssue(
+    text="nats-server#7564: by default a server answers before its disk has the message (`sync_interval` is 2 minutes);"
+    " with -O sync_interval=0s it has it first",
+    unless=_SYNCED,
+    needs=Effects(disk=Disk.UNSYNCED),
 )
 
 _SECOND_NS: Final = 1_000_000_000
@@ -62,7 +70,7 @@ STORAGE_GUARANTEES: Final = (
         standing=Standing.PROMISED,
         text="An acknowledged message stays in the stream while a quorum of its replicas keeps its disk.",
         source=f"{_CLUSTERING}, The Quorum: enough servers to have the most recent data after a catastrophic failure",
-        known_issue=_UNSYNCED,
+        issues=(_UNSYNCED,),
     ),
     Guarantee(
         name="write-positions-agree",
@@ -87,8 +95,17 @@ STORAGE_GUARANTEES: Final = (
         standing=Standing.PROMISED,
         text="While nobody changes its members, every server names the same size of a group, and its majority.",
         source=f"{_RAFT}, section 6: members change by entries of the log alone; {_CLUSTERING}, The Quorum",
-        known_issue="nats-server 2.12.4: a server that starts again may take its group for one of itself alone; 2.12.3:"
-        " a replica that came fourth or fifth takes its group for one of three",
+        issues=(
+            KnownIssue(
+                text="nats-server 2.12.4: a server that starts again may take its group for one of itself alone",
+                before=("2.12.5",),
+                needs=Effects(stops=Stops.POSSIBLE),
+            ),
+            KnownIssue(
+                text="nats-server 2.12.3: a replica that came fourth or fifth takes its group for one of three",
+                needs=Effects(changes_members=True),
+            ),
+        ),
     ),
     Guarantee(
         name="leader-self-fencing",
@@ -98,7 +115,11 @@ STORAGE_GUARANTEES: Final = (
     ),
 )
 
-_FILES: Final = "nats-server#7594: before 2.12.3 a pause of more than 30 s may lose messages that were not written yet"
+_FILES: Final = KnownIssue(
+    text="nats-server#7594: before 2.12.3 a pause of more than 30 s may lose messages that were not written yet",
+    before=("2.12.3",),
+    needs=Effects(stops=Stops.CERTAIN),
+)
 
 LOG_GUARANTEES: Final = (
     Guarantee(
@@ -106,7 +127,7 @@ LOG_GUARANTEES: Final = (
         standing=Standing.PROMISED,
         text="An acknowledged message stays in the stream, whoever leads, while a quorum of replicas keeps its disk.",
         source=f"{_CLUSTERING}, The Quorum: enough servers to have the most recent data after a catastrophic failure",
-        known_issue=f"{_FILES}; {_UNSYNCED}",
+        issues=(_FILES, _UNSYNCED),
     ),
     Guarantee(
         name="log-offsets-stable",
@@ -180,7 +201,7 @@ PUT_GUARANTEES: Final = storage_guarantees(
     puts=Source(Standing.PROMISED, "docs.nats.io/nats-concepts/jetstream: Nats-Expected-Last-Subject-Sequence")
 )
 
-GUARANTEES: Final = (*STORAGE_GUARANTEES, *PUT_GUARANTEES, *LOG_GUARANTEES, *WATCH_GUARANTEES)
+GUARANTEES: Final = under((*STORAGE_GUARANTEES, *PUT_GUARANTEES, *LOG_GUARANTEES, *WATCH_GUARANTEES), *_CONDITIONS)
 
 
 def leadership_bound(options: NatsOptions) -> LeadershipBound:

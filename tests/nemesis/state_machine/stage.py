@@ -254,7 +254,7 @@ class Stage:
         resolved = fault.resolve(spec, self.view(), random.Random(seed))
         if isinstance(resolved, Skip):
             return resolved.why
-        return self.conductor._obstacle(fault, resolved, self.view())
+        return self.conductor._obstacle(fault, spec, resolved, self.view())
 
     async def inject(self, spec: FaultSpec, seed: int, *, cancel_after_s: float | None = None) -> Acted | None:
         """As the conductor does it; None when it skipped it, or was cancelled before it began."""

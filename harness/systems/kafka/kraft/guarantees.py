@@ -10,18 +10,15 @@ from a majority). Earlier releases promise nothing; there the same bound is appl
 from typing import Final
 
 from fencepost.harness.base.options import Duration
+from fencepost.harness.history import Effects, Stops
 from fencepost.harness.systems.contract.releases import is_before
 from fencepost.harness.systems.kafka.guarantees import (
     BROKER_GUARANTEES,
-    ELECTION_GUARANTEES,
-    GROUP_GUARANTEES,
-    LOG_GUARANTEES,
+    KEPT_BY_BROKERS,
     PARTITION_STATE_GUARANTEES,
     PRODUCER_ID_GUARANTEES,
-    TOPIC_GUARANTEES,
-    TRANSACTION_GUARANTEES,
 )
-from fencepost.harness.verdict import Guarantee, LeadershipBound, Standing
+from fencepost.harness.verdict import Guarantee, KnownIssue, LeadershipBound, Standing
 
 #: The first release whose leader checks whether a majority of voters still fetches from it.
 CHECKS_QUORUM_SINCE: Final = (3, 7)
@@ -82,7 +79,9 @@ _FOR_EVERY_RELEASE: Final = (
         standing=Standing.MEASURED,
         text="A server that has saved a snapshot of the metadata begins from one when it is started again.",
         source="KIP-630 (snapshots, so that a replica need not replay the whole log); nobody promises it",
-        known_issue="KAFKA-15076: 3.5.0 reads the log from its beginning",
+        issues=(
+            KnownIssue(text="KAFKA-15076: 3.5.0 reads the log from its beginning", since="3.5.0", before=("3.6.0",)),
+        ),
     ),
     Guarantee(
         name="snapshots-match-log",
@@ -126,7 +125,11 @@ _FOR_EVERY_RELEASE: Final = (
         standing=Standing.PROMISED,
         text="A broker whose heartbeats do not reach the controller is fenced within 1.5 of its sessions and a second.",
         source="KIP-631, 'Broker lease' and broker.session.timeout.ms; a new controller begins each session again",
-        known_issue="KAFKA-18138: a broker that dies while the controller changes",
+        issues=(
+            KnownIssue(
+                text="KAFKA-18138: a broker that dies while the controller changes", needs=Effects(stops=Stops.POSSIBLE)
+            ),
+        ),
     ),
     Guarantee(
         name="broker-states",
@@ -155,11 +158,7 @@ _FOR_EVERY_RELEASE: Final = (
         source="KIP-631: DUPLICATE_BROKER_REGISTRATION",
     ),
     *PRODUCER_ID_GUARANTEES,
-    *LOG_GUARANTEES,
-    *TOPIC_GUARANTEES,
-    *ELECTION_GUARANTEES,
-    *GROUP_GUARANTEES,
-    *TRANSACTION_GUARANTEES,
+    *KEPT_BY_BROKERS,
     Guarantee(
         name="one-leader-per-epoch",
         standing=Standing.PROMISED,

@@ -11,13 +11,9 @@ from typing import Final
 from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.systems.kafka.guarantees import (
     BROKER_GUARANTEES,
-    ELECTION_GUARANTEES,
-    GROUP_GUARANTEES,
-    LOG_GUARANTEES,
+    KEPT_BY_BROKERS,
     PARTITION_STATE_GUARANTEES,
     PRODUCER_ID_GUARANTEES,
-    TOPIC_GUARANTEES,
-    TRANSACTION_GUARANTEES,
 )
 from fencepost.harness.systems.kafka.guarantees import unpromised as unpromised_by_brokers
 from fencepost.harness.systems.zookeeper.guarantees import unpromised as unpromised_by_keepers
@@ -92,11 +88,7 @@ GUARANTEES: Final = (
         " (KafkaController.processBrokerChange); nobody promises how soon",
     ),
     *PRODUCER_ID_GUARANTEES,
-    *LOG_GUARANTEES,
-    *TOPIC_GUARANTEES,
-    *ELECTION_GUARANTEES,
-    *GROUP_GUARANTEES,
-    *TRANSACTION_GUARANTEES,
+    *KEPT_BY_BROKERS,
     Guarantee(
         name="one-leader-per-epoch",
         standing=Standing.PROMISED,
