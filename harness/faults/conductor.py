@@ -7,7 +7,7 @@ When a fault of another worker holds what this one needs, it waits a while, and 
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -145,8 +145,7 @@ class Conductor:
         # Nothing was awaited since the check for obstacles, so no other worker came in between.
         self._active[act.fault_id] = act
         self._damaged |= damaged_by(self._faults[entry.spec.fault], entry.spec, act.resolved)
-        ending = entry.spec.options.ending
-        if ending is not None:
+        if (ending := entry.spec.options.ending) is not None:
             self._endings[act.fault_id] = EventWatch(ending, self._cluster, zero_ns=self._log.zero_ns)
         fault = self._faults[entry.spec.fault]
         proof = await self._guard(fault.inject(act.fault_id, act.resolved, self._cluster), fault.act_deadline_s)
@@ -278,14 +277,9 @@ class Conductor:
             if short is not None:
                 absent = {name for damages in together for damage in damages for name in damage.absent}
                 gone = ", ".join(sorted(absent & set(short))) or "none"
-                cuts = any(damage.severed for damages in together for damage in damages)
-                also = ", and links would be cut" if cuts else ""
+                also = ", and links would be cut" if any(d.severed for damages in together for d in damages) else ""
                 return f"it would leave no quorum: of {len(short)} voters {gone} would be down{also}"
-            damaged = self._damaged | damaged_by(fault, spec, resolved)
-            short = next((own for own in view.electorates if majority(own) > len({*own} - damaged)), None)
-            if short is not None and not damaged <= self._damaged:
-                which = ", ".join(sorted(damaged & {*short}))
-                return f"it would leave no quorum: of {len(short)} voters {which} would have damaged disks"
+            return _without_disks(self._damaged, damaged_by(fault, spec, resolved), view)
         return None
 
     def _damages(self, view: View) -> list[tuple[Damage, ...]]:
@@ -342,6 +336,17 @@ async def _to_the_end(work: Coroutine[Any, Any, Proof]) -> Proof:
     if cancelled is not None:
         raise cancelled
     return proof
+
+
+def _without_disks(before: Collection[str], more: Collection[str], view: View) -> str | None:
+    """Return why these further nodes may not be damaged, where a majority must keep the disks that it wrote."""
+    damaged = {*before, *more}
+    short = next((own for own in view.electorates if majority(own) > len({*own} - damaged)), None)
+    if short is None or damaged == {*before}:
+        return None
+    return f"it would leave no quorum: of {len(short)} voters {', '.join(sorted(damaged & {*short}))} would be damaged"
+
+
 def damaged_by(fault: FaultKind, spec: FaultSpec, resolved: Resolved) -> frozenset[str]:
     """Return the nodes whose disks this fault damages for the rest of the run."""
     return frozenset(resolved.nodes if fault.effects(spec).disk is Disk.DAMAGED else ())

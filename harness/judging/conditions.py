@@ -64,7 +64,7 @@ def _unmet(condition: Condition, standing: Standing, history: History, members: 
                     if node in group:
                         by_node.setdefault(node, place)
         if len(by_node) > ((len(group) - 1) // 2 if condition.most is None else condition.most):
-            return _told(condition, standing, len(group), by_node, history.faults)
+            return _broken(condition, standing, len(group), by_node, history.faults)
     return None
 
 
@@ -74,7 +74,7 @@ def _groups(condition: Condition, members: Sequence[Member]) -> list[tuple[str, 
     return list(electorates(members))
 
 
-def _told(
+def _broken(
     condition: Condition, standing: Standing, among: int, by_node: Mapping[str, int], faults: Sequence[FaultSpan]
 ) -> Unmet:
     places = sorted({*by_node.values()})

@@ -4,24 +4,29 @@ import ast
 from pathlib import Path
 from typing import Final
 
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from fencepost.harness.faults.kind import FaultSpec
-from fencepost.harness.history import Effects, NodeChange, Stops
+from fencepost.harness.history import Disk, Effects, History, NodeChange, Stops
 from fencepost.harness.history.effects import effects_of_version_1
 from fencepost.harness.plugins import registry
+from fencepost.harness.results.columns import VERSION_KEY, read_parquet, write_parquet
 from tests.checkers.build import Tale, ns
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FAULTS: Final = registry.faults()
 #: The one table of what the names meant in histories of version 1.
 TABLE: Final = "harness/history/effects.py"
-#: What else these words name: an anomaly of stores, and the key of a Kafka record's partition in a witness.
+#: What else these words name: an anomaly of stores, the key of a Kafka record's partition in a witness, and an effect.
 OTHER_MEANINGS: Final = {
     "checkers/brokers/eligible.py": "partition",
     "checkers/brokers/in_sync_changes.py": "partition",
     "checkers/brokers/registrations.py": "partition",
     "checkers/facts/in_sync.py": "partition",
+    "checkers/facts/fault_tables.py": "disk",
     "checkers/log/kafka_history.py": "lost-write",
     "checkers/metadata/image.py": "partition",
     "checkers/metadata/stored_metadata.py": "partition",
@@ -63,6 +68,7 @@ def test_the_name_of_a_fault_of_version_1_says_at_least_what_the_fault_says_toda
         assert new.stops in (old.stops, Stops.NO), spec.text
         for effect in ("cuts", "holds", "delays", "skews", "changes_members"):
             assert getattr(new, effect) <= getattr(old, effect), (spec.text, effect)
+        assert new.disk is old.disk, spec.text
 
 
 def test_a_name_that_no_release_had_says_nothing() -> None:
@@ -125,3 +131,44 @@ def test_no_kind_asks_which_runtime_it_is_on() -> None:
         if isinstance(node, ast.Attribute) and node.attr == "runtime" and "cluster" not in ast.unparse(node.value)
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "recorded", "disk"),
+    [
+        ("damage", Effects(stops=Stops.POSSIBLE), Disk.DAMAGED),
+        ("power-loss", Effects(stops=Stops.CERTAIN), Disk.UNSYNCED),
+        ("damage", None, Disk.DAMAGED),
+        ("power-loss", None, Disk.UNSYNCED),
+        ("kill", Effects(stops=Stops.CERTAIN), Disk.KEPT),
+        ("earthquake", Effects(disk=Disk.DAMAGED), Disk.DAMAGED),
+        ("earthquake", None, Disk.KEPT),
+    ],
+)
+def test_an_earlier_history_says_nothing_of_disks_and_the_name_stands_for_it(
+    fault: str, recorded: Effects | None, disk: Disk
+) -> None:
+    tale = Tale()
+    tale.fault(fault, ("n1",), (1, 2, 3, 4), effects=recorded)
+    (span,) = tale.history().faults
+    assert span.effects.disk is disk
+    assert recorded is None or span.effects == msgspec.structs.replace(recorded, disk=disk)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_table_of_an_earlier_version_is_read_with_the_effects_that_it_has(version: int, tmp_path: Path) -> None:
+    tale = Tale()
+    tale.fault("damage", ("n1",), (1, 2, 3, 4), effects=Effects(stops=Stops.POSSIBLE, disk=Disk.DAMAGED))
+    tale.fault("kill", ("n2",), (5, 6, 7, 8), effects=Effects(stops=Stops.CERTAIN))
+    history, path = tale.history(), tmp_path / "history.parquet"
+    write_parquet(history.events, path)
+    table = pq.read_table(path)
+    rows = [
+        row and {name: value for name, value in row.items() if name != "disk"} for row in table["effects"].to_pylist()
+    ]
+    at = table.schema.get_field_index("effects")
+    kind = pa.struct([field for field in table.schema.field(at).type if field.name != "disk"])
+    table = table.set_column(at, "effects", pa.array(rows, kind))
+    pq.write_table(table.replace_schema_metadata({**table.schema.metadata, VERSION_KEY: str(version).encode()}), path)
+    read = History([event for events in read_parquet(path) for event in events])
+    assert read.faults == history.faults

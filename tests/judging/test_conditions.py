@@ -1,4 +1,4 @@
-"""A promise is judged under its condition: what faults left on disks over the whole run decides who stands behind it."""
+"""A promise is judged under its condition: what faults left on disks over the whole run decides who stands behind."""
 
 from collections.abc import Mapping
 from pathlib import Path
