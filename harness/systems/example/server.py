@@ -6,8 +6,9 @@ through the log as writes do. A leader that did not hear from a majority for two
 
 `--defect` switches off one of the things that make it right:
 
-    stale-reads     the leader answers reads from its own store, without asking a majority
-    early-ack       the leader acknowledges a write before a majority has it
+    stale-reads     the leader answers reads from its own store, without asking a majority, and goes on after it
+                    stepped down until it hears of a successor
+    early-ack       the leader acknowledges what it appended before a majority has it
     keeps-leading   a leader that is cut off never steps down
     forgets         a node that starts again has forgotten its term, its vote and its log
     ends            the last node ends by itself, with exit status 10, a while after its first start
@@ -16,6 +17,7 @@ through the log as writes do. A leader that did not hear from a majority for two
 import argparse
 import asyncio
 import contextlib
+import copy
 import json
 import random
 import sys
@@ -41,7 +43,11 @@ class Server:
         self._name, self._peers, self._election_s, self._defect = name, peers, election_s, defect
         self._journal = Journal(data / "journal.jsonl", keeps=defect != "forgets")
         self._store = Store()
+        #: With `early-ack`: the store as it will be once a majority has the leader's whole log.
+        self._ahead = Store()
         self._role, self._leader = "follower", ""
+        #: With `stale-reads`: the term whose leader this node was; 0 once it heard of another one.
+        self._reads_as = 0
         self._committed = 0
         self._votes: set[str] = set()
         #: By peer: the next entry to send, the last one it has, and when it answered last.
@@ -102,6 +108,8 @@ class Server:
         if term > self._journal.term:
             self._journal.keep_vote(term, "")
         self._role, self._leader = "follower", leader
+        if leader:
+            self._reads_as = 0
         self._wait_again()
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
@@ -110,24 +118,28 @@ class Server:
 
     def _count_votes(self) -> None:
         if self._role == "candidate" and 2 * len(self._votes) > len(self._peers) + 1:
-            self._role, self._leader = "leader", self._name
+            self._role, self._leader, self._reads_as = "leader", self._name, self._journal.term
             now_s = asyncio.get_running_loop().time()
             self._next = dict.fromkeys(self._peers, len(self._journal.entries) + 1)
             self._has, self._heard_s = dict.fromkeys(self._peers, 0), dict.fromkeys(self._peers, now_s)
             self._lease_clock.begin(now_s)
+            self._ahead = copy.deepcopy(self._store)
+            for index in range(self._committed + 1, len(self._journal.entries) + 1):
+                self._ahead.apply(index, self._journal.entries[index - 1][1])
             print(f"leader of epoch {self._journal.term}", flush=True)
             # An entry of its own term, by which it commits those before.
             self._append({"op": "read"})
 
     # --- the log ----------------------------------------------------------------------------------------------------
 
-    def _append(self, command: Command) -> int:
+    def _append(self, command: Command) -> Answer:
+        """Append a command; with `early-ack` returns the reply that it has once a majority has the log."""
         index = len(self._journal.entries) + 1
         self._journal.keep_entries(index, [(self._journal.term, command)])
         self._commit()
         for event in self._news.values():
             event.set()
-        return index
+        return self._ahead.apply(index, command) if self._defect == "early-ack" else {}
 
     def _commit(self) -> None:
         """Apply what a majority has, as far as an entry of this term reaches."""
@@ -157,13 +169,12 @@ class Server:
             return {"leads": leads, "epoch": epoch, "leader": self._leader, "position": position}
         if command["op"] in _READS and request.get("plain"):
             return self._store.read(command)
+        if self._defect == "stale-reads" and self._reads_as and command["op"] in _READS:
+            return self._store.read(command) | {"epoch": self._reads_as}
         if self._role != "leader":
             return {"error": "not-leader"}
-        if self._defect == "stale-reads" and command["op"] in _READS:
-            return self._store.read(command) | {"epoch": self._journal.term}
-        if self._defect == "early-ack" and command["op"] == "write":
-            index, term = self._append(command), self._journal.term
-            return {"value": command["value"], "value_position": index, "position": index, "epoch": term}
+        if self._defect == "early-ack":
+            return self._append(command) | {"epoch": self._journal.term}
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         # Of a cluster of one the append commits at once.
         self._waiting[len(self._journal.entries) + 1] = future
