@@ -5,7 +5,6 @@ what was expected. What the cluster then did stands in `run.json` and `schedule.
 """
 
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +14,7 @@ import tomli_w
 
 from fencepost.harness.base.durations import format_duration, parse_duration_ns
 from fencepost.harness.base.errors import PlanError, UsageError, unknown_choice
+from fencepost.harness.base.toml_file import parse_toml
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Links, Placement
 from fencepost.harness.systems.contract.server_settings import Settings, as_text
@@ -137,8 +137,8 @@ def read_plan(path: Path, *, seed: int) -> Plan:
             hint="the file must be TOML in UTF-8; every run writes a plan.toml to look at",
         ) from None
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        data = parse_toml(text)
+    except ValueError as error:
         raise PlanError(
             f"{path}: {error}", hint="the file must be TOML; every run writes a plan.toml to look at"
         ) from None

@@ -48,6 +48,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.toml_file import TomlFile, read_toml
+from fencepost.harness.campaigns.night.file import RUNS_MAX
 from fencepost.harness.campaigns.night.known_issues import KnownIssue
 
 FORMAT: Final = 1
@@ -152,8 +153,8 @@ def read_policy(path: Path) -> tuple[PolicyFile, TomlFile]:
         raise source.error(["format"], f"this fencepost reads format {FORMAT}, not {content.format}")
     if not content.name or not all(c.isalnum() or c in "-_." for c in content.name) or content.name[0] == ".":
         raise source.error(["name"], f"{content.name!r} cannot name a folder", "use letters, digits, hyphens and dots")
-    if content.runs_max < 1:
-        raise source.error(["runs_max"], f"expected 1 or more, got {content.runs_max}")
+    if not 1 <= content.runs_max <= RUNS_MAX:
+        raise source.error(["runs_max"], f"expected 1 to {RUNS_MAX:,}, got {content.runs_max!s:.20}")
     _check_guarantees(content, source)
     _check_budgets(content, source)
     _check_exceptions(content, source)

@@ -15,11 +15,13 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.toml_file import Keys, flat, merged
 from fencepost.harness.campaigns.night.axes import combinations, matches
 from fencepost.harness.campaigns.night.draws import Draw, heaviest, sets, with_values
-from fencepost.harness.campaigns.night.file import CELL_KEYS, Campaign
+from fencepost.harness.campaigns.night.file import CELL_KEYS, RUNS_MAX, Campaign
 from fencepost.harness.plan import TIME_LIMIT, Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 
 _ID_LETTERS: Final = 12
+#: Characters of a cell's name; a longer one hides what a line says of the cell.
+_NAME_MAX: Final = 200
 #: Keys that every cell's name shows; others only where the cells of a campaign differ in them.
 _NAMED: Final = ("system", "version", "workload", "nemesis")
 
@@ -141,8 +143,11 @@ def _cell(campaign: Campaign, draft: _Draft, name: str, *, required: bool) -> tu
         )
     if own.canary and own.control:
         raise source.error([*where, "control"], "a canary must be invalid, and a control must not", "give one of them")
-    if own.runs < 1:
-        raise source.error([*where, "runs"], f"expected 1 or more, got {own.runs}")
+    if not 1 <= own.runs <= RUNS_MAX:
+        raise source.error([*where, "runs"], f"expected 1 to {RUNS_MAX:,}, got {own.runs!s:.20}")
+    if len(own.name) > _NAME_MAX:
+        rule = f"a name of {len(own.name):,} characters; expected at most {_NAME_MAX}"
+        raise source.error([*where, "name"], rule, "shorten it: every line about the cell begins with it")
     plan = _plan(campaign, draft)
     shown = "" if "cell" in where else f" (the combination {name})"
     try:
@@ -240,5 +245,9 @@ def _names(plans: Sequence[dict[str, Any]], base: dict[str, Any]) -> list[str]:
     for own in values:
         named = [str(own[key]) for key in _NAMED if key in own]
         rest = [f"{key.rpartition('.')[2]}={own[key]}" for key in differing if key in own and own[key] != base.get(key)]
-        names.append(" ".join([*named, *rest]))
+        names.append(_shortened(" ".join([*named, *rest])))
     return names
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _NAME_MAX else f"{name[: _NAME_MAX - 3]}..."

@@ -60,6 +60,8 @@ from fencepost.harness.base.toml_file import TomlFile, read_toml
 from fencepost.harness.campaigns.night.draws import Draw, check_draws
 
 FORMAT: Final = 1
+#: More runs of one cell fit into no night; the seed of each is looked at before the first one.
+RUNS_MAX: Final = 10_000
 _HINT: Final = "a campaign is a TOML file; docs/how-to/nightly.toml is one to begin with"
 #: Keys of `[[cell]]` that are no keys of a plan.
 CELL_KEYS: Final = ("name", "required", "canary", "anomaly", "control", "runs")
@@ -103,7 +105,7 @@ def read_campaign(path: Path) -> Campaign:
         raise source.error(["format"], f"this fencepost reads format {FORMAT}, not {content.format}")
     if not content.name or not all(c.isalnum() or c in "-_." for c in content.name) or content.name[0] == ".":
         raise source.error(["name"], f"{content.name!r} cannot name a folder", "use letters, digits, hyphens and dots")
-    if content.runs < 1:
-        raise source.error(["runs"], f"expected 1 or more, got {content.runs}")
+    if not 1 <= content.runs <= RUNS_MAX:
+        raise source.error(["runs"], f"expected 1 to {RUNS_MAX:,}, got {content.runs!s:.20}")
     check_draws(content.draw, source)
     return Campaign(content=content, source=source, digest=hashlib.sha256(source.text.encode()).hexdigest()[:16])
