@@ -27,6 +27,7 @@ from fencepost.harness.campaigns.night.session import (
     Session,
     Watcher,
     Wishes,
+    cells_within,
     find_unfinished,
     id_of_night,
     new_folder,
@@ -70,8 +71,10 @@ def carry_out(path: Path, wishes: Wishes, *, resume: bool, as_json: bool) -> int
     stop, table = StopRequest(), NightTable()
     stop.install()
     try:
-        table.line(f"{campaign.content.name}: {len(own)} cells; getting ready what they run")
-        prepared = prepare(own, cells.plans, table.line, lambda: stop.asked)
+        fitting = cells_within(own, cells.plans, wishes)
+        then = "getting ready what they run" if fitting else "the budget is too short for a run of any of them"
+        table.line(f"{campaign.content.name}: {len(own)} cells; {then}")
+        prepared = prepare(fitting, cells.plans, table.line, lambda: stop.asked)
         stop.check()
         if stop.asked:
             raise StoppedBeforeStart("stopped while it was getting ready: no run was begun")

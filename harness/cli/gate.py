@@ -24,6 +24,7 @@ from fencepost.harness.campaigns.night.session import (
     Session,
     Watcher,
     Wishes,
+    cells_within,
     find_unfinished,
     new_folder,
     refuse_short_cells,
@@ -63,8 +64,10 @@ def carry_out(gate: PlannedGate, wishes: Wishes, *, resume: bool, as_json: bool)
     stop, table = StopRequest(), NightTable()
     stop.install()
     try:
-        table.line(f"{gate.policy.name}: {len(cells)} cells; getting ready what they run")
-        prepared = prepare(cells, gate.checked.plans, table.line, lambda: stop.asked)
+        fitting = cells_within(cells, gate.checked.plans, wishes)
+        then = "getting ready what they run" if fitting else "the budget is too short for a run of any of them"
+        table.line(f"{gate.policy.name}: {len(cells)} cells; {then}")
+        prepared = prepare(fitting, gate.checked.plans, table.line, lambda: stop.asked)
         stop.check()
         if stop.asked:
             raise StoppedBeforeStart("stopped while it was getting ready: no run was begun")

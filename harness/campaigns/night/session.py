@@ -9,7 +9,7 @@ results/nights/<campaign>/<UTC time>/
 import datetime
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Protocol
@@ -22,6 +22,7 @@ from fencepost.harness.campaigns.night.capacity import jobs_that_fit
 from fencepost.harness.campaigns.night.cells import Cell, CheckedCells
 from fencepost.harness.campaigns.night.documents import write_documents
 from fencepost.harness.campaigns.night.file import Campaign
+from fencepost.harness.campaigns.night.forecast import estimate_s
 from fencepost.harness.campaigns.night.known_issues import KnownIssue
 from fencepost.harness.campaigns.night.launcher import Launcher, ProcessLauncher
 from fencepost.harness.campaigns.night.night import Night, State
@@ -40,6 +41,7 @@ from fencepost.harness.campaigns.night.register import (
 )
 from fencepost.harness.campaigns.night.run_class import RunClass
 from fencepost.harness.campaigns.night.value import Past, by_value, read_past
+from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.run.execute import refuse_too_short
 
@@ -136,6 +138,12 @@ def refuse_short_cells(cells: CheckedCells, seed: int) -> None:
             refuse_too_short(cells.plans[cell.id], seeds)
         except UsageError as error:
             raise UsageError(f"the cell {cell.name}: {error.message}", hint=error.hint) from None
+
+
+def cells_within(cells: Sequence[Cell], plans: Mapping[str, CheckedPlan], wishes: Wishes) -> tuple[Cell, ...]:
+    """Return the cells that have time for a run, by the estimate that decides whether a run begins."""
+    past = read_past(wishes.results / NIGHTS)
+    return tuple(c for c in cells if estimate_s(plans[c.id].plan, past.get(c.id)) <= wishes.budget_s)
 
 
 def new_folder(campaign: Campaign, wishes: Wishes) -> Path:
