@@ -4,8 +4,8 @@ from fencepost.harness.history import Operation
 
 
 def seconds(ns: int) -> str:
-    """A time of the run, as the report's axis shows it."""
-    return f"{ns / 1e9:.6f} s"
+    """A time of the run, as the report's axis shows it; to the nanosecond where a file counts in small numbers."""
+    return f"{ns} ns" if ns < 1_000_000 else f"{ns / 1e9:.6f} s"
 
 
 def duration(ns: int) -> str:

@@ -332,6 +332,10 @@ def _arrows(placed: list[tuple[Operation, float]], warp: Warp) -> Markup:
     return joined(out)
 
 
+def _fine(ns: int) -> str:
+    return f"{ns} ns" if ns < 1_000_000 else f"{ns / 1e9:.6f} s"
+
+
 def _axis(warp: Warp, top: float, bottom: float, *, timed: bool) -> Markup:
     """Draw a line at each moment; with enough room, also its time (or event) and the true length of each gap."""
     out: list[Markup] = []
@@ -340,7 +344,7 @@ def _axis(warp: Warp, top: float, bottom: float, *, timed: bool) -> Markup:
     for number, (ns, x) in enumerate(zip(warp.moments, warp.places, strict=True)):
         out.append(element("line", x1=x, x2=x, y1=top, y2=bottom, class_="grid"))
         if x - last_label >= (76 if fine else 58):
-            moment = f"event {ns}" if not timed else f"{ns / 1e9:.6f} s" if fine else clock(ns)
+            moment = f"event {ns}" if not timed else _fine(ns) if fine else clock(ns)
             out.append(label(x, bottom + 13, moment, "tick", "middle"))
             last_label = x
         if timed and number + 1 < len(warp.moments):
