@@ -9,7 +9,7 @@ Size: a few lines for each kind of thing that can be listed.
 import functools
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from fencepost.harness.faults.nemesis_text import ALL, NONE
 from fencepost.harness.faults.trigger import TRIGGERS
 from fencepost.harness.history import Disk, Effects, Stops
 from fencepost.harness.plugins import offers, registry
+from fencepost.harness.plugins.judged import judged_by
 from fencepost.harness.plugins.standings import standings_in_words
 from fencepost.harness.runtime.provider import Links, Placement
 from fencepost.harness.systems.contract import releases
@@ -372,15 +373,27 @@ def _guarantees() -> Iterator[Entry]:
             rows += [("", f"Only while {one.rule}") for one in guarantee.conditions if one != MINORITY_DAMAGED]
             rows += [("", f"Known issue: {guarantee.known_issue}")] if guarantee.known_issue else []
             rows += [("", f"Known issue: {issue.text}") for issue in guarantee.issues]
-        system = next((name for name in of if registry.system(name).profile.subjects), next(iter(of)))
-        workload = _workloads_of(registry.system(system))[0]
-        fault = "partition:leader" if registry.system(system).profile.subjects else "partition"
         yield Entry(
             name=name,
             about=standings_in_words(of),
             sections=(Section(title="On each system", rows=tuple(rows)),),
-            example=_run(system, workload, fault, f"--require {name}"),
+            example=next(filter(None, (guarantee_example(system, name) for system in _leading_first(of))), ""),
         )
+
+
+def _leading_first(systems: Iterable[str]) -> list[str]:
+    """Systems with a leader first, since most faults of an example follow one."""
+    return sorted(systems, key=lambda name: not registry.system(name).profile.subjects)
+
+
+def guarantee_example(system: str, guarantee: str) -> str:
+    """A run of this system that has the guarantee judged; "" where no workload has."""
+    tested = registry.system(system)
+    run = judged_by(tested, guarantee, _workloads_of(tested))
+    if run is None:
+        return ""
+    options = (f"-o {name}={value}" for name, value in run.options.items())
+    return _run(system, run.workload, run.nemesis, *options, f"--require {guarantee}")
 
 
 def _checkers() -> Iterator[Entry]:
