@@ -1,8 +1,6 @@
 """A TOML file that a person wrote, read into a struct; an error names the file, the line, the key and the remedy."""
 
 import re
-import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.parsing import parse_toml
 
 T = TypeVar("T", bound=msgspec.Struct)
 #: Where a value stands: keys of tables, and numbers (from 0) of the tables of an array.
@@ -78,19 +77,6 @@ def read_toml(path: Path, *, hint: str) -> TomlFile:
         return TomlFile(path, text, parse_toml(text))
     except ValueError as error:
         raise UsageError(f"{path}: {error}", hint=hint) from None
-
-
-def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML; raises ValueError with the reason, also for deep nesting and numbers that are too long."""
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        raise
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    except ValueError:
-        # Python converts no longer integers, and does not say where the number stands.
-        raise ValueError(f"a number of more than {sys.get_int_max_str_digits()} digits") from None
 
 
 def line_of(text: str, keys: Keys) -> int | None:

@@ -187,7 +187,7 @@ def _version_of(folder: Path) -> str | None:
 def _others_of(folder: Path) -> list[str]:
     """Further releases that nodes may have been changed to."""
     made = store.read_run(folder).get("other_artifacts", {})
-    return [artifacts["version"] for artifacts in made.values()]
+    return [artifacts["version"] for artifacts in made.values() if artifacts.get("version")]
 
 
 def _weakest(promised: Sequence[Sequence[Guarantee]]) -> tuple[Guarantee, ...]:

@@ -25,7 +25,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from fencepost.harness.base.errors import MachineError, UsageError
+from fencepost.harness.base.parsing import parse_json
 
 PLAN: Final = "plan.toml"
 RUN: Final = "run.json"
@@ -46,6 +49,9 @@ FORMAT: Final = 1
 #: Why a run of a newer format is not judged, and the remedy.
 NEWER: Final = "newer format"
 NEWER_HINT: Final = "update fencepost: a newer one made this run"
+_RUN_HINT: Final = "a run that was not edited judges as before; `fencepost run FOLDER/plan.toml` makes another"
+#: Parts of `run.json` that early runs had in other forms, which nothing reads.
+_ONCE_OTHERWISE: Final = ("nemesis", "settings", "machine")
 
 
 def make_run_folder(results: Path, slug: str) -> Path:
@@ -135,9 +141,11 @@ def write_whole(path: Path, text: str) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """Read the object in `path`; return an empty one when the file is absent."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
     except ValueError as error:
         raise UsageError(f"{path}: not JSON: {error}") from None
     if not isinstance(data, dict):
@@ -145,19 +153,61 @@ def read_json(path: Path) -> dict[str, Any]:
     return data
 
 
+class _Artifacts(msgspec.Struct):
+    version: str | None = None
+    sha256: dict[str, str] = {}
+
+
+class _LeftOut(msgspec.Struct):
+    fault: str
+    why: str
+
+
+class _Quorum(msgspec.Struct):
+    by: list[Any] = []
+
+
+class _Nemesis(msgspec.Struct):
+    quorum: _Quorum | None = None
+    left_out: list[_LeftOut] = []
+    without_time: list[str] = []
+
+
+class _Settings(msgspec.Struct):
+    asked: dict[str, dict[str, Any]] = {}
+
+
+class _RunFile(msgspec.Struct):
+    """What judging and reports take from `run.json`."""
+
+    system_version: str | None = None
+    started_at: str | None = None
+    failure: str | None = None
+    artifacts: _Artifacts = msgspec.field(default_factory=_Artifacts)
+    other_artifacts: dict[str, _Artifacts] = {}
+    nemesis: _Nemesis | None = None
+    settings: _Settings | None = None
+    machine: dict[str, Any] | None = None
+    plugins: list[dict[str, Any]] = []
+
+
 def read_run(folder: Path) -> dict[str, Any]:
     """Read the `run.json` of a folder; an empty one without it.
 
     Raises:
-        UsageError: it is no JSON object, or of a format that this fencepost does not know.
+        UsageError: it is no JSON object, of a format that this fencepost does not know, or has a value of another type.
     """
-    run = read_json(folder / RUN)
-    known = run.get("format", FORMAT)
-    if known == FORMAT:
-        return run
-    if isinstance(known, int) and known > FORMAT:
-        raise newer_format(folder / RUN, known, FORMAT)
-    raise UsageError(f"{folder / RUN}: format {known!r}, and this fencepost reads {FORMAT}", hint="restore the file")
+    data = read_json(folder / RUN)
+    known = data.get("format", FORMAT)
+    if known != FORMAT:
+        if isinstance(known, int) and known > FORMAT:
+            raise newer_format(folder / RUN, known, FORMAT)
+        raise UsageError(f"{folder / RUN}: format {known!r}, and this fencepost reads {FORMAT}", hint="restore the file")
+    try:
+        msgspec.convert({k: v for k, v in data.items() if k not in _ONCE_OTHERWISE or isinstance(v, dict)}, _RunFile)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{folder / RUN}: {str(error)[0].lower()}{str(error)[1:]}", hint=_RUN_HINT) from None
+    return data
 
 
 def newer_format(path: Path, known: object, own: object) -> UsageError:

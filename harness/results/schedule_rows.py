@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.parsing import parse_json
 from fencepost.harness.results.schedule_text import ROWS_FORMAT, is_short_form, parse_short_form
 
 #: Version of the lines.
@@ -67,7 +68,7 @@ def refuse_torn(path: Path) -> None:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text)
+        parse_json(text)
     except ValueError:
         return False
     return True
@@ -75,7 +76,7 @@ def _is_json(text: str) -> bool:
 
 def _row(where: str, line: str) -> Row:
     try:
-        row = json.loads(line)
+        row = parse_json(line)
     except ValueError:
         raise UsageError(f"{where}: not JSON", hint=_HINT) from None
     if not isinstance(row, dict):
@@ -84,7 +85,12 @@ def _row(where: str, line: str) -> Row:
     for key, types in _NEEDED.items():
         if not isinstance(row.get(key, ...), types) or isinstance(row[key], bool):
             expected = " or ".join("null" if t is type(None) else t.__name__ for t in types)
-            raise UsageError(f"{where}: {key!r}: expected {expected}, got {row.get(key, 'nothing')!r}", hint=_ANOTHER)
+            raise UsageError(
+                f"{where}: {key!r}: expected {expected}, got {row.get(key, 'nothing')!r:.60}", hint=_ANOTHER
+            )
+    nodes = row.get("nodes") or []
+    if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
+        raise UsageError(f"{where}: 'nodes': expected a list of names, got {nodes!r:.60}", hint=_ANOTHER)
     negative = next((key for key in ("nominal_ns", "at_ns", "duration_ns") if row[key] < 0), None)
     if negative:
         raise UsageError(f"{where}: {negative!r} is negative", hint="times count from the beginning of the main phase")

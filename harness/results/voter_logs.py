@@ -54,6 +54,6 @@ def _read_log(path: Path) -> NodeLog:
     try:
         log = msgspec.json.decode(head, type=NodeLog)
         entries = msgspec.json.Decoder(LogEntry).decode_lines(lines)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"{path}: not a metadata log: {error}") from None
     return msgspec.structs.replace(log, entries=tuple(entries))

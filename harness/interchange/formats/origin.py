@@ -47,7 +47,7 @@ def origin_of(folder: Path, events: Iterable[Event]) -> Origin:
     keyed = {event.key is not None for event in events if type(event) is OpEvent} == {True} or None
     try:
         kept = msgspec.json.decode((folder / store.VERDICT).read_bytes(), type=_Judged)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         return Origin(run=str(folder), keyed=keyed)
     return Origin(run=str(folder), judged_for=tuple(g.name for g in kept.guarantees if g.decides), keyed=keyed)
 
@@ -63,5 +63,5 @@ def stated_origin(start: bytes) -> Origin | None:
         return None
     try:
         return msgspec.json.decode(first.removeprefix(_HEAD.encode()), type=Origin)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None

@@ -100,7 +100,7 @@ def read(path: Path) -> dict[str, Any]:
         document = msgspec.json.decode(path.read_bytes())
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint="`fencepost check` on the run's folder makes it") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(
             f"{path}: not JSON: {error}", hint="`fencepost check` on the run's folder makes it again"
         ) from None
