@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fencepost.harness.coordination import Definite, ReadMode
+from fencepost.harness.coordination import Definite, Indefinite, ReadMode
 from fencepost.harness.history import Claim
 from fencepost.harness.systems.example.client import ExampleClient, connect
 from fencepost.harness.systems.example.journal import Journal
@@ -116,3 +117,57 @@ def test_three_nodes_elect_a_leader_that_alone_serves(tmp_path: Path, defect: st
                 await client.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("defect", ["none", "stale-reads"])
+def test_a_leader_that_stepped_down_answers_reads_only_with_stale_reads(tmp_path: Path, defect: str) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, defect) as nodes:
+            client = await _client_of_a_leader_alone(nodes)
+            # It steps down by itself: nobody is left who could lead.
+            async with asyncio.timeout(20):
+                while await _answer(client.write("r1", b"6")) != "not-leader":
+                    await asyncio.sleep(0.02)
+            read = await _answer(client.read("r1", ReadMode.STRONG))
+            members = await _answer(client.members("s", ReadMode.STRONG))
+            assert (read == "not-leader") == (members == "not-leader") == (defect == "none")
+            await client.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("defect", ["none", "early-ack"])
+def test_a_leader_alone_acknowledges_only_with_early_ack(tmp_path: Path, defect: str) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, defect) as nodes:
+            client = await _client_of_a_leader_alone(nodes)
+            asked = [client.write("r1", b"6"), client.cas("r1", b"6", b"7"), client.read("r1", ReadMode.STRONG)]
+            answers = await asyncio.gather(*(_answer(one) for one in asked))
+            if defect == "none":
+                assert answers == ["leader-changed"] * 3
+            else:
+                assert [answer.value for answer in answers] == [b"6", b"7", b"7"]
+            await client.close()
+
+    asyncio.run(main())
+
+
+async def _client_of_a_leader_alone(nodes: dict[str, tuple[asyncio.Task[None], int]]) -> ExampleClient:
+    """Write r1 and s, end the followers, and return a client of the leader."""
+    leader, _ = await leader_of(nodes)
+    client = ExampleClient(await connect("127.0.0.1", nodes[leader][1], 1))
+    await client.write("r1", b"5")
+    await client.add("s", 7)
+    for name, (task, _) in nodes.items():
+        if name != leader:
+            task.cancel()
+    await asyncio.gather(*(task for name, (task, _) in nodes.items() if name != leader), return_exceptions=True)
+    return client
+
+
+async def _answer(asked: Awaitable[Any]) -> Any:
+    """Return the reply, or the word for why there is none."""
+    try:
+        return await asked
+    except (Definite, Indefinite) as error:
+        return error.args[0] if error.args else str(error)
