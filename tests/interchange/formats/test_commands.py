@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import sys
 import threading
 from pathlib import Path
@@ -281,3 +282,19 @@ def test_a_folder_with_a_history_and_no_plan_is_no_table(tmp_path: Path, capsys:
 def test_a_format_that_a_name_contradicts_is_refused_by_the_name(tmp_path: Path, capsys: Any) -> None:
     code, _, err = run(capsys, "check", kept(tmp_path, _VALID), "--format", "jsonl")
     assert (code, "to be read as jsonl, the file's name must end in .jsonl" in err) == (254, True), err
+
+
+@pytest.mark.parametrize("unit", [1, 7, 10, 999, 1_000, 1_000_000, 10**9])
+def test_moments_that_differ_are_told_differently(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], unit: int
+) -> None:
+    calls = [
+        {"ClientId": 0, "Input": {"op": "write", "value": 1}, "Call": 0, "Output": {}, "Return": 10 * unit},
+        {"ClientId": 0, "Input": {"op": "write", "value": 2}, "Call": 11 * unit, "Output": {}, "Return": 20 * unit},
+        {"ClientId": 1, "Input": {"op": "read"}, "Call": 25 * unit, "Output": {"value": 1}, "Return": 35 * unit},
+    ]
+    (tmp_path / "a.json").write_text(json.dumps(calls))
+    assert main(["check", str(tmp_path / "a.json")]) == 1
+    told = re.findall(r"(?:invoked|answered|acknowledged) at ([\d.]+ n?s)", capsys.readouterr().out)
+    # The two moments of the read, the acknowledgements of two writes, and the first of the read's again.
+    assert len(told) == 5 and len(set(told)) == 4, told
