@@ -33,7 +33,7 @@ JUDGES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "election": (
         *("one-acting-leader", "one-believed-leader", "resign-ends-own-term", "somebody-leads-again", "terms-grow"),
-        "unknown-campaign-is-settled",
+        *("unknown-campaign-is-settled", "no-lost-acknowledged-writes", "session-order"),
     ),
     "watch": (
         *("watch-atomic", "watch-before-data", "watch-bookmarkable", "watch-ordered", "watch-reliable"),
@@ -104,34 +104,38 @@ class Judged(NamedTuple):
 def judged_by(system: System, guarantee: str, workloads: list[str]) -> Judged | None:
     """Return a run of this system that has a guarantee judged, by the first workload that does; None for none."""
     nemesis = _NEMESES.get(guarantee, "partition:leader" if system.profile.subjects else "partition")
-    for name in workloads:
+    # First the workloads that are about the guarantee, then those that have it judged besides.
+    for judges, name in itertools.product((_is_about, _has_judged), workloads):
         workload = registry.workload(name)
-        for options in _variants(system, workload):
-            if _judges(system, workload, guarantee, {**options, **_OPTIONS.get(guarantee, {})}):
-                return Judged(name, nemesis, {**options, **_OPTIONS.get(guarantee, {})})
+        for options in _variants(system, workload, _OPTIONS.get(guarantee, {})):
+            if judges(system, workload, guarantee, options):
+                return Judged(name, nemesis, options)
     return None
 
 
-def _variants(system: System, workload: Workload[Any]) -> Iterator[Mapping[str, Any]]:
-    """The defaults, then each option with each of its choices."""
+def _variants(system: System, workload: Workload[Any], fixed: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The defaults, then each option with each of its choices; `fixed` options besides, where the workload has them."""
     choices = workload.choices(system)
     rows = describe(workload.defaults(system))
-    others = ({row.name: value} for row in rows for value in choices.get(row.name, row.choices))
-    return itertools.chain([{}], others)
+    if set(fixed) <= {row.name for row in rows}:
+        yield fixed
+        for row in rows:
+            yield from ({**fixed, row.name: value} for value in choices.get(row.name, row.choices))
 
 
-def _judges(system: System, workload: Workload[Any], guarantee: str, given: Mapping[str, Any]) -> bool:
-    if not set(given) <= {row.name for row in describe(workload.defaults(system))}:
-        return False
+def _is_about(system: System, workload: Workload[Any], guarantee: str, given: Mapping[str, Any]) -> bool:
+    return workload.guarantee(system, workload_options(workload, system, given)) == guarantee
+
+
+def _has_judged(system: System, workload: Workload[Any], guarantee: str, given: Mapping[str, Any]) -> bool:
     options = workload_options(workload, system, given)
-    about = workload.guarantee(system, options)
-    if guarantee == about or guarantee in _ALWAYS:
+    if guarantee in _ALWAYS:
         return True
     if guarantee == _ONE_LEADER:
         return leadership_of(system, system.profile.options()).one_leader_per_epoch
-    if guarantee.endswith(_UNREPLICATED) != about.endswith(_UNREPLICATED):
+    if guarantee.endswith(_UNREPLICATED) != workload.guarantee(system, options).endswith(_UNREPLICATED):
         return False
     guarantees = {each for checker in workload.checkers(system, options) for each in JUDGES.get(checker, ())}
-    # A server is told to end in any run; only one with brokers has a broker that hands over.
+    # Every run with brokers has these judged.
     guarantees |= set(_SHUTDOWN) if "partition-states" in workload.judges else set()
     return guarantee.removesuffix(_UNREPLICATED) in guarantees
