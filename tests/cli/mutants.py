@@ -10,10 +10,12 @@ import copy
 import io
 import json
 import random
+import re
 import shutil
 import sys
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,16 +174,16 @@ FORMS: Final = {
 }
 
 
-def try_mutant(form: Form, folder: Path, draw: random.Random) -> str:
-    """Write a mutant into `folder` and have a command read it; returns what is wrong with the end, or nothing."""
+def try_mutant(form: Form, folder: Path, draw: random.Random) -> tuple[int, str]:
+    """Write a mutant into `folder` and have a command read it; returns its exit code and what is wrong with the end."""
     files = dict(form.files(draw))
     bent = draw.choice([name for name in files if not (name == "c.toml" or name.startswith(".."))])
     data = _bend_file(bent, files[bent], draw)
     write_files({**files, bent: data}, folder)
     code, output = run_command(draw.choice(form.commands), folder)
     if code not in ALLOWED or "Traceback" in output:
-        return f"{bent} bent: exit code {code}\n{output[-3000:]}"
-    return ""
+        return code, f"{bent} bent: exit code {code}\n{output[-3000:]}"
+    return code, ""
 
 
 def write_files(files: Mapping[str, bytes | None], folder: Path) -> None:
@@ -212,8 +214,10 @@ def _bend_file(name: str, data: bytes, draw: random.Random) -> bytes | None:
     if draw.random() < 0.03:
         return draw.choice((None, b"", b"\n", b"[" * 20_000, b'{"a":' * 20_000, b"a = " + b"[" * 20_000))
     has_values = name.endswith((".toml", ".json", ".jsonl", ".parquet")) or data[:2] == b'{"'
-    if not has_values or draw.random() < 0.4:
+    if draw.random() < 0.4:
         return mutate(data, [data], draw)
+    if not has_values:
+        return _bend_words(data, draw)
     if name.endswith(".parquet"):
         return _bend_table(data, draw)
     if name.endswith(".toml"):
@@ -224,6 +228,24 @@ def _bend_file(name: str, data: bytes, draw: random.Random) -> bytes | None:
         lines[at] = _json(_bend(json.loads(lines[at]), draw)) + b"\n"
         return b"".join(lines)
     return _json(_bend(json.loads(data), draw))
+
+
+def _bend_words(data: bytes, draw: random.Random) -> bytes:
+    """Put another word of the text in a word's place, or leave a line out, double it or move it."""
+    words = list(re.finditer(rb"[\w:.-]+", data))
+    lines = data.splitlines(keepends=True)
+    at, to = draw.randrange(len(lines)), draw.randrange(len(lines))
+    match draw.randrange(6):
+        case 0:
+            return b"".join(lines[:at] + lines[at + 1 :])
+        case 1:
+            return b"".join([*lines[:to], lines[at], *lines[to:]])
+        case 2:
+            lines[at], lines[to] = lines[to], lines[at]
+            return b"".join(lines)
+        case _:
+            place, other = draw.choice(words), draw.choice(words)
+            return data[: place.start()] + other.group() + data[place.end() :]
 
 
 def _bend(tree: Any, draw: random.Random) -> Any:
@@ -326,15 +348,19 @@ def main(count: int, names: list[str], seed: int) -> int:
 def wrong_mutants(name: str, count: int, seed: int, kept: Path) -> list[str]:
     """Try so many mutants of a form; returns what was wrong, with the folder in which each such mutant was left."""
     wrong = []
+    codes: Counter[int] = Counter()
     for number in range(count):
         folder = kept / str(number) / "files"
         folder.mkdir(parents=True)
-        reason = try_mutant(FORMS[name], folder, random.Random(f"{seed} {name} {number}"))
+        code, reason = try_mutant(FORMS[name], folder, random.Random(f"{seed} {name} {number}"))
+        codes[code] += 1
         if reason:
             wrong.append(f"{name} {number} of seed {seed}, left in {folder}: {reason}")
             print(wrong[-1], flush=True)
         else:
             shutil.rmtree(folder.parent)
+    ends = ", ".join(f"{times} with {code}" for code, times in sorted(codes.items()))
+    print(f"{name}: {count} mutants of seed {seed} ended: {ends}", flush=True)
     return wrong
 
 
