@@ -13,11 +13,13 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400), pytest.mark.long]
 _FAULTS = "partition:leader,kill"
 
 
-def outcome(tmp_path: Path, nemesis: str, defect: str, *more: str) -> dict[str, object]:
+def outcome(
+    tmp_path: Path, nemesis: str, defect: str, workload: str = "register", time_limit: str = "20s"
+) -> dict[str, object]:
     require_lab()
     _, results = run_undisturbed(
-        tmp_path, "--system", "example", "--workload", "register", "--nemesis", nemesis, "--time-limit", "20s",
-        "--quiet", "1s", "-O", f"defect={defect}", "--seed", "5", *more,
+        tmp_path, "--system", "example", "--workload", workload, "--nemesis", nemesis, "--time-limit", time_limit,
+        "--quiet", "1s", "-O", f"defect={defect}", "--seed", "5",
     )  # fmt: skip
     document: dict[str, object] = json.loads((only_folder(results) / "verdict.json").read_text())
     return document
@@ -28,16 +30,19 @@ def test_without_a_defect_it_is_valid(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("defect", "nemesis", "broken"),
+    ("defect", "nemesis", "workload", "time_limit", "broken"),
     [
-        ("stale-reads", "partition:leader", "linearizable"),
-        ("early-ack", "partition:leader", "linearizable"),
-        ("keeps-leading", "partition:leader:for=9s", "leader-self-fencing"),
-        ("forgets", "kill:all", "linearizable"),
+        ("stale-reads", "partition:leader", "register", "8s", "linearizable"),
+        ("stale-reads", "partition:leader", "register", "20s", "linearizable"),
+        ("early-ack", "partition:leader", "register", "8s", "linearizable"),
+        ("keeps-leading", "partition:leader:for=9s", "register", "20s", "leader-self-fencing"),
+        ("forgets", "kill:all", "set", "10s", "no-lost-acknowledged-writes"),
     ],
 )
-def test_every_defect_is_found(tmp_path: Path, defect: str, nemesis: str, broken: str) -> None:
-    document = outcome(tmp_path, nemesis, defect)
+def test_every_defect_is_found(
+    tmp_path: Path, defect: str, nemesis: str, workload: str, time_limit: str, broken: str
+) -> None:
+    document = outcome(tmp_path, nemesis, defect, workload, time_limit)
     assert document["validity"] == "invalid", document["headline"]
     guarantees = document["guarantees"]
     assert isinstance(guarantees, list)
