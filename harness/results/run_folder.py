@@ -174,7 +174,7 @@ class _Nemesis(msgspec.Struct):
 
 
 class _Settings(msgspec.Struct):
-    asked: dict[str, dict[str, Any]] = {}
+    servers: dict[str, dict[str, Any]] = msgspec.field(name="asked", default_factory=dict)
 
 
 class _RunFile(msgspec.Struct):
