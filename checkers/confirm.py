@@ -13,11 +13,13 @@ from typing import Any, Final
 
 import msgspec
 
+from fencepost.checkers.findings.impossible import PROOF as ANSWER
+from fencepost.checkers.findings.impossible import Impossible, impossible_answers, nothing_impossible, set_aside
 from fencepost.checkers.metadata.topic_names import names_of
 from fencepost.checkers.objects.append_log import APPEND_LOG
 from fencepost.checkers.objects.bank import BANK
 from fencepost.checkers.objects.counter import COUNTER
-from fencepost.checkers.objects.multi_register import FUNCTIONS
+from fencepost.checkers.objects.multi_register import multi_register
 from fencepost.checkers.objects.mutexes import FENCED_MUTEX, MUTEX, OWNER_MUTEX, SEMAPHORE
 from fencepost.checkers.objects.queue import QUEUE
 from fencepost.checkers.objects.sets import SET
@@ -26,9 +28,10 @@ from fencepost.checkers.objects.sub_history import Rows, objection
 from fencepost.checkers.storage.models import CAS_REGISTER, Columns, encode
 from fencepost.checkers.storage.reference import NEVER, Row, explains
 from fencepost.checkers.storage.register_proofs import refuted
+from fencepost.checkers.storage.registers import IMPOSSIBLE as IMPOSSIBLE_IN_REGISTERS
 from fencepost.checkers.transactions.exhaustion import Exhaustion, is_exhausted
+from fencepost.checkers.transactions.history import IMPOSSIBLE_IN_LISTS, IMPOSSIBLE_IN_WRITES, transactions_of
 from fencepost.checkers.transactions.history import encode as encode_transactions
-from fencepost.checkers.transactions.history import transactions_of
 from fencepost.checkers.transactions.proof import Anomaly, Cycle, ListProof, RegisterProof, Step
 from fencepost.checkers.transactions.weak_isolation import CommitCircle, CommitStep, is_circle
 from fencepost.harness.base.errors import UsageError
@@ -40,12 +43,19 @@ _REGISTERS: Final[dict[str, Callable[[Sequence[Operation]], Columns]]] = {
     "linearizable": lambda operations: encode(operations, CAS_REGISTER),
     "topic-names": lambda operations: encode(names_of(operations)),
 }
-#: By checker: the functions that its object understands.
-_OBJECTS: Final[dict[str, frozenset[str]]] = {
-    kind.name: kind.functions
-    for kind in (MUTEX, OWNER_MUTEX, FENCED_MUTEX, SEMAPHORE, COUNTER, SET, QUEUE, APPEND_LOG, BANK)
-} | {"multi-register": FUNCTIONS}
+#: By checker: its kind of object.
+_OBJECTS: Final = {
+    kind.name: kind
+    for kind in (MUTEX, OWNER_MUTEX, FENCED_MUTEX, SEMAPHORE, COUNTER, SET, QUEUE, APPEND_LOG, BANK, multi_register())
+}
 _TRANSACTIONS: Final = ("list-append", "rw-register")
+#: By checker: the answers that no correct object can give.
+_IMPOSSIBLE: Final[dict[str, Impossible]] = {
+    **{name: kind.impossible for name, kind in _OBJECTS.items()},
+    "linearizable": IMPOSSIBLE_IN_REGISTERS,
+    "list-append": IMPOSSIBLE_IN_LISTS,
+    "rw-register": IMPOSSIBLE_IN_WRITES,
+}
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -99,6 +109,22 @@ def _confirmed(history: History, verdict: _Kept) -> int:
     proofs = (*verdict.proofs, *(w.proof for w in verdict.witnesses if w.proof is not None))
     if not proofs and verdict.validity is not Validity.INVALID:
         return 0
+    kind, operations = _OBJECTS.get(verdict.checker), history.operations
+    own = operations if kind is None else [op for op in operations if op.f in kind.functions]
+    strange = impossible_answers(_IMPOSSIBLE.get(verdict.checker, nothing_impossible), own)
+    if not strange:
+        return _confirmed_rest(history, verdict, proofs)
+    if verdict.validity is not Validity.INVALID:
+        raise ProofFails(f"{verdict.checker}: the operation of event {min(strange)} has an impossible answer")
+    answers = [proof for proof in proofs if proof.kind == ANSWER]
+    if wrong := {row for proof in answers for row in proof.rows} - strange.keys():
+        raise ProofFails(f"{verdict.checker}: the answer to the operation of event {min(wrong)} is possible")
+    rest = tuple(proof for proof in proofs if proof.kind != ANSWER)
+    aside = history.with_operations(set_aside(operations, strange))
+    return len(answers) + (_confirmed_rest(aside, verdict, rest) if rest or not answers else 0)
+
+
+def _confirmed_rest(history: History, verdict: _Kept, proofs: Sequence[Proof]) -> int:
     if verdict.checker in _REGISTERS:
         rows = _Registers(_REGISTERS[verdict.checker](history.operations))
         check: Callable[[Proof], str | None] = rows.wrong
@@ -181,7 +207,7 @@ class _Objects:
         self._checker = checker
         self._keys: dict[str | None, list[Operation]] = {}
         for op in operations:
-            if op.f in _OBJECTS[checker]:
+            if op.f in _OBJECTS[checker].functions:
                 self._keys.setdefault(op.key, []).append(op)
 
     def wrong(self, proof: Proof) -> str | None:

@@ -1,12 +1,14 @@
 """Kafka's sends and polls as they stand in a history: what each operation sent, and what its polls returned."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
 
 from fencepost.checkers.facts.answers import is_ok
-from fencepost.checkers.objects.calls import integer, something, wrong
+from fencepost.checkers.findings.impossible import unanswered
+from fencepost.checkers.findings.reading import integer, is_same, named, something, wrong
 from fencepost.harness.history import Operation, Value
 
 _MOVES: Final = frozenset({"send", "poll", "txn"})
@@ -50,6 +52,16 @@ def all_moved(operations: Sequence[Operation]) -> list[Moved]:
     return moved
 
 
+def read_answer(op: Operation) -> None:
+    """Check what an operation asked for and was answered; raises MalformedHistory."""
+    if op.f not in _MOVES:
+        return
+    moved, asked = _moved(op), _moved(unanswered(op))
+    sent, meant = ([(record.key, record.value) for record in each.sent] for each in (moved, asked))
+    if len(sent) != len(meant) or not all(map(is_same, chain(*sent), chain(*meant))):
+        wrong(op, f"{op.f} of {named(op.value)} returned {named(op.result)}; expected the same sends")
+
+
 def _moved(op: Operation) -> Moved:
     """Return the sends and polls of an operation; if it is not ok, only its intended sends are known."""
     given: Any = op.result if is_ok(op) and op.result is not None else op.value
@@ -64,10 +76,10 @@ def _moved(op: Operation) -> Moved:
                 pass
             case ["poll", dict(found)] if is_ok(op):
                 moved.polls.append(list(_polled(op, found)))
-            case ["poll", _] if not is_ok(op):
+            case ["poll", None | dict()] if not is_ok(op):
                 pass
             case _:
-                wrong(op, f"{op.f} has {micro!r:.80}; expected [send key value] or [poll]")
+                wrong(op, f"{op.f} has {micro!r:.80}; expected [send key value] or [poll {{key: [[offset value]]}}]")
     return moved
 
 

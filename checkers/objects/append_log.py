@@ -9,9 +9,11 @@ from typing import Final
 
 from fencepost.checkers.facts.answers import answered, is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.impossible import unreadable
 from fencepost.checkers.findings.numbers import Numbers
+from fencepost.checkers.findings.reading import integer, is_same, named, something, whole, wrong
 from fencepost.checkers.findings.words import describe
-from fencepost.checkers.objects.calls import Calls, integer, something, wrong
+from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.judging import Kind, Refused, judge
 from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
@@ -29,13 +31,29 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 def record(op: Operation) -> tuple[int, Value]:
     """Offset and value that an ok operation returned."""
     if not isinstance(op.result, list) or len(op.result) != 2:
-        wrong(op, f"{op.f} returned {op.result!r:.80}; expected [offset, value]")
+        wrong(op, f"{op.f} returned {named(op.result)}; expected [offset, value]")
     offset, value = integer(op, op.result[0], "an offset", least=0), op.result[1]
-    if op.f == "append" and value is not None and value != op.value:
+    if op.f == "append" and value is not None and not is_same(value, op.value):
         wrong(op, f"append completes with {value!r:.80}, but was invoked with {op.value!r:.80}")
-    if op.f == "read" and offset != op.value:
+    if op.f == "read" and offset != whole(op, op.value, "the offset of a read"):
         wrong(op, f"read of offset {op.value!r:.80} returned offset {offset}")
     return offset, op.value if op.f == "append" else value
+
+
+def _read(op: Operation) -> None:
+    if op.f == "append":
+        something(op, op.value, "the value of an append")
+    else:
+        whole(op, op.value, "the offset of a read")
+    if is_ok(op):
+        record(op)
+
+
+def _impossible(operations: Sequence[Operation]) -> Iterator[tuple[Operation, str]]:
+    """Find answers without an offset; where all say nothing, or what they were asked for, the file lacks offsets."""
+    if all(op.result is None or is_same(op.result, op.value) for op in operations if is_ok(op)):
+        return
+    yield from unreadable(_read)(operations)
 
 
 def placed(operations: Sequence[Operation]) -> list[tuple[Operation, int]]:
@@ -161,6 +179,7 @@ APPEND_LOG: Final = Kind(
     native="log",
     changes=frozenset({"append"}),
     tells=frozenset({"read"}),
+    impossible=_impossible,
     encode=_encode,
     flaws=_flaws,
     explain=_explain,

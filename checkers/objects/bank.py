@@ -1,18 +1,22 @@
 """Accounts: `transfer` of {from, to, amount}, ok only where the account holds enough; `read` of all balances.
 
-A read returns a map of account to balance, or a list of balances by account from 0. The balances at first are those of
-a read before the first transfer, else whatever the first read of an order tells.
+A read returns a map of account to balance, or a list of balances by account from 0; an account that it lacks holds
+nothing. The balances at first are those of a read before the first transfer, else whatever the first read of an order
+tells. Accounts are those that a transfer names, and those that most reads show.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from fencepost.checkers.facts.answers import is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.impossible import impossible_answers, set_aside, unreadable
+from fencepost.checkers.findings.reading import integer, named, same_again, whole, wrong
 from fencepost.checkers.findings.words import describe
-from fencepost.checkers.objects.calls import Calls, integer, same_again, wrong
+from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.judging import Kind, Refused, judge
 from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
@@ -48,38 +52,53 @@ def balances_of(op: Operation) -> dict[str, int]:
     """What an ok read returned, by account."""
     value: Any = op.result
     pairs = enumerate(value) if isinstance(value, list) else value.items() if isinstance(value, dict) else None
-    if pairs is None or not value:
-        wrong(op, f"the read of a bank returned {value!r:.80}; expected a map of account to balance")
-    return {_account(name): integer(op, balance, "a balance") for name, balance in pairs}
+    if pairs is None:
+        wrong(op, f"the read of a bank returned {named(value)}; expected a map of account to balance")
+    return {_account(name): whole(op, balance, f"the balance of account {_account(name)}") for name, balance in pairs}
 
 
 def _account(name: Value) -> str:
     return name if isinstance(name, str) else msgspec.json.encode(name, order="deterministic").decode()
 
 
-def _reads(operations: Sequence[Operation]) -> Iterator[tuple[Operation, dict[str, int]]]:
+def _reads(operations: Iterable[Operation]) -> Iterator[tuple[Operation, dict[str, int]]]:
     return ((op, balances_of(op)) for op in operations if op.f == "read" and is_ok(op))
 
 
 def accounts_of(operations: Sequence[Operation]) -> list[str]:
-    """All accounts, in order; raises MalformedHistory where a read tells others than the first, or a transfer does."""
-    expected = next((set(balances) for _, balances in _reads(operations)), None)
-    for op, balances in _reads(operations):
-        if set(balances) != expected:
-            wrong(
-                op,
-                f"a read of the accounts {', '.join(sorted(balances))}; expected {', '.join(sorted(expected or ()))}",
-            )
-    named = {name: op for op in not_failed(operations) if op.f == "transfer" for name in _sides(op)}
-    for name, op in named.items():
-        if expected is not None and name not in expected:
-            wrong(op, f"a transfer with account {name}; expected one of {', '.join(sorted(expected))}")
-    return sorted(expected if expected is not None else named)
+    """Return all accounts, in order."""
+    sides = {name for op in not_failed(operations) if op.f == "transfer" for name in _sides(op)}
+    return sorted(sides.union(*(balances for _, balances in _reads(operations))))
 
 
 def _sides(op: Operation) -> tuple[str, str]:
     transfer = transfer_of(op)
     return transfer.source, transfer.target
+
+
+def _read(op: Operation) -> None:
+    if op.f == "transfer":
+        transfer_of(op)
+    elif is_ok(op):
+        balances_of(op)
+
+
+def _impossible(operations: Sequence[Operation]) -> Iterator[tuple[Operation, str]]:
+    """Find answers that are no balances, and accounts that do not exist."""
+    strange = impossible_answers(unreadable(_read), operations)
+    yield from strange.values()
+    operations = set_aside(operations, strange)
+    reads = list(_reads(operations))
+    sides = {(op.key, name) for op in operations if op.f == "transfer" for name in _sides(op)}
+    usual: dict[str | None, Counter[frozenset[str]]] = {}
+    for op, balances in reads:
+        usual.setdefault(op.key, Counter())[frozenset(balances)] += 1
+    accounts = {key: counts.most_common(1)[0][0] for key, counts in usual.items()}
+    for op, balances in reads:
+        more = [name for name in balances if name not in accounts[op.key] and (op.key, name) not in sides]
+        if more:
+            known = ", ".join(sorted({*accounts[op.key], *(name for key, name in sides if key == op.key)}))
+            yield op, f"there is no account {', '.join(more[:5])}; expected {known}"
 
 
 def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) -> None:
@@ -91,7 +110,8 @@ def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) ->
             calls.add(op, subject, _TRANSFER, place[moved.source], place[moved.target], moved.amount)
         elif is_ok(op):
             balances = balances_of(op)
-            calls.add(op, subject, _READ, *(balances[name] for name in accounts))
+            held = (integer(op, balances.get(name, 0), f"the balance of account {name}") for name in accounts)
+            calls.add(op, subject, _READ, *held)
 
 
 def _flaws(operations: Sequence[Operation]) -> list[Finding]:
@@ -101,7 +121,6 @@ def _flaws(operations: Sequence[Operation]) -> list[Finding]:
 def _each_flaw(operations: Sequence[Operation]) -> Iterator[Finding]:
     """Balances below 0, and totals that are not that of the first read: transfers move, they make nothing."""
     first: tuple[Operation, int] | None = None
-    accounts_of(operations)
     for op, balances in _reads(operations):
         total = sum(balances.values())
         below = [f"{name} has {balance}" for name, balance in balances.items() if balance < 0]
@@ -133,6 +152,7 @@ BANK: Final = Kind(
     native="bank",
     changes=frozenset({"transfer"}),
     tells=frozenset({"read"}),
+    impossible=_impossible,
     encode=_encode,
     flaws=_flaws,
     explain=_explain,

@@ -5,16 +5,13 @@ numbers mean is said by each object's file, and by its twin under `native/src/ob
 """
 
 from collections.abc import Hashable, Sequence
-from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fencepost.checkers import _core
-from fencepost.checkers.facts.answers import is_ok
 from fencepost.checkers.findings.numbers import Numbers
-from fencepost.harness.base.errors import MalformedHistory
-from fencepost.harness.history import Operation, Outcome, Value
+from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.verdict import Budget
 
 _Column = NDArray[np.int64]
@@ -66,31 +63,3 @@ class Calls:
 
 def _column(numbers: Sequence[int]) -> _Column:
     return np.array(numbers, dtype=np.int64)
-
-
-def integer(op: Operation, value: Value, what: str, least: int = -(2**62)) -> int:
-    """`value`, which is an integer from `least` and below 2^62; raises MalformedHistory."""
-    if type(value) is not int or not least <= value < 2**62:
-        bound = "" if least < 0 else f" from {least}"
-        wrong(op, f"{what} is {value!r:.80}; expected an integer{bound}")
-    return value
-
-
-def something(op: Operation, value: Value, what: str) -> Value:
-    """`value`, which is not nil; raises MalformedHistory."""
-    if value is None:
-        wrong(op, f"{what} is missing; expected a value")
-    return value
-
-
-def same_again(op: Operation) -> None:
-    """An `ok` completion says nothing, or what was invoked; raises MalformedHistory."""
-    if is_ok(op) and op.result is not None and op.result != op.value:
-        wrong(op, f"{op.f} completes with {op.result!r:.80}, but was invoked with {op.value!r:.80}")
-
-
-def wrong(op: Operation, message: str) -> NoReturn:
-    raise MalformedHistory(
-        f"event {op.invoke_index}: {message}",
-        hint="nothing of this history was judged; docs/reference/models.md says what each model understands",
-    )

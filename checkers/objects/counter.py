@@ -1,13 +1,18 @@
-"""A counter: `add` of an integer, `increment` and `decrement` (by 1 where nothing is said), `read` of the sum."""
+"""A counter: `add` of an integer, `increment` and `decrement` (by 1 where nothing is said), `read` of the sum.
+
+A read may return nil in place of 0 until a change was acknowledged: the counter is not there yet.
+"""
 
 from bisect import bisect_right
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
-from fencepost.checkers.facts.answers import is_ok, not_failed
+from fencepost.checkers.facts.answers import answered, is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.impossible import unreadable
+from fencepost.checkers.findings.reading import integer, same_again, something, whole
 from fencepost.checkers.findings.words import describe
-from fencepost.checkers.objects.calls import Calls, integer, same_again, something
+from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.judging import Kind, Refused, judge
 from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
@@ -35,7 +40,32 @@ def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) ->
         if op.f != "read":
             calls.add(op, subject, _ADD, change_of(op))
         elif is_ok(op):
-            calls.add(op, subject, _READ, integer(op, op.result, "what a counter's read returns"))
+            calls.add(op, subject, _READ, integer(op, sum_of(op), "what a counter's read returns"))
+
+
+def sum_of(read: Operation) -> int:
+    """Return the sum that an ok read answered; raises MalformedHistory."""
+    return 0 if read.result is None else whole(read, read.result, "what a counter's read returns")
+
+
+def _read(op: Operation) -> None:
+    if op.f != "read":
+        change_of(op)
+    elif is_ok(op):
+        sum_of(op)
+
+
+def _impossible(operations: Sequence[Operation]) -> Iterator[tuple[Operation, str]]:
+    """Find answers that are no integers, and nil after a change."""
+    yield from unreadable(_read)(operations)
+    changed: dict[str | None, Operation] = {}
+    for op in operations:
+        if op.f != "read" and is_ok(op) and (op.key not in changed or answered(op) < answered(changed[op.key])):
+            changed[op.key] = op
+    for op in operations:
+        first = changed.get(op.key)
+        if op.f == "read" and is_ok(op) and op.result is None and first and answered(first) < op.invoke_index:
+            yield op, f"{describe(first)} was acknowledged before; expected an integer"
 
 
 def _flaws(operations: Sequence[Operation]) -> list[Finding]:
@@ -52,9 +82,9 @@ def _flaws(operations: Sequence[Operation]) -> list[Finding]:
         # A change of one sign counts from its invocation on, of the other from its acknowledgement on; what came while
         # the read was open may count or not.
         least, most = least_at.least(read), most_at.most(read)
-        if not least <= integer(read, read.result, "what a counter's read returns") <= most:
+        if not least <= sum_of(read) <= most:
             steps = (
-                f"{describe(read)} returned {read.result}.",
+                f"{describe(read)} returned {sum_of(read)}.",
                 f"Whatever of the concurrent and unknown changes it saw, the sum is from {least} to {most}.",
             )
             return [Finding(about=0, anomaly="impossible-value", operations=(read,), steps=steps)]
@@ -95,6 +125,7 @@ COUNTER: Final = Kind(
     native="counter",
     changes=frozenset({"add", "increment", "decrement"}),
     tells=frozenset({"read"}),
+    impossible=_impossible,
     encode=_encode,
     flaws=_flaws,
     explain=_explain,

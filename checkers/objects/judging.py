@@ -14,6 +14,7 @@ from fencepost.checkers import _core
 from fencepost.checkers.facts.answers import exposed, is_ok
 from fencepost.checkers.facts.evidence import row, rows
 from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.impossible import Impossible, impossible_answers, set_aside, with_impossible
 from fencepost.checkers.findings.ladder import ORDERED_MAX, WITNESSES_MAX, Doubt, Findings, contradicted, stopped
 from fencepost.checkers.findings.words import describe, seconds
 from fencepost.checkers.objects.calls import Calls
@@ -48,8 +49,9 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of object.
 
-    `encode` lays out one key's operations, `flaws` finds what is plainly wrong, `explain` names what the search
-    refused and says why, `holds` describes a state. An ok answer of `tells` that an ordered operation could contradict
+    `impossible` finds answers that no such object can give, of all keys; what follows never sees them. `encode` lays
+    out one key's operations, `flaws` finds what is plainly wrong, `explain` names what the search refused and says why,
+    `holds` describes a state. An ok answer of `tells` that an ordered operation could contradict
     is an exposure (`checkers.facts.answers`).
     """
 
@@ -57,6 +59,9 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     native: str
     changes: frozenset[str]
     tells: frozenset[str]
+    impossible: Impossible
+    #: Whether an object with an impossible answer has a rest that can be judged, as if that had not been answered.
+    has_rest: bool = True
     encode: Callable[[Calls, Hashable, Sequence[Operation]], None]
     flaws: Callable[[Sequence[Operation]], list[Finding]]
     explain: Callable[[Refused], tuple[str, tuple[str, ...]]]
@@ -83,6 +88,21 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> list[Verdict]:
+    """Judge each answer by itself, then all operations in their order, as `_judge` does."""
+    own = [op for op in history.operations if op.f in kind.functions]
+    strange = impossible_answers(kind.impossible, own)
+    if not strange:
+        return _judge(kind, history, facts, permits)
+    rest = set_aside(own, strange)
+    if not kind.has_rest:
+        keys = {op.key for op, _ in strange.values()}
+        rest = [op for op in rest if op.key not in keys]
+    return [
+        with_impossible(verdict, strange) for verdict in _judge(kind, history.with_operations(rest), facts, permits)
+    ]
+
+
+def _judge(kind: Kind, history: History, facts: Facts, permits: int) -> list[Verdict]:
     """Judge all operations of one kind of object for linearizability, key by key.
 
     Args:

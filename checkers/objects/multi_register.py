@@ -8,9 +8,11 @@ from typing import Any, Final
 
 from fencepost.checkers.facts.answers import is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.impossible import unanswered, unreadable
 from fencepost.checkers.findings.numbers import Numbers
+from fencepost.checkers.findings.reading import Micro, same_request, something, wrong
 from fencepost.checkers.findings.words import describe
-from fencepost.checkers.objects.calls import Calls, something, wrong
+from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Kind, Refused, judge
 from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
@@ -26,10 +28,10 @@ FUNCTIONS: Final = frozenset({"txn"})
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    return judge(_kind(), history, facts)
+    return judge(multi_register(), history, facts)
 
 
-def micros(op: Operation) -> list[tuple[bool, Value, Value]]:
+def micros(op: Operation) -> list[Micro]:
     """Whether it writes, the register, the value; what reads found is nil where the outcome is unknown."""
     given: Any = op.result if is_ok(op) and op.result is not None else op.value
     if not isinstance(given, list) or not all(isinstance(micro, list) and len(micro) == 3 for micro in given):
@@ -45,7 +47,13 @@ def micros(op: Operation) -> list[tuple[bool, Value, Value]]:
     return parts
 
 
-def _kind() -> Kind:
+def _read(op: Operation) -> None:
+    request = micros(unanswered(op))
+    if is_ok(op):
+        same_request(op, request, micros(op))
+
+
+def multi_register() -> Kind:
     """Registers are numbered apart from their values, so that both are few."""
     registers = Numbers()
 
@@ -89,6 +97,7 @@ def _kind() -> Kind:
         native="multi-register",
         changes=FUNCTIONS,
         tells=FUNCTIONS,
+        impossible=unreadable(_read),
         encode=encode,
         flaws=_flaws,
         explain=explain,

@@ -6,13 +6,15 @@ with `fence` or `token`; a semaphore's number of permits, 1 where nothing is sai
 whose operation has no answer never acts again, so what it holds then stays held.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Final
 
 from fencepost.checkers.facts.answers import answered, is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.impossible import nothing_impossible, unreadable
+from fencepost.checkers.findings.reading import integer, whole, wrong
 from fencepost.checkers.findings.words import describe
-from fencepost.checkers.objects.calls import Calls, integer, wrong
+from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.judging import Kind, Refused, judge, no_flaws
 from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.base.errors import UsageError
@@ -64,12 +66,15 @@ def _encode_owned(calls: Calls, subject: Hashable, operations: Sequence[Operatio
 
 
 def _encode_fenced(calls: Calls, subject: Hashable, operations: Sequence[Operation]) -> None:
+    # The search compares tokens only, so that their ranks do for it; a token may be larger than what it can hold.
+    tokens = sorted({token_of(op) for op in operations if op.f == "acquire" and is_ok(op)})
+    ranks = {token: calls.numbers.number([len(calls.subjects), token]) for token in tokens}
     for op in not_failed(operations):
         if op.f == "release":
             calls.add(op, subject, _RELEASE, op.process)
         elif is_ok(op):
             # One of unknown outcome has no token, and constrains nothing: its process never releases.
-            calls.add(op, subject, _ACQUIRE, op.process, token_of(op))
+            calls.add(op, subject, _ACQUIRE, op.process, ranks[token_of(op)])
 
 
 def _encode_semaphore(calls: Calls, subject: Hashable, operations: Sequence[Operation]) -> None:
@@ -85,10 +90,21 @@ def count_of(op: Operation) -> int:
 
 def token_of(op: Operation) -> int:
     """The fencing token that an acquire returned."""
+    return whole(op, _token(op), "the fencing token of an ok acquire", least=0)
+
+
+def _token(op: Operation) -> Value:
     value: Any = op.result
     if isinstance(value, dict):
         value = next((value[name] for name in _TOKEN_NAMES if name in value), None)
-    return integer(op, value, "the fencing token of an ok acquire", least=0)
+    return value
+
+
+def _impossible_tokens(operations: Sequence[Operation]) -> Iterator[tuple[Operation, str]]:
+    """Find acquires without a token; where none has one, the lock is of another kind."""
+    acquires = [op for op in operations if op.f == "acquire" and is_ok(op)]
+    if any(op.result is not None for op in acquires):
+        yield from unreadable(lambda op: token_of(op) if is_ok(op) else None)(acquires)
 
 
 def _token_flaws(operations: Sequence[Operation]) -> list[Finding]:
@@ -142,8 +158,9 @@ def _owner(state: Sequence[int], names: Sequence[Value]) -> str:
 
 
 def _fence(state: Sequence[int], names: Sequence[Value]) -> str:
-    token = "no token yet" if state[0] < 0 else f"the last token {state[0]}"
-    return f"{_owner(state[1:], names)} with {token}"
+    token: Any = None if state[0] < 0 else names[state[0]]
+    last = "no token yet" if token is None else f"the last token {token[1]}"
+    return f"{_owner(state[1:], names)} with {last}"
 
 
 def _permits(state: Sequence[int], names: Sequence[Value]) -> str:
@@ -155,6 +172,7 @@ MUTEX: Final = Kind(
     native="mutex",
     changes=_BOTH,
     tells=_ACQUIRES,
+    impossible=nothing_impossible,
     encode=_encode_mutex,
     flaws=no_flaws,
     explain=_explain,
@@ -169,6 +187,7 @@ OWNER_MUTEX: Final = Kind(
     native="owner-mutex",
     changes=_BOTH,
     tells=_ACQUIRES,
+    impossible=nothing_impossible,
     encode=_encode_owned,
     flaws=no_flaws,
     explain=_explain_owned,
@@ -183,6 +202,8 @@ FENCED_MUTEX: Final = Kind(
     native="fenced-mutex",
     changes=_BOTH,
     tells=_ACQUIRES,
+    impossible=_impossible_tokens,
+    has_rest=False,
     encode=_encode_fenced,
     flaws=_token_flaws,
     explain=_explain_owned,
@@ -199,6 +220,7 @@ SEMAPHORE: Final = Kind(
     native="semaphore",
     changes=_BOTH,
     tells=_ACQUIRES,
+    impossible=nothing_impossible,
     encode=_encode_semaphore,
     flaws=no_flaws,
     explain=_explain_semaphore,

@@ -15,8 +15,11 @@ class CounterObject(Specification):
 
     def moves(self, op: Operation) -> Sequence[Move]:
         if op.f == "read":
-            return (("read", op.result),) if is_known(op) else ()
+            return (("read", self._sum(op)),) if is_known(op) else ()
         return (("add", self._by(op)),)
+
+    def _sum(self, read: Operation) -> int:
+        return 0 if read.result is None else int(read.result)
 
     def _by(self, op: Operation) -> int:
         by = 1 if op.value is None else int(str(op.value))
@@ -29,7 +32,7 @@ class CounterObject(Specification):
         return op.f != "read" and self._by(op) != 0
 
     def after(self, op: Operation) -> Any:
-        return op.result if op.f == "read" else None
+        return self._sum(op) if op.f == "read" else None
 
     def refutes(self, start: Any, must: Sequence[Operation], may: Sequence[Operation]) -> bool:
         """A read beyond what those before it and any of those beside it can make."""
@@ -41,7 +44,7 @@ class CounterObject(Specification):
                     least, most = least + by, most + by
                 elif op.invoke_index < ended(read):
                     least, most = least + min(by, 0), most + max(by, 0)
-            if not least <= read.result <= most:
+            if not least <= self._sum(read) <= most:
                 return True
         return False
 
@@ -73,8 +76,8 @@ class BankObject(Specification):
                 return ()
             balances = self._balances(op)
             if self._about is not None and TOTAL in self._about:
-                return (("total", min(balances.values()), sum(balances.values())),)
-            return (("read", *(balances[name] for name in self._accounts)),)
+                return (("total", min(balances.values(), default=0), sum(balances.values())),)
+            return (("read", *(balances.get(name, 0) for name in self._accounts)),)
         source, target, amount = self._transfer(op)
         if not {source, target} & set(self._accounts) or (self._about is not None and TOTAL in self._about):
             return ()

@@ -14,9 +14,11 @@ import msgspec
 
 from fencepost.checkers.facts.answers import answered, is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.impossible import unreadable
 from fencepost.checkers.findings.numbers import Numbers
+from fencepost.checkers.findings.reading import same_again, something, wrong
 from fencepost.checkers.findings.words import describe
-from fencepost.checkers.objects.calls import Calls, same_again, something, wrong
+from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Kind, Refused, judge
 from fencepost.checkers.objects.minimal import minimal_proof
 from fencepost.checkers.objects.queue_order import walked
@@ -71,6 +73,13 @@ def element_of(op: Operation) -> Value:
     """What is enqueued."""
     same_again(op)
     return something(op, op.value, "the element of an enqueue")
+
+
+def _read(op: Operation) -> None:
+    if op.f == "enqueue":
+        element_of(op)
+    elif is_ok(op):
+        outputs_of(op)
 
 
 def _never_seen(operations: Sequence[Operation]) -> int:
@@ -282,6 +291,7 @@ QUEUE: Final = Kind(
     native="queue",
     changes=frozenset({"enqueue"}),
     tells=frozenset({"dequeue", "drain"}),
+    impossible=unreadable(_read),
     encode=_encode,
     flaws=_flaws,
     explain=_explain,

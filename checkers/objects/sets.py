@@ -8,9 +8,11 @@ from typing import Final
 
 from fencepost.checkers.facts.answers import answered, is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.impossible import unreadable
 from fencepost.checkers.findings.numbers import Numbers
+from fencepost.checkers.findings.reading import named, same_again, something, wrong
 from fencepost.checkers.findings.words import describe
-from fencepost.checkers.objects.calls import Calls, same_again, something, wrong
+from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Kind, Refused, judge
 from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
@@ -53,14 +55,24 @@ def element_of(op: Operation) -> Value:
 
 def is_in(op: Operation) -> bool:
     """What an ok `contains` returned."""
-    return op.result if isinstance(op.result, bool) else wrong(op, f"contains returned {op.result!r:.80}, no boolean")
+    flaw = f"contains returned {named(op.result)}; expected true or false"
+    return op.result if isinstance(op.result, bool) else wrong(op, flaw)
 
 
 def shown(op: Operation) -> list[Value]:
-    """All that an ok read returned."""
+    """All that an ok read returned; a set that is not there is empty."""
+    if op.result is None:
+        return []
     if not isinstance(op.result, list):
         wrong(op, f"the read of a set returned {op.result!r:.80}; expected its elements")
     return op.result
+
+
+def _read(op: Operation) -> None:
+    if op.f != "members":
+        element_of(op)
+    if is_ok(op):
+        _seen(op)
 
 
 def _seen(op: Operation) -> Sequence[Value]:
@@ -135,6 +147,7 @@ SET: Final = Kind(
     native="set",
     changes=frozenset({"add", "remove"}),
     tells=frozenset({"contains", "members"}),
+    impossible=unreadable(_read),
     encode=_encode,
     flaws=_flaws,
     explain=_explain,

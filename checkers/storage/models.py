@@ -95,25 +95,24 @@ def _arguments(op: Operation, code: int, values: "_Numbers") -> tuple[int, int]:
     return values.number(op.value[0]), values.number(op.value[1])
 
 
+_PLAIN: Final = frozenset((int, str, type(None)))
+
+
 class _Numbers:
-    """Values that compare equal get one number; None is 0."""
+    """Values that are equal as JSON get one number; None is 0."""
 
     def __init__(self) -> None:
         self.named: list[Value] = [None]
         self._numbers: dict[Value, int] = {None: 0}
 
     def number(self, value: Value) -> int:
-        try:
-            number = self._numbers.get(value)
-        except TypeError:  # a list or dict: numbered by its canonical text, which no plain value can be
-            plain = ("json", msgspec.json.encode(value, order="deterministic"))
-            return self._add(plain, value) if plain not in self._numbers else self._numbers[plain]
-        return self._add(value, value) if number is None else number
-
-    def _add(self, key: Value, value: Value) -> int:
-        self._numbers[key] = len(self.named)
-        self.named.append(value)
-        return len(self.named) - 1
+        # Of other types by the canonical text, which no plain value can be: 1, 1.0 and true are three values.
+        key = value if type(value) in _PLAIN else ("json", msgspec.json.encode(value, order="deterministic"))
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.named)
+            self.named.append(value)
+        return number
 
 
 def makes(op: Operation) -> Value:

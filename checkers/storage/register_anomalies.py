@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.reading import is_same
 from fencepost.checkers.findings.words import by, seconds
 from fencepost.checkers.storage.models import makes, sees
 from fencepost.harness.history import Operation, Outcome, Value
@@ -140,7 +141,7 @@ class _Subhistory:
         if failed.f not in ("read", "cas"):
             return None
         value = sees(failed)
-        makers = [w for w in self._writes if makes(w) == value and w is not failed]
+        makers = [w for w in self._writes if is_same(makes(w), value) and w is not failed]
         prefix = "cas-" if failed.f == "cas" else ""
         reason = self._twice_from_one(failed, makers) if failed.f == "cas" else None
         if reason is None and value is not None:
@@ -157,8 +158,8 @@ class _Subhistory:
         old = sees(failed)
         if len(makers) + (old is None) != 1:
             return None
-        rival = next((o for o in self._observers if o.f == "cas" and o is not failed and sees(o) == old), None)
-        if rival is None or makes(rival) == old or makes(failed) == old:
+        rival = next((o for o in self._observers if o.f == "cas" and o is not failed and is_same(sees(o), old)), None)
+        if rival is None or is_same(makes(rival), old) or is_same(makes(failed), old):
             return None
         why = f"{describe(rival)} succeeded from the same {_named(old)}, which was written once: one of them was lost."
         return "lost-update", (rival, *makers), (why,)
@@ -171,7 +172,7 @@ class _Subhistory:
                 return None
             why = f"{describe(late[0])} made that value only at {seconds(late[0].invoked_ns)}, after it was seen."
             return "phantom-read", (late[0],), (why,)
-        refused = next((w for w in self._failed_writes if makes(w) == value), None)
+        refused = next((w for w in self._failed_writes if is_same(makes(w), value)), None)
         if refused is None:
             return "phantom-read", (), (f"Nobody ever wrote {value!r} to {failed.key}.",)
         why = f"Only {describe(refused)} wrote that value, and it failed ({refused.error or 'no error named'})."
@@ -213,7 +214,11 @@ class _Subhistory:
         if since is None:
             return None
         for other in self._observers:
-            if sees(other) != value and since < other.invoke_index and _answered(other) < failed.invoke_index:
+            if (
+                not is_same(sees(other), value)
+                and since < other.invoke_index
+                and _answered(other) < failed.invoke_index
+            ):
                 made = _made_words(failed, makers[0] if makers else None)
                 seen = () if first is None else (f"{describe(first)} saw it.",)
                 back = (
@@ -235,12 +240,12 @@ class _Subhistory:
         once = maker is not None and self._makers_of[_name(value)] == 1
         certain: list[tuple[bool, int, Operation, Operation | None]] = []
         for other in self._writes:
-            if other is failed or makes(other) == value:
+            if other is failed or is_same(makes(other), value):
                 continue
             until, seen_by = self._certain(other)
             if until is None or until >= failed.invoke_index:
                 continue
-            if other.invoke_index > since or (once and other.f == "cas" and sees(other) == value):
+            if other.invoke_index > since or (once and other.f == "cas" and is_same(sees(other), value)):
                 certain.append((seen_by is None, other.invoke_index, other, seen_by))
         # An acknowledged write tells more than one that was only seen; then the latest.
         _, _, overwriter, seen_by = max(certain, key=lambda candidate: candidate[:2], default=(False, 0, None, None))
@@ -258,7 +263,7 @@ class _Subhistory:
 
     def _is_lost(self, overwriter: Operation, value: Value, failed: Operation) -> bool:
         """Acknowledged, seen by nobody, and before the next write reads on two nodes or more saw the older value."""
-        if overwriter.type is not Outcome.OK or any(sees(o) == makes(overwriter) for o in self._observers):
+        if overwriter.type is not Outcome.OK or any(is_same(sees(o), makes(overwriter)) for o in self._observers):
             return False
         done = _answered(overwriter)
         others = [w.invoke_index for w in self._writes if w is not overwriter and w is not failed]
@@ -268,12 +273,12 @@ class _Subhistory:
             for o in self._observers
             if o.f == "read" and o.invoke_index > done and (next_write is None or _answered(o) < next_write)
         ]
-        return bool(reads) and all(o.result == value for o in reads) and len({o.node for o in reads}) >= 2
+        return bool(reads) and all(is_same(o.result, value) for o in reads) and len({o.node for o in reads}) >= 2
 
 
 def _name(value: Value) -> Value:
-    """`value` as a dictionary's key."""
-    return repr(value) if isinstance(value, (list, dict)) else value
+    """`value` as a dictionary's key; those of other types are other keys."""
+    return type(value), repr(value) if isinstance(value, (list, dict)) else value
 
 
 def _answered(op: Operation) -> int:

@@ -17,7 +17,9 @@ from fencepost.checkers import _core
 from fencepost.checkers.facts.answers import exposed_places
 from fencepost.checkers.facts.evidence import row
 from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.impossible import judges_answers, unreadable
 from fencepost.checkers.findings.ladder import ORDERED_MAX, Doubt, Findings, stopped
+from fencepost.checkers.findings.reading import same_again
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.storage.models import CAS, CAS_REGISTER, READ, WRITE, Columns, encode
 from fencepost.checkers.storage.register_anomalies import Refusal, explain
@@ -33,6 +35,15 @@ _OF_READS: Final = ("stale-read", "lost-write", "phantom-read")
 _OF_SWAPS: Final = ("stale-read", "lost-update")
 
 
+def _read(op: Operation) -> None:
+    if op.f in ("write", "cas"):
+        same_again(op)
+
+
+IMPOSSIBLE: Final = unreadable(_read)
+
+
+@judges_answers(IMPOSSIBLE)
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Judge all reads, writes and compare-and-sets of a history, key by key.
 

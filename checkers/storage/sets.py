@@ -10,12 +10,15 @@ Only elements at risk count as tested: those after whose add the leader changed,
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
+from fencepost.checkers.facts.answers import is_ok
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.final_reads import weak_reads
 from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.impossible import judges_answers, unreadable
 from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.reading import named, same_again, wrong
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import by, seconds
 from fencepost.checkers.storage.register_anomalies import describe
@@ -29,6 +32,14 @@ EXPOSURE_OF: Final = "acknowledged elements that something disturbed, and that a
 READS: Final = frozenset({"members", "read-all"})
 
 
+def _read(op: Operation) -> None:
+    if op.f == "add":
+        same_again(op)
+    elif op.f in READS and is_ok(op) and not isinstance(op.result, (list, tuple, type(None))):
+        wrong(op, f"the read of a set returned {named(op.result)}; expected its elements")
+
+
+@judges_answers(unreadable(_read))
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Return one verdict on all adds and strong reads of the history; every key is a set of its own.
 
@@ -249,4 +260,14 @@ def _adding(add: Operation) -> str:
 
 
 def _name(value: Value) -> Value:
-    return repr(value) if isinstance(value, (list, dict)) else value
+    return value if type(value) in (int, str) else _Other(type(value), repr(value))
+
+
+class _Other(NamedTuple):
+    """A value that is equal only to one of its own type."""
+
+    kind: type
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text

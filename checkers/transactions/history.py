@@ -5,12 +5,15 @@ was read, null before it was answered. Numbers stand for themselves; any other v
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from fencepost.checkers.facts.answers import is_ok
 from fencepost.checkers.facts.evidence import violations
+from fencepost.checkers.findings.impossible import judges_answers, unanswered, unreadable
+from fencepost.checkers.findings.reading import Micro, same_request
 from fencepost.checkers.transactions.anomalies import (
     STRICT,
     TransactionVerdict,
@@ -30,6 +33,7 @@ from fencepost.checkers.transactions.columns import (
 )
 from fencepost.checkers.transactions.exhaustion import Exhaustion
 from fencepost.checkers.transactions.findings import SHOWN_MAX
+from fencepost.checkers.transactions.native import RULE, WrittenTwice
 from fencepost.checkers.transactions.proof import Anomaly, Cycle
 from fencepost.checkers.transactions.weak_isolation import CommitCircle
 from fencepost.checkers.transactions.words import TransactionFinding
@@ -41,10 +45,28 @@ from fencepost.harness.verdict.consistency_models import ruled_out, ruled_out_of
 EXPOSURE_OF: Final = "reads in ok transactions of what another transaction writes"
 _WITNESSES_MAX: Final = 5
 _OUTCOMES: Final = {Outcome.OK: OK, Outcome.FAIL: FAIL, Outcome.INFO: INFO}
+_HINT: Final = "nothing of this history was judged; docs/explanation/transactions.md says what a transaction is"
 #: Numbers from here downwards stand for values that are no integers.
 _NAMED: Final = -(2**62)
 
 
+def _reader(*, lists: bool) -> Callable[[Operation], None]:
+    """Read a transaction, and compare what was done with what was asked for."""
+
+    def read(op: Operation) -> None:
+        if op.f == "txn":
+            request = _micro_operations(unanswered(op), lists=lists)
+            if is_ok(op):
+                same_request(op, request, _micro_operations(op, lists=lists))
+
+    return read
+
+
+IMPOSSIBLE_IN_LISTS: Final = unreadable(_reader(lists=True))
+IMPOSSIBLE_IN_WRITES: Final = unreadable(_reader(lists=False))
+
+
+@judges_answers(IMPOSSIBLE_IN_LISTS)
 def check_lists(history: History, facts: Facts) -> list[Verdict]:
     """Judge transactions that append to lists by the consistency model that the plan requires first.
 
@@ -53,14 +75,28 @@ def check_lists(history: History, facts: Facts) -> list[Verdict]:
     """
     operations = transactions_of(history.operations)
     columns = encode(operations, lists=True)
-    return [_verdict("list-append", operations, columns, check_list_append(columns, model=_model(facts)))]
+    return [_verdict("list-append", operations, columns, _judged(check_list_append, operations, columns, facts))]
 
 
+@judges_answers(IMPOSSIBLE_IN_WRITES)
 def check_registers(history: History, facts: Facts) -> list[Verdict]:
     """Judge transactions that write registers, as `check_lists` judges lists."""
     operations = transactions_of(history.operations)
     columns = encode(operations, lists=False)
-    return [_verdict("rw-register", operations, columns, check_register(columns, model=_model(facts)))]
+    return [_verdict("rw-register", operations, columns, _judged(check_register, operations, columns, facts))]
+
+
+def _judged(
+    check: Callable[..., TransactionVerdict],
+    operations: Sequence[Operation],
+    columns: TransactionColumns,
+    facts: Facts,
+) -> TransactionVerdict:
+    try:
+        return check(columns, model=_model(facts))
+    except WrittenTwice as error:
+        first, second = (f"event {operations[row].invoke_index}" for row in error.rows)
+        raise MalformedHistory(f"{second}: it writes {error.what}, as {first} does; {RULE}", hint=error.hint) from None
 
 
 def _model(facts: Facts) -> str:
@@ -84,15 +120,7 @@ def encode(operations: Sequence[Operation], *, lists: bool) -> TransactionColumn
     kinds, places, values, elements = list[int](), list[int](), list[int](), list[int]()
     for op in operations:
         answered = op.type is Outcome.OK
-        for micro in _micro_operations(op):
-            f, key, value = micro
-            write = f == ("append" if lists else "w")
-            if not write and f != "r":
-                raise _malformed(op, f"{'append' if lists else 'w'} or r", f)
-            if write and value is None:
-                raise _malformed(op, "a value to write", value)
-            if not write and answered and lists and not isinstance(value, (list, type(None))):
-                raise _malformed(op, "a list, or null for an empty one, from a read", value)
+        for write, key, value in _micro_operations(op, lists=lists):
             kinds.append(WRITE if write else READ if answered else READ_UNKNOWN)
             places.append(keys.setdefault(_plain(key), len(keys)))
             if not write and answered and lists:
@@ -120,18 +148,31 @@ def encode(operations: Sequence[Operation], *, lists: bool) -> TransactionColumn
     )
 
 
-def _micro_operations(op: Operation) -> list[list[Any]]:
+def _micro_operations(op: Operation, *, lists: bool) -> list[Micro]:
     given = op.result if op.type is Outcome.OK and op.result is not None else op.value
     if not isinstance(given, list):
         raise _malformed(op, "a list of micro-operations", given)
+    micros: list[Micro] = []
     for micro in given:
         if not isinstance(micro, list) or len(micro) != 3:
             raise _malformed(op, "micro-operations [function, key, value]", micro)
-    return [[str(f).removeprefix(":"), key, value] for f, key, value in given]
+        f, key, value = micro
+        name = str(f).removeprefix(":")
+        write = name == ("append" if lists else "w")
+        if not write and name != "r":
+            raise _malformed(op, f"{'append' if lists else 'w'} or r", name)
+        if write and value is None:
+            raise _malformed(op, "a value to write", value)
+        if not write and lists and op.type is Outcome.OK and not isinstance(value, (list, type(None))):
+            raise _malformed(op, "a list, or null for an empty one, from a read", value)
+        micros.append((write, key, value))
+    return micros
 
 
 def _malformed(op: Operation, expected: str, given: object) -> MalformedHistory:
-    return MalformedHistory(f"event {op.invoke_index}: in a transaction, expected {expected}, not {given!r}")
+    return MalformedHistory(
+        f"event {op.invoke_index}: in a transaction, expected {expected}, not {given!r}", hint=_HINT
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -1,11 +1,47 @@
 """Calls of the native core that judge transactions: its errors translated, its answers as values."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from fencepost.checkers import _core
-from fencepost.checkers.transactions.columns import TransactionColumns
+from fencepost.checkers.findings.reading import named
+from fencepost.checkers.transactions.columns import WRITE, TransactionColumns
 from fencepost.checkers.transactions.proof import Anomaly, Cycle, Step
-from fencepost.harness.base.errors import Contradiction, MalformedHistory
+from fencepost.harness.base.errors import Contradiction, HarnessError, MalformedHistory
+
+RULE: Final = "every value may be written to a key once only"
+_ONCE: Final = "write each value to a key once, so that a read shows which transaction wrote what it returned"
+
+
+class WrittenTwice(MalformedHistory):
+    """A value that two transactions write to one key: `rows` are their places, `what` says which value and key."""
+
+    def __init__(self, rows: tuple[int, int], what: str) -> None:
+        super().__init__(f"transactions {rows[0]} and {rows[1]} both write {what}; {RULE}", hint=_ONCE)
+        self.rows: Final = rows
+        self.what: Final = what
+
+
+def _refusal(error: ValueError, columns: TransactionColumns) -> MalformedHistory:
+    """Return the error for columns that the native core refused, in words of the history."""
+    if "both write" not in str(error):
+        return MalformedHistory(str(error))
+    first, second = _written_twice(columns)
+    rows = [int(np.searchsorted(columns.first, op, side="right")) - 1 for op in (first, second)]
+    key, value = int(columns.key[first]), int(columns.value[first])
+    name = columns.keys[key] if key < len(columns.keys) else key
+    return WrittenTwice((rows[0], rows[1]), f"{named(columns.names.get(value, value))} to key {named(name)}")
+
+
+def _written_twice(columns: TransactionColumns) -> tuple[int, int]:
+    """Return the first micro-operation that writes what an earlier one wrote to its key, and that one before it."""
+    earlier: dict[tuple[int, int], int] = {}
+    for op in np.flatnonzero(columns.kind == WRITE).tolist():
+        before = earlier.setdefault((int(columns.key[op]), int(columns.value[op])), op)
+        if before != op:
+            return before, op
+    raise HarnessError("the native checker of transactions found a value that was written twice, and there is none")
 
 
 class Assumed(NamedTuple):
@@ -44,7 +80,7 @@ def judge_lists(
             steps=steps,
         )
     except ValueError as error:
-        raise MalformedHistory(str(error)) from error
+        raise _refusal(error, columns) from error
     except RuntimeError as error:
         raise Contradiction(f"the native checker of transactions does not confirm its answer: {error}") from error
 
@@ -82,7 +118,7 @@ def judge_registers(
             **assumed._asdict(),
         )
     except ValueError as error:
-        raise MalformedHistory(str(error)) from error
+        raise _refusal(error, columns) from error
     except RuntimeError as error:
         raise Contradiction(f"the native checker of transactions does not confirm its answer: {error}") from error
 

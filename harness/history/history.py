@@ -8,6 +8,7 @@ The rules (a breach names the line or event and the rule):
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
@@ -113,6 +114,13 @@ class History:
     def operations(self) -> list[Operation]:
         """Paired operations in the order of invocation."""
         return pair(self.events)
+
+    def with_operations(self, operations: list[Operation]) -> "History":
+        """Return the history with these operations in place of its own; its events stay."""
+        other = copy(self)
+        other.__dict__.pop("transactions", None)
+        other.__dict__.update(operations=operations, derived={})
+        return other
 
     @cached_property
     def transactions(self) -> Mapping[int, Operation]:

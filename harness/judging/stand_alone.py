@@ -4,16 +4,22 @@ The guarantee is that of the model which fits the operations, and it decides. Co
 history knows what was tested. A history in which nothing could have gone wrong is still `unknown`.
 """
 
+import re
 from typing import Any, Final
 
+import msgspec
+
 from fencepost.harness.base.errors import Contradiction, MalformedHistory, UsageError
+from fencepost.harness.history import Outcome
 from fencepost.harness.interchange.formats.family import TRANSACTIONS, judged
-from fencepost.harness.interchange.formats.imported import Imported
+from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory
 from fencepost.harness.judging.judge import Judgement, conclude
 from fencepost.harness.plugins import registry
-from fencepost.harness.verdict import Cause, Facts, Validity, Verdict
+from fencepost.harness.verdict import Cause, Facts, Validity, Verdict, Witness
 from fencepost.harness.verdict.reading import plain_verdict
 
+_TEXT_MAX: Final = 200
+_EVENT: Final = re.compile(r"\bevent (\d+)\b")
 #: Version of the document that `--json` prints.
 FORMAT: Final = 1
 
@@ -48,7 +54,7 @@ def judge_foreign(imported: Imported, source: str, consistency: str | None = Non
         check = registry.checker_of_model(family.name) if of_plugin else registry.checker(family.checker)
         verdicts = check(imported.history, facts)
     except MalformedHistory as error:
-        raise MalformedHistory(f"{source}: {error.message}", hint=error.hint) from None
+        raise MalformedHistory(f"{source}: {_placed(error.message, imported.history)}", hint=error.hint) from None
     except Contradiction as error:
         doubt = Verdict(
             checker=family.checker,
@@ -58,7 +64,30 @@ def judge_foreign(imported: Imported, source: str, consistency: str | None = Non
             cause=Cause.FAILED,
         )
         verdicts = [doubt]
-    return conclude(imported.history, facts, tuple(verdicts))
+    return conclude(imported.history, facts, tuple(_in_file(verdict, imported.history) for verdict in verdicts))
+
+
+def _placed(message: str, history: ImportedHistory) -> str:
+    """Name the places in the file in place of the events."""
+    in_file = history.in_file
+    return message if in_file is None else _EVENT.sub(lambda match: in_file.place(int(match[1])), message)
+
+
+def _in_file(verdict: Verdict, history: ImportedHistory) -> Verdict:
+    """Add to each witness where the file has the answer that is at fault, and what stands there."""
+    in_file = history.in_file
+    answers = {op.invoke_index: op for op in history.operations if op.type is Outcome.OK}
+
+    def told(witness: Witness) -> Witness:
+        match = _EVENT.search(witness.steps[0]) if witness.steps else None
+        op = answers.get(int(match[1])) if match else None
+        if op is None or op.complete_index is None or in_file is None:
+            return witness
+        where, text = (find(op.complete_index) for find in in_file)
+        step = f"The file has its answer in {where}: {text[:_TEXT_MAX]}{'...' if len(text) > _TEXT_MAX else ''}"
+        return msgspec.structs.replace(witness, steps=(*witness.steps, f"{step}."))
+
+    return msgspec.structs.replace(verdict, witnesses=tuple(map(told, verdict.witnesses)))
 
 
 def document(imported: Imported, judgement: Judgement, source: str) -> dict[str, Any]:

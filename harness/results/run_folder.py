@@ -202,7 +202,8 @@ def read_run(folder: Path) -> dict[str, Any]:
     if known != FORMAT:
         if isinstance(known, int) and known > FORMAT:
             raise newer_format(folder / RUN, known, FORMAT)
-        raise UsageError(f"{folder / RUN}: format {known!r}, and this fencepost reads {FORMAT}", hint="restore the file")
+        message = f"{folder / RUN}: format {known!r}, and this fencepost reads {FORMAT}"
+        raise UsageError(message, hint="restore the file")
     try:
         msgspec.convert({k: v for k, v in data.items() if k not in _ONCE_OTHERWISE or isinstance(v, dict)}, _RunFile)
     except msgspec.ValidationError as error:

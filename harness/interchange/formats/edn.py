@@ -152,6 +152,29 @@ def edn_text(value: Any) -> str:
             raise TypeError(f"not a value of a history: {value!r}")
 
 
+def form_text(form: Any) -> str:
+    """Write a form that was read as EDN again."""
+    if type(form) is list:
+        return f"[{' '.join(map(form_text, form))}]"
+    if type(form) is str:
+        return edn_string(form)
+    if not is_edn(form):
+        return edn_text(form)
+    match form.kind:
+        case "set":
+            return f"#{{{' '.join(map(form_text, form.items))}}}"
+        case "list":
+            return f"({' '.join(map(form_text, form.items))})"
+        case "map":
+            pairs = zip(form.items[::2], form.items[1::2], strict=True)
+            return "{" + ", ".join(f"{form_text(key)} {form_text(value)}" for key, value in pairs) + "}"
+        case "tagged":
+            return f"#{form.text} {form_text(form.items[0])}"
+        case "character":
+            return f"\\{form.text}"
+    return edn_text(plain(form)) if form.kind == "keyword" else str(form.text)
+
+
 def edn_string(text: str) -> str:
     """Write text as a string, even if it looks like a keyword."""
     return f'"{_ESCAPED.sub(lambda match: _ESCAPES[match[0]], text)}"'

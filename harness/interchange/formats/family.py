@@ -5,7 +5,9 @@ of only reads may be of a register, a counter or a bank, so the user must say wh
 a family without a checker, is refused as a whole, because a verdict must cover every operation.
 """
 
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -82,19 +84,25 @@ TRANSACTIONS: Final = ("list-append", "rw-register")
 JUDGED: Final = tuple(name for name, family in FAMILIES.items() if family.checker)
 
 
-def choose(name: str | None, functions: Collection[str], sample: Callable[[str], Any], source: str) -> Family:
+#: So many values of a function decide which family a history is of.
+SAMPLES_MAX: Final = 1_000
+#: Returns values of a function that help to recognise the family, at most `SAMPLES_MAX`.
+Samples = Callable[[str], Sequence[Any]]
+
+
+def choose(name: str | None, functions: Collection[str], samples: Samples, source: str) -> Family:
     """Choose the family of a history.
 
     Args:
         name: the model that the user named, or None.
         functions: the functions of all operations in the history.
-        sample: returns the value of an `ok` completion of a function, or None.
+        samples: returns values of `ok` completions of a function; of transactions, their requests first.
         source: the file, for messages.
 
     Raises:
         UsageError: no family has all the functions, or several have them and the samples do not decide.
     """
-    family = _named(name, functions) if name else _recognised(set(functions), sample)
+    family = _named(name, functions) if name else _recognised(set(functions), samples)
     if family is None and (open_between := _open_between(set(functions))):
         raise UsageError(
             f"{source}: operations {', '.join(sorted(functions))}: their results do not show which of "
@@ -157,30 +165,31 @@ def _named(whole: str, functions: Collection[str]) -> Family:
     return msgspec.structs.replace(FAMILIES[name], parameter=parameter)
 
 
-def _recognised(functions: set[str], sample: Callable[[str], Any]) -> Family | None:
+def _recognised(functions: set[str], samples: Samples) -> Family | None:
     if functions <= {"add", "read", "members"} and functions & {"add", "members"}:
-        seen = sample("read")
-        numbers = isinstance(seen, (int, float)) and not isinstance(seen, bool)
-        is_set = "members" in functions or isinstance(seen, list)
-        return FAMILIES["counter"] if numbers else FAMILIES["set"] if is_set else None
+        # A broken store may answer some reads with anything: what most of them are decides.
+        types = Counter(type(value) for value in samples("read"))
+        numbers, lists = types[int] + types[float], types[list]
+        is_set = "members" in functions or lists >= max(numbers, 1)
+        return FAMILIES["set"] if is_set else FAMILIES["counter"] if numbers else None
     if functions <= {"increment", "decrement", "add", "read"} and functions - {"read"}:
         return FAMILIES["counter"]
-    if functions == {"txn"} and not isinstance(sample("txn"), dict):
-        kind = _transactions(sample("txn"))
+    if functions == {"txn"} and not isinstance(next(iter(samples("txn")), None), dict):
+        kind = next(filter(None, map(_transactions, samples("txn"))), "")
         return FAMILIES[kind] if kind else None
     if functions and functions <= {"acquire", "release"}:
         # A number may be a token or a count of permits; without a number it may be any lock or a semaphore.
-        return FAMILIES["fenced-mutex"] if {"fence", "token"} & _fields(sample("acquire")) else None
-    if functions == {"read"} and sample("read") is not None:
+        return FAMILIES["fenced-mutex"] if {"fence", "token"} & _fields(samples("acquire")) else None
+    if functions == {"read"} and samples("read"):
         return None
     if functions & {"remove", "contains"}:
         return next(FAMILIES[n] for n in ("grow-only-set", "add-remove-set") if functions <= FAMILIES[n].functions)
     return next((FAMILIES[name] for name in _BY_FUNCTIONS if functions <= FAMILIES[name].functions), None)
 
 
-def _fields(value: Any) -> set[str]:
-    """Return the names of an answer's fields, without the colon of EDN; none if the answer is not a map."""
-    return {str(field).removeprefix(":") for field in value} if isinstance(value, dict) else set()
+def _fields(values: Sequence[Any]) -> set[str]:
+    """Return the names of the fields of all answers that are maps, without the colon of EDN."""
+    return {str(field).removeprefix(":") for value in values if isinstance(value, dict) for field in value}
 
 
 def _open_between(functions: set[str]) -> tuple[str, ...]:
@@ -212,13 +221,18 @@ def tells(f: str, value: Any) -> bool:
     return value is not None and (f != "txn" or not isinstance(value, list) or _micro_functions(value) != {"r"})
 
 
-def sampler(events: Collection[Any]) -> Callable[[str], Any]:
-    """Return a function that finds the value of the first `ok` completion which helps to recognise the family."""
+def sampler(events: Collection[Any]) -> Samples:
+    """Return the function that finds values of a function in events."""
 
-    def sample(f: str) -> Any:
-        for event in events:
-            if type(event) is OpEvent and event.f == f and event.type is Outcome.OK and tells(f, event.value):
-                return event.value
-        return None
+    def samples(f: str) -> list[Any]:
+        # The request of a transaction also shows what it does; a failed transaction may have nothing else.
+        kinds = (Outcome.INVOKE, Outcome.OK) if f == "txn" else (Outcome.OK,)
+        values = (
+            event.value
+            for kind in kinds
+            for event in events
+            if type(event) is OpEvent and event.f == f and event.type is kind and tells(f, event.value)
+        )
+        return list(islice(values, SAMPLES_MAX))
 
-    return sample
+    return samples

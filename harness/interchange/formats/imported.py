@@ -1,13 +1,12 @@
 """A history from another tool, and the checks that it must pass before it is judged.
 
-It has no phases and often no nodes, and numbers its events in the order of the file. This module refuses operations
-that a model would misread, and names their position: values of mixed type, or a completion whose value differs from
-its invocation's.
+It has no phases and often no nodes, and numbers its events in the order of the file. This module refuses requests
+that a model would misread, and names their position, as for values of mixed type. Answers are left to the checkers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -19,7 +18,6 @@ from fencepost.harness.interchange.formats.origin import Origin
 UNNAMED_NODE: Final = "an unnamed node"
 _THE_ONE: Final = {"register": "the register", "cas-register": "the register"}
 _SETS: Final = ("set", "set-full", "grow-only-set", "add-remove-set")
-_READS: Final = ("r", ":r", "read", ":read")
 _TYPES: Final = {
     bool: "a boolean",
     int: "an integer",
@@ -30,14 +28,23 @@ _TYPES: Final = {
 }
 
 
+class InFile(NamedTuple):
+    """Where the file has event i, as "line 4", and the text of its value there."""
+
+    place: Callable[[int], str]
+    text: Callable[[int], str]
+
+
 class ImportedHistory(History):
     """A history whose family decides which reads are judged: for a `set` those after all adds and the last one."""
 
-    def __init__(self, events: Sequence[Event], family: Family, *, source: str) -> None:
+    def __init__(self, events: Sequence[Event], family: Family, *, source: str, in_file: InFile | None = None) -> None:
+        """Check the events; `in_file` finds them in a file that a person can read."""
         if family.name in _SETS:
             _rename(events, "read", "members")
         super().__init__(events, source=source)
         self.family: Final = family
+        self.in_file: Final = in_file
 
     @cached_property
     def operations(self) -> list[Operation]:
@@ -93,33 +100,23 @@ def _with_last_reads(operations: list[Operation]) -> list[Operation]:
 
 
 def check_values(history: ImportedHistory, place: Callable[[int], str]) -> None:
-    """Raise MalformedHistory for a value that a model would misread. `place(i)` names the position of event i."""
+    """Raise MalformedHistory for a request that a model would misread. `place(i)` names the position of event i."""
     expected: tuple[type, int] | None = None
     if history.family.name in (*TRANSACTIONS, "log"):
         _check_keyless(history, place)
     for op in () if history.family.is_users else history.operations:
-        known = op.type is Outcome.OK and op.complete_index is not None
-        at = op.complete_index if known and op.complete_index is not None else op.invoke_index
-        if op.f in ("write", "cas", "add"):
-            if op.f == "cas" and (not isinstance(op.value, list) or len(op.value) != 2):
-                raise _wrong(place(op.invoke_index), f"the value of a cas is {op.value!r}; expected [old new]")
-            if op.f == "add" and op.value is None:
-                raise _wrong(place(op.invoke_index), "an add without an element; expected an element")
-            if known and op.result is not None and op.result != op.value:
-                mismatch = f"a {op.f} completes with {op.result!r}, but was invoked with {op.value!r} at "
-                raise _wrong(place(at), f"{mismatch}{place(op.invoke_index)}; expected the same value, or nil")
-        elif op.f == "txn" and known and op.result is not None and history.family.name != "log":
-            _check_agreement(op, place)
-        elif op.f == "members" and known and not isinstance(op.result, list):
-            raise _wrong(place(at), f"the read of a set returns {op.result!r}; expected its elements")
-        for index, value in _compared(op, known):
+        if op.f == "cas" and (not isinstance(op.value, list) or len(op.value) != 2):
+            raise _wrong(place(op.invoke_index), f"the value of a cas is {op.value!r}; expected [old new]")
+        if op.f == "add" and op.value is None:
+            raise _wrong(place(op.invoke_index), "an add without an element; expected an element")
+        for value in _compared(op):
             if value is None:
                 continue
             if expected is None:
-                expected = type(value), index
+                expected = type(value), op.invoke_index
             elif type(value) is not expected[0]:
                 was = f"{_TYPES[expected[0]]} as at {place(expected[1])}"
-                raise _wrong(place(index), f"{value!r:.80} is {_TYPES[type(value)]}; expected {was}")
+                raise _wrong(place(op.invoke_index), f"{value!r:.80} is {_TYPES[type(value)]}; expected {was}")
 
 
 def _check_keyless(history: ImportedHistory, place: Callable[[int], str]) -> None:
@@ -129,39 +126,23 @@ def _check_keyless(history: ImportedHistory, place: Callable[[int], str]) -> Non
         raise _wrong(place(named.invoke_index), f"a {named.f} of the key {named.key!r:.60}; expected it in the value")
 
 
-def _check_agreement(op: Operation, place: Callable[[int], str]) -> None:
-    """Check that a completion has the micro-operations of its invocation, except for the results of reads."""
-    requested, done = (
-        [
-            [m[0], m[1], None if str(m[0]) in _READS else m[2]] if isinstance(m, list) and len(m) == 3 else m
-            for m in operands
-        ]
-        if isinstance(operands, list)
-        else operands
-        for operands in (op.value, op.result)
-    )
-    if requested != done and op.complete_index is not None:
-        mismatch = f"a transaction completes as {op.result!r:.80}, but was invoked as {op.value!r:.80} at "
-        raise _wrong(
-            place(op.complete_index), f"{mismatch}{place(op.invoke_index)}; expected the same except for values read"
-        )
+def _micros(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
-def _compared(op: Operation, known: bool) -> Iterator[tuple[int, Any]]:
-    """Yield the values of an operation that a model compares, each with its event."""
+def _compared(op: Operation) -> Iterator[Any]:
+    """Yield the values of a request that a model compares."""
     if op.f in ("write", "add"):
-        yield op.invoke_index, op.value
+        yield op.value
     elif op.f == "cas":
-        yield op.invoke_index, op.value[0]
-        yield op.invoke_index, op.value[1]
+        yield from op.value
     elif op.f == "txn":
-        for operands in (op.value, op.result if known else None):
-            yield from ((op.invoke_index, m[1]) for m in operands or () if isinstance(m, list) and len(m) == 3)
-    elif known and op.complete_index is not None and op.f == "read":
-        yield op.complete_index, op.result
-    elif known and op.complete_index is not None and op.f == "members":
-        for element in op.result:
-            yield op.complete_index, element
+        yield from (m[1] for m in _micros(op.value) if isinstance(m, list) and len(m) == 3)
+
+
+def json_text(value: Any) -> str:
+    """Return the value as JSON."""
+    return msgspec.json.encode(value).decode()
 
 
 def _wrong(place: str, message: str) -> MalformedHistory:

@@ -7,6 +7,7 @@ the history is operation i of the file. docs/how-to/judge-other-histories.md has
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -14,10 +15,12 @@ from numpy.typing import NDArray
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import Event, FaultEvent, NoteEvent, OpEvent, Outcome
+from fencepost.harness.interchange.formats.answers import conversions, elements_of
 from fencepost.harness.interchange.formats.edn import (
     EdnEvents,
     edn_string,
     edn_text,
+    form_text,
     is_edn,
     key_text,
     kind_of,
@@ -25,8 +28,8 @@ from fencepost.harness.interchange.formats.edn import (
     plain,
     read_events,
 )
-from fencepost.harness.interchange.formats.family import choose, tells
-from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, check_values
+from fencepost.harness.interchange.formats.family import SAMPLES_MAX, Family, choose, tells
+from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, InFile, check_values
 
 FORM: Final = "edn"
 NEMESIS: Final = -1
@@ -69,21 +72,35 @@ class _Reading:
         transactions = "txn" in self._functions.values() and not self._maps("txn")
         pairs = not transactions and not self._named and self._keyed(keyed)
         keys, values = self._split(pairs)
-        family = choose(model, self._functions.values(), lambda f: self._sample(f, values), self._source)
+        family = choose(model, self._functions.values(), lambda f: self._samples(f, values), self._source)
         if not family.is_users:
             self._check_missing()
         if pairs:
             self._check_pairs()
+        answers: dict[int, Any] = {}
         if family.checker and not family.is_users:
-            self._check_kinds(pairs, _READ_AS.get(family.name) or (_elements if "add" in family.functions else _whole))
-        history = ImportedHistory(self._events(keys, values, pairs), family, source=self._source)
+            kinds = self._check_kinds(pairs, _whole)
+            answers = self._answers(family, pairs, kinds | self._kinds_in_transactions())
+        history = ImportedHistory(
+            self._events(keys, values, answers, pairs),
+            family,
+            source=self._source,
+            in_file=InFile(self._line_and_column, self._text),
+        )
         check_values(history, self._place)
         return Imported(history=history, form=FORM, keyed=pairs)
 
     # --- reading the columns
 
     def _place(self, row: int) -> str:
-        return f"{self._source}: line {self._columns.line[row]}, column {self._columns.column[row]}"
+        return f"{self._source}: {self._line_and_column(row)}"
+
+    def _line_and_column(self, row: int) -> str:
+        return f"line {self._columns.line[row]}, column {self._columns.column[row]}"
+
+    def _text(self, row: int) -> str:
+        value = int(self._columns.value[row])
+        return "nothing" if value == _NONE else form_text(self._forms[value])
 
     def _wrong(self, row: int, message: str) -> UsageError:
         return malformed(self._source, int(self._columns.line[row]), int(self._columns.column[row]), message)
@@ -93,14 +110,11 @@ class _Reading:
         ids = [i for i, name in self._functions.items() if name in functions]
         return np.flatnonzero(self._clients & (self._columns.kind == kind) & np.isin(self._columns.function, ids))
 
-    def _sample(self, f: str, values: list[Any]) -> Any:
+    def _samples(self, f: str, values: list[Any]) -> list[Any]:
         # The request of a transaction also shows what it does; a failed transaction may have nothing else.
         requests = self._rows((f,), _INVOKE).tolist() if f == "txn" else []
-        for row in [*self._rows((f,), _OK).tolist(), *requests]:
-            value = int(self._columns.value[row])
-            if value != _NONE and tells(f, values[value]):
-                return values[value]
-        return None
+        ids = (int(self._columns.value[row]) for row in [*requests, *self._rows((f,), _OK).tolist()])
+        return list(islice((values[i] for i in ids if i != _NONE and tells(f, values[i])), SAMPLES_MAX))
 
     def _maps(self, f: str) -> bool:
         """Say whether the requests of a function are maps."""
@@ -178,23 +192,22 @@ class _Reading:
 
     def _check_pairs(self) -> None:
         keyed = [f for f in self._functions.values() if f not in _KEYLESS]
-        for rows in (self._rows(keyed, _INVOKE), self._rows(_SEEN, _OK)):
-            ids = self._columns.value[rows]
-            wrong = np.isin(ids, self._unpaired(ids))
-            if wrong.any():
-                raise self._wrong(int(rows[np.argmax(wrong)]), "a value without its key; expected [key value]")
+        rows = self._rows(keyed, _INVOKE)
+        ids = self._columns.value[rows]
+        wrong = np.isin(ids, self._unpaired(ids))
+        if wrong.any():
+            raise self._wrong(int(rows[np.argmax(wrong)]), "a value without its key; expected [key value]")
 
-    def _check_kinds(self, pairs: bool, read: _Parts, wrote: _Parts | None = None) -> None:
-        """Refuse values, or keys, that are equal as JSON but not in EDN, such as a keyword and its text."""
-        wrote = wrote or _whole
+    def _check_kinds(self, pairs: bool, wrote: _Parts) -> set[str]:
+        """Refuse requests with values, or keys, of two kinds, and return the kind of the values, if there is one.
+
+        Those of two kinds may be equal as JSON but not in EDN, such as a keyword and its text.
+        """
         first: dict[str, tuple[str, int]] = {}
         for rows, parts in (
             (self._rows(("write", "add", "remove", "contains", "enqueue", "append", "put", "create"), _INVOKE), wrote),
-            (self._rows(("dequeue",), _OK), _whole),
-            (self._rows(("drain",), _OK), _elements),
-            (self._rows(("cas",), _INVOKE), _elements if wrote is _whole else wrote),
+            (self._rows(("cas",), _INVOKE), elements_of if wrote is _whole else wrote),
             (self._rows(_SEEN, _INVOKE), _nothing),
-            (self._rows(_SEEN, _OK), read),
         ):
             rows = rows[self._columns.value[rows] != _NONE]
             ids, at = np.unique(self._columns.value[rows], return_index=True)
@@ -202,6 +215,29 @@ class _Reading:
                 key, value = (_pair(self._forms[i]) or (None, None)) if pairs else (None, self._forms[i])
                 for role, part in (("key", key), *(("value", part) for part in parts(value))):
                     self._check_kind(role, part, int(rows[place]), first)
+        return {first["value"][0]} if "value" in first else set()
+
+    def _kinds_in_transactions(self) -> set[str]:
+        """Return the kinds of values that the requests of transactions write."""
+        ids = np.unique(self._columns.value[self._rows(("txn",), _INVOKE)]).tolist()
+        micros = [micro for i in ids if i != _NONE and type(self._forms[i]) is list for micro in self._forms[i]]
+        written = (micro[2] for micro in micros if type(micro) is list and len(micro) == 3)
+        return {kind_of(value) for value in written if value is not None}
+
+    def _answers(self, family: Family, pairs: bool, kinds: set[str]) -> dict[int, Any]:
+        """Map forms to their values in ok answers, where another kind of value would look like one that was written.
+
+        A keyword and its text, for example, are equal as JSON.
+        """
+        answers: dict[int, Any] = {}
+        for f, convert in conversions(family, kinds).items():
+            for i in np.unique(self._columns.value[self._rows((f,), _OK)]).tolist():
+                form = None if i == _NONE else self._forms[i]
+                pair = _pair(form) if pairs else None
+                form = pair[1] if pair else form
+                if type(form) is not int and form is not None:
+                    answers[i] = convert(form)
+        return answers
 
     def _check_kind(self, role: str, part: Any, row: int, first: dict[str, tuple[str, int]]) -> None:
         if part is None:
@@ -213,7 +249,7 @@ class _Reading:
 
     # --- events
 
-    def _events(self, keys: list[str | None], values: list[Any], pairs: bool) -> list[Event]:
+    def _events(self, keys: list[str | None], values: list[Any], answers: dict[int, Any], pairs: bool) -> list[Event]:
         columns = self._columns
         texts = [form if type(form) is str else "" for form in self._forms]
         functions = [self._functions.get(i, "") for i in range(len(self._forms))]
@@ -243,8 +279,13 @@ class _Reading:
             first = index if invoked == _NONE else invoked
             key, node, error = keys[key_ids[first]], node_ids[first], error_ids[index]
             own = keys[key_ids[index]]
-            if own != key and (own is not None if self._named else pairs and kind == _OK):
+            answer = answers.get(value, values[value]) if kind == _OK else values[value]
+            if own != key and self._named and own is not None:
                 raise self._wrong(index, f"completes on key {own}, but was invoked on {key} ({self._place(first)})")
+            if own != key and pairs and kind == _OK:
+                flaw = "an answer without its key" if own is None else "an answer to another key"
+                says_nothing = answer is None and functions[function] not in _SEEN
+                answer = None if says_nothing else {flaw: plain(self._forms[value]) if value < last else None}
             add(
                 OpEvent(
                     index=index,
@@ -254,7 +295,7 @@ class _Reading:
                     f=functions[function],
                     node="" if node == last else (texts[node] or edn_text(values[node])),
                     key=key,
-                    value=values[value],
+                    value=answer,
                     error=None if error == last else (texts[error] or edn_text(values[error])),
                 )
             )
@@ -284,18 +325,6 @@ def _whole(form: Any) -> list[Any]:
     return [form]
 
 
-def _elements(form: Any) -> list[Any]:
-    if is_edn(form) and form.kind in ("set", "list"):
-        return form.items
-    return form if type(form) is list else [form]
-
-
-def _second(form: Any) -> list[Any]:
-    """Return the value of [offset value]."""
-    return form[1:2] if type(form) is list else [form]
-
-
-_READ_AS: Final[dict[str, _Parts]] = {"append-log": _second}
 
 
 def write_edn(events: Iterable[Event]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from fencepost.harness.base.errors import MalformedHistory, UsageError
 from fencepost.harness.history import Event, Operation, OpEvent, Outcome
 from fencepost.harness.interchange.formats.edn import malformed
 from fencepost.harness.interchange.formats.family import choose, sampler
-from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, check_values
+from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, InFile, check_values, json_text
 
 FORM: Final = "porcupine"
 #: The names that users of Porcupine give to each function.
@@ -62,8 +62,13 @@ def read_porcupine(stream: BinaryIO, source: str, *, model: str | None = None) -
     keyless = next((call for call in calls if (call.key is None) != (calls[0].key is None)), None)
     if keyless is not None:
         raise malformed(source, keyless.line, keyless.column, "expected a key in all inputs, or in none")
-    history = ImportedHistory(events, family, source=source)
-    check_values(history, lambda i: f"{source}: line {origins[i].line}, column {origins[i].column}")
+
+    def place(event: int) -> str:
+        return f"line {origins[event].line}, column {origins[event].column}"
+
+    in_file = InFile(place, lambda event: json_text(origins[event].result))
+    history = ImportedHistory(events, family, source=source, in_file=in_file)
+    check_values(history, lambda event: f"{source}: {place(event)}")
     return Imported(history=history, form=FORM, keyed=any(call.key is not None for call in calls))
 
 

@@ -16,7 +16,7 @@ import msgspec
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.history import OpEvent
 from fencepost.harness.interchange.formats.family import choose, sampler
-from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, check_values
+from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, InFile, check_values, json_text
 from fencepost.harness.interchange.formats.origin import stated_origin
 from fencepost.harness.results.reader import read_history
 
@@ -129,8 +129,15 @@ def _own(path: Path, form: str, model: str | None) -> Imported:
         sys.stderr.write(f"{path}: ends in half a line, which is left out\n")
     functions = {event.f for event in read.events if type(event) is OpEvent}
     family = choose(model, {"read" if f == "members" else f for f in functions}, sampler(read.events), str(path))
-    history = ImportedHistory(read.events, family, source=str(path))
-    check_values(history, lambda i: f"{path}: event {i}")
+
+    def text(event: int) -> str:
+        row = read.events[event]
+        return json_text(row.value) if type(row) is OpEvent else ""
+
+    noun, first = ("line", 1) if form == "jsonl" else ("event", 0)
+    in_file = InFile(lambda event: f"{noun} {event + first}", text)
+    history = ImportedHistory(read.events, family, source=str(path), in_file=in_file)
+    check_values(history, lambda event: f"{path}: {in_file.place(event)}")
     keyed = any(type(event) is OpEvent and event.key is not None for event in read.events)
     return Imported(history=history, form=form, keyed=keyed)
 

@@ -192,7 +192,7 @@ def micro_words(op: Operation) -> list[str]:
     answered = op.type is Outcome.OK and op.result is not None
     given = op.result if answered else op.value
     if not isinstance(given, list):
-        return []
+        return [f"= {value_words(given)}"]
     return [_micro(micro, answered) for micro in given]
 
 

@@ -30,7 +30,7 @@ def facts(parameter: str) -> Facts:
 
 def native(model: str, operations: list[Operation]) -> dict[str, int] | None:
     """What the checker of this model found; None where the budget ended."""
-    family = choose(model, (), lambda f: None, "a test")
+    family = choose(model, (), lambda f: (), "a test")
     history = cast(History, SimpleNamespace(operations=operations))
     verdict = registry.checker(family.checker)(history, facts(family.parameter))[0]
     assert (verdict.validity is Validity.INVALID) == bool(verdict.anomalies)

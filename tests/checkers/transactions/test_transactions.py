@@ -226,7 +226,7 @@ def test_one_edge_between_transactions_is_something_to_judge() -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        (("ax1", "ax1"), "transactions 0 and 1 both write 1 to key 0"),
+        (("ax1", "ax1"), 'transactions 0 and 1 both write 1 to key "x"'),
         (("ax1 @0-5 #1", "ax2 @4-9 #1"), "process 1 has two open transactions"),
         (("ax1 @5-5",), "completed at 5, not after it was invoked at 5"),
     ],

@@ -106,7 +106,6 @@ def test_standard_input(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyP
         (b"PAR1 and no more", ["to be read as parquet, the file's name must end in .parquet"]),
         (_VALID[:-40], ["it is truncated", "hint: nothing of this history was judged"]),
         (edn("0(w1 0) 1(w:a"), ["line 3, column 1: the value :a is a keyword; expected an integer as in line 1"]),
-        (_txns(("[[:append :x 1]]", "[[:append :x 2]]")), ["line 2, column 1: a transaction completes as"]),
         (_txns(("[[:append 1 1]]", "[[:append 1 1]]"), ("[[:r :x nil]]", "[[:r :x nil]]")), ["line 3", "is a string"]),
         (_txns(("[[:append :x 1]]", "[[:append :x 1]]")) * 2, ["history.edn: "]),
         ('{"kind":"op","index":3}\n', ["line 1: Object missing required field"]),

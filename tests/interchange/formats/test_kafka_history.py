@@ -75,5 +75,5 @@ def test_a_known_verdict(lines: list[str], wanted: dict[str, int] | str) -> None
 
 @pytest.mark.parametrize("value", ["5", "[[:send :k]]", "[[:poll 5]]", "[[:frobnicate :k 1]]"])
 def test_what_is_refused(value: str) -> None:
-    with pytest.raises(MalformedHistory, match=r"a\.edn: event 0: send"):
+    with pytest.raises(MalformedHistory, match=r"a\.edn: line 1, column 1: send"):
         judged(both(f"0 send {value}"), "log")

@@ -95,7 +95,7 @@ def test_it_agrees_on_other_objects(model: str, seed: int) -> None:
     rng = random.Random(seed)
     said = {Validity.VALID: 0, Validity.INVALID: 0, Validity.UNKNOWN: 0}
     name, _, parameter = model.partition(":")
-    family = choose(model, {f for f, _ in (FUNCTIONS[model](rng) for _ in range(50))}, lambda f: None, "a test")
+    family = choose(model, {f for f, _ in (FUNCTIONS[model](rng) for _ in range(50))}, lambda f: (), "a test")
     for number in range(OBJECTS):
         events = history(rng, model, rng.randrange(6, 20), 3, 0.15, rng.choice((0, 0, 1, 2)))
         found = Imported(history=ImportedHistory(events, family, source="a test"), form="edn", keyed=False)

@@ -1,0 +1,257 @@
+"""What a store answered is judged: an answer that no correct object gives is a violation, whatever its type.
+
+What the harness asked for is validated, and refused with its line.
+"""
+
+import io
+import json
+import random
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from fencepost.checkers.confirm import confirm
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.history import History, OpEvent, Outcome
+from fencepost.harness.interchange.formats.edn import edn_text
+from fencepost.harness.interchange.formats.family import choose
+from fencepost.harness.interchange.formats.imported import Imported, json_text
+from fencepost.harness.interchange.formats.jepsen import read_edn
+from fencepost.harness.interchange.formats.porcupine import read_porcupine
+from fencepost.harness.interchange.formats.recognise import read_foreign
+from fencepost.harness.judging.judge import Judgement
+from fencepost.harness.judging.stand_alone import document, judge_foreign
+from fencepost.harness.plugins import registry
+from fencepost.harness.results.columns import write_parquet
+from fencepost.harness.verdict import Validity
+from tests.checkers.objects.object_twins import TWINS, Twin
+from tests.checkers.objects.test_object_proofs import drawn, judged, kept
+from tests.checkers.objects.test_objects import facts
+from tests.interchange.formats.test_objects import both
+from tests.interchange.formats.test_objects import edn as lines_of
+from tests.interchange.formats.test_objects import judged as judged_edn
+
+Call = tuple[str, Any, Any]
+#: A correct history of each model, one operation after the other: function, request, answer.
+MODELS: Final[dict[str, list[Call]]] = {
+    "register": [("write", 1, 1), ("read", None, 1)],
+    "cas-register": [("write", 1, 1), ("cas", [1, 2], [1, 2]), ("read", None, 2)],
+    "counter": [("add", 1, 1), ("read", None, 1)],
+    "set": [("add", 1, 1), ("read", None, [1])],
+    "set-full": [("add", 1, 1), ("read", None, [1])],
+    "grow-only-set": [("add", 1, 1), ("contains", 1, True), ("read", None, [1])],
+    "queue": [("enqueue", 1, 1), ("dequeue", None, 1), ("enqueue", 2, 2), ("drain", None, [2])],
+    "bank": [
+        ("read", None, {"0": 5, "1": 5}),
+        ("transfer", {"from": "0", "to": "1", "amount": 5}, None),
+        ("read", None, {"0": 0, "1": 10}),
+    ],
+    "append-log": [("append", 7, [0, 7]), ("read", 0, [0, 7])],
+    "fenced-mutex": [("acquire", None, 1), ("release", None, None), ("acquire", None, 2)],
+    "multi-register": [("txn", [["w", "x", 1]], [["w", "x", 1]]), ("txn", [["r", "x", None]], [["r", "x", 1]])],
+    "rw-register": [("txn", [["w", "x", 1]], [["w", "x", 1]]), ("txn", [["r", "x", None]], [["r", "x", 1]])],
+    "list-append": [("txn", [["append", 1, 1]], [["append", 1, 1]]), ("txn", [["r", 1, None]], [["r", 1, [1]]])],
+    "log": [("send", [["send", "k", 1]], [["send", "k", [0, 1]]]), ("poll", [["poll"]], [["poll", {"k": [[0, 1]]}]])],
+}  # fmt: skip
+#: Answers of types that no model has there; a token may be as large as it likes.
+STRANGE: Final = [None, "x", 1.5, [1, "x"], {"a": 1}, 2**70]
+#: Functions whose answer may be nil: it says nothing, where the request says all.
+_SILENT: Final = frozenset({"write", "cas", "add", "enqueue", "transfer", "release", "send", "poll", "drain"})
+
+BENT: Final = [
+    (model, place, answer)
+    for model, calls in MODELS.items()
+    for place, (f, request, result) in enumerate(calls)
+    if f != "release"
+    for answer in STRANGE
+    if answer != result and (model, answer) != ("fenced-mutex", 2**70)
+    and (answer is not None or "etcd" in model or f not in _SILENT)
+    and not (f == "txn" and answer is None and "r" not in [micro[0] for micro in request])
+]  # fmt: skip
+
+
+def bent(model: str, place: int, answer: Any) -> list[Call]:
+    calls = list(MODELS[model])
+    f, request, _ = calls[place]
+    calls[place] = f, request, answer
+    return calls
+
+
+def read_as(form: str, model: str | None, calls: list[Call], folder: Path) -> Imported:
+    events = [
+        OpEvent(index=2 * i + done, time_ns=2 * i + done, process=0, node="n1", f=f, type=kind, value=value)
+        for i, (f, request, result) in enumerate(calls)
+        for done, kind, value in ((0, Outcome.INVOKE, request), (1, Outcome.OK, result))
+    ]
+    if form == "edn":
+        text = "\n".join(
+            f"{{:type :{e.type.value}, :process 0, :f :{e.f}, :value {edn_text(e.value)}}}" for e in events
+        )
+        return read_edn(io.BytesIO(text.encode()), "a.edn", model=model, keyed=False)
+    path = folder / f"a.{form}"
+    if form == "jsonl":
+        path.write_text("".join(json_text(event) + "\n" for event in events))
+    else:
+        write_parquet(events, path)
+    return read_foreign(path, model=model)
+
+
+def assert_violated(found: Imported, answer: Any = ...) -> Judgement:
+    judgement = judge_foreign(found, "a")
+    (verdict,) = judgement.verdicts
+    assert judgement.validity is Validity.INVALID and verdict.anomalies and verdict.witnesses, verdict
+    confirm(found.history, document(found, judgement, "a"))
+    if answer is not ... and "impossible-answer" in verdict.anomalies:
+        text = edn_text(answer) if found.form == "edn" else json_text(answer)
+        assert any(" has its answer in " in step and text in step for step in verdict.witnesses[0].steps)
+    return judgement
+
+
+@pytest.mark.parametrize("form", ["edn", "jsonl"])
+@pytest.mark.parametrize(("model", "place", "answer"), BENT)
+def test_an_answer_of_another_type_is_a_violation(
+    form: str, model: str, place: int, answer: Any, tmp_path: Path
+) -> None:
+    assert_violated(read_as(form, model, bent(model, place, answer), tmp_path), answer)
+
+
+@pytest.mark.parametrize("form", ["edn", "jsonl", "parquet"])
+@pytest.mark.parametrize("model", MODELS)
+def test_the_correct_history_is_not_accused(form: str, model: str, tmp_path: Path) -> None:
+    judgement = judge_foreign(read_as(form, model, MODELS[model], tmp_path), "a")
+    assert judgement.validity is not Validity.INVALID, judgement.verdicts
+
+
+@pytest.mark.parametrize("answer", STRANGE[1:], ids=str)
+def test_parquet_and_porcupine_hold_such_answers_too(answer: Any, tmp_path: Path) -> None:
+    for model in ("register", "counter", "bank"):
+        place = len(MODELS[model]) - 1
+        assert_violated(read_as("parquet", model, bent(model, place, answer), tmp_path), answer)
+    for f, model in (("write", "register"), ("add", "set")):
+        rows = [
+            {"ClientId": 0, "Input": {"op": f, "value": 1}, "Call": 0, "Output": {"ok": True}, "Return": 1},
+            {"ClientId": 0, "Input": {"op": "read"}, "Call": 2, "Output": {"value": answer}, "Return": 3},
+        ]
+        assert_violated(read_porcupine(io.BytesIO(json.dumps(rows).encode()), "a.json", model=model), answer)
+
+
+#: EDN of each model, the anomaly that its last answer shows, and what the witness says.
+_ = both
+SHOWN: Final[list[tuple[str | None, list[str], str, str]]] = [
+    ("bank", _("0 read nil -> {0 50, 1 50}", "0 read nil -> {1 50}"), "wrong-total", "{1 50}"),
+    ("bank", _("0 read nil -> {1 50}", "0 read nil -> {0 50, 1 50}"), "impossible-answer", "no account 0"),
+    ("bank", _("0 read nil -> {0 50, 1 50}", "0 read nil -> {0 nil, 1 50}"), "impossible-answer", "{0 nil, 1 50}"),
+    ("bank", _("0 read nil -> {0 9, 1 9}", "0 read nil -> {0 9, 1 9, 2 0}"), "impossible-answer", "no account 2"),
+    ("bank", _("0 read nil -> {0 9, 1 9}", '0 read nil -> {0 9, 1 "9"}'), "impossible-answer", '{0 9, 1 "9"}'),
+    (None, _("0 transfer T0 1 5", "0 read nil -> {0 1}"), "impossible-balances", "{0 1}"),
+    (None, _("0 add 1", "0 read nil -> 1", "0 read nil -> nil"), "impossible-answer", "line 6, column 1: nil"),
+    (None, _("0 add 1", "0 read nil -> 1", '0 read nil -> "1"'), "impossible-answer", 'line 6, column 1: "1"'),
+    (None, _("0 enqueue :a", '0 dequeue nil -> ":a"'), "invented-element", 'line 4, column 1: ":a"'),
+    (None, _("0 enqueue 1", "0 drain nil -> [nil]"), "impossible-answer", "[nil]"),
+    (None, _("0 write :a", '0 read nil -> ":a"'), "phantom-read", 'line 4, column 1: ":a"'),
+    (None, _("0 write [1]", "0 read nil -> #{1}"), "phantom-read", "#{1}"),
+    (None, _("0 write 1", "0 read nil -> true"), "phantom-read", "true"),
+    (None, _("0 write 1", "0 read nil -> 1.0"), "phantom-read", "1.0"),
+    (None, _("0 write 1 -> 2", "0 read nil -> 1"), "impossible-answer", "line 2, column 1: 2"),
+    (None, _("0 write [1 5]", "0 read [1 nil] -> [2 5]"), "phantom-read", "[2 5]"),
+    (None, _("0 write [1 5]", "0 read [1 nil] -> 5"), "phantom-read", "line 4, column 1: 5"),
+    (None, _("0 add :a", '0 read nil -> #{":a"}'), "phantom-element", '#{":a"}'),
+    (None, _("0 contains 1 -> 1"), "impossible-answer", "expected true or false"),
+    ("append-log", _("0 append 1 -> [0 1]", "0 read 1 -> [2 nil]"), "impossible-answer", "[2 nil]"),
+    ("rw-register", _("0 txn [[:w 1 :a]]", '0 txn [[:r 1 nil]] -> [[:r 1 ":a"]]'), "garbage-read", "key 1"),
+    ("rw-register", _("0 txn [[:w 1 2]]", "0 txn [[:r 1 nil]] -> [[:r 2 2]]"), "impossible-answer", "[[:r 2 2]]"),
+    (None, _("0 txn [[:append 1 2]]", "0 txn [[:r 1 nil]] -> [[:r 1 7]]"), "impossible-answer", "[[:r 1 7]]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "lines", "anomaly", "shown"), SHOWN, ids=[row[3] for row in SHOWN])
+def test_the_witness_shows_the_answer_as_the_file_has_it(
+    model: str | None, lines: list[str], anomaly: str, shown: str
+) -> None:
+    judgement = judged_edn(lines, model)
+    (verdict,) = judgement.verdicts
+    assert judgement.validity is Validity.INVALID and anomaly in verdict.anomalies, verdict
+    assert shown in " ".join(step for witness in verdict.witnesses for step in witness.steps)
+
+
+@pytest.mark.parametrize(
+    ("model", "lines"),
+    [
+        (None, _("0 read nil -> nil", "0 add 1", "0 read nil -> 1")),
+        ("counter", ["0 add 1", *_("1 read nil -> nil"), "0 :ok"]),
+        ("grow-only-set", _("0 read nil -> nil", "0 add 1", "0 read nil -> #{1}")),
+        (None, _("0 read nil -> {0 5, 1 5}", "0 transfer T0 1 5", "0 read nil -> {1 10}")),
+        (None, _("0 write [1]", "0 read nil -> (1)")),
+    ],
+)
+def test_nothing_is_the_empty_object(model: str | None, lines: list[str]) -> None:
+    assert judged_edn(lines, model).validity is not Validity.INVALID
+
+
+@pytest.mark.parametrize("model", ["list-append", "set", "bank", "counter"])
+@pytest.mark.parametrize("answer", ["x", {"a": 1}, True], ids=str)
+def test_a_broken_answer_hides_no_model(model: str, answer: Any, tmp_path: Path) -> None:
+    """The model is recognised by the other answers, wherever the broken one stands."""
+    calls = MODELS[model]
+    for at in range(len(calls) + 1):
+        f, request, _ = calls[-1]
+        assert read_as("edn", None, [*calls[:at], (f, request, answer), *calls[at:]], tmp_path).family.name == model
+
+
+#: Requests that mean nothing: model, lines, the line that is at fault, what the message says.
+WRONG: Final[list[tuple[str | None, list[str], int, str]]] = [
+    ("counter", _("0 add 1", '0 add "x"'), 3, "a string"),
+    (None, _("0 increment :a"), 1, "the step is"),
+    (None, _("0 read nil -> {0 5}", "0 transfer 5"), 3, "expected a map of from, to and amount"),
+    (None, _("0 enqueue 1", "0 enqueue"), 3, "the element of an enqueue is missing"),
+    ("append-log", _("0 append 1 -> [0 1]", '0 read "x" -> [0 1]'), 3, "the offset of a read"),
+    ("multi-register", _("0 txn [[:w 1 2]]", "0 txn [[:append 1 3]]"), 3, "expected r or w"),
+    (None, _("0 txn [[:w 1 2]]", "0 txn [[:w 1 nil]]"), 3, "a value to write"),
+    (None, _("0 txn [[:append 1 2]]", "0 txn 5"), 3, "micro-operations"),
+    ("log", _("0 send [[:send 1 2]]", "0 send 5"), 3, "expected a list of [send key value]"),
+    ("log", _("0 send [[:send 1 2]] -> [[:send 1 [4611686018427387904 2]]]"), 1,
+     "an offset is 4611686018427387904; expected an integer from 0 to 4611686018427387903"),
+    (None, _('0 txn [[:w "x" "a"]]', '0 txn [[:w "x" "a"]]'), 3, 'it writes "a" to key "x", as line 1, column 1 does'),
+    (None, _("0 txn [[:append :k 7]]", "0 txn [[:append :k 7]]"), 3, "it writes 7 to key :k, as line 1, column 1 does"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "lines", "line", "said"), WRONG, ids=[row[3][:40] for row in WRONG])
+def test_a_request_that_means_nothing_is_refused_with_its_line(
+    model: str | None, lines: list[str], line: int, said: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        judged_edn(lines, model)
+    assert f"a.edn: line {line}, column 1: " in caught.value.message and said in caught.value.message
+    assert "event" not in caught.value.message and caught.value.hint
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=[type(twin).__name__ for twin in TWINS])
+def test_one_answer_of_another_type_ends_in_a_verdict_that_can_be_confirmed(twin: Twin) -> None:
+    """Random histories without a violation, one answer replaced: it is refused nowhere, and every proof holds."""
+    invalid = 0
+    for seed in range(12):
+        operations = drawn(twin, f"answers {seed}", 10, bent=False)
+        rng = random.Random(seed)
+        answered = [i for i, op in enumerate(operations) if op.type is Outcome.OK]
+        if not answered:
+            continue
+        place, answer = rng.choice(answered), rng.choice(["x", 1.5, [[]], {"a": []}])
+        changed = list(operations)
+        changed[place] = msgspec.structs.replace(changed[place], result=answer)
+        history = History([]).with_operations(changed)
+        for model in twin.models:
+            assert not judged(model, operations).anomalies
+            family = choose(model, (), lambda f: (), "a test")
+            (verdict,) = registry.checker(family.checker)(history, facts(family.parameter))
+            confirm(history, kept(verdict))
+            invalid += verdict.validity is Validity.INVALID
+    assert invalid or any("mutex" in model or "semaphore" in model for model in twin.models)
+
+
+def test_the_lines_are_those_of_the_file() -> None:
+    text = "; a head\n\n" + lines_of(*_("0 add 1", "0 read nil -> 1", "0 read nil -> :x")).replace("\n", "\n\n")
+    found = read_edn(io.BytesIO(text.encode()), "a.edn")
+    assert "line 13, column 1: :x" in assert_violated(found).verdicts[0].witnesses[0].steps[-1]
