@@ -4,7 +4,7 @@ A history keeps JSON, in which a keyword and its text are equal. An answer of th
 one, so that it becomes a map of its kind and its value.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 from fencepost.harness.interchange.formats.edn import is_edn, kind_of, plain
@@ -43,6 +43,13 @@ def conversions(family: Family, kinds: Collection[str]) -> dict[str, Callable[[A
         return lambda form: shape(form, mark)
 
     return {f: conversion(shape) for f, shape in shapes.items()}
+
+
+def kinds_written(requests: Iterable[Any]) -> set[str]:
+    """Return the kinds of the values that transactions write."""
+    micros = [micro for request in requests if type(request) is list for micro in request]
+    written = (micro[2] for micro in micros if type(micro) is list and len(micro) == 3)
+    return {kind_of(value) for value in written if value is not None}
 
 
 def elements_of(form: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import Event, FaultEvent, NoteEvent, OpEvent, Outcome
-from fencepost.harness.interchange.formats.answers import conversions, elements_of
+from fencepost.harness.interchange.formats.answers import conversions, elements_of, kinds_written
 from fencepost.harness.interchange.formats.edn import (
     EdnEvents,
     edn_string,
@@ -80,12 +80,14 @@ class _Reading:
         answers: dict[int, Any] = {}
         if family.checker and not family.is_users:
             kinds = self._check_kinds(pairs, _whole)
-            answers = self._answers(family, pairs, kinds | self._kinds_in_transactions())
+            ids = np.unique(self._columns.value[self._rows(("txn",), _INVOKE)]).tolist()
+            requests = [self._forms[i] for i in ids if i != _NONE]
+            answers = self._answers(family, pairs, kinds | kinds_written(requests))
         history = ImportedHistory(
             self._events(keys, values, answers, pairs),
             family,
             source=self._source,
-            in_file=InFile(self._line_and_column, self._text),
+            in_file=InFile(self._line_and_column, lambda row: _value_text(self._columns, row)),
         )
         check_values(history, self._place)
         return Imported(history=history, form=FORM, keyed=pairs)
@@ -97,10 +99,6 @@ class _Reading:
 
     def _line_and_column(self, row: int) -> str:
         return f"line {self._columns.line[row]}, column {self._columns.column[row]}"
-
-    def _text(self, row: int) -> str:
-        value = int(self._columns.value[row])
-        return "nothing" if value == _NONE else form_text(self._forms[value])
 
     def _wrong(self, row: int, message: str) -> UsageError:
         return malformed(self._source, int(self._columns.line[row]), int(self._columns.column[row]), message)
@@ -217,13 +215,6 @@ class _Reading:
                     self._check_kind(role, part, int(rows[place]), first)
         return {first["value"][0]} if "value" in first else set()
 
-    def _kinds_in_transactions(self) -> set[str]:
-        """Return the kinds of values that the requests of transactions write."""
-        ids = np.unique(self._columns.value[self._rows(("txn",), _INVOKE)]).tolist()
-        micros = [micro for i in ids if i != _NONE and type(self._forms[i]) is list for micro in self._forms[i]]
-        written = (micro[2] for micro in micros if type(micro) is list and len(micro) == 3)
-        return {kind_of(value) for value in written if value is not None}
-
     def _answers(self, family: Family, pairs: bool, kinds: set[str]) -> dict[int, Any]:
         """Map forms to their values in ok answers, where another kind of value would look like one that was written.
 
@@ -308,6 +299,12 @@ class _Reading:
         f = edn_text(plain(self._forms[columns.function[row]]))
         shown = "nil" if value == _NONE else edn_text(plain(self._forms[value]))
         return f":{_OUTCOMES[columns.kind[row]].value} {f} {shown}"
+
+
+def _value_text(columns: EdnEvents, row: int) -> str:
+    """Return the value of an event as EDN; of one without a value, nil."""
+    value = int(columns.value[row])
+    return "nil" if value == _NONE else form_text(columns.forms[value])
 
 
 def _pair(form: Any) -> tuple[Any, Any] | None:
