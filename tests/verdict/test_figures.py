@@ -43,7 +43,7 @@ def test_plain_figures_have_the_names_and_the_order_of_the_document() -> None:
     )
     plain = plain_figures(verdict)
     assert list(plain)[:2] == ["subject", "missing"]
-    assert list(plain)[-5:] == ["loop_lag_ns_max", "watched", "more", "allowed", "cut_short"]
+    assert list(plain)[-6:] == ["loop_lag_ns_max", "watched", "stalled_by", "more", "allowed", "cut_short"]
     assert plain["missing"] == ["a write"]
     document = plain_verdict(verdict)
     assert document["figures"] == plain
