@@ -63,9 +63,9 @@ def same_request(op: Operation, request: Sequence[Micro], reply: Sequence[Micro]
         wrong(op, f"a transaction of {len(request)} micro-operations returned {len(reply)}; expected as many")
     for (writes, key, value), (wrote, on, returned) in zip(request, reply, strict=True):
         if writes != wrote or not is_same(key, on) or (writes and not is_same(value, returned)):
-            asked, done = ("a write" if change else "a read" for change in (writes, wrote))
+            request_kind, reply_kind = ("a write" if change else "a read" for change in (writes, wrote))
             what, instead = (f" of {named(part)}" if writes and wrote else "" for part in (value, returned))
-            wrong(op, f"{asked}{what} on {key!r:.40} was answered as {done}{instead} on {on!r:.40}")
+            wrong(op, f"{request_kind}{what} on {key!r:.40} was answered as {reply_kind}{instead} on {on!r:.40}")
 
 
 def wrong(op: Operation, message: str) -> NoReturn:

@@ -56,8 +56,8 @@ def read_answer(op: Operation) -> None:
     """Check what an operation asked for and was answered; raises MalformedHistory."""
     if op.f not in _MOVES:
         return
-    moved, asked = _moved(op), _moved(unanswered(op))
-    sent, meant = ([(record.key, record.value) for record in each.sent] for each in (moved, asked))
+    moved, request = _moved(op), _moved(unanswered(op))
+    sent, meant = ([(record.key, record.value) for record in each.sent] for each in (moved, request))
     if len(sent) != len(meant) or not all(map(is_same, chain(*sent), chain(*meant))):
         wrong(op, f"{op.f} of {named(op.value)} returned {named(op.result)}; expected the same sends")
 

@@ -78,7 +78,7 @@ def _in_file(verdict: Verdict, history: ImportedHistory) -> Verdict:
     in_file = history.in_file
     answers = {op.invoke_index: op for op in history.operations if op.type is Outcome.OK}
 
-    def told(witness: Witness) -> Witness:
+    def with_answer(witness: Witness) -> Witness:
         match = _EVENT.search(witness.steps[0]) if witness.steps else None
         op = answers.get(int(match[1])) if match else None
         if op is None or op.complete_index is None or in_file is None:
@@ -87,7 +87,7 @@ def _in_file(verdict: Verdict, history: ImportedHistory) -> Verdict:
         step = f"The file has its answer in {where}: {text[:_TEXT_MAX]}{'...' if len(text) > _TEXT_MAX else ''}"
         return msgspec.structs.replace(witness, steps=(*witness.steps, f"{step}."))
 
-    return msgspec.structs.replace(verdict, witnesses=tuple(map(told, verdict.witnesses)))
+    return msgspec.structs.replace(verdict, witnesses=tuple(map(with_answer, verdict.witnesses)))
 
 
 def document(imported: Imported, judgement: Judgement, source: str) -> dict[str, Any]:
