@@ -13,7 +13,15 @@ from typing import Final, NamedTuple
 import pytest
 
 from fencepost.checkers.transactions.anomalies import check_list_append, check_register
-from fencepost.checkers.transactions.exhaustion import ALL, OWN_WRITES, Exhaustion, is_exhausted, tried
+from fencepost.checkers.transactions.exhaustion import (
+    ALL,
+    OWN_WRITES,
+    SCHEDULES,
+    SERIAL,
+    Exhaustion,
+    is_exhausted,
+    tried,
+)
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Cause, Facts, Rule, Validity, Verdict
 from fencepost.harness.verdict.consistency_models import NAMES
@@ -60,7 +68,7 @@ class LastResort(NamedTuple):
 ORDERS: Final = tuple(
     (LastResort("list-append" if lists else "rw-register", name), model)
     for lists in (True, False)
-    for model, name in ALL.items()
+    for model, name in (SERIAL | SCHEDULES).items()
     if lists or name in ("no-schedule-realtime", "no-serial-order-process", "no-serial-order-realtime")
 )
 #: What is left over of an object's history that no order explains; a small history always has a better name.
