@@ -19,6 +19,7 @@ from fencepost.harness.base.options import OptionRow
 from fencepost.harness.cli.app import COMMANDS, app
 from fencepost.harness.plugins import catalogue, registry
 from fencepost.harness.verdict import consistency_models
+from fencepost.harness.verdict.guarantee import MINORITY_DAMAGED
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "reference"
 #: Kinds of names that have a page; a page may hold several kinds.
@@ -132,18 +133,21 @@ def _guarantees() -> Iterator[str]:
     yield _MADE
     yield (
         "What each system is held to. `--require NAME` makes a run invalid that violates it, whatever its standing. "
-        "`fencepost list guarantees NAME` prints the same in a terminal."
+        "`fencepost list guarantees NAME` prints the same in a terminal, with a run that has it judged. Each holds "
+        "only while " + MINORITY_DAMAGED.text + "; the rows name further conditions."
     )
-    systems: dict[tuple[str, str, str, str, str], list[str]] = {}
+    systems: dict[tuple[str, ...], list[str]] = {}
     for system_name, system in registry.systems().items():
         for guarantee in system.promises():
-            words = (guarantee.text, guarantee.source, guarantee.known_issue or "")
-            systems.setdefault((guarantee.name, guarantee.standing.value, *words), []).append(system_name)
+            conditions = "; ".join(one.rule for one in guarantee.conditions if one != MINORITY_DAMAGED)
+            issues = "; ".join([guarantee.known_issue or "", *(issue.text for issue in guarantee.issues)]).strip("; ")
+            sentences = (guarantee.text, conditions, guarantee.source, issues)
+            systems.setdefault((guarantee.name, guarantee.standing.value, *sentences), []).append(system_name)
     rows = (
-        (f"`{name}`", standing, ", ".join(of), _text(text), _text(source), _text(issue))
-        for (name, standing, text, source, issue), of in sorted(systems.items())
+        (f"`{name}`", standing, ", ".join(of), *map(_text, sentences))
+        for (name, standing, *sentences), of in sorted(systems.items())
     )
-    yield _table(("guarantee", "standing", "on", "what holds", "source", "known issue"), rows)
+    yield _table(("guarantee", "standing", "on", "what holds", "only while", "source", "known issues"), rows)
 
 
 def _checkers() -> Iterator[str]:
@@ -229,10 +233,10 @@ def _flags(command: click.Command, context: click.Context) -> dict[str, list[tup
     groups = dict(getattr(command, "groups", {}))
     named = {name for names in groups.values() for name in names}
     groups["others" if named else "flag"] = tuple(name for name in records if name not in named)
-    told = {title.lower(): filter(None, (records.get(name) for name in names)) for title, names in groups.items()}
+    flags = {title.lower(): filter(None, (records.get(name) for name in names)) for title, names in groups.items()}
     return {
-        title: [(flag, about) for flag, about in flags if about and "--help" not in flag]
-        for title, flags in told.items()
+        title: [(flag, about) for flag, about in rows if about and "--help" not in flag]
+        for title, rows in flags.items()
     }
 
 

@@ -322,8 +322,6 @@ def _whole(form: Any) -> list[Any]:
     return [form]
 
 
-
-
 def write_edn(events: Iterable[Event]) -> Iterator[str]:
     """Write one operation per line, and faults as operations of the nemesis; leave out all other events.
 

@@ -47,8 +47,8 @@ def _operation(shown: ShownOperation, terminal: Terminal) -> list[str]:
     phrase = clipped(plain(shown.phrase, unicode=terminal.unicode), _WORDS_MAX, more)
     node = "" if operation.node == UNNAMED_NODE else f" on {operation.node}"
     outcome = "" if operation.type is Outcome.OK else f", {outcome_words(operation)}"
-    words = f"{phrase if shown.named else f'({phrase})'}{node} ({events_words(operation)})"
-    line = f"{words}{plain(outcome, unicode=terminal.unicode)}"
+    text = f"{phrase if shown.named else f'({phrase})'}{node} ({events_words(operation)})"
+    line = f"{text}{plain(outcome, unicode=terminal.unicode)}"
     begin = f"{'>' if shown.marked else '-'} process {operation.process}: "
     lines = wrapped(line, terminal.width, begin, "  ")
     return [terminal.painted(line, "marked") for line in lines] if shown.marked else lines

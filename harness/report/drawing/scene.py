@@ -125,9 +125,9 @@ def scene(witness: Witness, history: History) -> Scene | None:
     operations = []
     for op in shown:
         name = names.get(op.invoke_index, "")
-        words = f"{name}: {operation_words(op)}" if name else operation_words(op, with_key=not one_key)
+        phrase = f"{name}: {operation_words(op)}" if name else operation_words(op, with_key=not one_key)
         operations.append(
-            ShownOperation(operation=op, phrase=words, marked=op is about, named=op.invoke_index in known)
+            ShownOperation(operation=op, phrase=phrase, marked=op is about, named=op.invoke_index in known)
         )
     last = max(op.invoke_index if op.complete_index is None else op.complete_index for op in shown)
     return Scene(
