@@ -14,7 +14,9 @@ from fencepost.harness.systems.contract.servers import StartsFromArchive
 
 
 def prepare_archives(programs: Sequence[str] = ()) -> int:
-    """Make the missing archives of these programs, of all without a choice; raises UsageError for an unknown one.
+    """Make the missing archives of these programs; without a choice of those that need no download.
+
+    Raises UsageError for an unknown one.
 
     A machine that cannot make one works without it, only slower, so the exit code is 0 all the same.
     """
@@ -27,8 +29,9 @@ def prepare_archives(programs: Sequence[str] = ()) -> int:
     cache_folder()  # without one nothing can be kept
     # The machine may have been busy when an earlier attempt failed.
     java.forget_failures()
-    for name, path in archives().items():
-        if path is not None or (programs and name not in programs):
+    there = archives()
+    for name in programs or there:
+        if there.get(name) is not None:
             continue
         sys.stderr.write(f"making the start-up archive of {name}, once\n")
         try:
@@ -46,7 +49,7 @@ def prepare_archives(programs: Sequence[str] = ()) -> int:
 
 
 def archives() -> dict[str, Path | None]:
-    """Where each archive is; None when it is absent."""
+    """Where each archive is whose program needs no download; None when it is absent."""
     from fencepost.harness.warehouse import spark_session
 
     systems = {name: system.startup_archive() for name, system in _systems().items()}
@@ -57,14 +60,15 @@ def _makers() -> dict[str, Callable[[], Path | None]]:
     from fencepost.harness.warehouse import spark_session
     from fencepost.harness.warehouse.training import exercise
 
+    java = (name for name, system in registry.systems().items() if system.profile.java)
     return {
-        **{name: partial(_made, name) for name in _systems()},
+        **{name: partial(_made, name) for name in java},
         "spark": lambda: spark_session.prepare_archive(exercise),
     }
 
 
 def _systems() -> dict[str, StartsFromArchive]:
-    """The systems that start from an archive, by name."""
+    """The systems whose packaged release starts from an archive, by name."""
     systems = registry.systems()
     return {name: system for name, system in systems.items() if isinstance(system, StartsFromArchive)}
 
@@ -79,7 +83,7 @@ def _made(name: str) -> Path | None:
 EXAMPLES = (
     Example("fencepost prepare", "Make every archive that is missing, once for this user"),
     Example("fencepost prepare spark", "Make that of Spark only"),
-    Example("fencepost prepare zookeeper spark", "Make those of both, named one by one"),
+    Example("fencepost prepare zookeeper kraft", "Make those of both; what a release needs is downloaded first"),
 )
 
 
@@ -88,7 +92,8 @@ EXAMPLES = (
 def command(programs: tuple[str, ...]) -> int:
     """Make archives from which Java programs start faster.
 
-    PROGRAM is zookeeper or spark; without one, both are made. `make setup` makes ZooKeeper's last. Without these
-    archives both programs work, but start more slowly; so the command exits 0 even when an archive could not be made.
+    PROGRAM is spark or a system whose servers are Java programs; without one, those of ZooKeeper and Spark are made.
+    `make setup` makes ZooKeeper's last. Without its archive a program works, but starts more slowly; so the command
+    exits 0 even when an archive could not be made.
     """
     return prepare_archives(programs)

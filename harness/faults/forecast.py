@@ -1,4 +1,4 @@
-"""Forecasts, before the cluster starts, which faults a run will have and what they can do to the quorum.
+"""Forecasts, before the cluster starts, which faults a run will have.
 
 The forecast stands in `run.json` under "nemesis". The runner takes its workers from there: inside the lab's namespaces
 the machine cannot be asked any more what it can do.
@@ -11,18 +11,14 @@ from itertools import islice
 from random import Random
 from typing import Any, Final
 
-from fencepost.harness.base.quorum import Damage, Quorum, majority, worst
-from fencepost.harness.faults.conductor import damaged_by, damages_of
 from fencepost.harness.faults.cuts import cuts_off_leader, with_holds
-from fencepost.harness.faults.kind import FaultKind, FaultSpec, Resolved, Skip, View
+from fencepost.harness.faults.kind import FaultKind, FaultSpec
 from fencepost.harness.faults.nemesis_text import Choice, NemesisRequest, is_mixed, parse_nemesis
 from fencepost.harness.faults.schedule import Entry, by_worker, draw_schedules
-from fencepost.harness.runtime.node import Member, electorates
+from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.verdict import LeadershipBound
 
-#: A fault may come, and be healed, this much later than planned: proofs and waits take time.
-_LATE_NS: Final = 10_000_000_000
 #: In the mixture a cut of the leader lasts this much longer than a cut-off leader may go on claiming to lead.
 _BEYOND_LIMIT_NS: Final = 3_000_000_000
 #: The longest other fault of the mixture that has no length of its own: a short run should still have many kinds.
@@ -32,7 +28,6 @@ _USUAL_NS_MAX: Final = 6_000_000_000
 _DRAWN_NS_MIN: Final = 50_000_000
 _DRAWN_NS_MAX: Final = 30_000_000_000
 _DRAWN_SHARE_MAX: Final = 8
-_BY_SHOWN: Final = 4
 #: How many faults of each worker are looked at: more show nothing new, and a run may last for weeks.
 _LOOK_MAX: Final = 300
 
@@ -56,20 +51,13 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """The faults of a run, and the worst that they can do to the quorum.
-
-    `entries` are the first faults of the schedule; all of them unless there are `more`. If none of them is skipped,
-    `quorum` is the worst state that they can cause, and `by` are the faults that cause it. Damage of disks adds up
-    over the run: the quorum is also lost when only a minority of the voters is left with the disk that it wrote.
-    """
+    """The faults of a run. `entries` are the first of the schedule; all of them unless there are `more`."""
 
     request: NemesisRequest
     entries: tuple[Entry, ...]
     #: Kinds for which the main phase is too short.
     without_time: tuple[str, ...]
     more: bool
-    quorum: Quorum
-    by: tuple[str, ...]
 
     @property
     def kinds(self) -> list[str]:
@@ -83,13 +71,7 @@ class Forecast:
             "kinds": self.kinds,
             "left_out": [{"fault": fault, "why": why} for fault, why in self.request.left_out],
             "without_time": list(self.without_time),
-            "quorum": {
-                "asked": "keep" if keep_quorum else "any",
-                "worst": Quorum.MUTUAL.value if keep_quorum else self.quorum.value,
-                "by": list(self.by),
-                "faults_looked_at": len(self.entries),
-                "whole_schedule": not self.more,
-            },
+            "quorum": {"asked": "keep" if keep_quorum else "any"},
         }
 
     def in_words(self, *, keep_quorum: bool) -> list[str]:
@@ -99,15 +81,8 @@ class Forecast:
             lines.append(f"left out: {', '.join(fault for fault, _ in self.request.left_out)} (run.json says why)")
         if self.without_time:
             lines.append(f"no time for: {', '.join(self.without_time)}; use a longer --time-limit or a shorter --quiet")
-        if not self.entries:
-            return lines
-        if self.quorum is Quorum.MUTUAL:
-            which = f"none of the first {len(self.entries)} faults" if self.more else "no fault of this schedule"
-            lines.append(f"quorum: {which} can break it")
-        elif keep_quorum:
-            lines.append(f"quorum: kept; faults that would break it are skipped ({', '.join(self.by)})")
-        else:
-            lines.append(f"quorum: this schedule can break it ({', '.join(self.by)})")
+        if keep_quorum and self.entries:
+            lines.append("quorum: kept; a fault that would break it is skipped")
         return lines
 
 
@@ -138,16 +113,11 @@ def look_ahead(
     entries = tuple(entry for worker in workers for entry in islice(worker, _LOOK_MAX))
     rest = [next(worker, None) for worker in workers]
     scheduled = {entry.spec.fault for entry in (*entries, *filter(None, rest))}
-    quorum, by = _worst(entries, faults, around)
-    if quorum is not Quorum.NONE and (harmful := _damaging(entries, faults, around)):
-        quorum, by = Quorum.NONE, harmful
     return Forecast(
         request=nemesis,
         entries=entries,
         without_time=tuple(kind for kind in _kinds(nemesis) if kind not in scheduled),
         more=any(rest),
-        quorum=quorum,
-        by=by,
     )
 
 
@@ -200,81 +170,3 @@ def _in_mixture(spec: FaultSpec, fault: FaultKind, around: Surroundings) -> Faul
     if limit_ns is not None and cuts_off_leader(spec, fault, around.members, around.subject):
         return spec.lasting(max(limit_ns + _BEYOND_LIMIT_NS, spec.duration_ns))
     return spec.lasting(_USUAL_NS_MAX) if spec.duration_ns > _USUAL_NS_MAX else spec
-
-
-def _worst(
-    entries: Sequence[Entry], faults: Mapping[str, FaultKind], around: Surroundings
-) -> tuple[Quorum, tuple[str, ...]]:
-    """Return the worst state of the quorum that faults in force together can cause, and those faults."""
-    order = list(Quorum)
-    damages = [_damages(entry, faults[entry.spec.fault], around) for entry in entries]
-    result: tuple[Quorum, tuple[str, ...]] = (Quorum.MUTUAL, ())
-    for place, entry in enumerate(entries):
-        together = [place, *_overlapping(place, entries)]
-        workers = sorted({entries[i].worker for i in together} - {entry.worker})
-        others = [
-            {Damage(), *(damage for i in together if entries[i].worker == worker for damage in damages[i])}
-            for worker in workers
-        ]
-        state = worst(electorates(around.members), [damages[place], *others])
-        if order.index(state) > order.index(result[0]):
-            alone = worst(electorates(around.members), [damages[place]]) is state
-            texts = [entries[i].spec.text for i in ([place] if alone else together) if damages[i] != {Damage()}]
-            result = (state, tuple(dict.fromkeys(texts))[:_BY_SHOWN])
-    return result
-
-
-def _damaging(entries: Sequence[Entry], faults: Mapping[str, FaultKind], around: Surroundings) -> tuple[str, ...]:
-    """Return the faults that together can damage the disks of so many voters that no majority is left with its own."""
-    by_text: dict[str, set[str]] = {}
-    for entry in entries:
-        fault = faults[entry.spec.fault]
-        if nodes := {n for one in _resolutions(entry, fault, around) for n in damaged_by(fault, entry.spec, one)}:
-            by_text.setdefault(entry.spec.text, set()).update(nodes)
-    damaged = {node for nodes in by_text.values() for node in nodes}
-    if all(len({*own} - damaged) >= majority(own) for own in electorates(around.members)):
-        return ()
-    return tuple(by_text)[:_BY_SHOWN]
-
-
-def _overlapping(place: int, entries: Sequence[Entry]) -> Iterator[int]:
-    """Yield the entries of other workers that may be in force at the same time as this one."""
-    start_ns, end_ns = _window(entries[place])
-    for number, other in enumerate(entries):
-        if other.worker != entries[place].worker:
-            from_ns, to_ns = _window(other)
-            if from_ns < end_ns and start_ns < to_ns:
-                yield number
-
-
-def _window(entry: Entry) -> tuple[int, int]:
-    trigger = entry.spec.options.trigger
-    waits_ns = _LATE_NS + (trigger.within_ns + trigger.delay_ns if trigger else 0)
-    return entry.inject_ns, entry.inject_ns + entry.duration_ns + waits_ns
-
-
-def _damages(entry: Entry, fault: FaultKind, around: Surroundings) -> set[Damage]:
-    """Return everything that this entry can do to the quorum while it is in force."""
-    damages = {damage for one in _resolutions(entry, fault, around) for damage in damages_of(fault, one)}
-    return damages or {Damage()}
-
-
-def _resolutions(entry: Entry, fault: FaultKind, around: Surroundings) -> Iterator[Resolved]:
-    """Yield everything that this entry's target can mean: its draw is known, the leader at that time is not."""
-    nodes = tuple(member.name for member in around.members)
-    for leader in around.voters:
-        for restarted in nodes if entry.spec.target == "restarted" else (None,):
-            view = View(
-                nodes=nodes,
-                leader=leader,
-                epoch=1,
-                members=around.members,
-                subject=around.subject,
-                other_leaders=dict.fromkeys(around.placement.other_leaders, leader),
-                bound_ns=around.bound.bound_ns,
-                restarted=restarted,
-                seed=around.seed,
-            )
-            resolved = fault.resolve(entry.spec, view, Random(entry.draw_seed))
-            if not isinstance(resolved, Skip):
-                yield resolved

@@ -163,12 +163,7 @@ class _LeftOut(msgspec.Struct):
     why: str
 
 
-class _Quorum(msgspec.Struct):
-    by: list[Any] = []
-
-
 class _Nemesis(msgspec.Struct):
-    quorum: _Quorum | None = None
     left_out: list[_LeftOut] = []
     without_time: list[str] = []
 

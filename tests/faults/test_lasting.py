@@ -3,24 +3,18 @@
 import asyncio
 import random
 from collections.abc import Mapping
-from itertools import islice
 from typing import Final
 
 import pytest
 
 from fencepost.harness.base.options import seconds
-from fencepost.harness.base.quorum import Quorum, majority
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.fault_options import LastingOptions
-from fencepost.harness.faults.forecast import Forecast, Surroundings, drawn, look_ahead
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
-from fencepost.harness.faults.nemesis_text import parse_nemesis
 from fencepost.harness.faults.schedule import Entry
 from fencepost.harness.history import Disk, Effects, FaultAction, FaultEvent, FaultOutcome, FaultStage
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import members_alike
-from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.verdict import LeadershipBound, Standing
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 from tests.fakes.virtual_time import run_virtual
 
@@ -38,22 +32,6 @@ def chosen(spec: FaultSpec, seen: View, draw: int) -> tuple[str, ...]:
     resolved = FAULTS[spec.fault].resolve(spec, seen, random.Random(draw))
     assert isinstance(resolved, Resolved)
     return resolved.nodes
-
-
-def around(nodes: int, seed: int, seconds: int = 120) -> Surroundings:
-    return Surroundings(
-        placement=Placement(nodes=nodes),
-        members=members_alike(nodes),
-        subject="leader",
-        bound=LeadershipBound(bound_ns=2 * S, source="", standing=Standing.PROMISED, one_leader_per_epoch=True),
-        seed=seed,
-        time_limit_ns=seconds * S,
-        quiet_ns=2 * S,
-    )
-
-
-def ahead(text: str, nodes: int, seed: int) -> Forecast:
-    return look_ahead(text, FAULTS, around(nodes, seed))
 
 
 def test_the_kinds_that_last() -> None:
@@ -87,60 +65,6 @@ def test_a_plan_may_ask_for_other_nodes_each_time(kind: str, target: str) -> Non
 @pytest.mark.parametrize("kind", sorted({*FAULTS} - {*LASTING}))
 def test_what_does_not_last_is_drawn_each_time_and_has_no_such_option(kind: str) -> None:
     assert "fixed" not in FAULTS[kind].options.__struct_fields__
-
-
-@pytest.mark.parametrize(
-    ("text", "nodes", "breaks"),
-    [
-        ("damage:minority", 3, False),
-        ("damage:minority", 5, False),
-        ("damage:one", 3, False),
-        ("damage:one,damage:minority+damage:one:kind=truncate", 5, False),
-        ("damage:n1", 3, False),
-        ("power-loss:minority,damage:minority", 5, False),
-        # Power that fails one by one leaves every server's own disk, and others from which it catches up.
-        ("power-loss:one:fixed=no", 3, False),
-        ("damage:minority:fixed=no", 3, True),
-        ("damage:minority:fixed=no", 5, True),
-        ("damage:one:fixed=no", 3, True),
-        ("damage:n1,damage:n2", 3, True),
-        ("damage:n1+damage:n2", 3, True),
-        ("damage:n1,damage:n2", 5, False),
-        ("damage:leader", 3, True),
-        ("damage:follower", 3, True),
-        ("damage:all", 3, True),
-        ("damage:majority", 5, True),
-    ],
-)
-def test_the_forecast_adds_up_what_a_run_damages(text: str, nodes: int, breaks: bool) -> None:
-    for seed in range(3):
-        forecast = ahead(text, nodes, seed)
-        assert forecast.quorum is (Quorum.NONE if breaks else Quorum.MUTUAL), seed
-        (line,) = [line for line in forecast.in_words(keep_quorum=False) if line.startswith("quorum")]
-        assert ("can break it (" in line) == breaks
-        assert (forecast.by != ()) == breaks
-
-
-def test_where_the_forecast_says_that_nothing_breaks_the_quorum_a_majority_of_disks_is_untouched() -> None:
-    draw = random.Random(1)
-    kept = 0
-    for _ in range(60):
-        nodes = draw.choice([3, 5])
-        texts = [
-            f"damage:{draw.choice(['one', 'minority', 'majority', 'n1', 'n2', 'n3', 'all', 'follower'])}"
-            f"{draw.choice(['', ':fixed=no'])}{draw.choice(['', ':kind=truncate'])}"
-            for _ in range(draw.randrange(1, 4))
-        ]
-        text, seed = "".join(t + draw.choice(",+") for t in dict.fromkeys(texts))[:-1], draw.randrange(100)
-        workers = drawn(parse_nemesis(text, FAULTS, Placement(nodes=nodes)), FAULTS, around(nodes, seed))
-        entries = [entry for worker in workers for entry in islice(worker, 100)]
-        damaged = {
-            n for e in entries for n in chosen(e.spec, view(nodes, seed, draw.choice(["n1", "n2"])), e.draw_seed)
-        }
-        if ahead(text, nodes, seed).quorum is Quorum.MUTUAL:
-            kept += 1
-            assert nodes - len(damaged) >= majority(view(nodes, seed).nodes), (text, seed)
-    assert kept, "some of these plans damage a minority only"
 
 
 class Spoil(FaultKind):

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.base.quorum import Quorum
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.forecast import Forecast, Surroundings, look_ahead
 from fencepost.harness.faults.kind import Resolved, View
@@ -205,30 +204,6 @@ def _ahead(text: str, *, nodes: int = 3, seconds: int = 60, seed: int = 1) -> Fo
         quiet_ns=4 * 10**9,
     )
     return look_ahead(text, FAULTS, around)
-
-
-@pytest.mark.parametrize(
-    ("text", "nodes", "quorum"),
-    [
-        ("none", 3, Quorum.MUTUAL),
-        ("kill:one", 3, Quorum.MUTUAL),
-        ("kill:minority,partition:leader", 5, Quorum.MUTUAL),
-        ("kill:majority", 5, Quorum.NONE),
-        ("partition:ring", 5, Quorum.STAR),
-        ("partition:bridge", 5, Quorum.MUTUAL),
-        ("partition:leader:links=client", 3, Quorum.MUTUAL),
-        ("kill:n1+pause:n1", 3, Quorum.MUTUAL),
-        ("kill:n1+pause:n2", 3, Quorum.NONE),
-        ("kill:leader+partition:follower", 5, Quorum.MUTUAL),
-        ("kill:leader+partition:leader", 3, Quorum.NONE),
-        ("flapping:leader+gray:n1", 3, Quorum.NONE),
-        ("pause:client", 3, Quorum.MUTUAL),
-    ],
-)
-def test_what_a_schedule_can_do_to_the_quorum_is_known_before_the_run(text: str, nodes: int, quorum: Quorum) -> None:
-    found = _ahead(text, nodes=nodes)
-    assert found.quorum is quorum
-    assert bool(found.by) is (quorum is not Quorum.MUTUAL)
 
 
 # -- the mixture --------------------------------------------------------------------------------------------------

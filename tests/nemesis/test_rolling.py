@@ -12,10 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import Refusal, UsageError
-from fencepost.harness.base.quorum import Quorum
 from fencepost.harness.coordination import Definite
 from fencepost.harness.faults.conductor import Conductor, damages_of
-from fencepost.harness.faults.forecast import Surroundings, look_ahead
 from fencepost.harness.faults.kind import Cluster, Resolved, Skip, View
 from fencepost.harness.faults.nemesis_text import parse_faults, versions_needed
 from fencepost.harness.faults.schedule import Entry, draw_schedules, recorded_entries
@@ -471,34 +469,6 @@ def _watch(node: FakeNode, run: Run) -> None:
 
 
 # -- quorum, schedule, mixture ------------------------------------------------------------------------------------
-
-
-def _ahead(text: str, nodes: int = 3) -> Quorum:
-    bound = LeadershipBound(bound_ns=10**9, source="", standing=Standing.PROMISED, one_leader_per_epoch=True)
-    around = Surroundings(
-        placement=Placement(nodes=nodes),
-        members=members_alike(nodes),
-        subject="leader",
-        bound=bound,
-        seed=1,
-        time_limit_ns=60 * 10**9,
-        quiet_ns=4 * 10**9,
-    )
-    return look_ahead(text, FAULTS, around).quorum
-
-
-@pytest.mark.parametrize(
-    ("text", "nodes", "quorum"),
-    [
-        ("rolling", 3, Quorum.MUTUAL),
-        ("rolling", 5, Quorum.MUTUAL),
-        ("rolling+partition:leader", 3, Quorum.NONE),
-        ("rolling+partition:leader", 5, Quorum.MUTUAL),
-        ("rolling+flapping:minority", 5, Quorum.NONE),
-    ],
-)
-def test_one_node_at_a_time_is_what_a_roll_takes_from_the_quorum(text: str, nodes: int, quorum: Quorum) -> None:
-    assert _ahead(text, nodes) is quorum
 
 
 def test_where_the_quorum_is_to_be_kept_a_roll_takes_place_and_a_cut_beside_it_does_not(

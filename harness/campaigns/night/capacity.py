@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.plan.checked_plan import CheckedPlan
-from fencepost.harness.systems.contract.servers import StartsFromArchive
 
 #: Processors that a run keeps busy, and memory that it takes with its servers.
 _CORES_EACH: Final = 0.5
@@ -26,7 +25,7 @@ _MEMORY_SHARE: Final = 0.8
 
 def jobs_that_fit(plans: Iterable[CheckedPlan]) -> int:
     """How many runs of these plans may be in flight at a time; at least one."""
-    java = any(isinstance(checked.system, StartsFromArchive) for checked in plans)
+    java = any(checked.system.profile.java for checked in plans)
     cores_each = _JAVA_CORES_EACH if java else _CORES_EACH
     memory_each = _JAVA_MEMORY_EACH_BYTES if java else _MEMORY_EACH_BYTES
     cores = len(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""Whether the schedule could stop the quorum, and when proven faults did stop it."""
+"""When proven faults stopped the quorum, and what a plan had to leave out."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -17,26 +17,23 @@ _WORDS: Final = {
 
 
 def quorum_document(case: ReportCase) -> dict[str, Any]:
-    """Return the quorum's part of `verdict.json`: the plan's demand, its worst case, and the proven intervals."""
-    planned = _planned(case)
+    """Return the quorum's part of `verdict.json`: the plan's demand, and the proven intervals."""
     losses = case.rows(QUORUM_LOSSES.name)
     return {
-        "asked": planned.get("asked"),
-        "worst": planned.get("worst"),
-        "by": list(planned.get("by", ())),
+        "asked": _planned(case).get("asked"),
         "lost_ns": _lost_ns(losses) if _derived(case) else None,
         "spans": [{column.name: loss[column.name] for column in QUORUM_LOSSES.columns} for loss in losses],
     }
 
 
 def quorum_table(case: ReportCase) -> Table:
-    """Tabulate each proven interval; the note says what the plan could do."""
+    """Tabulate each proven interval; the note says whether the plan keeps the quorum."""
     losses = case.rows(QUORUM_LOSSES.name)
     return Table(
         caption="Quorum lost",
         columns=("from", "to", "for", "what", "voters down", "faults"),
         rows=tuple(_row(case, loss) for loss in losses[:ROWS_MAX]),
-        note=" ".join(note for note in (foretold(case), cut_note(len(losses)), _unknown(case)) if note),
+        note=" ".join(note for note in (_kept(case), cut_note(len(losses)), _unknown(case)) if note),
     )
 
 
@@ -54,15 +51,10 @@ def _lost_ns(losses: Sequence[Mapping[str, Any]]) -> int:
     return sum(loss["to_ns"] - loss["from_ns"] for loss in losses if loss["quorum"] == Quorum.NONE)
 
 
-def foretold(case: ReportCase) -> str:
-    """Say what the plan could do to the quorum; empty for a run that did not record it."""
-    planned = _planned(case)
-    by = ", ".join(planned.get("by", ()))
-    if planned.get("asked") == "keep":
-        return "The plan keeps the quorum: faults that would have stopped it were skipped."
-    if planned.get("worst") == Quorum.MUTUAL.value:
-        return "No fault of this schedule can stop the quorum."
-    return f"This schedule can stop the quorum: {by}." if by else ""
+def _kept(case: ReportCase) -> str:
+    """Say that the plan keeps the quorum; empty where it does not."""
+    kept = _planned(case).get("asked") == "keep"
+    return "The plan keeps the quorum: faults that would have stopped it were skipped." if kept else ""
 
 
 def _row(case: ReportCase, loss: Mapping[str, Any]) -> tuple[str, ...]:

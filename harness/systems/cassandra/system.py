@@ -53,6 +53,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
 
     profile: Final = Profile(
         name="cassandra",
+        java=True,
         options=CassandraOptions,
         interfaces=frozenset({Interface.STORAGE, Interface.ELECTION, Interface.MEMBERSHIP, Interface.LISTS}),
         # In Cassandra's words: SERIAL, LOCAL_SERIAL, QUORUM and ONE.

@@ -33,6 +33,8 @@ class Profile(Generic[S]):
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     #: The numbers of nodes that a plan may ask for.
     sizes: tuple[int, ...] = (3, 5)
+    #: Whether its servers are Java programs: they take more memory, and start faster from an archive.
+    java: bool = False
 
     def parse_options(self, given: Mapping[str, object]) -> S:
         """Parse [system_options] over the defaults; raises UsageError for an unknown name or a wrong type."""

@@ -61,6 +61,7 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
 
     profile: Final = Profile(
         name="zookeeper",
+        java=True,
         options=ZooKeeperOptions,
         interfaces=frozenset(
             {

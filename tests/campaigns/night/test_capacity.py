@@ -12,7 +12,8 @@ from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 
 
 def _plan(system: str) -> CheckedPlan:
-    return check_plan(Plan(system=system, workload="register", nemesis="kill", seed=0))
+    workload = "metadata" if system in ("kraft", "kafka-zk", "kafka-bridge") else "register"
+    return check_plan(Plan(system=system, workload=workload, nemesis="kill", seed=0))
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,10 @@ def _plan(system: str) -> CheckedPlan:
         (2, 24, ["etcd"], 4),
         (2, 24, ["etcd", "zookeeper"], 2),
         (16, 24, ["zookeeper"], 8),
+        (2, 24, ["cassandra"], 2),
+        (2, 24, ["etcd", "kraft"], 2),
+        (2, 24, ["kafka-zk"], 2),
+        (2, 24, ["kafka-bridge"], 2),
         (64, 4, ["etcd"], 4),
         (1, 0.1, ["zookeeper"], 1),
     ],

@@ -49,6 +49,7 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
 
     profile: Final = Profile(
         name=NAME,
+        java=True,
         options=BridgeOptions,
         interfaces=INTERFACES,
         reads={ReadMode.PLAIN: "metadata-forward"},

@@ -45,6 +45,7 @@ class Kraft(BaseSystem[KraftOptions]):
 
     profile: Final = Profile(
         name=NAME,
+        java=True,
         options=KraftOptions,
         interfaces=INTERFACES | {Interface.METADATA_LOG},
         # Every node answers reads of settings from its own copy.

@@ -57,6 +57,7 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
 
     profile: Final = Profile(
         name=NAME,
+        java=True,
         options=KafkaZkOptions,
         interfaces=INTERFACES,
         reads={ReadMode.PLAIN: "metadata-forward"},
