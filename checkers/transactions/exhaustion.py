@@ -177,8 +177,8 @@ class _Orders:
 
     def versions(self) -> list[int] | None:
         """Transactions in an order by which their versions make no cycle of at most one anti-dependency."""
-        taken = self._required | {t for t in self.usable if self._is_observed(t)}
-        return next((list(order) for order in permutations(sorted(taken)) if self._is_kept(order)), None)
+        occupied = self._required | {t for t in self.usable if self._is_observed(t)}
+        return next((list(order) for order in permutations(sorted(occupied)) if self._is_kept(order)), None)
 
     def _is_observed(self, t: int) -> bool:
         c = self._columns

@@ -284,11 +284,9 @@ class Conductor:
 
     def _damages(self, view: View) -> list[tuple[Damage, ...]]:
         """Return what the cluster lacks now, and for each fault in force the damages that it may do."""
-        seen = Damage(
-            absent=view.unready
-            | {name for name, node in self._runtime.nodes.items() if node.state is not NodeState.RUNNING},
-            severed=frozenset((link.source, link.target) for link in self._runtime.network.blocked),
-        )
+        down = {name for name, node in self._runtime.nodes.items() if node.state is not NodeState.RUNNING}
+        severed = frozenset((link.source, link.target) for link in self._runtime.network.blocked)
+        seen = Damage(absent=view.unready | down, severed=severed)
         active = self._active.values()
         return [(seen,), *(damages_of(self._faults[a.entry.spec.fault], a.resolved) for a in active if a.resolved)]
 

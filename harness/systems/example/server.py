@@ -48,8 +48,7 @@ class Server:
         self._role, self._leader = "follower", ""
         #: With `stale-reads`: the term whose leader this node was; 0 once it heard of another one.
         self._reads_as = 0
-        self._committed = 0
-        self._votes: set[str] = set()
+        self._votes, self._committed = set[str](), 0
         #: By peer: the next entry to send, the last one it has, and when it answered last.
         self._next: dict[str, int] = {}
         self._has: dict[str, int] = {}
@@ -58,8 +57,7 @@ class Server:
         self._news = {peer: asyncio.Event() for peer in peers}
         self._writers: set[asyncio.StreamWriter] = set()
         self._lease_clock = LeaseClock(self._store)
-        self._quiet_from_s = 0.0
-        self._patience_s = election_s
+        self._quiet_from_s, self._patience_s = 0.0, election_s
 
     async def run(self, address: str, client_port: int, peer_port: int) -> None:
         clients = await asyncio.start_server(self._serve(self._answer_client), address, client_port)
