@@ -177,8 +177,8 @@ class _Orders:
 
     def versions(self) -> list[int] | None:
         """Transactions in an order by which their versions make no cycle of at most one anti-dependency."""
-        occupied = self._required | {t for t in self.usable if self._is_observed(t)}
-        return next((list(order) for order in permutations(sorted(occupied)) if self._is_kept(order)), None)
+        included = self._required | {t for t in self.usable if self._is_observed(t)}
+        return next((list(order) for order in permutations(sorted(included)) if self._is_kept(order)), None)
 
     def _is_observed(self, t: int) -> bool:
         c = self._columns
