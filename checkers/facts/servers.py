@@ -73,7 +73,8 @@ class OwnEnd(msgspec.Struct, frozen=True, kw_only=True):
 def unexplained_ends(history: History) -> list[OwnEnd]:
     """List the servers that ended although neither the harness ended them nor a fault explains it, in order.
 
-    A fault explains the end of a server on one of its nodes while it may be in force, if its effects may stop servers.
+    A fault explains the end of a server on one of its nodes while it may be in force, if its effects may stop or end
+    servers.
     """
     return [
         _own_end(history, e)
@@ -83,7 +84,7 @@ def unexplained_ends(history: History) -> list[OwnEnd]:
 
 
 def _explained(history: History, end: NodeEvent) -> bool:
-    stopping = (f for f in history.faults if f.effects.may_stop and end.node in f.nodes)
+    stopping = (f for f in history.faults if (f.effects.may_stop or f.effects.ends) and end.node in f.nodes)
     spans = (history.possible(f) for f in stopping if f.outcome is not FaultOutcome.SKIPPED)
     return any(began_ns <= end.time_ns <= ended_ns for began_ns, ended_ns in spans)
 

@@ -13,6 +13,8 @@ from typing import Any, Final, TextIO
 
 #: A reader that has seen enough, and a stream that nobody wanted: nothing to warn about.
 _WANTED: Final = frozenset({errno.EPIPE, errno.EBADF})
+#: A value that the encoding does not know must not cost the verdict: it is written as an escape.
+_ESCAPES: Final = "backslashreplace"
 
 
 class _Unfailing(io.FileIO):
@@ -53,6 +55,8 @@ def protect() -> None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115 (it stays open as long as the process)
     if sys.stdout is sys.__stdout__:
         sys.stdout = _unfailing(1, sys.stdout)
+    elif isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors=_ESCAPES)
     if sys.stderr is sys.__stderr__:
         sys.stderr = _unfailing(2, sys.stderr)
 
@@ -63,8 +67,7 @@ def _unfailing(descriptor: int, old: TextIO | None) -> TextIO:
         names = ("encoding", "errors", "line_buffering", "write_through")
         settings = {name: getattr(old, name) for name in names}
     if settings["errors"] == "strict":
-        # A value that the encoding does not know must not cost the verdict: it is written as an escape.
-        settings["errors"] = "backslashreplace"
+        settings["errors"] = _ESCAPES
     return io.TextIOWrapper(io.BufferedWriter(_Unfailing(descriptor)), **settings)
 
 

@@ -46,6 +46,8 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     skews: bool = False
     #: Members are removed and added.
     changes_members: bool = False
+    #: A server may end by itself: it cannot write. Until then it runs.
+    ends: bool = False
     disk: Disk = Disk.KEPT
 
     @property
@@ -63,7 +65,7 @@ _VERSION_1: Final[Mapping[str, Effects]] = {
     "clock-skew": Effects(skews=True),
     "damage": Effects(stops=Stops.POSSIBLE, disk=Disk.DAMAGED),
     "depose": _DEAD,
-    "disk": Effects(stops=Stops.POSSIBLE, holds=True),
+    "disk": Effects(holds=True, ends=True),
     "flapping": _CUTS,
     "gray": _AT_TIMES,
     "kill": _DEAD,

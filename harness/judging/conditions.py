@@ -104,7 +104,7 @@ def _shows(issue: KnownIssue, history: History) -> bool:
 
 def _has(fault: FaultSpan, needs: Effects) -> bool:
     """Decide whether the fault had at least these effects; a loss of disks counts only where something was lost."""
-    flags = ("cuts", "holds", "delays", "skews", "changes_members")
+    flags = ("cuts", "holds", "delays", "skews", "changes_members", "ends")
     disk = fault.effects.disk if hit(fault) else Disk.KEPT
     return (
         all(getattr(fault.effects, flag) >= getattr(needs, flag) for flag in flags)

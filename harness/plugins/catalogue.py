@@ -95,6 +95,7 @@ _EFFECTS: Final[Mapping[str, str]] = {
     "delays": "links are slow, lossy, narrow or out of order",
     "skews": "clocks do not show the true time",
     "changes_members": "members are removed and added",
+    "ends": "a server may end by itself",
 }
 _STOPS: Final[Mapping[Stops, str]] = {
     Stops.CERTAIN: "the server does nothing while the fault lasts",

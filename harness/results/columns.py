@@ -95,8 +95,8 @@ COLUMNS: Final[dict[str, Any]] = {
 JSON_COLUMNS: Final = frozenset(("value", "node_cpu_ns", "details"))
 #: Schema versions that this program reads; it writes the last one.
 READ_VERSIONS: Final = (1, 2, SCHEMA_VERSION)
-#: The effects of version 2 and earlier, which say nothing of disks.
-_EARLIER_EFFECTS: Final = pa.struct([field for field in _EFFECTS if field.name != "disk"])
+#: The effects of version 2 and earlier, which say nothing of disks, nor of servers that end.
+_EARLIER_EFFECTS: Final = pa.struct([field for field in _EFFECTS if field.name not in ("disk", "ends")])
 #: Columns added after the first files of a version: a file may lack them, and they are then null.
 _LATER_THAN_2: Final = frozenset(("loop_waited_ns",))
 LATER_COLUMNS: Final = _LATER_THAN_2 | frozenset(

@@ -28,7 +28,6 @@ questions.
 import contextlib
 import datetime
 import random
-import shlex
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -105,11 +104,12 @@ class PlanItem(pytest.Item):
     """The run of a plan file. It takes place in the set-up, so what the harness could not do is an error."""
 
     def setup(self) -> None:
+        from fencepost.harness.base.command_line import command_line
         from fencepost.harness.testing.one_run import plan_in_file
 
         self.user_properties += [
             ("fencepost_plan", str(self.path)),
-            ("fencepost_command", f"fencepost run {shlex.quote(str(self.path))}"),
+            ("fencepost_command", command_line("run", self.path)),
         ]
         self.stash[_RUN] = _or_fail(lambda: _run(self, plan_in_file(self.path, _seed_of(self))))
 

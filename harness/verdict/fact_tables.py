@@ -174,6 +174,7 @@ FAULTS: Final = FactTable(
         ("delays", FLAG, "whether links were slow or lossy"),
         ("skews", FLAG, "whether clocks showed a wrong time"),
         ("changes_members", FLAG, "whether members were removed and added"),
+        ("ends", FLAG, "whether servers could end by themselves"),
         ("disk", TEXT, "what it left on disks: `kept`, `unsynced` (only what was synced) or `damaged`"),
         ("events", LONGS, "its events"),
     ),

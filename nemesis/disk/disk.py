@@ -23,7 +23,7 @@ from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View, refuse_foreign
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import Effects, FaultOutcome, Stops
+from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.disks import data_limit
 from fencepost.harness.runtime.disks.availability import why_not
 from fencepost.harness.runtime.disks.trace_log import Calls
@@ -117,7 +117,7 @@ class Disk(FaultKind):
     def effects(self, spec: FaultSpec) -> Effects:
         full = spec.own(DiskOptions).kind == "full"
         # A server that cannot write ends itself.
-        return Effects(stops=Stops.POSSIBLE if full else Stops.NO, holds=not full)
+        return Effects(ends=full, holds=not full)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         options = spec.own(DiskOptions)

@@ -158,14 +158,9 @@ FORMS: Final = {
     "table": Form(files=_table, commands=(("check", "{}/a.parquet"),)),
     "run": Form(
         files=_run_folder,
-        commands=(
-            *(("check", "{}"), ("check", "{}", "--json"), ("report", "{}"), ("report", "{}", "--events", "all")),
-            ("schedule", "show", "{}"),
-        ),
+        commands=(("check", "{}"), ("check", "{}", "--json"), ("report", "{}"), ("report", "{}", "--events", "all")),
     ),
-    "schedule": Form(
-        files=_schedule, commands=(("schedule", "show", "{}/a.schedule"), ("campaign", "{}/c.toml", *_NO_RUN))
-    ),
+    "schedule": Form(files=_schedule, commands=(("campaign", "{}/c.toml", *_NO_RUN),)),
     "campaign": Form(files=_campaign, commands=(("campaign", "{}/nightly.toml", *_NO_RUN),)),
     "policy": Form(
         files=_policy,

@@ -94,5 +94,5 @@ def test_list_explains_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     page = re.sub(r"\s+", " ", listing("faults", "doze"))
     assert ":naps=... how many naps it takes (a whole number; at least 1, at most 9; default 3)" in page
     assert ":nap=... time of one nap (a duration; default 250ms)" in page
-    assert "Targets (:one unless given):" in page
+    assert "Target unless given: one" in page
     assert ":for=... how long it stays in force, from the proof to the healing (a duration; default 4s)" in page

@@ -11,6 +11,7 @@ import pytest
 from fencepost.checkers.tables import judged
 from fencepost.checkers.tables.histories import events_of, witnesses_in
 from fencepost.checkers.tables.operations import UNKNOWN, Rows
+from fencepost.harness.base.errors import Contradiction
 from fencepost.harness.cli import main
 from fencepost.harness.history import History, Outcome
 from fencepost.harness.verdict import Facts, Validity, Verdict
@@ -91,7 +92,7 @@ def test_of_many_keys_the_first_ones_are_shown(tmp_path: Path) -> None:
 def test_keys_that_are_valid_when_they_are_shown_are_a_defect() -> None:
     facts = Facts(system="", workload="cas-register", nodes=(), guarantees=(), required=(), read_guarantee="")
     verdict = Verdict(checker="linearizable", guarantee="linearizable", validity=Validity.INVALID)
-    with pytest.raises(RuntimeError, match="found invalid, and valid as a history"):
+    with pytest.raises(Contradiction, match="found invalid, and valid as a history"):
         witnesses_in(History(events_of(table_of(VALID))), verdict, facts)
 
 
