@@ -1,5 +1,6 @@
 """Write docs/reference/facts-tables.md from the schemas: `python tools/facts_page.py`. A test compares the two."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -38,15 +39,20 @@ attempt that never reported has no run.
 
 def render() -> str:
     """The whole page."""
-    parts = [_HEAD, "## The run and its verdicts\n", *map(_table, OF_RUN)]
-    parts += ["## Derived from the history\n", *map(_table, DERIVED)]
-    return "\n".join([*parts, _WAREHOUSE, _table(PLACED), *map(_table, OF_NIGHTS.values())])
+    parts = [_HEAD, "## The run and its verdicts\n", _tables(OF_RUN)]
+    parts += ["## Derived from the history\n", _tables(DERIVED)]
+    return "\n".join([*parts, _WAREHOUSE, _tables((PLACED, *OF_NIGHTS.values()))])
 
 
-def _table(table: FactTable) -> str:
-    lines = [f"### {table.name} (version {table.version})", "", f"One row: {table.row}.", ""]
-    lines += ["| column | type | meaning |", "| --- | --- | --- |"]
-    lines += [f"| `{column.name}` | {_kind(str(column.kind))} | {column.text} |" for column in table.columns]
+def _tables(tables: Sequence[FactTable]) -> str:
+    """What a row of each table is, then the columns of each."""
+    lines = ["| table | version | one row |", "| --- | --- | --- |"]
+    lines += [f"| `{table.name}` | {table.version} | {table.row} |" for table in tables]
+    lines += ["", "| table | column | type | meaning |", "| --- | --- | --- | --- |"]
+    for table in tables:
+        for position, column in enumerate(table.columns):
+            name = f"**{table.name}**" if position == 0 else ""
+            lines.append(f"| {name} | `{column.name}` | {_kind(str(column.kind))} | {column.text} |")
     return "\n".join([*lines, ""])
 
 

@@ -24,7 +24,7 @@ from fencepost.harness.verdict.guarantee import MINORITY_DAMAGED
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "reference"
 #: Kinds of names that have a page; a page may hold several kinds.
 _PAGES: Final = {
-    "systems": ("systems", "abilities", "runtimes"),
+    "systems": ("systems", "runtimes"),
     "workloads": ("workloads",),
     "faults": ("faults",),
 }
@@ -41,7 +41,7 @@ def pages() -> dict[str, str]:
         "consistency-models": _consistency_models(),
         "guarantees": _guarantees(),
         "checkers": _checkers(),
-        **{name: _names(name, kinds) for name, kinds in _PAGES.items()},
+        **{name: _names(kinds) for name, kinds in _PAGES.items()},
     }
     return {f"{name}.md": _join(blocks) for name, blocks in made.items()}
 
@@ -53,33 +53,37 @@ def _join(blocks: Iterable[str]) -> str:
 # -- names ------------------------------------------------------------------------------------------------------------
 
 
-def _names(page: str, kinds: tuple[str, ...]) -> Iterator[str]:
-    """A title, a table of all names, what entries say alike, then a section for each name."""
+def _names(kinds: tuple[str, ...]) -> Iterator[str]:
+    """A title, a table of all names, what several entries say, then a section for each name with its options."""
     for position, name in enumerate(kinds):
         kind = catalogue.kind(name)
         yield f"# {name.capitalize()}" if position == 0 else f"## All {name}"
         if position == 0:
             yield _MADE
-        yield f"{_text(kind.about)} `fencepost list {name}` prints the same in a terminal."
+        forms = sorted({entry.option_form for entry in kind.entries if entry.option_form})
+        options = f" Options are given as `{forms[0]}`." if forms else ""
+        example = ", with an example" if any(entry.example for entry in kind.entries) else ""
+        yield f"{_text(kind.about)}{options} `fencepost list {name} NAME` prints the same in a terminal{example}."
         entries, alike = _said_once(kind)
-        has_sections = any(_sections(entry) for entry in entries)
-        linked = "[`{0}`](#{0})" if has_sections else "`{0}`"
-        yield _table(("name", "meaning"), ((linked.format(e.name), _text(e.about)) for e in entries))
+        rows = ((f"[`{e.name}`](#{e.name})" if _sections(e) else f"`{e.name}`", _text(e.about)) for e in entries)
+        yield _table(("name", "meaning"), rows)
         yield from (*map(_titled, kind.sections), *alike)
-        for entry in entries if has_sections else ():
-            yield from (f"## {entry.name}", *_sections(entry))
+        for entry in entries:
+            blocks = _sections(entry)
+            yield from (f"## {entry.name}", *blocks) if blocks else ()
 
 
 def _said_once(kind: catalogue.Kind) -> tuple[list[catalogue.Entry], list[str]]:
     """The entries without what several of them say, and that as tables which name the entries."""
     options = Counter(option for entry in kind.entries for option in entry.options)
     every = [option for option, count in options.items() if count == len(kind.entries) > 1]
-    rows: dict[str, dict[tuple[str, str], list[str]]] = {}
+    titles = Counter(section.title for entry in kind.entries for section in entry.sections)
+    shared = {title for title, count in titles.items() if count > 1}
+    rows: dict[str, dict[tuple[str, str], list[str]]] = {title: {} for title in titles if title in shared}
     for entry in kind.entries:
         for section in entry.sections:
-            for row in section.rows:
-                rows.setdefault(section.title, {}).setdefault(row, []).append(entry.name)
-    shared = {title for title, of in rows.items() if any(len(names) > 1 for names in of.values())}
+            for name, text in section.rows if section.title in shared else ():
+                rows[section.title].setdefault((name, text), []).append(entry.name)
     entries = [
         replace(
             entry,
@@ -89,27 +93,30 @@ def _said_once(kind: catalogue.Kind) -> tuple[list[catalogue.Entry], list[str]]:
         for entry in kind.entries
     ]
     blocks = [f"Options of all {kind.name}:", _options(every)] if every else []
-    for title in rows:
-        if title in shared:
-            blocks.append(f"{title}:")
-            blocks.append(_table(("", "", f"of {kind.name}"), _inverted(rows[title], len(kind.entries))))
+    for title, of in rows.items():
+        head = ("", "", f"of {kind.name}")
+        blocks += [f"## {title}", _table(head, _inverted(_by_meaning(of), len(kind.entries)))]
     return entries, blocks
+
+
+def _by_meaning(rows: Mapping[tuple[str, str], list[str]]) -> dict[tuple[str, str], list[str]]:
+    """The rows of the same entries and the same meaning as one row; a meaning names its own system "that system"."""
+    names: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (name, text), of in rows.items():
+        meaning = re.sub(rf"\b{name}\b", "that system", text) if name in registry.systems() else text
+        names.setdefault((meaning, tuple(of)), []).append(name)
+    return {(", ".join(of), text): [*entries] for (text, entries), of in names.items()}
 
 
 def _inverted(rows: Mapping[tuple[str, str], list[str]], all_of_them: int) -> Iterator[tuple[str, ...]]:
     for (name, text), of in rows.items():
-        yield f"`{name}`", _text(text), "all" if len(of) == all_of_them else ", ".join(of)
+        yield _codes(name.split(", ")), _text(text), "all" if len(of) == all_of_them else ", ".join(of)
 
 
 def _sections(entry: catalogue.Entry) -> list[str]:
     """What the section of one name says after its heading."""
-    if not (entry.text or entry.options or entry.sections):
-        return []
-    blocks = [_sentence(entry.about)]
-    blocks += [_text(textwrap.dedent(entry.text))] if entry.text else []
-    blocks += [_fenced([entry.example])] if entry.example else []
-    if entry.options:
-        blocks += [f"Options (`{entry.option_form}`):", _options(entry.options)]
+    blocks = [_text(textwrap.dedent(entry.text))] if entry.text else []
+    blocks += [_options(entry.options)] if entry.options else []
     return blocks + [_titled(section) for section in entry.sections]
 
 
@@ -180,7 +187,7 @@ def _titled(section: catalogue.Section) -> str:
 def _commands() -> Iterator[str]:
     yield "# Commands"
     yield _MADE
-    yield "`fencepost COMMAND --help` prints the same in a terminal."
+    yield "`fencepost COMMAND --help` prints the same in a terminal, with examples."
     context = click.Context(app, info_name="fencepost", **app.context_settings)
     listed = [(name, about) for name, (_, about) in COMMANDS.items() if about]
     yield _table(("command", "what it does"), ((f"[`{n}`](#fencepost-{n})", _text(about)) for n, about in listed))
@@ -193,12 +200,17 @@ def _commands() -> Iterator[str]:
     for path, command, own in every:
         for flag in dict.fromkeys(flag for flags in _flags(command, own).values() for flag in flags):
             commands.setdefault(flag, []).append(path.removeprefix("fencepost "))
-    shared = {flag for flag, of in commands.items() if len(of) > 2}
+    shared = {flag: of for flag, of in commands.items() if len(of) > 2 or _are_one_group(of)}
     yield "Flags of several commands:"
-    several = ((f"`{flag}`", _text(about), ", ".join(of)) for (flag, about), of in commands.items() if len(of) > 2)
+    several = ((f"`{flag}`", _text(about), ", ".join(of)) for (flag, about), of in shared.items())
     yield _table(("flag", "meaning", "commands"), several)
     for path, command, own in every:
-        yield from _command(command, path, own, shared)
+        yield from _command(command, path, own, set(shared))
+
+
+def _are_one_group(commands: list[str]) -> bool:
+    """Say whether these are several commands below one, as those of `fencepost images`."""
+    return len(commands) > 1 and len({path.split()[0] for path in commands}) == 1
 
 
 def _with_its_own(
@@ -216,11 +228,8 @@ def _with_its_own(
 
 def _command(command: click.Command, path: str, context: click.Context, shared: set[tuple[str, str]]) -> Iterator[str]:
     yield f"## {path}"
-    yield _fenced([" ".join([path, *command.collect_usage_pieces(context)])])
+    yield f"`{' '.join([path, *command.collect_usage_pieces(context)])}`"
     yield from _paragraphs(command.help or "")
-    examples = getattr(command, "examples", ())
-    if examples:
-        yield _fenced(line for example in examples for line in (f"# {example.about}", example.line))
     for title, flags in _flags(command, context).items():
         rows = [(f"`{flag}`", _text(about)) for flag, about in flags if (flag, about) not in shared]
         if rows:
@@ -296,10 +305,6 @@ def _text(text: str) -> str:
     parts = text.split("`")
     parts[::2] = [part.replace("<", "&lt;").replace("*", "\\*") for part in parts[::2]]
     return "`".join(parts)
-
-
-def _sentence(text: str) -> str:
-    return _text(text[:1].upper() + text[1:]).rstrip(".") + "."
 
 
 def main(arguments: list[str]) -> int:

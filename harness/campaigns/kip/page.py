@@ -1,4 +1,7 @@
-"""The table as a page, self-contained and without scripts, and as Markdown; both say the same."""
+"""The table as a page, self-contained and without scripts, and as Markdown.
+
+Both say the same, but for witnesses: the page shows one for each cell, Markdown one for each row.
+"""
 
 import base64
 import hashlib
@@ -89,16 +92,20 @@ def markdown(table: Table) -> str:
     if _lacks(table):
         blocks += ["## What the interface lacks", "\n".join(f"- **{i}**: {text}." for i, text in _lacks(table))]
     blocks.append("## Witnesses")
-    for name, cell, shown in _witnesses(table):
+    of_rows = {one.row.id: witnesses[0] for one in table.rows if (witnesses := _witnesses(one))}
+    for row, (name, cell, shown) in of_rows.items():
         steps = "\n".join(f"- {_escaped(step)}" for step in shown.steps)
         how = f"{_count(cell.violations, 'violation')} of {shown.guarantee} ({shown.standing}); `{shown.command}`"
-        blocks.append(f"### {name}\n\n{how}\n\n{steps}")
-    if not _witnesses(table):
+        blocks.append(f"### {row}\n\n{name}: {how}\n\n{steps}")
+    if not of_rows:
         blocks.append("Nothing was violated.")
     blocks.append("## Sources and recipes")
     for system in table.systems:
         recipes = "".join(f"\n- recipe for {_escaped(text)}" for text in table.recipes[system])
-        rows = "".join(f"\n- {row}: {_escaped(text)}" for row, text in _sources(table, system))
+        rows_by: dict[str, list[str]] = {}
+        for row_id, text in _sources(table, system):
+            rows_by.setdefault(text, []).append(row_id)
+        rows = "".join(f"\n- {', '.join(ids)}: {_escaped(text)}" for text, ids in rows_by.items())
         blocks.append(f"### {system}\n{recipes}{rows}" if recipes or rows else f"### {system}\n\nNo recipe.")
     blocks += ["## What was run", "\n".join(f"- {text}" for text in _experiments(table))]
     return "\n\n".join(blocks) + "\n"
@@ -125,7 +132,8 @@ def page(table: Table) -> str:
             one.command,
             Markup(' <a href="{}">report</a>').format(one.report) if one.report else "",
         )
-        for name, cell, one in _witnesses(table)
+        for row in table.rows
+        for name, cell, one in _witnesses(row)
     ) or Markup("<p>Nothing was violated.</p>")
     sources = Markup("").join(
         Markup("<details><summary>{}</summary><ul class='steps'>{}</ul></details>").format(
@@ -184,7 +192,7 @@ def _markdown_cell(one: TableRow, cell: TableCell) -> str:
     text = ": ".join(filter(None, (claim_words(cell), measured_words(cell))))
     if cell.witness is None:
         return _escaped(text)
-    return f"**{_escaped(text)}** ([witness](#{_anchor(_name(one, cell))}))"
+    return f"**{_escaped(text)}** ([witness](#{_anchor(one.row.id)}))"
 
 
 def _name(one: TableRow, cell: TableCell) -> str:
@@ -195,10 +203,8 @@ def _anchor(name: str) -> str:
     return name.lower().replace(" ", "-")
 
 
-def _witnesses(table: Table) -> list[tuple[str, TableCell, Measured]]:
-    return [
-        (_name(row, cell), cell, cell.witness) for row in table.rows for cell in row.cells if cell.witness is not None
-    ]
+def _witnesses(one: TableRow) -> list[tuple[str, TableCell, Measured]]:
+    return [(_name(one, cell), cell, cell.witness) for cell in one.cells if cell.witness is not None]
 
 
 def _lacks(table: Table) -> list[tuple[str, str]]:

@@ -82,7 +82,8 @@ def test_a_violation_of_what_is_promised_is_invalid_with_its_witness() -> None:
     assert made.exit_code is ExitCode.INVALID
     assert "promised and violated: M1 on s" in made.sentence
     assert "duplicate-member &amp; &lt;that&gt;" in page(made)
-    assert "m1-on-s" in markdown(made)
+    assert "[witness](#m1)" in markdown(made)
+    assert "### M1\n\nM1 on s: 2 violations" in markdown(made)
 
 
 def test_a_violation_of_a_recipe_is_shown_and_is_no_failure() -> None:
