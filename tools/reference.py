@@ -228,8 +228,9 @@ def _with_its_own(
 
 def _command(command: click.Command, path: str, context: click.Context, shared: set[tuple[str, str]]) -> Iterator[str]:
     yield f"## {path}"
-    yield f"`{' '.join([path, *command.collect_usage_pieces(context)])}`"
-    yield from _paragraphs(command.help or "")
+    first, *paragraphs = _paragraphs(command.help or "")
+    yield f"`{' '.join([path, *command.collect_usage_pieces(context)])}`: {first}"
+    yield from paragraphs
     for title, flags in _flags(command, context).items():
         rows = [(f"`{flag}`", _text(about)) for flag, about in flags if (flag, about) not in shared]
         if rows:

@@ -102,10 +102,7 @@ def markdown(table: Table) -> str:
     blocks.append("## Sources and recipes")
     for system in table.systems:
         recipes = "".join(f"\n- recipe for {_escaped(text)}" for text in table.recipes[system])
-        rows_by: dict[str, list[str]] = {}
-        for row_id, text in _sources(table, system):
-            rows_by.setdefault(text, []).append(row_id)
-        rows = "".join(f"\n- {', '.join(ids)}: {_escaped(text)}" for text, ids in rows_by.items())
+        rows = "".join(f"\n- {row}: {_escaped(text)}" for row, text in _sources(table, system))
         blocks.append(f"### {system}\n{recipes}{rows}" if recipes or rows else f"### {system}\n\nNo recipe.")
     blocks += ["## What was run", "\n".join(f"- {text}" for text in _experiments(table))]
     return "\n\n".join(blocks) + "\n"
@@ -208,7 +205,15 @@ def _witnesses(one: TableRow) -> list[tuple[str, TableCell, Measured]]:
 
 
 def _lacks(table: Table) -> list[tuple[str, str]]:
-    return [(one.row.id.value, one.row.lacks) for one in table.rows if one.row.lacks]
+    return _same_text((one.row.id.value, one.row.lacks) for one in table.rows if one.row.lacks)
+
+
+def _same_text(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Join the rows of which the same is said."""
+    ids: dict[str, list[str]] = {}
+    for row, text in rows:
+        ids.setdefault(text, []).append(row)
+    return [(", ".join(of), text) for text, of in ids.items()]
 
 
 def _sources(table: Table, system: str) -> list[tuple[str, str]]:
@@ -219,7 +224,7 @@ def _sources(table: Table, system: str) -> list[tuple[str, str]]:
             lacks_runs = cell.state in (State.NOT_MEASURED, State.BY_CONSTRUCTION)
             why = f" ({cell.state}: {cell.why})" if lacks_runs else ""
             rows.append((row.id.value, f"{cell.claim.backing}: {cell.claim.text}{why}"))
-    return rows
+    return _same_text(rows)
 
 
 def _experiments(table: Table) -> list[str]:
