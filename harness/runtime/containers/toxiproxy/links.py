@@ -4,7 +4,7 @@ The bytes of a link a>b are two things: what a sends on connections that it dial
 a>b) and what it answers on those that b dialled (`downstream` of the proxies b>a). etcd's raft streams are dialled by
 the receiver, so both matter. A dropped link has the toxic `timeout` 0 on all of them, a reset one `reset_peer` 0.
 
-What differs from packet rules (docs/explanation/rules-or-toxiproxy.md has the table):
+What differs from packet rules (docs/explanation/links.md has the table):
   - It is not atomic over the cluster: some dozen requests, two at a time.
   - The end of a connection passes a cut, so a peer sees that a cut-off process closed or died.
   - A connection that was black-holed gets its end (EOF) when the link heals; packet rules would let it go on.
