@@ -29,7 +29,7 @@ setup:  ## everything a run needs: environment, native core, ZooKeeper's start-u
 side-by-side: $(VENV)/.ready $(CORE) $(VENV)/.archive
 	@:
 
-demo: setup  ## two real clusters under attack, two reports, an index of both by Spark (75 seconds)
+demo: setup  ## two real clusters under attack, two reports, an index of both by Spark (90 seconds)
 	@$(PY) -m fencepost.harness.cli demo
 
 # Two workers compute while others wait for servers or the container engine; then the runs that tolerate no company.
