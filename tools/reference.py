@@ -9,7 +9,6 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -54,49 +53,43 @@ def _join(blocks: Iterable[str]) -> str:
 
 
 def _names(kinds: tuple[str, ...]) -> Iterator[str]:
-    """A title, a table of all names, what several entries say, then a section for each name with its options."""
+    """A title, a table of all names, what entries say by titles, then the options of each in one table."""
     for position, name in enumerate(kinds):
         kind = catalogue.kind(name)
         yield f"# {name.capitalize()}" if position == 0 else f"## All {name}"
         if position == 0:
             yield _MADE
-        forms = sorted({entry.option_form for entry in kind.entries if entry.option_form})
-        options = f" Options are given as `{forms[0]}`." if forms else ""
         example = ", with an example" if any(entry.example for entry in kind.entries) else ""
-        yield f"{_text(kind.about)}{options} `fencepost list {name} NAME` prints the same in a terminal{example}."
-        entries, alike = _said_once(kind)
-        rows = ((f"[`{e.name}`](#{e.name})" if _sections(e) else f"`{e.name}`", _text(e.about)) for e in entries)
-        yield _table(("name", "meaning"), rows)
-        yield from (*map(_titled, kind.sections), *alike)
-        for entry in entries:
-            blocks = _sections(entry)
-            yield from (f"## {entry.name}", *blocks) if blocks else ()
+        yield f"{_text(kind.about)} `fencepost list {name} NAME` prints the same in a terminal{example}."
+        yield _table(("name", "meaning"), ((f"`{entry.name}`", _text(entry.about)) for entry in kind.entries))
+        yield from (*map(_titled, kind.sections), *_by_titles(kind), *_all_options(kind))
 
 
-def _said_once(kind: catalogue.Kind) -> tuple[list[catalogue.Entry], list[str]]:
-    """The entries without what several of them say, and that as tables which name the entries."""
+def _all_options(kind: catalogue.Kind) -> Iterator[str]:
+    """The options of every entry as one table; those that all entries have come first."""
     options = Counter(option for entry in kind.entries for option in entry.options)
     every = [option for option, count in options.items() if count == len(kind.entries) > 1]
-    titles = Counter(section.title for entry in kind.entries for section in entry.sections)
-    shared = {title for title, count in titles.items() if count > 1}
-    rows: dict[str, dict[tuple[str, str], list[str]]] = {title: {} for title in titles if title in shared}
+    rows = [(f"all {kind.name}", row) for row in every]
+    rows += [(entry.name, row) for entry in kind.entries for row in entry.options if row not in every]
+    if rows:
+        yield "## Options"
+        yield f"They are given as `{next(entry.option_form for entry in kind.entries if entry.option_form)}`."
+        names = [of for of, _ in rows]
+        firsts = (f"**{of}**" if names.index(of) == position else "" for position, of in enumerate(names))
+        head = (f"of {kind.name}", "option", "meaning", "value", "default")
+        yield _table(head, ((first, *_option(row)) for first, (_, row) in zip(firsts, rows, strict=True)))
+
+
+def _by_titles(kind: catalogue.Kind) -> Iterator[str]:
+    """What entries say as one table for each title, whose rows name the entries."""
+    rows: dict[str, dict[tuple[str, str], list[str]]] = {}
     for entry in kind.entries:
         for section in entry.sections:
-            for name, text in section.rows if section.title in shared else ():
-                rows[section.title].setdefault((name, text), []).append(entry.name)
-    entries = [
-        replace(
-            entry,
-            options=tuple(option for option in entry.options if option not in every),
-            sections=tuple(section for section in entry.sections if section.title not in shared),
-        )
-        for entry in kind.entries
-    ]
-    blocks = [f"Options of all {kind.name}:", _options(every)] if every else []
+            for row in section.rows:
+                rows.setdefault(section.title, {}).setdefault(row, []).append(entry.name)
     for title, of in rows.items():
-        head = ("", "", f"of {kind.name}")
-        blocks += [f"## {title}", _table(head, _inverted(_by_meaning(of), len(kind.entries)))]
-    return entries, blocks
+        yield f"## {title}"
+        yield _table(("", "", f"of {kind.name}"), _inverted(_by_meaning(of), len(kind.entries)))
 
 
 def _by_meaning(rows: Mapping[tuple[str, str], list[str]]) -> dict[tuple[str, str], list[str]]:
@@ -111,17 +104,6 @@ def _by_meaning(rows: Mapping[tuple[str, str], list[str]]) -> dict[tuple[str, st
 def _inverted(rows: Mapping[tuple[str, str], list[str]], all_of_them: int) -> Iterator[tuple[str, ...]]:
     for (name, text), of in rows.items():
         yield _codes(name.split(", ")), _text(text), "all" if len(of) == all_of_them else ", ".join(of)
-
-
-def _sections(entry: catalogue.Entry) -> list[str]:
-    """What the section of one name says after its heading."""
-    blocks = [_text(textwrap.dedent(entry.text))] if entry.text else []
-    blocks += [_options(entry.options)] if entry.options else []
-    return blocks + [_titled(section) for section in entry.sections]
-
-
-def _options(rows: Iterable[OptionRow]) -> str:
-    return _table(("option", "meaning", "value", "default"), map(_option, rows))
 
 
 def _option(row: OptionRow) -> tuple[str, ...]:
