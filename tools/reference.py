@@ -183,11 +183,20 @@ def _commands() -> Iterator[str]:
         for flag in dict.fromkeys(flag for flags in _flags(command, own).values() for flag in flags):
             commands.setdefault(flag, []).append(path.removeprefix("fencepost "))
     shared = {flag: of for flag, of in commands.items() if len(of) > 2 or _are_one_group(of)}
-    yield "Flags of several commands:"
+    for path, command, own in every:
+        yield from _command(command, path, own)
+    yield "## Flags"
+    yield "Of several commands:"
     several = ((f"`{flag}`", _text(about), ", ".join(of)) for (flag, about), of in shared.items())
     yield _table(("flag", "meaning", "commands"), several)
-    for path, command, own in every:
-        yield from _command(command, path, own, set(shared))
+    yield "Of one command:"
+    rows = (
+        (f"**{path.removeprefix('fencepost ')}** {title}".strip() if position == 0 else "", f"`{flag}`", _text(about))
+        for path, command, own in every
+        for title, flags in _flags(command, own).items()
+        for position, (flag, about) in enumerate(row for row in flags if row not in shared)
+    )
+    yield _table(("command", "flag", "meaning"), rows)
 
 
 def _are_one_group(commands: list[str]) -> bool:
@@ -208,15 +217,12 @@ def _with_its_own(
                 yield from _with_its_own(below, f"{path} {name}", context)
 
 
-def _command(command: click.Command, path: str, context: click.Context, shared: set[tuple[str, str]]) -> Iterator[str]:
-    yield f"## {path}"
+def _command(command: click.Command, path: str, context: click.Context) -> Iterator[str]:
+    """What the help of a command says before its flags."""
     first, *paragraphs = _paragraphs(command.help or "")
+    yield f"## {path}"
     yield f"`{' '.join([path, *command.collect_usage_pieces(context)])}`: {first}"
     yield from paragraphs
-    for title, flags in _flags(command, context).items():
-        rows = [(f"`{flag}`", _text(about)) for flag, about in flags if (flag, about) not in shared]
-        if rows:
-            yield _table((title, "meaning"), rows)
 
 
 def _flags(command: click.Command, context: click.Context) -> dict[str, list[tuple[str, str]]]:
@@ -224,7 +230,7 @@ def _flags(command: click.Command, context: click.Context) -> dict[str, list[tup
     records = {param.name: param.get_help_record(context) for param in command.get_params(context)}
     groups = dict(getattr(command, "groups", {}))
     named = {name for names in groups.values() for name in names}
-    groups["others" if named else "flag"] = tuple(name for name in records if name not in named)
+    groups["(others)" if named else ""] = tuple(name for name in records if name not in named)
     flags = {title.lower(): filter(None, (records.get(name) for name in names)) for title, names in groups.items()}
     return {
         title: [(flag, about) for flag, about in rows if about and "--help" not in flag]
