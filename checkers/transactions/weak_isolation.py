@@ -36,6 +36,8 @@ SNAPSHOTS: Final = {
 #: Steps for the order of commits of causal consistency; and where it is only to refute a stronger model.
 STEPS: Final = 2_000_000_000
 REFUTING_STEPS: Final = 5_000_000
+#: Seconds, a backstop for an order of commits: the steps take less, also beside other programs.
+_WALL_S: Final = 600.0
 _NAMES: Final = {
     "view": "observed-transaction-vanishes",
     "atomic": "fractured-reads",
@@ -71,7 +73,7 @@ def commits(
     confirmed.
     """
     level, sessions = COMMITS[model]
-    report = _ask(columns, lists=lists, level=level, sessions=sessions, realtime=False, steps=steps)
+    report = _ask(columns, lists=lists, level=level, sessions=sessions, realtime=False, steps=steps, wall_s=_WALL_S)
     if report.order is not None:
         return report.order
     if not report.circle:
@@ -103,7 +105,14 @@ def _stop_of(report: _core.WeakReport) -> Stop | None:
 
 
 def _ask(
-    columns: TransactionColumns, *, lists: bool, level: str, sessions: bool, realtime: bool, steps: int
+    columns: TransactionColumns,
+    *,
+    lists: bool,
+    level: str,
+    sessions: bool,
+    realtime: bool,
+    steps: int,
+    wall_s: float = 60.0,
 ) -> _core.WeakReport:
     c = columns
     try:
@@ -123,6 +132,7 @@ def _ask(
             sessions=sessions,
             realtime=realtime,
             steps=steps,
+            wall_s=wall_s,
         )
     except RuntimeError as error:
         raise Contradiction(f"the native checker of transactions does not confirm its answer: {error}") from error

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Final
@@ -201,12 +202,12 @@ def test_an_answer_that_the_native_core_itself_does_not_confirm_is_unknown(
     assert "a planted defect" in verdict.reason
 
 
-def _side_by_side(transactions: int, sessions: int) -> TransactionColumns:
+def _side_by_side(transactions: int, sessions: int, names: Sequence[str] = "abcdefgh") -> TransactionColumns:
     """A serial store's history of registers whose sessions share no clock: each counts its own transactions."""
     rng, last, count = random.Random("side by side"), dict[str, int](), [0] * sessions
     txns = []
     for number in range(1, transactions + 1):
-        process, key, other = rng.randrange(sessions), *rng.sample("abcdefgh", 2)
+        process, key, other = rng.randrange(sessions), *rng.sample(names, 2)
         ops = [Op(READ, other, last.get(other, NIL)), Op(WRITE, key, number)]
         last[key] = number
         txns.append(Txn(tuple(ops), 2 * count[process], 2 * count[process] + 1, process))
@@ -241,6 +242,17 @@ def test_a_search_for_an_order_of_commits_says_what_ended_it() -> None:
     history = columns(simulated(rng, Shape(transactions=200, isolation="serializable", keys=4, lists=True)))
     assert commits(history, "causal", lists=True, steps=1) is Stop.STEPS
     assert isinstance(commits(history, "causal", lists=True), np.ndarray)
+
+
+@pytest.mark.parametrize(("sessions", "keys"), [(5, 40), (5, 400), (40, 400)])
+def test_causality_costs_no_step_for_each_key_and_transaction(sessions: int, keys: int) -> None:
+    """Keys live from the first transaction to the last, so a search of each key's life would take their product."""
+    transactions = 4_000
+    history = _side_by_side(transactions, sessions, [f"k{number}" for number in range(keys)])
+    # An order is looked through twice, and what every order must keep is collected once.
+    steps = 3 * 5 * transactions * -(-sessions // 16)
+    assert steps < keys * transactions
+    assert isinstance(commits(history, "causal", lists=False, steps=steps), np.ndarray)
 
 
 #: Registers that no cycle of certain edges refutes, and that no order explains.

@@ -1,5 +1,8 @@
 //! Check that a commit order keeps a level of weak isolation, before it is called a proof.
 
+use std::ops::Range;
+
+use super::causality::Causes;
 use super::groups::Groups;
 use super::input::{NONE, Observed};
 use super::weak::{Derived, Isolation, Level};
@@ -9,10 +12,7 @@ impl Isolation<'_> {
     /// derived. None when the budget ended. `missing`: the causality that the order lacks.
     pub fn confirm(&self, order: &[u32], level: Level, lists: bool, missing: &mut Vec<Derived>) -> Option<bool> {
         let n = self.input.len();
-        let mut at = vec![NONE; n];
-        for (place, &t) in order.iter().enumerate() {
-            at[t as usize] = place as u32;
-        }
+        let at = self.places(order);
         let whole = (0..n).all(|t| (at[t] != NONE) == self.happened[t]);
         let sessions = (0..n).all(|t| self.before[t] == NONE || at[self.before[t] as usize] < at[t]);
         let after_writers = self.reads.iter().all(|&read| {
@@ -42,6 +42,15 @@ impl Isolation<'_> {
         }
     }
 
+    /// The place of each transaction in an order; `NONE` where it has none.
+    pub fn places(&self, order: &[u32]) -> Vec<u32> {
+        let mut at = vec![NONE; self.input.len()];
+        for (place, &t) in (0..).zip(order) {
+            at[t as usize] = place;
+        }
+        at
+    }
+
     fn own_process_seen(&self, at: &[u32], written: impl Fn(Observed) -> u32) -> bool {
         (0..self.input.len() as u32).all(|t| {
             self.reads_of(t).iter().all(|&read| {
@@ -54,7 +63,7 @@ impl Isolation<'_> {
         })
     }
 
-    /// Per key, along the order from its first write to its last read: the latest write that each transaction knows of.
+    /// The latest write of a key that each transaction knows of, by clocks or key by key, whichever takes fewer steps.
     fn causes_seen(
         &self,
         order: &[u32],
@@ -62,22 +71,48 @@ impl Isolation<'_> {
         written: impl Fn(Observed) -> u32,
         missing: &mut Vec<Derived>,
     ) -> Option<bool> {
-        let keys = self.input.keys();
+        let causes = Causes::new(self, order, at);
+        let spans = self.spans(order);
+        let steps = spans.iter().map(|span| span.len() as u64).sum();
+        let whole = if causes.steps(self) < steps {
+            self.seen_causally(&causes, missing)
+        } else {
+            self.causes_by_key(&causes, &spans, order, written, missing)
+        };
+        whole.then_some(missing.is_empty())
+    }
+
+    /// Of each key, the places of the order from its first write to its last read.
+    pub fn spans(&self, order: &[u32]) -> Vec<Range<u32>> {
+        let mut spans = vec![NONE..0; self.input.keys()];
+        for (place, &t) in order.iter().enumerate() {
+            for &(key, _) in self.writes_of(t) {
+                let start = &mut spans[key as usize].start;
+                *start = (*start).min(place as u32);
+            }
+            for &read in self.reads_of(t) {
+                spans[self.key(read.op) as usize].end = place as u32 + 1;
+            }
+        }
+        spans
+    }
+
+    /// Per key, along its span: the latest write that each transaction knows of. False when the budget ended.
+    pub fn causes_by_key(
+        &self,
+        causes: &Causes<'_>,
+        spans: &[Range<u32>],
+        order: &[u32],
+        written: impl Fn(Observed) -> u32,
+        missing: &mut Vec<Derived>,
+    ) -> bool {
         let each = || (0..order.len() as u32).map(|place| (place, order[place as usize]));
-        let learns = Groups::new(
-            order.len(),
-            each().flat_map(|(place, t)| {
-                let own = Some(self.before[t as usize]).filter(|&before| before != NONE);
-                let read = self.reads_of(t).iter().map(|&read| self.writer(read)).filter(|&from| from != NONE);
-                own.into_iter().chain(read).map(move |from| (place, at[from as usize]))
-            }),
-        );
         let writes = Groups::new(
-            keys,
+            spans.len(),
             each().flat_map(|(place, t)| self.writes_of(t).iter().map(move |&(key, _)| (key, place))),
         );
         let reads = Groups::new(
-            keys,
+            spans.len(),
             each().flat_map(|(place, t)| {
                 let first = self.read_start[t as usize];
                 (0..self.reads_of(t).len() as u32)
@@ -86,11 +121,10 @@ impl Isolation<'_> {
         );
         // Of each place: the latest write that it knows of, its own too; a place plus one.
         let mut known = vec![0_u32; order.len()];
-        for key in 0..keys as u32 {
+        for (key, span) in (0..).zip(spans) {
             let (mut own, mut read) = (writes.of(key).iter().peekable(), reads.of(key).iter().peekable());
-            let (Some(&&first), Some(&(last, _))) = (own.peek(), reads.of(key).last()) else { continue };
-            for place in first..=last {
-                let from = learns.of(place).iter().filter(|&&from| from >= first);
+            for place in span.clone() {
+                let from = causes.learns.of(place).iter().filter(|&&from| from >= span.start);
                 let latest = from.map(|&from| known[from as usize]).max().unwrap_or(0);
                 while let Some(&(_, read)) = read.next_if(|&&(at, _)| at <= place) {
                     let read = self.reads[read as usize];
@@ -101,10 +135,10 @@ impl Isolation<'_> {
                 }
                 known[place as usize] = if own.next_if_eq(&&place).is_some() { place + 1 } else { latest };
             }
-            if !self.spend(u64::from(last.saturating_sub(first)) + 1) {
-                return None;
+            if !self.spend(span.len() as u64 + 1) {
+                return false;
             }
         }
-        Some(missing.is_empty())
+        true
     }
 }

@@ -9,6 +9,7 @@
 
 mod anomaly;
 mod candidates;
+mod causality;
 mod commit_order;
 mod cycle_classes;
 mod cycles;

@@ -23,6 +23,7 @@
 use std::cell::Cell;
 
 use super::anomaly::Step;
+use super::causality::Causes;
 use super::graph::{self, Edges, Graph, Kind, Target};
 use super::input::{Input, Kept, NONE, Observed, WRITE};
 use super::snapshot::{Schedule, replay, schedule};
@@ -192,8 +193,12 @@ impl<'a> Isolation<'a> {
                 None => return Weak::NotFound(Some(interrupt::spent())),
                 Some(false) if missing.is_empty() || round > MENDED_MAX => return Weak::Defect,
                 Some(false) if round < MENDED_MAX => derived.append(&mut missing),
-                Some(false) if self.seen_causally(&order, &mut derived) => {}
-                Some(false) => return Weak::NotFound(Some(interrupt::spent())),
+                Some(false) => {
+                    let at = self.places(&order);
+                    if !self.seen_causally(&Causes::new(self, &order, &at), &mut derived) {
+                        return Weak::NotFound(Some(interrupt::spent()));
+                    }
+                }
             }
         }
         Weak::Defect
