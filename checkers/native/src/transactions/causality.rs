@@ -156,8 +156,9 @@ impl Few<'_> {
         for readers in reads.chunk_by(|a, b| (a.1, a.2) == (b.1, b.2)) {
             let (key, Reverse(version), write, _) = readers[0];
             let writer = version.checked_sub(1);
-            while let Some((_, lane, rank)) = self.later.pop_if(|&mut (place, _, _)| place >= version) {
+            while let Some(&(_, lane, rank)) = self.later.last().filter(|&&(place, _, _)| place >= version) {
                 first[lane] = rank;
+                self.later.pop();
             }
             if !is_late {
                 first = writer.map_or([0; LANES], |writer| self.clocks[writer as usize]);
@@ -281,7 +282,8 @@ mod tests {
             let n = 1 + draw.below(60);
             let (sessions, keys) = (1 + draw.below(50), 1 + draw.below(8));
             let history = history(&mut draw, n, sessions, keys);
-            let wrote = |key: i64| (0..n).filter(move |&t| history.ops[2 * t + 1].1 == key);
+            let ops = &history.ops;
+            let wrote = |key: i64| (0..n).filter(move |&t| ops[2 * t + 1].1 == key);
             let own = (0..n).filter(|&t| history.before[t] != NONE).map(|t| (history.before[t] as usize, t));
             let read = history.reads.iter().filter(|read| read.write != NONE);
             let steps = own.chain(read.map(|read| (read.write as usize / 2, read.op as usize / 2))).collect();
@@ -290,7 +292,7 @@ mod tests {
             let mut wanted: Vec<(u32, u32)> = Vec::new();
             for read in &history.reads {
                 let (reader, to) = (read.op as usize / 2, if read.write == NONE { NONE } else { read.write / 2 });
-                let seen = wrote(history.ops[read.op as usize].1).filter(|&from| leads[reader][from]);
+                let seen = wrote(ops[read.op as usize].1).filter(|&from| leads[reader][from]);
                 wanted.extend(seen.filter(|&from| from as u32 != to).map(|from| (from as u32, to)));
             }
             let is_kept = wanted.iter().all(|&(from, to)| to != NONE && from < to);

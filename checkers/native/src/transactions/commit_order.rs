@@ -84,7 +84,7 @@ impl Isolation<'_> {
 
     /// Of each key, the places of the order from its first write to its last read.
     pub fn spans(&self, order: &[u32]) -> Vec<Range<u32>> {
-        let mut spans = vec![NONE..0; self.input.keys()];
+        let mut spans = vec![Range { start: NONE, end: 0 }; self.input.keys()];
         for (place, &t) in order.iter().enumerate() {
             for &(key, _) in self.writes_of(t) {
                 let start = &mut spans[key as usize].start;

@@ -11,7 +11,8 @@
 //!
 //! This does not depend on the commit order itself. So one pass finds all constraints, and an order exists exactly if
 //! they have no circle (saturation). `Committed` only requires that writers come before their readers. For `Causal`,
-//! orders are tried before that pass; each one also keeps the constraints that the earlier ones broke.
+//! an order is tried before that pass. Where keys are short-lived, up to eight are, each of which also keeps the
+//! constraints that the earlier ones broke.
 //!
 //! Levels up to `Atomic` cost O(m^1.5 log m) in micro-operations m, since only the smaller of a reader and the
 //! transactions it reads from is searched. `Causal` costs O(m k), for k chains that cover the transactions: sessions,
