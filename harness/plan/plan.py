@@ -87,8 +87,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def duration_ns(self, field: str) -> int:
         """Return the length of `time_limit`, `quiet`, ... or of a phase, in nanoseconds."""
-        text = getattr(self, field, None) or (TIME_LIMIT if field == "time_limit" else getattr(self.phases, field))
-        return parse_duration_ns(text, what=field)
+        text: str = getattr(self if field in self.__struct_fields__ else self.phases, field)
+        return parse_duration_ns(text or (TIME_LIMIT if field == "time_limit" else text), what=field)
 
     def placement(self, members: tuple[Member, ...]) -> Placement:
         """Return where these nodes live; `check_choices` must have accepted `links` before."""

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.harness.base.errors import PlanError
+from fencepost.harness.base.errors import PlanError, UsageError
 from fencepost.harness.plan import Phases, Plan, dump_plan, read_plan, write_plan
 
 plans = st.builds(
@@ -70,3 +71,10 @@ def test_a_mistake_is_told_by_file_line_and_what_was_expected(tmp_path: Path, te
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="No such file"):
         read_plan(tmp_path / "nowhere.toml", seed=0)
+
+
+@pytest.mark.parametrize("field", ["quiet", "op_timeout"])
+def test_an_empty_length_is_refused(field: str) -> None:
+    plan = msgspec.structs.replace(Plan(system="etcd", workload="register", nemesis="kill", seed=1), **{field: ""})
+    with pytest.raises(UsageError, match=field):
+        plan.duration_ns(field)

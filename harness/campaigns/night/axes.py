@@ -160,8 +160,8 @@ class _Offered:
         )
 
     def _names(self, axes: Sequence[Axis], key: str) -> list[str]:
-        set_by_axes = [value[key] for axis in axes for value in axis.values if key in value]
-        return list(dict.fromkeys(set_by_axes or ([self._base[key]] if key in self._base else [])))
+        set_by_axes = [str(value[key]) for axis in axes for value in axis.values if key in value]
+        return list(dict.fromkeys(set_by_axes or ([str(self._base[key])] if key in self._base else [])))
 
 
 def _chosen(campaign: Campaign, axes: Sequence[Axis], rules: Sequence[_Rule]) -> list[list[dict[str, Any]]]:

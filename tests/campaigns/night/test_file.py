@@ -221,3 +221,11 @@ def test_the_line_of_a_value_is_found_in_tables_arrays_and_dotted_keys() -> None
     lines = {("a",): 1, ("b", "c d"): 3, ("e", 0, "g", "h"): 7, ("e", 1): 8, ("e", 1, "g", "h"): 10, ("e", 1, "z"): 8}
     assert {keys: line_of(text, keys) for keys in lines} == lines
     assert line_of(text, ("x",)) is None
+
+
+@pytest.mark.parametrize("value", ["[1]", "7", "{ a = 1 }", "true"])
+@pytest.mark.parametrize("axis", ["workload", "target"])
+def test_a_name_of_another_type_is_refused(tmp_path: Path, axis: str, value: str) -> None:
+    first = '"register"' if axis == "workload" else '"etcd"'
+    with pytest.raises(UsageError):
+        read(tmp_path, AXES.replace(first, value, 1) + CANARY)
