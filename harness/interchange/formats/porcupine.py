@@ -46,6 +46,8 @@ class _Call(msgspec.Struct, frozen=True, kw_only=True):
     returned: int | None
     type: Outcome
     result: Any
+    #: What the file has as the answer.
+    shown: Any
 
 
 def read_porcupine(stream: BinaryIO, source: str, *, model: str | None = None) -> Imported:
@@ -66,7 +68,7 @@ def read_porcupine(stream: BinaryIO, source: str, *, model: str | None = None) -
     def place(event: int) -> str:
         return f"line {origins[event].line}, column {origins[event].column}"
 
-    in_file = InFile(place, lambda event: json_text(origins[event].result))
+    in_file = InFile(place, lambda event: json_text(origins[event].shown))
     history = ImportedHistory(events, family, source=source, in_file=in_file)
     check_values(history, lambda event: f"{source}: {place(event)}")
     return Imported(history=history, form=FORM, keyed=any(call.key is not None for call in calls))
@@ -196,25 +198,29 @@ def _call(source: str, line: int, column: int, entry: Any) -> _Call:
     returned = None if whole.get("return") is None else time_of("Return", whole["return"])
     if returned is not None and returned < called:
         raise wrong(f"Return {returned} is earlier than Call {called}; expected Call or later")
-    output = {} if whole.get("output") is None else fields(whole["output"], "Output", _OUTPUT)
-    for name in ("ok", "unknown"):
-        if not isinstance(output.get(name, False), bool):
-            raise wrong(f"Output's {name} is {output[name]!r:.60}; expected true or false")
-    unknown = output.get("unknown", False) or returned is None
-    if f == "read" and not unknown and "value" not in output:
-        raise wrong("a read without a value in Output; expected a value, or unknown")
-    failed = output.get("ok") is False
+    answer = whole.get("output")
+    # An output that is no object is all that was answered.
+    output = fields(answer, "Output", _OUTPUT) if isinstance(answer, dict) else {"value": answer}
+    if not isinstance(output.get("unknown") or False, bool):
+        raise wrong(f"Output's unknown is {output['unknown']!r:.60}; expected true or false")
+    ok, value = output.get("ok"), output.get("value")
+    if ok is not None and not isinstance(ok, bool):
+        value = {"an answer that is neither ok nor failed": ok}
+    asked = [request["from"], request["to"]] if f == "cas" else request.get("value")
+    if f != "read" and (value is None or (f == "cas" and json_text(value) == json_text(asked[1]))):
+        value = asked
     return _Call(
         line=line,
         column=column,
         client=client,
         f=f,
         key=None if key is None else str(key),
-        value=[request["from"], request["to"]] if f == "cas" else request.get("value"),
+        value=asked,
         called=called,
         returned=returned,
-        type=Outcome.INFO if unknown else Outcome.FAIL if failed else Outcome.OK,
-        result=output.get("value") if f == "read" else None,
+        type=Outcome.INFO if output.get("unknown") or returned is None else Outcome.FAIL if ok is False else Outcome.OK,
+        result=value,
+        shown=output["value"] if output.keys() == {"value"} else answer,
     )
 
 
@@ -284,7 +290,7 @@ def _events(calls: Sequence[_Call], processes: Sequence[int]) -> tuple[list[Even
                 f=call.f,
                 node="",
                 key=call.key,
-                value=call.result if ends and call.f == "read" else call.value,
+                value=call.result if ends and call.type is Outcome.OK else call.value,
             )
         )
     return events, [calls[i] for _, _, i in sorted(moments)]
@@ -313,13 +319,16 @@ def write_porcupine(operations: Sequence[Operation]) -> Iterator[str]:
             "ClientId": op.process,
             "Input": _input(op),
             "Call": called,
-            "Output": ({"value": op.result} if op.f in ("read", "members") else {"ok": True})
-            if known
-            else {"unknown": True},
+            "Output": _output(op) if known else {"unknown": True},
             "Return": returned if known else end,
         }
         yield json.dumps(entry, allow_nan=False) + ("\n" if i == last else ",\n")
     yield "]\n"
+
+
+def _output(op: Operation) -> dict[str, Any]:
+    silent = op.result is None or json_text(op.result) == json_text(op.value)
+    return {"ok": True} if silent and op.f not in ("read", "members") else {"value": op.result}
 
 
 def _input(op: Operation) -> dict[str, Any]:

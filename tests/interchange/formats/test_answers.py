@@ -19,7 +19,7 @@ from fencepost.harness.interchange.formats.edn import edn_text
 from fencepost.harness.interchange.formats.family import choose
 from fencepost.harness.interchange.formats.imported import Imported, json_text
 from fencepost.harness.interchange.formats.jepsen import read_edn
-from fencepost.harness.interchange.formats.porcupine import read_porcupine
+from fencepost.harness.interchange.formats.porcupine import read_porcupine, write_porcupine
 from fencepost.harness.interchange.formats.recognise import read_foreign
 from fencepost.harness.judging.judge import Judgement
 from fencepost.harness.judging.stand_alone import document, judge_foreign
@@ -135,6 +135,42 @@ def test_parquet_and_porcupine_hold_such_answers_too(answer: Any, tmp_path: Path
             {"ClientId": 0, "Input": {"op": "read"}, "Call": 2, "Output": {"value": answer}, "Return": 3},
         ]
         assert_violated(read_porcupine(io.BytesIO(json.dumps(rows).encode()), "a.json", model=model), answer)
+
+
+WRITE: Final = {"op": "write", "value": 5}
+CAS: Final = {"op": "cas", "from": 5, "to": 7}
+READ: Final = {"op": "read"}
+#: What Porcupine's JSON has as Output of an operation, after an answered write of 5 and before a read of what is right.
+PORCUPINE: Final[list[tuple[dict[str, Any], Any, bool]]] = [
+    *((WRITE, {"value": value}, False) for value in (7, "5", 5.0, True, [5], {"a": 5}, 0, "")),
+    *((WRITE, output, False) for output in (7, "5", [5], {"ok": 5}, {"ok": "true"}, {"value": 7, "ok": True})),
+    *((WRITE, output, True) for output in (None, {}, {"ok": None}, {"ok": True}, {"value": 5}, {"value": None}, 5)),
+    *((CAS, {"value": value}, False) for value in ("7", [7], 8, True, 7.0, [7, 5], {"a": 7})),
+    *((CAS, output, True) for output in (None, {}, {"ok": True}, {"value": 7}, {"value": [5, 7]}, {"value": None})),
+    *((READ, output, False) for output in (None, {}, {"ok": True}, {"ok": None}, 7, "7", "5", [5], {"value": None})),
+    *((READ, output, False) for output in ({"value": 5, "ok": 1}, {"value": 5, "ok": "x"}, {"value": "5"}, True)),
+    *((READ, output, True) for output in ({"value": 5}, {"value": 5, "ok": None}, {"ok": False}, {"unknown": True})),
+    (READ, {"ok": False, "value": 9}, True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", [{}, {"key": "x"}], ids=["no key", "keyed"])
+@pytest.mark.parametrize(("request_", "output", "holds"), PORCUPINE)
+def test_every_output_of_porcupine_is_judged(
+    request_: dict[str, Any], output: Any, holds: bool, key: dict[str, str]
+) -> None:
+    calls = [(WRITE, {"ok": True}), (request_, output), (READ, {"value": 7 if request_ is CAS else 5})]
+    rows = [
+        {"ClientId": i, "Input": {**asked, **key}, "Call": 3 * i, "Output": answer, "Return": 3 * i + 1}
+        for i, (asked, answer) in enumerate(calls)
+    ]
+    found = read_porcupine(io.BytesIO(json.dumps(rows).encode()), "a.json")
+    if holds:
+        assert judge_foreign(found, "a").validity is Validity.VALID
+        return
+    assert_violated(found)
+    again = "".join(write_porcupine(found.history.operations))
+    assert_violated(read_porcupine(io.BytesIO(again.encode()), "a.json"))
 
 
 #: EDN of each model, the anomaly that its last answer shows, and what the witness says.

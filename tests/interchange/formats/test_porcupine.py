@@ -93,9 +93,13 @@ def test_an_unknown_output_stays_open() -> None:
 
 def test_what_is_answered_false_failed() -> None:
     found = read(
-        lines(op(0, "cas", 0, 5, output={"ok": False}, **{"from": 1, "to": 2}), op(1, "read", 6, 7, value=None))
+        lines(
+            op(0, "cas", 0, 5, output={"ok": False}, **{"from": 1, "to": 2}),
+            op(1, "read", 6, 7, output={"ok": False}),
+            op(1, "read", 8, 9, value=None),
+        )
     )
-    assert found.history.operations[0].type is Outcome.FAIL
+    assert [o.type for o in found.history.operations] == [Outcome.FAIL, Outcome.FAIL, Outcome.OK]
 
 
 def test_times_below_zero_are_shifted() -> None:
@@ -126,7 +130,7 @@ _BAD: list[tuple[str | bytes, int, int, str]] = [
     (lines({**_SOME[0], "Cal": 1}), 1, 1, "an operation with cal; expected"),
     (lines(op(0, "frob", 0, 1)), 1, 1, "Input's op is 'frob'; expected read, write, cas or add"),
     (lines(op(0, "write", 0, 1)), 1, 1, "Input of write has op; expected op, key, value"),
-    (lines(op(0, "read", 0, 1)), 1, 1, "a read without a value in Output"),
+    (lines(op(0, "read", 0, 1, output={"unknown": 5})), 1, 1, "Output's unknown is 5; expected true or false"),
     (lines(op(0, "write", 1.5, 2, value=1)), 1, 1, "Call is 1.5; expected an integer time"),
     (lines(op(0, "write", 2**80, 2, value=1)), 1, 1, "expected an integer time of less than 62 bits"),
     (lines(op(0, "write", 5, 2, value=1)), 1, 1, "Return 2 is earlier than Call 5"),
