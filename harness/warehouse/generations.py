@@ -121,8 +121,13 @@ def _carry(source: Store, target: Store) -> int:
     build = next((add for add in target.adds() if add.replaces is not None), None)
     if build is None:
         return 0
+    try:
+        adds = source.adds()
+    except FileNotFoundError:
+        # Another command removes it at this moment, and only after it has carried over what was there.
+        return 0
     replaced, carried = build.replaces or (), 0
-    for add in source.adds():
+    for add in adds:
         name = f"{build.id}~{add.id}"
         if add.id in replaced or name in known:
             continue

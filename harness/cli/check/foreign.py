@@ -78,6 +78,8 @@ def check_file(path: Path, reading: Reading, *, as_json: bool, others: "OtherToo
     judgement = judge_foreign(imported, source, consistency)
     keys = ", keyed" if imported.keyed else ""
     _err(f"{source}: {imported.form}, {len(imported.history.events)} events; model {imported.family.name}{keys}")
+    if imported.family.note:
+        _err(f"note: {imported.family.note}")
     if imported.origin is not None:
         _err(f"judged as {judgement.facts.read_guarantee}; {imported.origin.sentence}")
     ours = int(judgement.exit_code)

@@ -1,7 +1,8 @@
 """Families: the kind of object that the operations of a history act on, and the checker that judges it.
 
 The user names the family, or the functions and the results of reads decide it if they leave only one choice: a history
-of only reads may be of a register, a counter or a bank, so the user must say which. A history of no known family, or of
+of only reads may be of a register or a counter, so the user must say which. Additions that no answer tells from those
+of a counter are judged as those of a set, with a note. A history of no known family, or of
 a family without a checker, is refused as a whole, because a verdict must cover every operation.
 """
 
@@ -33,6 +34,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     guarantee: str = ""
     #: The part of the name after the colon, as in `semaphore:3`; for a user's model the whole name.
     parameter: str = ""
+    #: What to say of a model that was taken without an answer that shows it.
+    note: str = ""
 
     @property
     def is_users(self) -> bool:
@@ -84,6 +87,7 @@ TRANSACTIONS: Final = ("list-append", "rw-register")
 JUDGED: Final = tuple(name for name, family in FAMILIES.items() if family.checker)
 
 
+_OR_COUNTER: Final = "no answer shows whether this is a set or a counter; --model counter judges it as a counter"
 #: So many values of a function decide which family a history is of.
 SAMPLES_MAX: Final = 1_000
 #: Returns values of a function that help to recognise the family, at most `SAMPLES_MAX`.
@@ -170,8 +174,9 @@ def _recognised(functions: set[str], samples: Samples) -> Family | None:
         # A broken store may answer some reads with anything: what most of them are decides.
         types = Counter(type(value) for value in samples("read"))
         numbers, lists = types[int] + types[float], types[list]
-        is_set = "members" in functions or lists >= max(numbers, 1)
-        return FAMILIES["set"] if is_set else FAMILIES["counter"] if numbers else None
+        if "members" in functions or lists >= max(numbers, 1):
+            return FAMILIES["set"]
+        return FAMILIES["counter"] if numbers else msgspec.structs.replace(FAMILIES["set"], note=_OR_COUNTER)
     if functions <= {"increment", "decrement", "add", "read"} and functions - {"read"}:
         return FAMILIES["counter"]
     if functions == {"txn"} and not isinstance(next(iter(samples("txn")), None), dict):
@@ -180,11 +185,15 @@ def _recognised(functions: set[str], samples: Samples) -> Family | None:
     if functions and functions <= {"acquire", "release"}:
         # A number may be a token or a count of permits; without a number it may be any lock or a semaphore.
         return FAMILIES["fenced-mutex"] if {"fence", "token"} & _fields(samples("acquire")) else None
-    if functions == {"read"} and samples("read"):
-        return None
+    if functions == {"read"} and (read := samples("read")):
+        return FAMILIES["bank"] if any(map(_has_balances, read)) else None
     if functions & {"remove", "contains"}:
         return next(FAMILIES[n] for n in ("grow-only-set", "add-remove-set") if functions <= FAMILIES[n].functions)
     return next((FAMILIES[name] for name in _BY_FUNCTIONS if functions <= FAMILIES[name].functions), None)
+
+
+def _has_balances(value: Any) -> bool:
+    return isinstance(value, dict) and any(type(balance) is int for balance in value.values())
 
 
 def _fields(values: Sequence[Any]) -> set[str]:
@@ -200,7 +209,7 @@ def _open_between(functions: set[str]) -> tuple[str, ...]:
         return ("list-append", "rw-register")
     if functions and functions <= {"acquire", "release"}:
         return ("mutex", "owner-mutex", "fenced-mutex", "semaphore:N")
-    return ("counter", "set") if "add" in functions and functions <= {"add", "read"} else ()
+    return ()
 
 
 def _transactions(value: Any) -> str:

@@ -180,13 +180,11 @@ class _Reading:
             self._check_kind("key", self._forms[i], int(rows[at]), first)
 
     def _check_missing(self) -> None:
-        """Check that only invocations of reads, and completions that repeat no value, lack a value."""
-        for rows in (self._rows(_WRITES, _INVOKE), self._rows((*_SEEN, "txn"), _OK), self._rows(("txn",), _INVOKE)):
-            lacking = rows[self._columns.value[rows] == _NONE]
-            if len(lacking):
-                raise self._wrong(
-                    int(lacking[0]), "an operation without :value; expected :type, :process, :f and :value"
-                )
+        """Check that every request that must have a value has one."""
+        rows = self._rows((*_WRITES, "txn"), _INVOKE)
+        lacking = rows[self._columns.value[rows] == _NONE]
+        if len(lacking):
+            raise self._wrong(int(lacking[0]), "an operation without :value; expected :type, :process, :f and :value")
 
     def _check_pairs(self) -> None:
         keyed = [f for f in self._functions.values() if f not in _KEYLESS]
@@ -271,12 +269,12 @@ class _Reading:
             key, node, error = keys[key_ids[first]], node_ids[first], error_ids[index]
             own = keys[key_ids[index]]
             answer = answers.get(value, values[value]) if kind == _OK else values[value]
-            if own != key and self._named and own is not None:
-                raise self._wrong(index, f"completes on key {own}, but was invoked on {key} ({self._place(first)})")
-            if own != key and pairs and kind == _OK:
+            # A `:key` is not always repeated.
+            if own != key and kind == _OK and (pairs or own is not None):
                 flaw = "an answer without its key" if own is None else "an answer to another key"
-                says_nothing = answer is None and functions[function] not in _SEEN
-                answer = None if says_nothing else {flaw: plain(self._forms[value]) if value < last else None}
+                says_nothing = own is None and answer is None and functions[function] not in _SEEN
+                whole = plain(self._forms[value]) if value < last else None
+                answer = None if says_nothing else {flaw: [own, whole] if self._named else whole}
             add(
                 OpEvent(
                     index=index,
@@ -302,9 +300,11 @@ class _Reading:
 
 
 def _value_text(columns: EdnEvents, row: int) -> str:
-    """Return the value of an event as EDN; of one without a value, nil."""
-    value = int(columns.value[row])
-    return "nil" if value == _NONE else form_text(columns.forms[value])
+    """Return the value of an event as EDN; of one without a value, nil. A key beside it is shown where it changed."""
+    value, key, invoked = int(columns.value[row]), int(columns.key[row]), int(columns.invocation[row])
+    text = "nil" if value == _NONE else form_text(columns.forms[value])
+    is_other = key != _NONE and invoked != _NONE and key != columns.key[invoked]
+    return f":key {form_text(columns.forms[key])} :value {text}" if is_other else text
 
 
 def _pair(form: Any) -> tuple[Any, Any] | None:

@@ -236,6 +236,56 @@ def test_a_broken_answer_hides_no_model(model: str, answer: Any, tmp_path: Path)
         assert read_as("edn", None, [*calls[:at], (f, request, answer), *calls[at:]], tmp_path).family.name == model
 
 
+def _named(process: int, kind: str, f: str, key: str, value: str) -> str:
+    return f"{{:type :{kind}, :process {process}, :f :{f}{f', :key {key}' * bool(key)}{f', :value {value}' * bool(value)}}}"
+
+
+@pytest.mark.parametrize("value", ["5", "nil", "", '"x"'])
+@pytest.mark.parametrize("f", ["read", "write"])
+def test_an_answer_to_another_key_is_a_violation(f: str, value: str) -> None:
+    """As in pairs of key and value, whatever the answer says; one that names no key is one to the key asked for."""
+    asked = "5" if f == "write" else "nil"
+    others = [_named(1, kind, "write", "2", "5") for kind in ("invoke", "ok")]
+    lines = [*others, _named(0, "invoke", f, "1", asked), _named(0, "ok", f, "2", value)]
+    judgement = assert_violated(read_edn(io.BytesIO("\n".join(lines).encode()), "a.edn"))
+    shown = f"line 4, column 1: :key 2 :value {value or 'nil'}"
+    assert shown in judgement.verdicts[0].witnesses[0].steps[-1]
+    for kind in ("fail", "info"):
+        lines = [*others, _named(0, "invoke", f, "1", asked), _named(0, kind, f, "2", value)]
+        found = read_edn(io.BytesIO("\n".join(lines).encode()), "a.edn")
+        assert judge_foreign(found, "a").validity is not Validity.INVALID
+
+
+@pytest.mark.parametrize("key", ["", "1"])
+@pytest.mark.parametrize("wrote", [False, True])
+def test_an_answered_read_without_a_value_is_the_read_of_nothing(key: str, wrote: bool) -> None:
+    lines = [_named(0, kind, "write", key, "5") for kind in ("invoke", "ok") if wrote]
+    lines += [_named(0, "invoke", "read", key, "nil"), _named(0, "ok", "read", key, "")]
+    found = read_edn(io.BytesIO("\n".join(lines).encode()), "a.edn", model="register")
+    assert (judge_foreign(found, "a").validity is Validity.INVALID) == wrote
+    assert found.history.operations[-1].result is None
+
+
+@pytest.mark.parametrize("before", [[], ["0 read nil -> nil"], ["0 read nil -> 0"]], ids=str)
+@pytest.mark.parametrize("answer", ["nil", '"x"', '"1"', ":a", "true", "{0 1}", "{:a 1}"])
+def test_additions_are_judged_whatever_the_reads_answer(before: list[str], answer: str) -> None:
+    lines = both(*before, "0 add 1", f"0 read nil -> {answer}")
+    found = read_edn(io.BytesIO(lines_of(*lines).encode()), "a.edn")
+    is_counter = before == ["0 read nil -> 0"]
+    assert (found.family.name, bool(found.family.note)) == (("counter", False) if is_counter else ("set", True))
+    assert_violated(found)
+    assert_violated(read_edn(io.BytesIO(lines_of(*lines).encode()), "a.edn", model="counter"))
+
+
+@pytest.mark.parametrize("answer", ["{1 50}", "{0 nil, 1 50}", "{}", "nil", '"x"', "7", "[40 50]", "{0 50, 1 50, 2 0}"])
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_balances_show_a_bank_whatever_else_is_read(answer: str, at: int) -> None:
+    reads = ["0 read nil -> {0 50, 1 50}"] * 2
+    found = read_edn(io.BytesIO(lines_of(*both(*reads[:at], f"0 read nil -> {answer}", *reads[at:])).encode()), "a.edn")
+    assert found.family.name == "bank"
+    assert_violated(found)
+
+
 #: Requests that mean nothing: model, lines, the line that is at fault, what the message says.
 WRONG: Final[list[tuple[str | None, list[str], int, str]]] = [
     ("counter", _("0 add 1", '0 add "x"'), 3, "a string"),

@@ -75,6 +75,13 @@ def test_keys_are_judged_apart(tmp_path: Path, capsys: Any) -> None:
     assert "model register, keyed" in err
 
 
+def test_a_model_that_no_answer_shows_is_said(tmp_path: Path, capsys: Any) -> None:
+    code, _, err = run(capsys, "check", kept(tmp_path, edn("0(a1 0) 1(a1 1) 0(r 0)nil")))
+    assert code == 1 and "model set" in err and "note: no answer shows" in err and "--model counter" in err
+    code, _, err = run(capsys, "check", kept(tmp_path, edn("0(a1 0) 0(r 0)[1]")))
+    assert code == 0 and "note:" not in err
+
+
 def test_check_as_json(tmp_path: Path, capsys: Any) -> None:
     code, out, _ = run(capsys, "check", "--json", kept(tmp_path, _STALE))
     document = json.loads(out)
