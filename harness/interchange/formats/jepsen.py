@@ -7,7 +7,7 @@ the history is operation i of the file. docs/how-to/judge-other-histories.md has
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -157,13 +157,18 @@ class _Reading:
             values.append(plain(both[1] if both else form))
         return keys, values
 
+    def _kind_of_key(self, pairs: bool, form: Any) -> str:
+        key = (_pair(form) or (None, None))[0] if pairs else form if self._named else None
+        kind = "" if key is None else kind_of(key)
+        return "a vector" if kind == "a list" else kind
+
     # --- refusals
 
     def _first_named(self) -> int:
         return int(np.argmax(self._clients & (self._columns.key != _NONE)))
 
     def _check_named_keys(self, keyed: bool | None) -> None:
-        """Check that every operation with a key names one, all of one kind, and that the others name none."""
+        """Check that every request with a key names one, all of one kind, and that the others name none."""
         if keyed:
             raise self._wrong(self._first_named(), "a :key, although --keyed says that values are [key value]")
         key, clients = self._columns.key, self._clients
@@ -175,7 +180,7 @@ class _Reading:
         if lacks.any():
             raise self._wrong(int(np.argmax(lacks)), "an operation without :key among some that have one")
         first: dict[str, tuple[str, int]] = {}
-        rows = np.flatnonzero(clients & (key != _NONE))
+        rows = np.flatnonzero(clients & (key != _NONE) & (self._columns.kind == _INVOKE))
         for i, at in zip(*(column.tolist() for column in np.unique(key[rows], return_index=True)), strict=True):
             self._check_kind("key", self._forms[i], int(rows[at]), first)
 
@@ -256,6 +261,8 @@ class _Reading:
         add = out.append
         value_ids, error_ids, node_ids = ids(columns.value), ids(columns.error), ids(columns.node)
         key_ids = ids(columns.key) if self._named else value_ids
+        # Keys of two kinds may have one text.
+        kinds = [*map(self._kind_of_key, repeat(pairs), self._forms), ""]
         invocations = columns.invocation.tolist()
         rows = zip(
             times, columns.kind.tolist(), columns.process.tolist(), columns.function.tolist(), value_ids, strict=True
@@ -270,7 +277,8 @@ class _Reading:
             own = keys[key_ids[index]]
             answer = answers.get(value, values[value]) if kind == _OK else values[value]
             # A `:key` is not always repeated.
-            if own != key and kind == _OK and (pairs or own is not None):
+            is_other = own != key or (own is not None and kinds[key_ids[index]] != kinds[key_ids[first]])
+            if is_other and kind == _OK and (pairs or own is not None):
                 flaw = "an answer without its key" if own is None else "an answer to another key"
                 says_nothing = own is None and answer is None and functions[function] not in _SEEN
                 whole = plain(self._forms[value]) if value < last else None

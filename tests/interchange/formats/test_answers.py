@@ -237,7 +237,8 @@ def test_a_broken_answer_hides_no_model(model: str, answer: Any, tmp_path: Path)
 
 
 def _named(process: int, kind: str, f: str, key: str, value: str) -> str:
-    return f"{{:type :{kind}, :process {process}, :f :{f}{f', :key {key}' * bool(key)}{f', :value {value}' * bool(value)}}}"
+    more = "".join(f", :{name} {text}" for name, text in (("key", key), ("value", value)) if text)
+    return f"{{:type :{kind}, :process {process}, :f :{f}{more}}}"
 
 
 @pytest.mark.parametrize("value", ["5", "nil", "", '"x"'])
@@ -254,6 +255,24 @@ def test_an_answer_to_another_key_is_a_violation(f: str, value: str) -> None:
         lines = [*others, _named(0, "invoke", f, "1", asked), _named(0, kind, f, "2", value)]
         found = read_edn(io.BytesIO("\n".join(lines).encode()), "a.edn")
         assert judge_foreign(found, "a").validity is not Validity.INVALID
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(
+    ("key", "other"), [("1", '"1"'), ('"1"', "1"), (":a", '":a"'), ('":a"', ":a"), ("[1]", "#{1}")]
+)
+def test_a_key_of_another_kind_is_another_key(named: bool, key: str, other: str) -> None:
+    if named:
+        calls = [("write", key, key, "5"), ("read", key, other, "5"), ("read", key, key, "5")]
+        lines = [
+            _named(0, kind, f, on, "nil" if f == "read" and kind == "invoke" else value)
+            for f, asked, answered, value in calls
+            for kind, on in (("invoke", asked), ("ok", answered))
+        ]
+        text = "\n".join(lines)
+    else:
+        text = lines_of(*both(f"0 write [{key} 5]", f"0 read [{key} nil] -> [{other} 5]"))
+    assert_violated(read_edn(io.BytesIO(text.encode()), "a.edn"))
 
 
 @pytest.mark.parametrize("key", ["", "1"])
