@@ -20,23 +20,26 @@ class BeyondLimit(MalformedHistory):
     """A number that may be right and is too large to be judged."""
 
 
-def integer(op: Operation, value: Value, what: str, least: int = -_LARGEST) -> int:
-    """Return `value`, an integer that the search can hold; raises MalformedHistory, and BeyondLimit for a large one."""
-    number = whole(op, value, what, least)
+def integer(op: Operation, value: Value, what: str, least: int = -_LARGEST, *, answer: bool = False) -> int:
+    """Return `value`, an integer that the search can hold; raises MalformedHistory, and BeyondLimit for a large one.
+
+    `answer` says that the operation returned it, so that the message names the event of the answer.
+    """
+    number = whole(op, value, what, least, answer=answer)
     if number > _LARGEST:
         raise BeyondLimit(
-            f"event {op.invoke_index}: {what} is {value!r:.80}; expected an integer from {least} to {_LARGEST}",
+            f"event {_event(op, answer)}: {what} is {value!r:.80}; expected an integer from {least} to {_LARGEST}",
             hint=_HINT,
         )
     return number
 
 
-def whole(op: Operation, value: Value, what: str, least: int = -_LARGEST) -> int:
+def whole(op: Operation, value: Value, what: str, least: int = -_LARGEST, *, answer: bool = False) -> int:
     """Return `value`, an integer from `least`; raises MalformedHistory."""
     if type(value) is int and value >= least:
         return value
     bound = "" if least < 0 else f" from {least}"
-    wrong(op, f"{what} is {named(value)}; expected an integer{bound}")
+    wrong(op, f"{what} is {named(value)}; expected an integer{bound}", answer=answer)
 
 
 def something(op: Operation, value: Value, what: str) -> Value:
@@ -68,8 +71,12 @@ def same_request(op: Operation, request: Sequence[Micro], reply: Sequence[Micro]
             wrong(op, f"{request_kind}{what} on {key!r:.40} was answered as {reply_kind}{instead} on {on!r:.40}")
 
 
-def wrong(op: Operation, message: str) -> NoReturn:
-    raise MalformedHistory(f"event {op.invoke_index}: {message}", hint=_HINT)
+def wrong(op: Operation, message: str, *, answer: bool = False) -> NoReturn:
+    raise MalformedHistory(f"event {_event(op, answer)}: {message}", hint=_HINT)
+
+
+def _event(op: Operation, answer: bool) -> int:
+    return op.complete_index if answer and op.complete_index is not None else op.invoke_index
 
 
 def named(value: Value) -> str:

@@ -86,7 +86,7 @@ def _moved(op: Operation) -> Moved:
 def _sent(op: Operation, key: str, value: Value) -> Record:
     # The invocation has the value alone; some clients write [offset value] only if the offset is known.
     if is_ok(op) and isinstance(value, list) and len(value) == 2:
-        offset = None if value[0] is None else integer(op, value[0], "an offset", least=0)
+        offset = None if value[0] is None else integer(op, value[0], "an offset", least=0, answer=True)
         return Record(op, key, offset, something(op, value[1], "what was sent"))
     return Record(op, key, None, something(op, value, "what was sent"))
 
@@ -96,7 +96,12 @@ def _polled(op: Operation, replies: dict[str, Any]) -> Iterator[Record]:
         for pair in pairs if isinstance(pairs, list) else wrong(op, f"a poll of {key} returned {pairs!r:.80}, no list"):
             if not isinstance(pair, list) or len(pair) != 2:
                 wrong(op, f"a poll of {key} returned {pair!r:.80}; expected [offset value]")
-            yield Record(op, key, integer(op, pair[0], "an offset", least=0), something(op, pair[1], "what was polled"))
+            yield Record(
+                op,
+                key,
+                integer(op, pair[0], "an offset", least=0, answer=True),
+                something(op, pair[1], "what was polled"),
+            )
 
 
 def _key(key: Value) -> str:

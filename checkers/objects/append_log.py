@@ -31,12 +31,12 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 def record(op: Operation) -> tuple[int, Value]:
     """Offset and value that an ok operation returned."""
     if not isinstance(op.result, list) or len(op.result) != 2:
-        wrong(op, f"{op.f} returned {named(op.result)}; expected [offset, value]")
-    offset, value = integer(op, op.result[0], "an offset", least=0), op.result[1]
+        wrong(op, f"{op.f} returned {named(op.result)}; expected [offset, value]", answer=True)
+    offset, value = integer(op, op.result[0], "an offset", least=0, answer=True), op.result[1]
     if op.f == "append" and value is not None and not is_same(value, op.value):
-        wrong(op, f"append completes with {value!r:.80}, but was invoked with {op.value!r:.80}")
+        wrong(op, f"append completes with {value!r:.80}, but was invoked with {op.value!r:.80}", answer=True)
     if op.f == "read" and offset != whole(op, op.value, "the offset of a read"):
-        wrong(op, f"read of offset {op.value!r:.80} returned offset {offset}")
+        wrong(op, f"read of offset {op.value!r:.80} returned offset {offset}", answer=True)
     return offset, op.value if op.f == "append" else value
 
 

@@ -110,7 +110,9 @@ def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) ->
             calls.add(op, subject, _TRANSFER, place[moved.source], place[moved.target], moved.amount)
         elif is_ok(op):
             balances = balances_of(op)
-            held = (integer(op, balances.get(name, 0), f"the balance of account {name}") for name in accounts)
+            held = (
+                integer(op, balances.get(name, 0), f"the balance of account {name}", answer=True) for name in accounts
+            )
             calls.add(op, subject, _READ, *held)
 
 

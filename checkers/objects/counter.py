@@ -40,7 +40,7 @@ def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) ->
         if op.f != "read":
             calls.add(op, subject, _ADD, change_of(op))
         elif is_ok(op):
-            calls.add(op, subject, _READ, integer(op, sum_of(op), "what a counter's read returns"))
+            calls.add(op, subject, _READ, integer(op, sum_of(op), "what a counter's read returns", answer=True))
 
 
 def sum_of(read: Operation) -> int:

@@ -6,13 +6,13 @@ with `fence` or `token`; a semaphore's number of permits, 1 where nothing is sai
 whose operation has no answer never acts again, so what it holds then stays held.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
 from fencepost.checkers.facts.answers import answered, is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.impossible import nothing_impossible, unreadable
-from fencepost.checkers.findings.reading import integer, whole, wrong
+from fencepost.checkers.findings.reading import integer, is_same, named, whole, wrong
 from fencepost.checkers.findings.words import describe
 from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.judging import Kind, Refused, judge, no_flaws
@@ -100,11 +100,15 @@ def _token(op: Operation) -> Value:
     return value
 
 
-def _impossible_tokens(operations: Sequence[Operation]) -> Iterator[tuple[Operation, str]]:
-    """Find acquires without a token; where none has one, the lock is of another kind."""
-    acquires = [op for op in operations if op.f == "acquire" and is_ok(op)]
-    if any(op.result is not None for op in acquires):
-        yield from unreadable(lambda op: token_of(op) if is_ok(op) else None)(acquires)
+def _read_token(op: Operation) -> None:
+    if op.f == "acquire" and is_ok(op):
+        token_of(op)
+
+
+def _read_permits(op: Operation) -> None:
+    count = count_of(op)
+    if is_ok(op) and op.result is not None and not is_same(op.result, count):
+        wrong(op, f"{op.f} of {count} completes with {named(op.result)}; expected nothing, or the number of permits")
 
 
 def _token_flaws(operations: Sequence[Operation]) -> list[Finding]:
@@ -202,7 +206,7 @@ FENCED_MUTEX: Final = Kind(
     native="fenced-mutex",
     changes=_BOTH,
     tells=_ACQUIRES,
-    impossible=_impossible_tokens,
+    impossible=unreadable(_read_token),
     has_rest=False,
     encode=_encode_fenced,
     flaws=_token_flaws,
@@ -220,7 +224,7 @@ SEMAPHORE: Final = Kind(
     native="semaphore",
     changes=_BOTH,
     tells=_ACQUIRES,
-    impossible=nothing_impossible,
+    impossible=unreadable(_read_permits),
     encode=_encode_semaphore,
     flaws=no_flaws,
     explain=_explain_semaphore,
