@@ -206,7 +206,7 @@ def _call(source: str, line: int, column: int, entry: Any) -> _Call:
     ok, value = output.get("ok"), output.get("value")
     if ok is not None and not isinstance(ok, bool):
         value = {"an answer that is neither ok nor failed": ok}
-    asked = [request["from"], request["to"]] if f == "cas" else request.get("value")
+    asked: Any = [request["from"], request["to"]] if f == "cas" else request.get("value")
     if f != "read" and (value is None or (f == "cas" and json_text(value) == json_text(asked[1]))):
         value = asked
     return _Call(
