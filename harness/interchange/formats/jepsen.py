@@ -7,7 +7,7 @@ the history is operation i of the file. docs/how-to/judge-other-histories.md has
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice, repeat
+from itertools import islice
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -157,11 +157,6 @@ class _Reading:
             values.append(plain(both[1] if both else form))
         return keys, values
 
-    def _kind_of_key(self, pairs: bool, form: Any) -> str:
-        key = (_pair(form) or (None, None))[0] if pairs else form if self._named else None
-        kind = "" if key is None else kind_of(key)
-        return "a vector" if kind == "a list" else kind
-
     # --- refusals
 
     def _first_named(self) -> int:
@@ -262,7 +257,7 @@ class _Reading:
         value_ids, error_ids, node_ids = ids(columns.value), ids(columns.error), ids(columns.node)
         key_ids = ids(columns.key) if self._named else value_ids
         # Keys of two kinds may have one text.
-        kinds = [*map(self._kind_of_key, repeat(pairs), self._forms), ""]
+        kinds = [*(_kind_of_key(form, pairs) if pairs or self._named else "" for form in self._forms), ""]
         invocations = columns.invocation.tolist()
         rows = zip(
             times, columns.kind.tolist(), columns.process.tolist(), columns.function.tolist(), value_ids, strict=True
@@ -320,6 +315,13 @@ def _pair(form: Any) -> tuple[Any, Any] | None:
     if is_edn(form) and form.kind == "tagged" and form.text.endswith(_PAIR_TAGS):
         form = form.items[0]
     return (form[0], form[1]) if type(form) is list and len(form) == 2 and form[0] is not None else None
+
+
+def _kind_of_key(form: Any, pairs: bool) -> str:
+    """Return the kind of a key; Clojure's lists equal its vectors."""
+    key = (_pair(form) or (None, None))[0] if pairs else form
+    kind = "" if key is None else kind_of(key)
+    return "a vector" if kind == "a list" else kind
 
 
 def _nothing(form: Any) -> list[Any]:
