@@ -7,7 +7,8 @@ force, a final read, servers that had all that they need and did not end by them
 still for long.
 
 A fault that was not proven counts as not tested, and what the other faults tested stands: each guarantee's exposure
-rests on proven faults alone. The run is unknown only where nothing else was tested: no fault took hold, or the plan
+rests on proven faults alone. The same holds of a loss of power that took nothing: the run is unknown for it only where
+no loss of power took hold. For a fault that was not proven the run is unknown only where nothing else was tested: no fault took hold, or the plan
 names this fault, and none of its kind and target did. A healing that was not proven always leaves the run unknown,
 since nobody knows what the cluster was afterwards.
 """
@@ -69,11 +70,14 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     stalls = overlapping(stalls_of(history, facts.thresholds.stall_ns_max), start_ns, end_ns)
     idle = [f for f in faults if not _lost_own_data(history, f)]
     effective = [f for f in faults if f not in idle]
+    losses = [f for f in faults if f.fault in {own.fault for own in idle}]
+    all_idle = len(losses) == len(idle)
+    untested_losses = _idle_losses(len(idle), len(losses))
     thin = [
         *_operations_missing(ok, invoked, facts),
         *_faults_missing(effective, under_fault, facts),
         *_never_came(history, facts),
-        *([f"of {len(idle)} losses of power none took anything of the workload's data"] if idle else []),
+        *untested_losses * all_idle,
     ]
     unproven = unproven_acts(history)
     tested = [e for e in unproven if not _leaves_unknown(e, effective, facts)]
@@ -106,7 +110,10 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             rules=_rules(history, facts, invoked.total()),
             figures=_figures(history, ok, invoked, faults, texts, stalled_by(stalls)),
             cut_short=cut_short or "",
-            remarks=(*_own_ends(history), *(f"not tested: {text}" for text in _unproven(tested))),
+            remarks=(
+                *_own_ends(history),
+                *(f"not tested: {text}" for text in (*untested_losses * (not all_idle), *_unproven(tested))),
+            ),
             evidence={**_evidence(history, start_ns, end_ns), **({} if inside is None else {"exposure": inside})},
         )
     ]
@@ -173,6 +180,15 @@ def _lost_own_data(history: History, fault: FaultSpan) -> bool:
     brokers = {o.node for o in history.operations if o.f in PARTITION_STAMPED}
     files = [file.partition(":") for file in lost.split(", ") if file]
     return any(not brokers or (node in brokers and _OF_TOPIC.match(path)) for node, _, path in files)
+
+
+def _idle_losses(idle: int, losses: int) -> list[str]:
+    """Losses of power that tested nothing, among all of them."""
+    if not idle:
+        return []
+    if idle < losses:
+        return [f"{idle} of {losses} losses of power took nothing of the workload's data"]
+    return [f"of {losses} losses of power none took anything of the workload's data"]
 
 
 def _faults_missing(faults: list[FaultSpan], under_fault: int | None, facts: Facts) -> list[str]:

@@ -60,6 +60,12 @@ def _concerns(validity: Validity, lines: Sequence[OfGuarantee], facts: Facts) ->
         case Validity.UNKNOWN:
             # Coverage is a condition of the run, not a guarantee that anybody relies on.
             unknown = [line.name for line in lines if line.effect is Validity.UNKNOWN and line.name != COVERAGE]
+            judged = {line.name: line.validity for line in lines if line.validity is not Validity.UNKNOWN}
+            if not unknown and facts.read_guarantee in judged:
+                # The run lacks something else; of this guarantee it did show whether it was kept.
+                violated = [name for name in judged if judged[name] is Validity.INVALID]
+                named, how = (violated, Validity.INVALID) if violated else ([facts.read_guarantee], Validity.VALID)
+                return f"This run is not a pass: it is unknown as a whole, though it is {how} for {_listed(named)}."
             names = unknown or [facts.read_guarantee]
             return f"This run is not a pass: it does not show whether {_listed(names)} was kept."
         case Validity.VALID:

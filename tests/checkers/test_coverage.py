@@ -69,6 +69,20 @@ def test_a_loss_of_power_that_took_nothing_of_the_workload_is_no_effective_one(
     assert ("none took anything of the workload's data" in verdict.reason) is not effective
 
 
+@pytest.mark.parametrize(("idle", "effective"), [(1, 1), (4, 1), (1, 3), (4, 0), (0, 2)])
+@pytest.mark.parametrize("nemesis", ["power-loss", "all"])
+def test_losses_of_power_that_took_nothing_are_named_among_all_of_them(idle: int, effective: int, nemesis: str) -> None:
+    tale = tale_of()
+    for i, lost in enumerate(["n1:wal"] * effective + [""] * idle):
+        at = 1600 + 20 * i
+        tale.fault("power-loss", ("n1",), (at, at + 5, at + 10, at + 15), details={"lost": lost})
+    verdict = judged(tale, (nemesis,))
+    assert verdict.validity is (Validity.VALID if effective else Validity.UNKNOWN), verdict.reason
+    told = f"not tested: {idle} of {idle + effective} losses of power took nothing of the workload's data"
+    assert verdict.remarks == ((told,) if idle and effective else ())
+    assert (f"of {idle} losses of power none took" in verdict.reason) is (not effective)
+
+
 def test_enough_of_everything() -> None:
     verdict = judged(tale_of())
     assert (verdict.validity, verdict.reason) == (Validity.VALID, "")

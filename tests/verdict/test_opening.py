@@ -1,5 +1,6 @@
 """The first three lines: what happened, whom it concerns, the next command; and anomalies counted in words."""
 
+import msgspec
 import pytest
 
 from fencepost.harness.verdict import Cause, Guarantee, Standing, Validity, Verdict
@@ -58,6 +59,22 @@ def test_of_a_run_that_tested_too_little_its_guarantee_is_named() -> None:
     lines = by_guarantee([verdict], given)
     concerns = opening(Validity.UNKNOWN, "no fault took hold", lines, given, None).concerns
     assert concerns == f"This run is not a pass: it does not show whether {given.read_guarantee} was kept."
+
+
+@pytest.mark.parametrize("validity", Validity)
+@pytest.mark.parametrize("standing", Standing)
+def test_of_a_run_that_lacks_something_else_no_judged_guarantee_is_called_open(
+    validity: Validity, standing: Standing
+) -> None:
+    given = facts(guarantees=(msgspec.structs.replace(_PROMISE, standing=standing),))
+    verdicts = [
+        Verdict(checker="coverage", guarantee="coverage", validity=Validity.UNKNOWN, cause=Cause.NO_EXPOSURE),
+        Verdict(checker="c", guarantee=given.read_guarantee, validity=validity, exposure=7),
+    ]
+    concerns = opening(Validity.UNKNOWN, "no fault", by_guarantee(verdicts, given), given, None).concerns
+    assert concerns.startswith("This run is not a pass: ")
+    assert ("does not show whether" in concerns) is (validity is Validity.UNKNOWN)
+    assert f"{validity} for {given.read_guarantee}" in concerns or validity is Validity.UNKNOWN
 
 
 def test_a_history_without_a_folder_has_no_next_command() -> None:
