@@ -103,11 +103,14 @@ def _shows(issue: KnownIssue, history: History) -> bool:
 
 
 def _has(fault: FaultSpan, needs: Effects) -> bool:
-    """Decide whether the fault had at least these effects; a loss of disks counts only where something was lost."""
+    """Decide whether the fault had at least these effects; a loss of disks counts only where something was lost.
+
+    What was not synced is lost in another way than what was damaged: an issue of the one does not show in the other.
+    """
     flags = ("cuts", "holds", "delays", "skews", "changes_members", "ends")
     disk = fault.effects.disk if hit(fault) else Disk.KEPT
     return (
         all(getattr(fault.effects, flag) >= getattr(needs, flag) for flag in flags)
         and _STOPS.index(fault.effects.stops) >= _STOPS.index(needs.stops)
-        and _GRAVITY.index(disk) >= _GRAVITY.index(needs.disk)
+        and needs.disk in (Disk.KEPT, disk)
     )

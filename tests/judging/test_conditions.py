@@ -17,6 +17,7 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.columns import write_parquet
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.verdict import Guarantee, Standing, Validity, Verdict
+from fencepost.harness.verdict.guarantee import KnownIssue
 from tests.checkers.build import Tale
 
 FOUND: Final = Path(__file__).resolve().parents[1] / "histories" / "found"
@@ -225,6 +226,20 @@ def test_a_known_issue_stands_beside_a_guarantee_only_where_it_can_show(
     (stated,) = [g for g in facts_of(plan, version or plan.system.releases.default).guarantees if g.name == name]
     known = in_this_run(stated, tale.history(), plan.members).known_issue
     assert (word in (known or "")) == stands, known
+
+
+@pytest.mark.parametrize("needed", Disk)
+@pytest.mark.parametrize("left", Disk)
+@pytest.mark.parametrize("details", [{}, {"lost": "n1:wal", "damaged": "n1:wal"}, {"lost": "", "damaged": ""}])
+def test_an_issue_of_one_loss_of_disks_does_not_show_in_another(
+    needed: Disk, left: Disk, details: dict[str, str]
+) -> None:
+    issue = KnownIssue(text="#1", needs=Effects(disk=needed))
+    stated = Guarantee(name=WRITES, standing=Standing.PROMISED, text="", source="", issues=(issue,), conditions=())
+    tale = Tale()
+    tale.fault("strange", ("n1",), (0, 1, 2, 3), effects=Effects(disk=left), details=details)
+    shows = needed is Disk.KEPT or (needed is left and details.get("lost") != "")
+    assert (in_this_run(stated, tale.history(), ()).known_issue == "#1") is shows
 
 
 def test_an_upgraded_cluster_has_the_known_issues_of_every_release_it_ran() -> None:

@@ -4,6 +4,7 @@ import html as entities
 import json
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import msgspec
 import pytest
@@ -133,6 +134,20 @@ def test_guarantee_shows_standing_source_and_known_issue(pages: dict[str, tuple[
         assert said in row
     other = html[html.index('<th scope="row">superseded-leader-does-not-act') :].split("</tr>")[0]
     assert "does not decide" in other
+
+
+def test_a_known_issue_stands_beside_a_finding_only(pages: dict[str, tuple[ReportCase, str]]) -> None:
+    shown = {
+        validity: {row["known_issue"] is not None for row in rows_of(pages) if row["validity"] is validity}
+        for validity in Validity
+    }
+    assert True in shown.pop(Validity.INVALID)
+    assert all(True not in others for others in shown.values())
+    assert "known issue" not in pages["etcd-valid"][1] and "known issue" in pages["zookeeper-invalid"][1]
+
+
+def rows_of(pages: dict[str, tuple[ReportCase, str]]) -> list[dict[str, Any]]:
+    return [row for case, _ in pages.values() for row in tables.guarantees(case)]
 
 
 def test_witness_is_told_and_drawn(pages: dict[str, tuple[ReportCase, str]]) -> None:

@@ -60,7 +60,8 @@ def guarantees(case: ReportCase) -> list[dict[str, Any]]:
                 "standing_text": STANDINGS[guarantee.standing] if guarantee else _no_standing(name),
                 "text": guarantee.text if guarantee else "",
                 "source": guarantee.source if guarantee else "",
-                "known_issue": guarantee.known_issue if guarantee else None,
+                # Beside a guarantee that was kept it would read as a finding.
+                "known_issue": guarantee.known_issue if guarantee and validity is Validity.INVALID else None,
                 "unmet": traced(guarantee.unmet.text, guarantee.unmet.events)
                 if guarantee and guarantee.unmet
                 else None,
