@@ -7,10 +7,10 @@ force, a final read, servers that had all that they need and did not end by them
 still for long.
 
 A fault that was not proven counts as not tested, and what the other faults tested stands: each guarantee's exposure
-rests on proven faults alone. The same holds of a loss of power that took nothing: the run is unknown for it only where
-no loss of power took hold. For a fault that was not proven the run is unknown only where nothing else was tested: no fault took hold, or the plan
-names this fault, and none of its kind and target did. A healing that was not proven always leaves the run unknown,
-since nobody knows what the cluster was afterwards.
+rests on proven faults alone. The run is unknown only where nothing else was tested: no fault took hold, or the plan
+names this fault, and none of its kind and target did. Of losses of power that took nothing, the run is unknown where no
+other loss of power took hold. A healing that was not proven always leaves the run unknown, since nobody knows what the
+cluster was afterwards.
 """
 
 import re

@@ -6,16 +6,24 @@ which read as invalid and unknown. So 0, 1 and 2 are only what a command returne
 A person's mistake gets a message and a hint; ours gets a traceback too.
 """
 
+import os
 import sys
 
-#: `ExitCode.STOPPED` and `ExitCode.INTERNAL`, for what comes before that is imported.
+#: `ExitCode.STOPPED`, `USAGE` and `INTERNAL`, for what comes before that is imported.
 _STOPPED = 130
+_USAGE = 254
 _INTERNAL = 255
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
+    # No command needs more: each thread of OpenBLAS takes memory when numpy is imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
+        if arguments is None:
+            from fencepost.harness.base.exit_guard import guard
+
+            guard()
         from fencepost.harness.base.streams import output_failure, protect
 
         protect()
@@ -34,14 +42,14 @@ def main(arguments: list[str] | None = None) -> int:
         return _STOPPED
     except BaseException as error:
         # What explains errors cannot be imported.
+        if _names_foreign(error):
+            return _USAGE
         _say(f"error: fencepost failed: {type(error).__name__}: {error}\nhint: install fencepost again\n")
         return _INTERNAL
     return code
 
 
 def _main(arguments: list[str]) -> int:
-    import os
-
     import click
     from click.shell_completion import shell_complete
 
@@ -76,21 +84,15 @@ def _main(arguments: list[str]) -> int:
 
 def _explain(error: BaseException) -> int:
     """Say what an exception that no command foresaw comes from: a foreign file, this machine, a plug-in, or us."""
+    if _names_foreign(error):
+        return _USAGE
+
     import errno
     import traceback
     from subprocess import TimeoutExpired
 
     from fencepost.harness.base.errors import ExitCode
-    from fencepost.harness.base.shadowing import shadowing_file
 
-    shadow = shadowing_file(error)
-    if shadow is not None:
-        foreign, hidden = shadow
-        _complain(
-            f"{foreign} is imported in place of {hidden}: {type(error).__name__}: {error}",
-            "rename it, or take its folder off PYTHONPATH; with `python -m`, start from another folder",
-        )
-        return ExitCode.USAGE
     if isinstance(error, TimeoutExpired):
         program = error.cmd if isinstance(error.cmd, str) else " ".join(map(str, error.cmd))
         _complain(
@@ -114,6 +116,25 @@ def _explain(error: BaseException) -> int:
         "this is a defect of fencepost; please report it with the run's folder",
     )
     return ExitCode.INTERNAL
+
+
+def _names_foreign(error: BaseException) -> bool:
+    """Name the foreign file that an error comes from; False where none does. Imports only what Python starts with."""
+    try:
+        from fencepost.harness.base.shadowing import shadowing_file
+
+        shadow = shadowing_file(error)
+    except BaseException:
+        # It cannot be imported either.
+        return False
+    if shadow is None:
+        return False
+    foreign, hidden = shadow
+    _complain(
+        f"{foreign} is imported in place of {hidden}: {type(error).__name__}: {error}",
+        "rename it, or take its folder off PYTHONPATH; with `python -m`, start from another folder",
+    )
+    return True
 
 
 def _complain(message: str, hint: str | None) -> None:

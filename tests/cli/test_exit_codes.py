@@ -236,7 +236,7 @@ def test_results_on_a_full_disk_are_refused_in_one_line(tmp_path: Path, free: in
 
 
 @pytest.mark.parametrize("content", ["", "raise SystemExit(1)", "def ("])
-@pytest.mark.parametrize("name", ["click", "msgspec", "numpy"])
+@pytest.mark.parametrize("name", ["click", "msgspec", "numpy", "re", "typing", "traceback", "enum", "ctypes"])
 def test_a_foreign_file_in_place_of_a_module_is_named(tmp_path: Path, name: str, content: str) -> None:
     file = tmp_path / f"{name}.py"
     file.write_text(content)
@@ -268,6 +268,39 @@ def test_a_module_that_cannot_be_imported_is_a_failure_of_the_harness(module: st
     code, said = _ended([sys.executable, "-c", _BREAKING.format(module=module, error=error)])
     assert code == ExitCode.INTERNAL
     assert "error: fencepost failed: " in said
+
+
+_ENDING: Final = """
+import ctypes, sys
+class Ending:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            ctypes.CDLL(None).exit({code})
+sys.meta_path.insert(0, Ending())
+from fencepost.harness.cli import main
+sys.argv[1:] = ["check", {history!r}]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 130, 254])
+@pytest.mark.parametrize("module", ["click", "msgspec", "numpy", "traceback"])
+def test_a_library_that_ends_the_process_is_no_verdict(tmp_path: Path, module: str, code: int) -> None:
+    history = str(_history(tmp_path, ExitCode.VALID))
+    ended, said = _ended([sys.executable, "-c", _ENDING.format(module=module, code=code, history=history)])
+    assert ended == ExitCode.INTERNAL, said
+    assert "error: fencepost failed: a library ended the process" in said
+
+
+@pytest.mark.parametrize("threads", [None, "2"])
+@pytest.mark.parametrize("kilobytes", [100_000, 180_000, 200_000, 300_000, 500_000])
+def test_too_little_memory_is_no_verdict(tmp_path: Path, kilobytes: int, threads: str | None) -> None:
+    words = command("check", str(_history(tmp_path, ExitCode.VALID)))
+    limited = ["bash", "-c", f'ulimit -v {kilobytes}; exec "$@"', "bash", *words]
+    environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
+    code, said = _ended(limited, "", {**environment, **({"OPENBLAS_NUM_THREADS": threads} if threads else {})})
+    assert code in (ExitCode.VALID, ExitCode.INTERNAL), said
+    assert code == ExitCode.VALID or "error: " in said
 
 
 _FOREIGN: Final = (
