@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -215,21 +215,67 @@ exec "$@"
 """
 
 
+OnDisk = Callable[[int, tuple[str, ...]], tuple[int, str]]
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> OnDisk:
+    """Carries a command out in a folder whose disk has so much room; returns its exit code and what it said."""
+    private = ["unshare", "--user", "--map-root-user", "--mount"]
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run([*private, "mount", "-t", "tmpfs", "none", disk], check=False, capture_output=True).returncode:
+        pytest.skip("unshare and mount cannot make a small disk here")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def carried_out(free: int, words: tuple[str, ...]) -> tuple[int, str]:
+        script = ["bash", "-c", _ON_A_FULL_DISK, "bash", str(disk), str((34 << 20) - free)]
+        return _ended([*private, *script, *command(*words)], "", environment)
+
+    return carried_out
+
+
 @pytest.mark.parametrize("free", [0, 64 << 10, 31 << 20])
 @pytest.mark.parametrize("words", [("run", "--system", "example", "--workload", "register", "--nemesis", "kill")])
-def test_results_on_a_full_disk_are_refused_in_one_line(tmp_path: Path, free: int, words: tuple[str, ...]) -> None:
-    private = ["unshare", "--user", "--map-root-user", "--mount"]
-    if subprocess.run(
-        [*private, "mount", "-t", "tmpfs", "none", tmp_path], check=False, capture_output=True
-    ).returncode:
-        pytest.skip("unshare and mount cannot make a small disk here")
-    script = ["bash", "-c", _ON_A_FULL_DISK, "bash", str(tmp_path), str((34 << 20) - free)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    code, said = _ended([*private, *script, *command(*words)], "", environment)
+def test_results_on_a_full_disk_are_refused_in_one_line(full_disk: OnDisk, free: int, words: tuple[str, ...]) -> None:
+    code, said = full_disk(free, words)
     assert code == ExitCode.USAGE, said
     assert "Traceback" not in said
     assert len(re.findall("^error: .*", said, re.MULTILINE)) == 1
     assert "hint: free some disk space, or give another folder with --results" in said
+
+
+@pytest.mark.parametrize("free", [0, 4 << 10, 8 << 10])
+@pytest.mark.parametrize("verdict", _HISTORIES)
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_report_that_a_full_disk_refuses_is_a_failure(
+    tmp_path: Path, full_disk: OnDisk, free: int, verdict: ExitCode, more: tuple[str, ...]
+) -> None:
+    code, said = full_disk(free, ("check", str(_history(tmp_path, verdict)), "--report", "report.html", *more))
+    assert code == ExitCode.INTERNAL, said
+    assert re.findall("^error: .*", said, re.MULTILINE) == [
+        "error: the report could not be written: report.html: No space left on device"
+    ]
+
+
+@pytest.mark.parametrize("place", ["history.edn", "no/folder.html", "x" * 300, "closed/report.html"])
+def test_a_place_that_takes_no_report_is_refused_before_the_judging(
+    tmp_path: Path, nameless: tuple[str, ...], place: str
+) -> None:
+    tmp_path.chmod(0o777)
+    (tmp_path / "closed").mkdir(mode=0o555)
+    history = _history(tmp_path, ExitCode.VALID)
+    words = [*nameless, *command("check", str(history), "--report", str(tmp_path / place))]
+    code, said = _ended(words, "", _environment())
+    assert code == ExitCode.USAGE, said
+    assert len(re.findall("^error: .*", said, re.MULTILINE)) == 1
+
+
+@pytest.mark.parametrize("length", [1, 100, 240, 255])
+def test_a_report_has_any_name_that_a_file_may_have(tmp_path: Path, length: int) -> None:
+    file = tmp_path / ("r" * length)
+    assert main(["check", str(_history(tmp_path, ExitCode.VALID)), "--report", str(file)]) == ExitCode.VALID
+    assert [path for path in tmp_path.iterdir() if path.suffix != ".edn"] == [file]
 
 
 # -- files and exceptions of others -----------------------------------------------------------------------------------

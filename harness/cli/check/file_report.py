@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.command_line import command_line
-from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.base.new_file import check_new, write_new
 from fencepost.harness.interchange.formats.imported import Imported
 from fencepost.harness.interchange.formats.recognise import JEPSEN_EDN, STANDARD_INPUT
@@ -38,7 +38,7 @@ def check_report(output: Path) -> None:
 
 
 def write_report(output: Path, imported: Imported, judgement: Judgement, path: Path) -> None:
-    """The page, at `output`; raises UsageError, or HarnessError for a section that could not be made."""
+    """The page, at `output`; raises HarnessError where it, or a section of it, could not be made."""
     judged = JudgedFile(
         imported=imported,
         judgement=judgement,
@@ -51,9 +51,13 @@ def write_report(output: Path, imported: Imported, judgement: Judgement, path: P
 
 
 def write_page(output: Path, judged: JudgedFile) -> None:
-    """Write a judged file's page; raises UsageError, or HarnessError for a section that could not be made."""
+    """Write a judged file's page; raises HarnessError where it, or a section of it, could not be made."""
     rendered = render_file(judged)
-    write_new(output, [rendered.html], what=_WHAT, hint=_HINT)
+    try:
+        write_new(output, [rendered.html], what=_WHAT, hint=_HINT)
+    except UsageError as error:
+        # Too late for 254: the verdict has been printed.
+        raise HarnessError(f"the report could not be written: {error.message}", hint=error.hint) from None
     if rendered.problems:
         raise HarnessError(f"{output}: parts of the report could not be made: {'; '.join(rendered.problems)}")
 
