@@ -40,6 +40,10 @@ def junit_xml(night: Night, outcome: Outcome, home: str) -> str:
     return finished([suite, canaries], night.spent_s)
 
 
+def _seconds(suite: ET.Element) -> float:
+    return sum(float(case.get("time", "0")) for case in suite.iter("testcase"))
+
+
 def new_suite(night: Night, sentence: str) -> ET.Element:
     """An empty suite of a night, with its seed, the command that repeats it, and what it found in one sentence."""
     suite = ET.Element("testsuite", {"name": clean(f"fencepost {night.id}"), "timestamp": night.started_at})
@@ -57,15 +61,14 @@ def add_properties(element: ET.Element, values: dict[str, str]) -> None:
 def finished(suites: Sequence[ET.Element], seconds: float) -> str:
     """The text of a document with these suites, counted; those without a case are left out.
 
-    The first suite took `seconds`, since the runs of all of them share its time.
+    All of them took `seconds`; a suite that stands beside another took what its own cases did.
     """
     root = ET.Element("testsuites", {"name": "fencepost"})
-    for suite in suites:
-        if suite.find("testcase") is None:
-            continue
+    filled = [suite for suite in suites if suite.find("testcase") is not None]
+    for suite in filled:
         for name, path in {**_TALLY, "skipped": "testcase/skipped"}.items():
             suite.set(name, str(len(suite.findall(path))))
-        suite.set("time", f"{0.0 if len(root) else seconds:.1f}")
+        suite.set("time", f"{seconds if len(filled) == 1 else _seconds(suite):.1f}")
         root.append(suite)
     for name in (*_TALLY, "skipped"):
         root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))

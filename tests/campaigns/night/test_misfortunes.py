@@ -325,6 +325,21 @@ def test_a_finding_has_its_fingerprint_and_a_command_and_its_faults_are_listed(
     assert "more" not in (home / "summary.md").read_text()
 
 
+@pytest.mark.parametrize("canary_s", [0.0, 14.9, 300.0])
+@pytest.mark.parametrize("own", [(), (5.0,), (5.0, 20.0)])
+def test_a_suite_beside_another_took_what_its_cases_did(
+    tmp_path: Path, canary_s: float, own: tuple[float, ...]
+) -> None:
+    cells = [cell("canary", canary=True), *(cell(f"c{i}") for i in range(len(own)))]
+    runs = [attempt(f"c{i}", RunClass.VALID, seconds=seconds) for i, seconds in enumerate(own)]
+    write_documents(night(cells, [caught(seconds=canary_s), *runs]), tmp_path)
+    root = ET.parse(tmp_path / "junit.xml").getroot()
+    for suite in root:
+        spent = sum(float(case.get("time", "0")) for case in suite.iter("testcase"))
+        assert len(root) == 1 or float(suite.get("time", "0")) == pytest.approx(spent)
+    assert {case.get("name"): case.get("time") for case in root.iter("testcase")}["canary"] == f"{canary_s:.1f}"
+
+
 def test_options_of_a_system_stand_beside_the_cell(tmp_path: Path) -> None:
     odd = cell("odd")
     odd = msgspec.structs.replace(odd, plan=msgspec.structs.replace(odd.plan, system_options={"defect": "forgets"}))
