@@ -36,7 +36,13 @@ from fencepost.harness.cli.output.night_table import NightTable
 from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.progress import shorten
 
-_SIGNS: Final = {Status.MET: "✓", Status.EXCEPTED: "≈", Status.MISSING: "?", Status.FAILED: "✗"}
+_SIGNS: Final = {
+    Status.MET: "✓",
+    Status.ELSEWHERE: "–",
+    Status.EXCEPTED: "≈",
+    Status.MISSING: "?",
+    Status.FAILED: "✗",
+}
 EXAMPLES = (
     Example(
         "fencepost gate docs/how-to/policy.toml --candidate 0.1.0 --baseline 0.1.0 --budget 10m",

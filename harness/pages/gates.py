@@ -11,6 +11,7 @@ from fencepost.harness.verdict import Validity
 #: The signs and tones of a requirement, as on the gate's own page.
 _STATUS: Final = {
     Status.MET.value: ("✓", "valid"),
+    Status.ELSEWHERE.value: ("–", "unknown"),
     Status.EXCEPTED.value: ("≈", "valid"),
     Status.MISSING.value: ("?", "unknown"),
     Status.FAILED.value: ("✗", "invalid"),

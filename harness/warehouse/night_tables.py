@@ -105,7 +105,7 @@ REQUIREMENTS: Final = FactTable(
         ("kind", TEXT, "`cell`, `guarantee`, `canary`, `budget`, `exception`, `build` or `shard`"),
         ("name", TEXT, "what it is about"),
         ("need", TEXT, "what is needed"),
-        ("status", TEXT, "`met`, `excepted`, `missing` or `failed`"),
+        ("status", TEXT, "`met`, `elsewhere`, `excepted`, `missing` or `failed`"),
         ("reason", TEXT, "why, in one line"),
         ("runs", LONG, "runs that it rests on"),
         ("reports", TEXTS, "their pages, relative to the night's folder"),

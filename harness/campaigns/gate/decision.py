@@ -22,6 +22,7 @@ from fencepost.harness.campaigns.night.cells import Cell
 from fencepost.harness.campaigns.night.night import Attempt, CellOutcome
 from fencepost.harness.campaigns.night.outcome import BLIND
 from fencepost.harness.campaigns.night.run_class import DISTURBED_LAG_NS, RunClass, nemesis_of
+from fencepost.harness.faults.nemesis_text import nemesis_words
 
 
 def decide(evidence: Evidence) -> Decision:
@@ -208,9 +209,12 @@ def _canary(each: CellOutcome, required: Sequence[CellOutcome]) -> Requirement:
     others = [a for a in each.attempts if a.run_class is RunClass.INVALID and each.cell.anomaly not in a.anomalies]
     status = Status.MISSING
     if each.is_caught:
-        systems = {o.cell.plan.system for o in required} - {each.cell.plan.system}
-        status, reason = Status.MET, f"caught in {each.cell.plan.system}"
-        reason += f", which says nothing of {', '.join(sorted(systems))}" if systems else ""
+        own, systems = each.cell.plan.system, {o.cell.plan.system for o in required}
+        others_only = bool(systems) and own not in systems
+        status, reason = Status.ELSEWHERE if others_only else Status.MET, f"caught in {own}"
+        silent = ", ".join(sorted(systems - {own}))
+        reason += f", which says nothing of {silent}" if silent else ""
+        reason = f"not shown for {silent}: {reason}" if others_only else reason
     elif passed:
         reason = f"it passed: {BLIND}"
     elif others:
@@ -345,7 +349,7 @@ def _counts_for(canary: CellOutcome, each: CellOutcome) -> bool:
 
 def fault_kinds(cell: Cell) -> set[str]:
     """The kinds of faults that a cell asks for; of a schedule the file."""
-    return {text.partition(":")[0].strip() for text in nemesis_of(cell).split(",")} - {""}
+    return {word.partition(":")[0].strip() for word in nemesis_words(nemesis_of(cell))}
 
 
 def _about(each: CellOutcome) -> str:

@@ -26,8 +26,20 @@ from fencepost.harness.campaigns.night.telling import (
 from fencepost.harness.report.page.assets import asset, content_hash
 
 _REFRESH_S: Final = 10
-_SIGNS: Final = {Status.MET: "✓", Status.EXCEPTED: "≈", Status.MISSING: "?", Status.FAILED: "✗"}
-_TONES: Final = {Status.MET: "valid", Status.EXCEPTED: "valid", Status.MISSING: "unknown", Status.FAILED: "invalid"}
+_SIGNS: Final = {
+    Status.MET: "✓",
+    Status.ELSEWHERE: "–",
+    Status.EXCEPTED: "≈",
+    Status.MISSING: "?",
+    Status.FAILED: "✗",
+}
+_TONES: Final = {
+    Status.MET: "valid",
+    Status.ELSEWHERE: "unknown",
+    Status.EXCEPTED: "valid",
+    Status.MISSING: "unknown",
+    Status.FAILED: "invalid",
+}
 _TITLES: Final = {
     ExitCode.VALID: "Green",
     ExitCode.INVALID: "Red: the candidate failed",

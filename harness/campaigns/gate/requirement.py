@@ -22,9 +22,13 @@ class Kind(StrEnum):
 
 
 class Status(StrEnum):
-    """`FAILED` says no to the candidate; `MISSING` says that nobody knows."""
+    """`FAILED` says no to the candidate; `MISSING` says that nobody knows.
+
+    `ELSEWHERE` is a canary of another system: the policy asks for no more, and it shows nothing of the candidate's.
+    """
 
     MET = "met"
+    ELSEWHERE = "elsewhere"
     EXCEPTED = "excepted"
     MISSING = "missing"
     FAILED = "failed"
@@ -98,7 +102,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         if self.is_green:
             excepted = sum(r.status is Status.EXCEPTED for r in self.requirements)
             beside = f", {excepted} of them under an exception" if excepted else ""
-            return "; ".join([f"all {count} requirements are met{beside}", *self.reach[:1]])
+            met = count - sum(r.status is Status.ELSEWHERE for r in self.requirements)
+            which = f"all {count}" if met == count else f"{met} of {count}"
+            return "; ".join([f"{which} requirements are met{beside}", *self.reach[:1]])
         failed = [r for r in self.requirements if r.status is Status.FAILED]
         missing = [r for r in self.requirements if r.status is Status.MISSING]
         parts = []
