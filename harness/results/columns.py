@@ -141,7 +141,19 @@ def read_parquet(path: Path) -> Iterator[list[Event]]:
                 yield _to_events(path, batch, at)
                 at += len(batch)
     except (pa.ArrowException, OSError) as error:
-        raise MalformedHistory(f"{path}: not a whole Parquet file: {error}", hint="write or copy it again") from None
+        raise _not_whole(path, error) from None
+
+
+def check_parquet(path: Path) -> None:
+    """Check by its footer that a file is a whole history; raises MalformedHistory as `read_parquet` does."""
+    try:
+        _check_schema(path, pq.read_schema(path))
+    except (pa.ArrowException, OSError) as error:
+        raise _not_whole(path, error) from None
+
+
+def _not_whole(path: Path, error: Exception) -> MalformedHistory:
+    return MalformedHistory(f"{path}: not a whole Parquet file: {error}", hint="write or copy it again")
 
 
 def _filled(file: Any) -> set[str]:

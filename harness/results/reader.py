@@ -35,11 +35,7 @@ def read_history(path: Path) -> History:
         MalformedHistory: names file, line or event, and the rule.
         UsageError: there is no history here.
     """
-    if path.is_dir():
-        files = [path / name for name in (HISTORY_PARQUET, HISTORY_LINES) if (path / name).is_file()]
-        if not files:
-            raise UsageError(f"{path}: neither {HISTORY_PARQUET} nor {HISTORY_LINES} is here", hint=_NEVER_BEGAN)
-        path = files[0]
+    path = _file_of(path) if path.is_dir() else path
     if not path.is_file():
         raise UsageError(f"{path}: no such file", hint="give a run's folder, a .jsonl or a .parquet")
     if path.suffix == ".parquet":
@@ -51,6 +47,22 @@ def read_history(path: Path) -> History:
         events, torn = _read_lines(path)
         return History(events, source=str(path), torn=torn, lines=True)
     raise UsageError(f"{path}: not a history", hint="a history ends in .jsonl or .parquet")
+
+
+def require_history(folder: Path) -> None:
+    """Check, without reading its rows, that a run's folder holds a history; raises as `read_history` does."""
+    path = _file_of(folder)
+    if path.name == HISTORY_PARQUET:
+        from fencepost.harness.results.columns import check_parquet
+
+        check_parquet(path)
+
+
+def _file_of(folder: Path) -> Path:
+    files = [folder / name for name in (HISTORY_PARQUET, HISTORY_LINES) if (folder / name).is_file()]
+    if not files:
+        raise UsageError(f"{folder}: neither {HISTORY_PARQUET} nor {HISTORY_LINES} is here", hint=_NEVER_BEGAN)
+    return files[0]
 
 
 def to_parquet(events: Sequence[Event], path: Path, *, torn: bool = False) -> None:

@@ -40,6 +40,8 @@ _TASKS_PER_CORE_MAX: Final = 32
 _RUN_BYTES: Final = 30_000
 #: So often an add begins again when a build puts another generation in force; a build takes longer than an add.
 _TRIES: Final = 5
+#: So many runs that could not be judged a message names, where none could; of more, their number.
+_NAMED: Final = 5
 #: A night's rows stand in a part of this name instead of a system's.
 _ALL_SYSTEMS: Final = "all"
 
@@ -185,8 +187,9 @@ def _readable(store: Store | None, names: Sequence[str]) -> Iterator[Add]:
 def _none_judged(failures: Sequence[tuple[str, str]], half: int) -> UsageError:
     if not failures:
         return UsageError(f"no whole run is below these paths, but {half} half runs of lost attempts")
-    folder, why = failures[0]
-    return UsageError(f"none of {len(failures)} runs could be judged: {folder}: {why}")
+    named = [f"{folder}: {why}" for folder, why in sorted(failures)[:_NAMED]]
+    more = [f"and {len(failures) - _NAMED} more"] if len(failures) > _NAMED else []
+    return UsageError(f"none of {len(failures)} runs could be judged: {'; '.join([*named, *more])}")
 
 
 def _still_changed(target: Store, adds: Sequence[Add], sources: Sequence[Source]) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from fencepost.harness.plugins import offers, registry
 from fencepost.harness.report.documents.verdict_json import FORMAT as VERDICT_FORMAT
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table
+from fencepost.harness.results.reader import require_history
 from fencepost.harness.verdict.fact_table import FLAG, LONG, TEXT, VERSION_KEY, FactTables
 from fencepost.harness.verdict.run_tables import GUARANTEES, RUN, TABLES
 from fencepost.harness.warehouse.night_tables import PLACED
@@ -143,6 +144,8 @@ def rebuild(source: Source, *, again: bool = True) -> tuple[dict[str, Any], Fact
             history, judgement = judge_by(resolved, folder)
             tables = facts_of_run(resolved, folder, run, history, judgement)
         else:
+            # Its tables would stand for a run that nobody can look into.
+            require_history(folder)
             tables = stored
         own = tables[RUN.name].to_pylist()[0]
         core = None if stored else msgspec.json.encode(registry.native("build-info")(), order="sorted").decode()

@@ -16,6 +16,7 @@ from fencepost.harness.campaigns.night.register import REGISTER
 from fencepost.harness.campaigns.night.run_class import RunClass
 from fencepost.harness.judging.run_facts import run_id_of
 from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.fact_files import FACTS
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,9 +53,12 @@ def sources_below(results: Path) -> list[Source]:
 
 
 def _run_folders(results: Path) -> Iterator[Path]:
-    """Yield the folders that have a plan and a history. What lies in such a folder is that run's own."""
+    """Yield the folders that have a plan, and a history or what was made of one. All in such a folder is that run's.
+
+    A run that has neither recorded nothing: its cluster did not start. One whose history is gone cannot be judged.
+    """
     for folder, below, files in os.walk(results):
-        if store.PLAN in files and _histories(files):
+        if store.PLAN in files and (_histories(files) or store.VERDICT in files or FACTS in below):
             below.clear()
             yield Path(folder)
 

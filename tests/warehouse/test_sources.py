@@ -60,6 +60,41 @@ def folder(tmp_path: Path) -> Path:
     return copy
 
 
+def torn_history(folder: Path) -> None:
+    path = folder / store.HISTORY
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty_history(folder: Path) -> None:
+    (folder / store.HISTORY).write_bytes(b"")
+
+
+def no_history(folder: Path) -> None:
+    (folder / store.HISTORY).unlink()
+
+
+@pytest.mark.parametrize("again", [True, False])
+@pytest.mark.parametrize("spoil", [torn_history, empty_history, no_history])
+@pytest.mark.parametrize("left", ["facts and verdict", "facts", "verdict"])
+def test_a_run_whose_history_is_spoilt_cannot_be_judged(folder: Path, spoil: Any, again: bool, left: str) -> None:
+    spoil(folder)
+    if "facts" not in left:
+        shutil.rmtree(folder / FACTS)
+    if "verdict" not in left:
+        (folder / store.VERDICT).unlink()
+    (source,) = sources_below(folder.parent)
+    row, tables = rebuild(source, again=again)
+    assert tables == {}
+    assert ("not a whole Parquet file" if spoil is not no_history else "neither history.parquet nor") in row["error"]
+
+
+def test_a_run_whose_cluster_did_not_start_is_none(tmp_path: Path) -> None:
+    for name in (store.PLAN, store.RUN):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(UsageError, match="no run is kept here"):
+        sources_below(tmp_path)
+
+
 def newer_run(folder: Path) -> None:
     store.write_json(folder / store.RUN, {**store.read_json(folder / store.RUN), "format": 99})
 

@@ -19,7 +19,7 @@ from fencepost.harness.cli.warehouse import command
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table
 from fencepost.harness.run.conclude import judge_stored
-from fencepost.harness.warehouse.adding import Added, add
+from fencepost.harness.warehouse.adding import Added, _none_judged, add
 from fencepost.harness.warehouse.data_source import register
 from fencepost.harness.warehouse.query import query
 from fencepost.harness.warehouse.selection import choose, latest_nights
@@ -118,10 +118,18 @@ def test_an_add_that_was_killed_brings_nothing(runs: list[Path], spark: SparkSes
     assert ids(Warehouse(spark, root).table("run")) == [f"{0:032x}"]
 
 
+@pytest.mark.parametrize("count", [1, 2, 5, 6, 9])
+def test_of_runs_none_of_which_could_be_judged_several_are_named_and_the_others_counted(count: int) -> None:
+    said = _none_judged([(f"/results/{i}", f"reason {i}") for i in range(count)], 0).message
+    assert said.startswith(f"none of {count} runs could be judged: /results/0: reason 0")
+    named = [i for i in range(count) if f"/results/{i}: reason {i}" in said]
+    assert named == list(range(min(count, 5)))
+    assert (f"and {count - 5} more" in said) is (count > 5)
+
+
 def test_a_run_that_could_not_be_judged_is_tried_again(runs: list[Path], spark: SparkSession, tmp_path: Path) -> None:
     broken = tmp_path / "results" / "broken"
     shutil.copytree(runs[0], broken)
-    shutil.rmtree(broken / FACTS)
     whole = (broken / store.HISTORY).read_bytes()
     (broken / store.HISTORY).write_bytes(b"PAR1")
     root = str(tmp_path / "warehouse")
