@@ -17,14 +17,17 @@ _SAID: Final = (
 _NAME: Final = ctypes.c_int()
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_is_armed = False
+
+
 def _ended(_: int | None) -> None:
     if _is_armed:
         os.write(2, _SAID)
         os._exit(_FAILED)
 
 
-_is_armed = False
+#: C keeps its address, so it lives as long as the module.
+_HANDLER: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_ended)
 
 
 def guard() -> None:
@@ -32,7 +35,7 @@ def guard() -> None:
     global _is_armed
     libc = ctypes.CDLL(None)
     if hasattr(libc, "gnu_get_libc_version"):  # another libc could not take the handler off the list again
-        _is_armed = libc.__cxa_atexit(_ended, None, ctypes.byref(_NAME)) == 0
+        _is_armed = libc.__cxa_atexit(_HANDLER, None, ctypes.byref(_NAME)) == 0
         # The first to be registered runs last: a forked child that ends by `sys.exit` disarms its copy, too.
         atexit.register(_disarm, libc)
 

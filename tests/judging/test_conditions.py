@@ -232,7 +232,7 @@ def test_a_known_issue_stands_beside_a_guarantee_only_where_it_can_show(
 @pytest.mark.parametrize("left", Disk)
 @pytest.mark.parametrize("details", [{}, {"lost": "n1:wal", "damaged": "n1:wal"}, {"lost": "", "damaged": ""}])
 def test_an_issue_of_one_loss_of_disks_does_not_show_in_another(
-    needed: Disk, left: Disk, details: dict[str, str]
+    needed: Disk, left: Disk, details: dict[str, str | int | float | bool]
 ) -> None:
     issue = KnownIssue(text="#1", needs=Effects(disk=needed))
     stated = Guarantee(name=WRITES, standing=Standing.PROMISED, text="", source="", issues=(issue,), conditions=())
