@@ -206,16 +206,16 @@ def _call(source: str, line: int, column: int, entry: Any) -> _Call:
     ok, value = output.get("ok"), output.get("value")
     if ok is not None and not isinstance(ok, bool):
         value = {"an answer that is neither ok nor failed": ok}
-    asked: Any = [request["from"], request["to"]] if f == "cas" else request.get("value")
-    if f != "read" and (value is None or (f == "cas" and json_text(value) == json_text(asked[1]))):
-        value = asked
+    requested: Any = [request["from"], request["to"]] if f == "cas" else request.get("value")
+    if f != "read" and (value is None or (f == "cas" and json_text(value) == json_text(requested[1]))):
+        value = requested
     return _Call(
         line=line,
         column=column,
         client=client,
         f=f,
         key=None if key is None else str(key),
-        value=asked,
+        value=requested,
         called=called,
         returned=returned,
         type=Outcome.INFO if output.get("unknown") or returned is None else Outcome.FAIL if ok is False else Outcome.OK,

@@ -141,7 +141,7 @@ def test_a_finding_that_is_not_found_again_is_unknown(spark: SparkSession, tmp_p
     judging._counts = judging._look_over() | {"reads": 1, "keys": 1, "micro_operations": 2, "elements": 1}
     found = judging._confirmed(by_spark._Searched(anomalies={"G1a": 1}, keys={0}), Assumed())
     assert (found.validity, found.cause, found.anomalies) == (Validity.UNKNOWN, Cause.FAILED, {})
-    assert "found G1a, and that of keys [0] alone does not confirm it" in found.reason
+    assert "found G1a, and the search of keys [0] alone does not confirm it" in found.reason
 
 
 @pytest.mark.parametrize(
