@@ -131,8 +131,10 @@ def _carry(source: Store, target: Store) -> int:
         name = f"{build.id}~{add.id}"
         if add.id in replaced or name in known:
             continue
-        for file in add.files:
-            source.copy_file(file, target)
+        there = [source.copy_file(file, target) for file in add.files]
+        if there and not any(there):
+            # Its manifest was written to a generation that was removed before: its writer begins again.
+            continue
         target.write_manifest(msgspec.structs.replace(add, id=name, replaces=None))
         carried += 1
     return carried

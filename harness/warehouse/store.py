@@ -117,7 +117,11 @@ class Store:
 
     def add_ids(self) -> list[str]:
         """The names of all adds, oldest first."""
-        entries = self.fs.get_file_info(fs.FileSelector(f"{self._home}/{_ADDS}", allow_not_found=True))
+        try:
+            entries = self.fs.get_file_info(fs.FileSelector(f"{self._home}/{_ADDS}", allow_not_found=True))
+        except FileNotFoundError:
+            # pyarrow looks first whether the folder is there: it was removed between that and the listing.
+            return []
         return sorted(i.base_name[:-5] for i in entries if i.base_name.endswith(".json") and i.base_name[0] != ".")
 
     def adds(self) -> list[Add]:
@@ -186,14 +190,17 @@ class Store:
             if path not in named:
                 self.fs.delete_file(path)
 
-    def copy_file(self, relative: str, target: "Store") -> None:
-        """Copy one file of the data into another generation; one that is missing stays missing there."""
+    def copy_file(self, relative: str, target: "Store") -> bool:
+        """Copy one file of the data into another generation; whether it is there. One that is missing stays missing."""
         source, path = (f"{home}/{_DATA}/{relative}" for home in (self._home, target._home))
         folder, _, base = path.rpartition("/")
+        # Two commands may copy the same file at once.
+        hidden = f"{folder}/.{base}.{uuid.uuid4().hex}"
         with contextlib.suppress(FileNotFoundError):
             self.fs.create_dir(folder, recursive=True)
-            self.fs.copy_file(source, f"{folder}/.{base}")
-            self.fs.move(f"{folder}/.{base}", path)
+            self.fs.copy_file(source, hidden)
+            self.fs.move(hidden, path)
+        return bool(self.fs.get_file_info(path).type is fs.FileType.File)
 
     def files_of(self, add: str) -> dict[tuple[str, str], dict[str, tuple[str, ...]]]:
         """The parts that an add has written so far, by night and system: their paths by table."""
