@@ -102,10 +102,12 @@ def replace(target: Store, expected: str) -> int:
 
 def _settle(root: str) -> int:
     """Carry over what came late, then remove every generation that is not in force; returns how many adds."""
+    place = Store(root, "")
+    # Listed before the mark is read: a first add puts its generation in force, and only then makes its folder.
+    there = place.fs.get_file_info(fs.FileSelector(place.base, allow_not_found=True))
     mark = read_mark(root) or Mark(format=FORMAT)
-    store = Store(root, mark.generation)
-    carried = _carry(Store(root, mark.before), store) if mark.before else 0
-    for info in store.fs.get_file_info(fs.FileSelector(store.base, allow_not_found=True)):
+    carried = _carry(Store(root, mark.before), Store(root, mark.generation)) if mark.before else 0
+    for info in there:
         is_generation = info.type is fs.FileType.Directory and info.base_name.startswith(GENERATION)
         if is_generation and info.base_name != mark.generation:
             Store(root, info.base_name).remove()
