@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -36,13 +36,6 @@ from fencepost.harness.cli.output.night_table import NightTable
 from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.progress import shorten
 
-_SIGNS: Final = {
-    Status.MET: "✓",
-    Status.ELSEWHERE: "–",
-    Status.EXCEPTED: "≈",
-    Status.MISSING: "?",
-    Status.FAILED: "✗",
-}
 EXAMPLES = (
     Example(
         "fencepost gate docs/how-to/policy.toml --candidate 0.1.0 --baseline 0.1.0 --budget 10m",
@@ -110,7 +103,7 @@ def _say(evidence: Evidence, decision: Decision, folder: Path, *, as_json: bool)
         sys.stdout.write(gate_json(evidence, decision))
         return
     for each in decision.requirements:
-        click.echo(f"  {_SIGNS[each.status]} {each.status:9} {each.name}: {each.need}")
+        click.echo(f"  {each.status.sign} {each.status:9} {each.name}: {each.need}")
         click.echo(f"              {each.reason}")
         if each.status is Status.FAILED and each.kind is Kind.CELL:
             for line in (line for a in each.attempts for line in finding_lines(a, from_here(folder))):

@@ -26,13 +26,6 @@ from fencepost.harness.campaigns.night.telling import (
 from fencepost.harness.report.page.assets import asset, content_hash
 
 _REFRESH_S: Final = 10
-_SIGNS: Final = {
-    Status.MET: "✓",
-    Status.ELSEWHERE: "–",
-    Status.EXCEPTED: "≈",
-    Status.MISSING: "?",
-    Status.FAILED: "✗",
-}
 _TONES: Final = {
     Status.MET: "valid",
     Status.ELSEWHERE: "unknown",
@@ -153,7 +146,7 @@ def _row(each: Requirement, outcomes: dict[str, CellOutcome], home: str) -> dict
     own = outcomes.get(each.cell)
     failed = each.attempts if each.status is Status.FAILED and each.kind is Kind.CELL else ()
     return {
-        "sign": _SIGNS[each.status],
+        "sign": each.status.sign,
         "tone": _TONES[each.status],
         "status": each.status.value,
         "kind": _HEADINGS[each.kind],

@@ -34,6 +34,11 @@ class Status(StrEnum):
     FAILED = "failed"
 
     @property
+    def sign(self) -> str:
+        """What stands before the requirement on the page and in the terminal."""
+        return {"met": "✓", "elsewhere": "–", "excepted": "≈", "missing": "?", "failed": "✗"}[self]
+
+    @property
     def exit_code(self) -> ExitCode:
         match self:
             case Status.FAILED:
