@@ -86,7 +86,7 @@ soak-kafka: setup  ## a controller cut from its quorum, ten times each on the re
 	@$(PY) -m tests.runs.soak soak-kafka
 
 failover: setup  ## how long Kafka is without a controller, against the number of partitions: table and picture into docs/reference/
-	@$(PY) -m tests.campaigns.failover_curve
+	@$(PY) -m tests.systems.kafka.failover_curve
 
 soak-plants: setup  ## ten thousand runs of correct stores in memory, none of which may be accused (RUNS= of each fake)
 	@$(PY) -m tests.runs.plant_soak $(RUNS)

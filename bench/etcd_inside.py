@@ -12,7 +12,7 @@ from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.harness.systems.etcd import ETCD
+from fencepost.systems.etcd.system import ETCD
 from fencepost.workloads.register import Register
 
 _TICK_S: Final = 0.005

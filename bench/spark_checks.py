@@ -25,7 +25,7 @@ from bench.figure import Figure, peak_mb
 from fencepost.checkers.tables.operations import Tally
 from fencepost.checkers.tables.operations_file import TableFile
 from fencepost.harness.verdict import Budget
-from fencepost.harness.warehouse.spark_session import FULLY_COMPILED, SparkHandle
+from fencepost.warehouse.spark_session import FULLY_COMPILED, SparkHandle
 from tests.checkers.tables.operations_tables import generate
 
 OPERATIONS: Final = 10_000_000
@@ -105,7 +105,7 @@ def _native(path: Path) -> dict[str, float]:
 
 
 def _spark(path: Path, warming: Path, master: str) -> dict[str, float]:
-    from fencepost.checkers.spark.registers import judge_table, read_table, tuned
+    from fencepost.warehouse.by_spark.registers import judge_table, read_table, tuned
 
     with (
         tempfile.TemporaryDirectory(prefix="fencepost-bench-") as scratch,

@@ -27,7 +27,7 @@ from fencepost.checkers.tables.transactions import arrow_table, schema
 from fencepost.checkers.transactions.anomalies import STRICT
 from fencepost.checkers.transactions.columns import INFO, OK, READ, READ_UNKNOWN, WRITE, TransactionColumns
 from fencepost.harness.verdict import Facts, Validity, Verdict
-from fencepost.harness.warehouse.spark_session import FULLY_COMPILED, SparkHandle
+from fencepost.warehouse.spark_session import FULLY_COMPILED, SparkHandle
 
 TRANSACTIONS: Final = 1_000_000
 _ENGINES: Final = ("native", "local[1]", "local[2]")
@@ -149,7 +149,7 @@ def _native(path: Path) -> dict[str, Any]:
 
 
 def _spark(path: Path, master: str) -> dict[str, Any]:
-    from fencepost.checkers.spark import transactions
+    from fencepost.warehouse.by_spark import transactions
 
     with (
         tempfile.TemporaryDirectory(prefix="fencepost-bench-") as scratch,

@@ -6,11 +6,11 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from fencepost.harness.contract.servers import PreparesKeys
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Definite, Indefinite, KeyValue
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.harness.systems.contract.servers import PreparesKeys
-from fencepost.harness.systems.contract.system import System
 
 _START_S: Final = 120.0
 _WRITE_S: Final = 2.0

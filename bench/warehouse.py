@@ -25,13 +25,13 @@ from typing import Any, Final
 
 from bench.figure import Figure
 from bench.spark_checks import bind
-from fencepost.harness.pages.collect import overview
-from fencepost.harness.pages.site import write_pages
 from fencepost.harness.results import run_folder as store
-from fencepost.harness.warehouse.adding import build
-from fencepost.harness.warehouse.index import write_index
-from fencepost.harness.warehouse.spark_session import FULLY_COMPILED, SparkHandle
-from fencepost.harness.warehouse.warehouse import Warehouse
+from fencepost.warehouse.adding import build
+from fencepost.warehouse.index import write_index
+from fencepost.warehouse.pages.collect import overview
+from fencepost.warehouse.pages.site import write_pages
+from fencepost.warehouse.spark_session import FULLY_COMPILED, SparkHandle
+from fencepost.warehouse.warehouse import Warehouse
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 _RUNS: Final = 200

@@ -36,7 +36,7 @@ _ENGINE_FILES = (
     "tests/runs/test_container_runs.py",
 )
 
-_SPARK_FOLDERS = ("tests/warehouse/", "tests/checkers/spark/")
+_SPARK_FOLDERS = ("tests/warehouse/", "tests/warehouse/by_spark/")
 #: Whole runs in memory, two minutes of them, which share nothing: as one file all would wait for it at the end.
 _SHARED_OUT = "tests/runs/test_plants.py"
 
@@ -124,7 +124,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """One Spark JVM for all tests of a run; it starts when the first test asks for it."""
-    from fencepost.harness.warehouse.spark_session import SparkHandle
+    from fencepost.warehouse.spark_session import SparkHandle
 
     with SparkHandle.start("local[2]", scratch=tmp_path_factory.mktemp("spark")) as handle:
         session = handle.session(timeout_s=110)

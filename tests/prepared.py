@@ -15,14 +15,14 @@ from fencepost.harness.base.errors import FencepostError
 
 def _cassandra() -> None:
     """Fetch the jars and their Java, and make the start-up archive."""
-    from fencepost.harness.systems.cassandra import CASSANDRA
+    from fencepost.systems.cassandra.system import CASSANDRA
 
     CASSANDRA.releases.resolve(CASSANDRA.releases.default)
 
 
 def _consul() -> None:
     """Compile Consul: about five minutes on two cores."""
-    from fencepost.harness.systems.consul import CONSUL
+    from fencepost.systems.consul.system import CONSUL
 
     CONSUL.releases.resolve(CONSUL.releases.default)
 
@@ -30,7 +30,7 @@ def _consul() -> None:
 def _images() -> None:
     from fencepost.harness.runtime.containers import images
     from fencepost.harness.runtime.containers.engine.engine import connect
-    from fencepost.harness.systems.etcd import ETCD
+    from fencepost.systems.etcd.system import ETCD
 
     client = connect()
     try:
@@ -57,7 +57,7 @@ def _spark() -> None:
 
 
 def _nats() -> None:
-    from fencepost.harness.systems.nats import versions
+    from fencepost.systems.nats import versions
 
     versions.binary(versions.DEFAULT)
 

@@ -6,7 +6,10 @@ A room may import itself and whatever stands above it in its own list.
 from typing import Final
 
 #: The folders of the product; `harness` is the ground.
-FOLDERS: Final = ("harness", "checkers", "nemesis", "workloads")
+FOLDERS: Final = ("harness", "checkers", "nemesis", "workloads", "systems", "campaigns", "warehouse")
+
+#: Leaves: nothing else may import them.
+LEAVES: Final = ("systems", "campaigns", "warehouse")
 
 #: What each of them may import of the others.
 ALLOWED_ABOVE: Final[dict[str, tuple[str, ...]]] = {
@@ -17,7 +20,7 @@ ALLOWED_ABOVE: Final[dict[str, tuple[str, ...]]] = {
         "harness/history",
         "harness/coordination",
         "harness/runtime",
-        "harness/systems/contract",
+        "harness/contract",
         "harness/faults",
     ),
     "workloads": (
@@ -27,9 +30,12 @@ ALLOWED_ABOVE: Final[dict[str, tuple[str, ...]]] = {
         "harness/generators",
         "harness/interpreter",
         "harness/runtime",
-        "harness/systems/contract",
+        "harness/contract",
         "harness/plugins",
     ),
+    "systems": ("harness", "checkers", "nemesis", "workloads"),
+    "campaigns": ("harness",),
+    "warehouse": ("harness", "checkers", "campaigns"),
 }
 
 #: Each list is read downwards; that of `harness` is the flow of a run.
@@ -43,7 +49,9 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
         "generators",
         "interpreter",
         "runtime",
-        "systems",
+        "contract",
+        "java",
+        "http",
         "faults",
         "plugins",
         "plan",
@@ -53,19 +61,13 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
         "report",
         "findings",
         "run",
-        "campaigns",
-        "warehouse",
-        "pages",
         "testing",
         "conformance",
         "cli",
     ),
     "harness/runtime": ("linux", "artifacts", "links", "shaping", "clocks", "disks", "lab", "containers"),
     "harness/runtime/containers": ("engine", "images", "rules", "toxiproxy"),
-    "harness/systems": (
-        "contract",
-        "java",
-        "http",
+    "systems": (
         "cassandra",
         "consul",
         "etcd",
@@ -74,15 +76,15 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
         "nats",
         "example",
     ),
-    "harness/systems/cassandra": ("wire",),
-    "harness/systems/consul": ("wire",),
-    "harness/systems/etcd": ("wire",),
-    "harness/systems/nats": ("wire",),
-    "harness/systems/zookeeper": ("wire",),
-    "harness/systems/kafka": ("wire", "client", "server", "kraft", "zookeeper_mode", "bridge"),
+    "systems/cassandra": ("wire",),
+    "systems/consul": ("wire",),
+    "systems/etcd": ("wire",),
+    "systems/nats": ("wire",),
+    "systems/zookeeper": ("wire",),
+    "systems/kafka": ("wire", "client", "server", "kraft", "zookeeper_mode", "bridge", "failover"),
     "harness/interchange": ("formats", "second_opinion"),
     "harness/report": ("words", "facts", "drawing", "pictures", "tables", "documents", "page"),
-    "harness/campaigns": ("replay", "failover", "times", "night", "gate", "kip"),
+    "campaigns": ("replay", "night", "gate", "kip", "commands"),
     "harness/cli": ("output", "check"),
     "checkers": (
         "facts",
@@ -102,8 +104,8 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
         "metadata",
         "metastore",
         "tables",
-        "spark",
     ),
+    "warehouse": ("by_spark", "pages", "commands"),
     "nemesis": ("network", "process", "disk", "clock", "leadership", "members", "upgrade"),
 }
 
@@ -111,9 +113,9 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
 LOOSE: Final[dict[str, tuple[str, ...]]] = {
     "harness": (),
     "harness/runtime": ("network.py", "node.py", "node_state.py", "provider.py", "server_log.py"),
-    "harness/systems": (),
+    "systems": (),
     "harness/report": (),
-    "harness/campaigns": (),
+    "campaigns": (),
     "harness/interchange": (),
     "checkers": ("confirm.py", "coverage.py"),
     "nemesis": (),

@@ -135,7 +135,7 @@ RAW: Final = frozenset(
     {"BeliefEvent", "CatchUpEvent", "ClockEvent", "EpochEvent", "FaultEvent", "NodeEvent", "SampleEvent"}
 )
 #: They read facts, as values or as tables.
-READ_FACTS: Final = ("checkers", "harness/pages", "harness/verdict", "harness/warehouse")
+READ_FACTS: Final = ("checkers", "warehouse/pages", "harness/verdict", "warehouse")
 
 
 def _raw_events(path: str) -> set[str]:

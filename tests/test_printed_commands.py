@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.harness.base.command_line import command_line
-from fencepost.harness.cli.app import COMMANDS
+from fencepost.harness.cli.app import commands
 from tests.rooms import FOLDERS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 #: A command with a value to come: whatever the value is, nobody quotes it.
-_BEGUN: Final = re.compile(rf"fencepost ({'|'.join(COMMANDS)})\b[^`;:,]*$")
+_BEGUN: Final = re.compile(rf"fencepost ({'|'.join(commands())})\b[^`;:,]*$")
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"))))

@@ -7,7 +7,7 @@ from typing import Final
 from fencepost.harness.verdict.fact_table import FactTable
 from fencepost.harness.verdict.fact_tables import DERIVED
 from fencepost.harness.verdict.run_tables import OF_RUN
-from fencepost.harness.warehouse.night_tables import OF_NIGHTS, PLACED
+from fencepost.warehouse.night_tables import OF_NIGHTS, PLACED
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "reference" / "facts-tables.md"
 

@@ -13,10 +13,10 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 BUDGETS: Final = ROOT / "tools" / "budgets.txt"
 #: Folders whose own folders have budgets of their own.
-_APART: Final = ("harness", "checkers")
+_APART: Final = ("harness", "checkers", "systems", "campaigns", "warehouse")
 _CODE: Final = (".py", ".rs", ".go", ".j2", ".js", ".css")
 _GENERATED: Final = ("rpc_pb2.py", "rpc_pb2.pyi")
-PRODUCT: Final = ("harness", "checkers", "nemesis", "workloads", "fencepost")
+PRODUCT: Final = ("harness", "checkers", "nemesis", "workloads", "systems", "campaigns", "warehouse", "fencepost")
 
 
 def counted() -> dict[str, int]:

@@ -15,7 +15,8 @@ from typing import Final
 import click
 
 from fencepost.harness.base.options import OptionRow
-from fencepost.harness.cli.app import COMMANDS, app
+from fencepost.harness.cli.app import app
+from fencepost.harness.cli.app import commands as app_commands
 from fencepost.harness.plugins import catalogue, registry
 from fencepost.harness.verdict import consistency_models
 from fencepost.harness.verdict.guarantee import MINORITY_DAMAGED
@@ -171,7 +172,7 @@ def _commands() -> Iterator[str]:
     yield _MADE
     yield "`fencepost COMMAND --help` prints the same in a terminal, with examples."
     context = click.Context(app, info_name="fencepost", **app.context_settings)
-    listed = [(name, about) for name, (_, about) in COMMANDS.items() if about]
+    listed = [(name, about) for name, (_, about, _) in app_commands().items() if about]
     yield _table(("command", "what it does"), ((f"[`{n}`](#fencepost-{n})", _text(about)) for n, about in listed))
     every: list[tuple[str, click.Command, click.Context]] = []
     for name, _ in listed:

@@ -29,14 +29,14 @@ import msgspec
 
 from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.base.options import Duration, Options, about, seconds
+from fencepost.harness.contract.leases import BoundsLeases
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import TRAIL, Definite, Elections, Held, Indefinite, Interface, NotSent, ReadMode
 from fencepost.harness.generators import at_rate, draws, each_worker, limit, reserve
 from fencepost.harness.generators.contract import Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload, current_read
-from fencepost.harness.systems.contract.leases import BoundsLeases
-from fencepost.harness.systems.contract.system import System
 
 T = TypeVar("T")
 

@@ -20,6 +20,7 @@ import msgspec
 from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Interface, Memberships, ReadMode, Reply
 from fencepost.harness.coordination.recipes import LeasedMembership, Membership
 from fencepost.harness.generators import at_rate, draws, limit, reserve, stagger
@@ -28,7 +29,6 @@ from fencepost.harness.history import Completion, OpEvent, Outcome, Value
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload, current_read
 from fencepost.harness.runtime.node import Member
-from fencepost.harness.systems.contract.system import System
 
 GROUP: Final = "group"
 #: The stream of draws for what a member does, apart from those of operations.

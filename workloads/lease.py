@@ -14,7 +14,7 @@ kept alive for a drawn time; then half of them are revoked, and for the others n
 more keep-alive is sent, which must be refused.
 
 On ZooKeeper a keep-alive resumes the session on the drawn node, since an answered ping proves nothing about the leader
-(`harness/systems/zookeeper/leases.py`).
+(`systems/zookeeper/leases.py`).
 """
 
 from collections.abc import Callable
@@ -25,6 +25,7 @@ import msgspec
 from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import BOUND, Interface, Leases, ReadMode
 from fencepost.harness.generators import at_rate, draws, limit, reserve, stagger
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
@@ -32,7 +33,6 @@ from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload, current_read
 from fencepost.harness.runtime.node import Member
-from fencepost.harness.systems.contract.system import System
 
 PREFIX: Final = "lease-"
 

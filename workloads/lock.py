@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.options import Duration, Options, about, seconds
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Definite, Held, Indefinite, Interface, Locks, ReadMode
 from fencepost.harness.generators import Draw, Generator, Offer, at_rate, draws, each_worker, limit, numbered, reserve
 from fencepost.harness.history import Completion, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload, current_read
-from fencepost.harness.systems.contract.system import System
 
 LOCK: Final = "lock"
 KEY: Final = "guarded"

@@ -23,6 +23,7 @@ import msgspec
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Interface, Polled
 from fencepost.harness.coordination import Log as LogSession
 from fencepost.harness.generators import at_rate, stagger
@@ -32,7 +33,6 @@ from fencepost.harness.history.operation_error import NOT_ENOUGH_REPLICAS
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runtime.node import Member
-from fencepost.harness.systems.contract.system import System
 
 #: One operation in this many asks the worker's node for a drawn partition, whichever node leads it; one in this many
 #: (`_SEEK`) for a partition without a known leader, while there is one. Idle workers are asked first each time, several

@@ -30,6 +30,8 @@ import msgspec
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
+from fencepost.harness.contract.catching_up import LogsCatchUps
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Interface, LogListener, Metadata
 from fencepost.harness.generators import draws, limit, numbered, phases, reserve, stagger, time_limit, until_ok
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
@@ -37,8 +39,6 @@ from fencepost.harness.history import CatchUp, Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runtime.node import Member
-from fencepost.harness.systems.contract.catching_up import LogsCatchUps
-from fencepost.harness.systems.contract.system import System
 from fencepost.workloads import metadata_kinds as kinds
 from fencepost.workloads.metadata_final import LAST_KEY, Rounds
 from fencepost.workloads.metadata_listeners import WAIT_S, Listen, ListenMemory, answers

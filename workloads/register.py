@@ -13,13 +13,13 @@ from typing import Annotated, Literal
 import msgspec
 
 from fencepost.harness.base.options import Duration, Options, about, seconds
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Interface, KeyValue, ReadMode
 from fencepost.harness.generators import Draw, at_rate, draws, each_worker, once, phases, probes, reserve, stagger
 from fencepost.harness.generators.contract import Context, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
-from fencepost.harness.systems.contract.system import System
 
 
 class RegisterOptions(Options, frozen=True, kw_only=True):

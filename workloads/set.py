@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Final
 
 from fencepost.harness.base.options import Duration, Options, about, seconds
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Interface, KeyValue, ReadMode
 from fencepost.harness.generators import (
     Generator,
@@ -24,7 +25,6 @@ from fencepost.harness.generators import (
 from fencepost.harness.history import Completion
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload, current_read
-from fencepost.harness.systems.contract.system import System
 
 NAME: Final = "s"
 _MEMBERS: Final = Offer("members", NAME)

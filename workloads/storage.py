@@ -18,6 +18,7 @@ from typing import Annotated, Final
 import msgspec
 
 from fencepost.harness.base.options import Duration, Options, about, seconds
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Interface, KeyValue, ReadMode
 from fencepost.harness.coordination.recipes import KeyStorage
 from fencepost.harness.generators import Generator, Offer, at_rate, each_worker, once, phases, reserve
@@ -25,7 +26,6 @@ from fencepost.harness.generators.contract import Context, Draw, Invocation, Ste
 from fencepost.harness.history import Completion, OpEvent, Outcome, Value
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload, current_read
-from fencepost.harness.systems.contract.system import System
 
 PUT: Final = "put"
 UPDATE: Final = "update"

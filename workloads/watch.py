@@ -34,6 +34,8 @@ from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import NEVER, Duration, Options, about, seconds
+from fencepost.harness.contract.listeners import OffersWatches
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import (
     PAIR,
     Bookmark,
@@ -64,8 +66,6 @@ from fencepost.harness.history import Completion, Outcome, Value
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runtime.node import Member
-from fencepost.harness.systems.contract.listeners import OffersWatches
-from fencepost.harness.systems.contract.system import System
 from fencepost.workloads.watch_traffic import Begin, Follow, Listen, Remembered, Traffic, WatchMemory
 
 KEY: Final = "watched"

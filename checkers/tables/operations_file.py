@@ -1,7 +1,7 @@
 """A table of operations in Parquet, judged on one machine: read by Arrow, sorted by key if it is not, judged in parts.
 
 A table that is too large to be held and sorted at once is read once for each share of its keys, which takes longer but
-no more memory. `checkers.spark.registers` judges the same file through Spark, to the same verdict.
+no more memory. `warehouse.by_spark.registers` judges the same file through Spark, to the same verdict.
 """
 
 from collections.abc import Iterator

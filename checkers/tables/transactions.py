@@ -3,7 +3,7 @@
 A row is one transaction with the list of its micro-operations (`schema`; docs/reference/transactions-table.md says what
 each column means). Whether the micro-operations have the field `list` decides what is judged: lists to which
 transactions append, or registers. Here are the columns, their rules, and what is said of a verdict;
-`checkers.tables.transactions_file` judges a table on one machine, `checkers.spark.transactions` through Spark.
+`checkers.tables.transactions_file` judges a table on one machine, `warehouse.by_spark.transactions` through Spark.
 """
 
 import re

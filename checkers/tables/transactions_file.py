@@ -1,6 +1,6 @@
 """A table of transactions in Parquet, judged on one machine.
 
-`checkers.spark.transactions` judges the same file through Spark, to the same verdict.
+`warehouse.by_spark.transactions` judges the same file through Spark, to the same verdict.
 """
 
 from collections.abc import Collection

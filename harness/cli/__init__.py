@@ -1,4 +1,4 @@
-"""The command line: `fencepost COMMAND`; `COMMANDS` in `app.py` names them all.
+"""The command line: `fencepost COMMAND`; `commands()` in `app.py` names them all.
 
 Exit codes: 0 valid, 1 invalid, 2 unknown, 130 stopped by hand (twice, or before the start), 254 found wrong before the
 cluster starts, 255 the harness or the cluster's start failed. Python and click would exit 1 or 2 on their own errors,

@@ -9,36 +9,30 @@ from typing import Final, cast
 import click
 
 from fencepost.harness.base.errors import UsageError, unknown_choice
+from fencepost.harness.plugins import offers
 
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-_CLI: Final = "fencepost.harness.cli"
-#: Module and first sentence of each command, so that `--help` loads none of them.
-COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "demo": ("demo", "Attack etcd and ZooKeeper alike and compare them."),
-    "list": ("listing", "Print the systems, faults, workloads ... to choose from."),
-    "run": ("run", "Run a plan against a real cluster and judge it."),
-    "campaign": ("campaign", "Run a night of plans in a given time, or merge shards."),
-    "gate": ("gate", "Decide whether a candidate meets a policy."),
-    "replay": ("replay", "Run recorded faults again and count how often it breaks."),
-    "shrink": ("shrink", "Find a smaller plan that still shows the violation."),
-    "conformance": ("conformance", "Check that a system keeps its contract."),
-    "check": ("check.command", "Judge a stored run or a history file again, offline."),
-    "report": ("report", "Write the report of a stored run again."),
-    "export": ("export", "Write a history in the form of another tool."),
-    "warehouse": ("warehouse", "Keep the verdicts of all runs as tables, and query them."),
-    "failover": ("failover", "Measure how long Kafka is without a controller."),
-    "doctor": ("doctor", "Check what this machine can do, and how to mend it."),
-    "images": ("images", "Build and list the images of the container runtime."),
-    "prepare": ("prepare", "Make archives from which Java programs start faster."),
+#: Module, first sentence and heading of each command of the core, so that `--help` loads none of them.
+_CORE: Final[Mapping[str, tuple[str, str, str]]] = {
+    "list": ("fencepost.harness.cli.listing", "Print the systems, faults, workloads ... to choose from.", "Try it"),
+    "conformance": ("fencepost.harness.cli.conformance", "Check that a system keeps its contract.", "Try it"),
+    "run": ("fencepost.harness.cli.run", "Run a plan against a real cluster and judge it.", "Run"),
+    "check": ("fencepost.harness.cli.check.command", "Judge a stored run or a history file again, offline.", "Judge"),
+    "report": ("fencepost.harness.cli.report", "Write the report of a stored run again.", "Judge"),
+    "export": ("fencepost.harness.cli.export", "Write a history in the form of another tool.", "Judge"),
+    "doctor": ("fencepost.harness.cli.doctor", "Check what this machine can do, and how to mend it.", "Machine"),
+    "images": ("fencepost.harness.cli.images", "Build and list the images of the container runtime.", "Machine"),
+    "prepare": ("fencepost.harness.cli.prepare", "Make archives from which Java programs start faster.", "Machine"),
 }
-#: What a person wants to do, and the commands for it.
-GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Try it": ("demo", "list", "conformance"),
-    "Run": ("run", "replay", "shrink"),
-    "Judge": ("check", "report", "export"),
-    "Many runs": ("campaign", "gate", "warehouse", "failover"),
-    "Machine": ("doctor", "images", "prepare"),
-}
+#: What a person wants to do, in this order.
+HEADINGS: Final = ("Try it", "Run", "Judge", "Many runs", "Machine")
+
+
+def commands() -> dict[str, tuple[str, str, str]]:
+    """Module, first sentence and heading of every command, in the order of `--help`: the core's, then others'."""
+    every = {**_CORE, **offers.targets("commands")}
+    by_heading = sorted(every, key=lambda name: (*HEADINGS, every[name][2]).index(every[name][2]))
+    return {name: every[name] for name in by_heading}
 
 
 class _Lazy(click.Group):
@@ -56,28 +50,30 @@ class _Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise unknown_choice("command", args[0], COMMANDS)
+        if args[0] not in commands() and not args[0].startswith("-"):
+            raise unknown_choice("command", args[0], commands())
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        entry = commands().get(cmd_name)
+        if entry is None:
             return None
-        module = importlib.import_module(f"{_CLI}.{COMMANDS[cmd_name][0]}")
+        module = importlib.import_module(entry[0])
         return cast(click.Command, module.command)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one screen of 24 lines: what it is, and the commands by what one wants to do."""
         formatter.write("Usage: fencepost [--version] [--plugin PATH] [--help] COMMAND [OPTIONS]\n")
         formatter.write("Test whether a coordination service keeps its promises when the network breaks.\n\n")
-        title_width, width = max(map(len, GROUPS)), max(map(len, COMMANDS))
-        for title, names in GROUPS.items():
-            for name in names:
-                heading = title if name == names[0] else ""
-                formatter.write(f"{heading:<{title_width}}  {name:<{width}}  {COMMANDS[name][1]}\n")
+        every = commands()
+        title_width, width = max(map(len, HEADINGS)), max(map(len, every))
+        above = ""
+        for name, (_, about, heading) in every.items():
+            formatter.write(f"{'' if heading == above else heading:<{title_width}}  {name:<{width}}  {about}\n")
+            above = heading
         formatter.write("\n`fencepost COMMAND --help` shows the options of a command, and examples.\n")
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.cli.conformance_kip import kip_30, kip_273
 from fencepost.harness.cli.flags import pairs
 from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example
 from fencepost.harness.cli.output.path_value import PathValue
@@ -14,6 +13,7 @@ from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.conformance.documents import JUNIT
 from fencepost.harness.conformance.rows import ROWS, Outcome, Row
 from fencepost.harness.conformance.suite import play_suite, suite_plan
+from fencepost.harness.plugins import offers
 
 _SYSTEM = (
     Example("fencepost conformance system example", "Every row of the suite, in the lab"),
@@ -33,8 +33,8 @@ def command() -> None:
     """Check that a system keeps its contract."""
 
 
-command.add_command(kip_30)
-command.add_command(kip_273)
+for _below in offers.loaded("conformance").values():
+    command.add_command(_below)
 
 
 @command.command("system", cls=Documented, examples=_SYSTEM)

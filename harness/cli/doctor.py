@@ -10,7 +10,7 @@ import click
 from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.errors import ExitCode, FencepostError, UsageError, unknown_choice
 from fencepost.harness.cli.output.help import Documented, Example
-from fencepost.harness.plugins import registry
+from fencepost.harness.plugins import offers, registry
 from fencepost.harness.runtime.disks import availability
 from fencepost.harness.runtime.provider import Check
 
@@ -56,8 +56,8 @@ def _groups() -> dict[str, Callable[[], list[Check]]]:
     """The checks by the name of their group, in the order of printing; made when they are printed."""
     return {
         **{name: registry.runtime(name).checks for name in sorted(registry.RUNTIMES, reverse=True)},
-        "systems": lambda: [_cache(), *(_system(name) for name in registry.SYSTEMS), _kafka_jars(), *_unbuilt()],
-        "analysis": lambda: [_native_core(), _spark(), *_archives()],
+        "systems": lambda: [_cache(), *(_system(name) for name in registry.SYSTEMS), *_unbuilt()],
+        "analysis": lambda: [_native_core(), *_of_leaves(), *_archives()],
         "faults": lambda: [availability.check()],
         "report": lambda: [_browser()],
     }
@@ -115,18 +115,6 @@ def _unbuilt() -> list[Check]:
     return [Check("a release that cannot be built here", True, text, remedy=remedy) for text in go_modules.failures()]
 
 
-def _kafka_jars() -> Check:
-    """Both modes of Kafka run from the same jars; each mode's own line tells of its start-up archive."""
-
-    def look() -> str:
-        from fencepost.harness.systems.kafka.server import versions
-
-        fetched = ", ".join(version for version in versions.known() if versions.are_fetched(version))
-        return f"fetched: {fetched}" if fetched else "none fetched yet: each release is when it is first used"
-
-    return _guarded("Kafka's jars", look)
-
-
 def _native_core() -> Check:
     def look() -> str:
         return " ".join(str(value) for value in registry.native("build-info")().values())
@@ -134,16 +122,17 @@ def _native_core() -> Check:
     return _guarded("native core", look)
 
 
-def _spark() -> Check:
-    def look() -> str:
-        from importlib.metadata import version
-
-        from fencepost.harness.runtime.artifacts.java import find_java
-
-        java = find_java()
-        return f"PySpark {version('pyspark')} on Java {java.version}"
-
-    return _guarded("Spark", look)
+def _of_leaves() -> list[Check]:
+    """What leaves look at."""
+    checks = []
+    for name, look in offers.targets("machine_checks").items():
+        try:
+            checks.append(offers.attribute(look)())
+        except FencepostError as error:
+            checks.append(Check(name, False, "not usable", error.message, error.hint))
+        except Exception as error:
+            checks.append(Check(name, False, "not usable", f"{type(error).__name__}: {error}", "run `make setup`"))
+    return checks
 
 
 def _archives() -> list[Check]:

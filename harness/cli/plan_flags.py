@@ -11,11 +11,11 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import plain
 from fencepost.harness.cli.flags import pairs, seed_or_drawn
 from fencepost.harness.cli.output.path_value import PathValue
+from fencepost.harness.contract import server_settings as settings
 from fencepost.harness.plan import Plan, read_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.runtime.provider import Links
-from fencepost.harness.systems.contract import server_settings as settings
 
 #: Flags of `fencepost run` by what they decide.
 RUN_GROUPS: Final = {

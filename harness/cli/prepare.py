@@ -9,8 +9,9 @@ import click
 
 from fencepost.harness.base.errors import FencepostError, unknown_choice
 from fencepost.harness.cli.output.help import Documented, Example
-from fencepost.harness.plugins import registry
-from fencepost.harness.systems.contract.servers import StartsFromArchive
+from fencepost.harness.contract.servers import StartsFromArchive
+from fencepost.harness.plugins import offers, registry
+from fencepost.harness.plugins.archive import Archive
 
 
 def prepare_archives(programs: Sequence[str] = ()) -> int:
@@ -50,21 +51,20 @@ def prepare_archives(programs: Sequence[str] = ()) -> int:
 
 def archives() -> dict[str, Path | None]:
     """Where each archive is whose program needs no download; None when it is absent."""
-    from fencepost.harness.warehouse import spark_session
-
     systems = {name: system.startup_archive() for name, system in _systems().items()}
-    return {**systems, "spark": spark_session.prepared_archive()}
+    return {**systems, **{name: archive.made() for name, archive in _of_leaves().items()}}
 
 
 def _makers() -> dict[str, Callable[[], Path | None]]:
-    from fencepost.harness.warehouse import spark_session
-    from fencepost.harness.warehouse.training import exercise
-
     java = (name for name, system in registry.systems().items() if system.profile.java)
     return {
         **{name: partial(_made, name) for name in java},
-        "spark": lambda: spark_session.prepare_archive(exercise),
+        **{name: archive.make for name, archive in _of_leaves().items()},
     }
+
+
+def _of_leaves() -> dict[str, Archive]:
+    return offers.loaded("archives")
 
 
 def _systems() -> dict[str, StartsFromArchive]:

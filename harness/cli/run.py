@@ -6,13 +6,13 @@ from typing import Any
 import click
 
 from fencepost.harness.base.errors import HarnessError, PlanError, UsageError
-from fencepost.harness.campaigns.times.junit import Made
 from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.cli.output.outcome import exit_code_of, say_first, say_last, say_times
 from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.session import Session
 from fencepost.harness.cli.plan_flags import RUN_GROUPS, plan_flags, plan_of
 from fencepost.harness.plan.checked_plan import check_plan
+from fencepost.harness.report.documents.runs_junit import Made
 from fencepost.harness.results.schedule_rows import refuse_torn
 from fencepost.harness.run.conclude import Result
 from fencepost.harness.run.execute import refuse_too_short

@@ -9,16 +9,16 @@ import msgspec
 from fencepost.harness.base.errors import FencepostError
 from fencepost.harness.base.options import Duration
 from fencepost.harness.conformance.rows import Row, failed, passed
+from fencepost.harness.contract.leadership import leadership_of
+from fencepost.harness.contract.leases import BoundsLeases
+from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.servers import members_of
+from fencepost.harness.contract.system import System
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.network import CLIENT
 from fencepost.harness.runtime.node import Member, Place
-from fencepost.harness.systems.contract.leadership import leadership_of
-from fencepost.harness.systems.contract.leases import BoundsLeases
-from fencepost.harness.systems.contract.options import SystemOptions
-from fencepost.harness.systems.contract.servers import members_of
-from fencepost.harness.systems.contract.system import System
 
 
 def declarations(checked: CheckedPlan) -> Row:

@@ -8,6 +8,7 @@ from typing import Final
 from fencepost.harness.conformance.rows import Row, failed, not_applicable, passed
 from fencepost.harness.conformance.stage import Call, End, Ending, Stage
 from fencepost.harness.conformance.wire import wired
+from fencepost.harness.contract.membership import ChangesMembers
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.faults.schedule import Entry
@@ -15,7 +16,6 @@ from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node
-from fencepost.harness.systems.contract.membership import ChangesMembers
 
 _WAIT_S: Final = 2.5
 _MEMBERSHIP_S: Final = 120.0

@@ -5,9 +5,9 @@ A change is one request that carries `key`, so that the relay can count how ofte
 
 from typing import Final, Protocol, cast
 
+from fencepost.harness.contract.servers import prepare_keys
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Interface, KeyValue, Metadata, ReadMode, Session
-from fencepost.harness.systems.contract.servers import prepare_keys
-from fencepost.harness.systems.contract.system import System
 
 #: The interfaces that the suite has requests for; of several that a system offers the first is used.
 PROBED: Final = (Interface.STORAGE, Interface.METADATA)

@@ -5,11 +5,11 @@ from typing import Final
 
 from fencepost.harness.conformance.rows import Row, failed, not_applicable, passed
 from fencepost.harness.conformance.stage import CALL_S, HEALTHY_S, Call, Ending, Stage
+from fencepost.harness.contract.leadership import LogsReigns
+from fencepost.harness.contract.reported_version import TellsVersion, ask_version
+from fencepost.harness.contract.server_settings import SamplesSettings, TakesSettings, same_value
+from fencepost.harness.contract.system import Answer
 from fencepost.harness.history import Claim
-from fencepost.harness.systems.contract.leadership import LogsReigns
-from fencepost.harness.systems.contract.reported_version import TellsVersion, ask_version
-from fencepost.harness.systems.contract.server_settings import SamplesSettings, TakesSettings, same_value
-from fencepost.harness.systems.contract.system import Answer
 
 _LOOK_S: Final = 0.1
 

@@ -10,13 +10,13 @@ from typing import Any, Final
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.conformance.probes import Probe
 from fencepost.harness.conformance.wire import Wire, wired
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Definite, Indefinite, NotSent, Session
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.runner.readiness import await_healthy, await_ready
 from fencepost.harness.runner.servers import Servers
 from fencepost.harness.runtime.network import CLIENT
 from fencepost.harness.runtime.node import Node, NodeState, Place
-from fencepost.harness.systems.contract.system import System
 
 OPEN_S: Final = 5.0
 #: A request on a cluster at rest; a busy machine needs most of it.

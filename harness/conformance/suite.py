@@ -17,6 +17,7 @@ from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.conformance.documents import JUNIT, ROWS_FILE, junit_of
 from fencepost.harness.conformance.probes import PROBED
 from fencepost.harness.conformance.rows import ROWS, Outcome, Row, failed, not_applicable, passed, played
+from fencepost.harness.contract.server_settings import SamplesSettings
 from fencepost.harness.faults.nemesis_text import NONE
 from fencepost.harness.plan import write_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan
@@ -25,7 +26,6 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.run.execute import facts_before_start, made_ready
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
-from fencepost.harness.systems.contract.server_settings import SamplesSettings
 from fencepost.harness.testing.cluster import cluster_plan
 
 _MEMBERSHIP: Final = "membership"

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fencepost.harness.contract.server_clock import TellsTime
+from fencepost.harness.contract.system import System
 from fencepost.harness.faults.skew_shape import pairs
 from fencepost.harness.history import Clock
 from fencepost.harness.runtime.clocks.setting import ClockSetting, Settings
 from fencepost.harness.runtime.node import Node
-from fencepost.harness.systems.contract.server_clock import TellsTime
-from fencepost.harness.systems.contract.system import System
 
 _ANSWER_S: Final = 1.5
 

@@ -8,10 +8,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
+from fencepost.harness.contract.leadership import claim_reader
 from fencepost.harness.faults.kind import Cluster
 from fencepost.harness.faults.trigger import CLAIM, LEADER, PHASES, Seen, Trigger
 from fencepost.harness.runtime.server_log import LogFollower
-from fencepost.harness.systems.contract.leadership import claim_reader
 
 #: A trigger's delay counts from the moment when its event is seen, so looks for events are closer together than others.
 _LOOK_S: Final = 0.005

@@ -7,8 +7,8 @@ from msgspec import UNSET, UnsetType
 
 from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.base.options import Duration, Options, about, seconds
+from fencepost.harness.contract.migration import Phase
 from fencepost.harness.faults.trigger import Moment, Trigger
-from fencepost.harness.systems.contract.migration import Phase
 
 
 class FaultOptions(Options, frozen=True, kw_only=True):

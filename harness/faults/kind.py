@@ -17,6 +17,11 @@ import msgspec
 
 from fencepost.harness.base.errors import Refusal, UsageError, choices_hint
 from fencepost.harness.base.options import Duration, parse
+from fencepost.harness.contract.membership import ChangesMembers
+from fencepost.harness.contract.migration import Phase
+from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.server_settings import Settings
+from fencepost.harness.contract.system import System
 from fencepost.harness.faults.fault_options import OF_MOMENTS, OF_TRIGGERS, FaultOptions
 from fencepost.harness.faults.trigger import CLAIM, LEADER, PHASES, Trigger
 from fencepost.harness.history import Effects, Event, FaultOutcome
@@ -24,11 +29,6 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.network import Effect, Link
 from fencepost.harness.runtime.node import Member, NodeSpec, Runtime, electorates
 from fencepost.harness.runtime.provider import Need, Placement
-from fencepost.harness.systems.contract.membership import ChangesMembers
-from fencepost.harness.systems.contract.migration import Phase
-from fencepost.harness.systems.contract.options import SystemOptions
-from fencepost.harness.systems.contract.server_settings import Settings
-from fencepost.harness.systems.contract.system import System
 
 #: A special target: one of the harness's clients instead of a server.
 CLIENT_WORKER: Final = "client"

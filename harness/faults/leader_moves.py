@@ -8,13 +8,13 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
+from fencepost.harness.contract.leadership import MovesLeadership
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
 from fencepost.harness.faults.restarts import started_if_dead
 from fencepost.harness.faults.rounds import PATIENCE_S, Play, Rounds
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.node import NodeState
-from fencepost.harness.systems.contract.leadership import MovesLeadership
 
 _ASK_S: Final = 3.0
 #: Longest wait for a new leader; below the conductor's limit for one act.

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Protocol, TypeVar, runtime_checkable
 
 from fencepost.harness.base.quorum import majority
+from fencepost.harness.contract.membership import Membership
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.change_requests import ChangeRequests
 from fencepost.harness.faults.kind import Cluster
 from fencepost.harness.runtime.node import NodeSpec, NodeState
-from fencepost.harness.systems.contract.membership import Membership
 
 T = TypeVar("T")
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from fencepost.harness.contract.leadership import LeadsPartitions, PartitionReign
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip
 from fencepost.harness.faults.restarts import started_if_dead
 from fencepost.harness.faults.rounds import PATIENCE_S, Play, Rounds
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.node import NodeState
-from fencepost.harness.systems.contract.leadership import LeadsPartitions, PartitionReign
 
 _ASK_S: Final = 2.0
 #: Longest wait for new leaders; below the conductor's limit for one act.

@@ -14,7 +14,7 @@ from typing import Final, Self
 from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.quantities import Quantity
-from fencepost.harness.systems.contract.migration import MEANINGS
+from fencepost.harness.contract.migration import MEANINGS
 
 LEADER: Final = "leader"
 CLAIM: Final = "claim"

@@ -87,7 +87,7 @@ def findings_of(sightings: Iterable[Row], nights: Sequence[str]) -> list[Finding
     """Every finding, those seen last first.
 
     Args:
-        sightings: rows of `harness.warehouse.findings.sightings`.
+        sightings: rows of `warehouse.findings.sightings`.
         nights: every night, oldest first; sightings of others are left out.
     """
     order = {night: number for number, night in enumerate(nights)}

@@ -14,6 +14,9 @@ import msgspec
 
 from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.base.options import plain
+from fencepost.harness.contract.brokers import BoundsBrokers
+from fencepost.harness.contract.conditions import promises_in_force
+from fencepost.harness.contract.leases import BoundsLeases
 from fencepost.harness.faults.nemesis_text import nemesis_words
 from fencepost.harness.history import History
 from fencepost.harness.judging.conditions import in_this_run
@@ -25,9 +28,6 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.schedule_rows import injected, read_rows
 from fencepost.harness.results.voter_logs import read_logs
-from fencepost.harness.systems.contract.brokers import BoundsBrokers
-from fencepost.harness.systems.contract.conditions import promises_in_force
-from fencepost.harness.systems.contract.leases import BoundsLeases
 from fencepost.harness.verdict import (
     Cause,
     Facts,

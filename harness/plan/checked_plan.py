@@ -15,6 +15,14 @@ import msgspec
 from fencepost.harness.base.durations import format_duration, parse_duration_ns
 from fencepost.harness.base.errors import Refusal, UsageError, unknown_choice
 from fencepost.harness.base.options import Options, plain
+from fencepost.harness.contract.conditions import promises_in_force
+from fencepost.harness.contract.leadership import leadership_of
+from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.refused_faults import with_refusals
+from fencepost.harness.contract.reported_version import TellsVersion
+from fencepost.harness.contract.server_settings import checked as checked_settings
+from fencepost.harness.contract.servers import members_of
+from fencepost.harness.contract.system import System
 from fencepost.harness.faults.cuts import NEED_A_CUT, may_cut_off_leader
 from fencepost.harness.faults.kind import FaultSpec
 from fencepost.harness.faults.nemesis_text import ALL, NONE, NemesisRequest, parse_nemesis
@@ -26,14 +34,6 @@ from fencepost.harness.plugins.offers import UsedPlugin
 from fencepost.harness.plugins.workload import Workload, workload_options
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Links, Placement, Provider, with_runtime
-from fencepost.harness.systems.contract.conditions import promises_in_force
-from fencepost.harness.systems.contract.leadership import leadership_of
-from fencepost.harness.systems.contract.options import SystemOptions
-from fencepost.harness.systems.contract.refused_faults import with_refusals
-from fencepost.harness.systems.contract.reported_version import TellsVersion
-from fencepost.harness.systems.contract.server_settings import checked as checked_settings
-from fencepost.harness.systems.contract.servers import members_of
-from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import LeadershipBound, Standing
 
 

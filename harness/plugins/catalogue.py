@@ -15,6 +15,12 @@ from typing import Any, Final
 
 from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.base.options import OptionRow, describe, in_words, plain
+from fencepost.harness.contract import releases
+from fencepost.harness.contract.abilities import ABILITIES, abilities_of, meaning
+from fencepost.harness.contract.refused_faults import with_refusals
+from fencepost.harness.contract.server_settings import TakesSettings
+from fencepost.harness.contract.servers import members_of
+from fencepost.harness.contract.system import System
 from fencepost.harness.faults.fault_options import OF_EVERY_FAULT
 from fencepost.harness.faults.kind import FaultKind
 from fencepost.harness.faults.nemesis_text import ALL, NONE
@@ -24,12 +30,6 @@ from fencepost.harness.plugins import offers, registry
 from fencepost.harness.plugins.judged import judged_by
 from fencepost.harness.plugins.standings import standings_in_words
 from fencepost.harness.runtime.provider import Links, Placement
-from fencepost.harness.systems.contract import releases
-from fencepost.harness.systems.contract.abilities import ABILITIES, abilities_of, meaning
-from fencepost.harness.systems.contract.refused_faults import with_refusals
-from fencepost.harness.systems.contract.server_settings import TakesSettings
-from fencepost.harness.systems.contract.servers import members_of
-from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import MINORITY_DAMAGED, Guarantee
 
 
@@ -84,7 +84,7 @@ KINDS: Final[Mapping[str, str]] = {
     "checkers": "What judges a history; each workload names its own.",
     "runtimes": "Where the nodes live: --runtime NAME.",
     "abilities": "What only some systems can do; some faults and workloads need one.",
-    "plugins": "Packages and files that add names of their own: --plugin PATH, or installed.",
+    "plugins": "What brings names: leaves of fencepost, installed packages, and --plugin PATH.",
 }
 #: Other names of kinds, as they were once called.
 ALIASES: Final[Mapping[str, str]] = {"nemeses": "faults"}
@@ -434,13 +434,30 @@ def _abilities() -> Iterator[Entry]:
         yield Entry(name=word, about=meaning(word), sections=_rows("Systems", dict.fromkeys(having, "has it")))
 
 
+#: The kinds of names that a person can type.
+_NAMED: Final = ("systems", "workloads", "faults", "checkers", "models", "commands")
+
+
 def _plugins() -> Iterator[Entry]:
     registry.load_all()
     there = offers.offered()
     for source in sorted(there.sources, key=lambda source: source.name):
-        provides = {offer.name: offer.kind for offer in there.offers.values() if offer.source == source}
+        names: dict[str, list[str]] = {}
+        for offer in there.offers.values():
+            if offer.source == source and offer.kind in _NAMED:
+                names.setdefault(offer.kind, []).append(offer.name)
         refused = [problem.text for problem in there.problems if problem.source == source]
-        what = ", ".join(f"{kind.removesuffix('s')} {name}" for name, kind in provides.items())
-        about = "; ".join(filter(None, (source.version, what, *refused)))
-        place = _rows("From", {"path" if source.path else "installed as": source.place})
-        yield Entry(name=source.name, about=about, sections=place)
+        what = ", ".join(f"{kind.removesuffix('s')} {name}" for kind, of in names.items() for name in of)
+        if len(what) > _NAMES_MAX:
+            what = ", ".join(
+                f"{len(of)} {kind if len(of) > 1 else kind.removesuffix('s')}" for kind, of in names.items()
+            )
+        place = "leaf" if source.leaf else "path" if source.path else "installed as"
+        yield Entry(
+            name=source.name,
+            about="; ".join(filter(None, (source.version, what, *refused))),
+            sections=(
+                *_rows("From", {place: source.place}),
+                *_rows("Brings", {kind: ", ".join(of) for kind, of in names.items()}),
+            ),
+        )

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from fencepost.harness.base.options import describe
+from fencepost.harness.contract.leadership import leadership_of
+from fencepost.harness.contract.system import System
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, workload_options
-from fencepost.harness.systems.contract.leadership import leadership_of
-from fencepost.harness.systems.contract.system import System
 
 #: By checker, what it judges wherever a system states it.
 JUDGES: Final[Mapping[str, tuple[str, ...]]] = {

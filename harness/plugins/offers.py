@@ -1,12 +1,13 @@
-"""Plug-ins: systems, workloads, faults, checkers and models that other packages and files offer.
+"""What leaves and plug-ins bring: one declaration for each, in the form of literal tables of a module.
 
-An installed package offers them by entry points in the groups `fencepost.systems`, `fencepost.workloads`,
-`fencepost.faults`, `fencepost.checkers` and `fencepost.models`. A path (`--plugin PATH`) offers them without being
-installed: a file or a folder with `__init__.py` by mappings SYSTEMS, WORKLOADS, FAULTS, CHECKERS and MODELS, a folder
-with a `pyproject.toml` by the entry points that stand in it.
+A leaf is a folder of fencepost below the border (a system, `campaigns`, `warehouse`); a plug-in is the same of another
+package or file. An installed package names the module by an entry point in the group `fencepost`; a path
+(`--plugin PATH`) is the module: a file, a folder with `__init__.py`, or a folder with a `pyproject.toml` whose entry
+points name it. The module has mappings of names, such as SYSTEMS or WORKLOADS; `KINDS` lists them. A value is what
+stands behind the name, or "module:attribute", so that nothing heavy is imported before somebody asks for it.
 
-Nothing of an installed package is imported before somebody asks for one of its names. The paths stand in an environment
-variable, so that every process of a run, of a night and of Spark on this machine finds the same plug-ins.
+The paths stand in an environment variable, so that every process of a run, of a night and of Spark on this machine
+finds the same plug-ins.
 """
 
 import functools
@@ -17,17 +18,40 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 import msgspec
 
 from fencepost.harness.base.errors import UsageError
 
-#: The kinds of names that a plug-in can offer; each is also a group of entry points, and a mapping of a file.
-KINDS: Final = ("systems", "workloads", "faults", "checkers", "models")
+#: The groups of entry points whose values are modules with tables. Those that bring commands stand in the second, so
+#: that `fencepost --help` loads no others.
+GROUP: Final = "fencepost"
+WITH_COMMANDS: Final = "fencepost.commands"
+_GROUPS: Final = (GROUP, WITH_COMMANDS)
+#: What this package is called; its entry points are leaves.
+_OWN: Final = "fencepost"
+#: The kinds of names that a module can offer; in capitals each is the name of its table.
+KINDS: Final = (
+    "systems",
+    "workloads",
+    "faults",
+    "checkers",
+    "models",
+    # By name: module, first sentence of its help, and the heading that it stands below in `fencepost --help`.
+    "commands",
+    # Commands below `fencepost conformance`.
+    "conformance",
+    # What `fencepost prepare` makes beside the archives of systems, and what `fencepost doctor` looks at.
+    "archives",
+    "machine_checks",
+    # What judges tables that are too large for one machine.
+    "table_judges",
+)
 #: The paths of `--plugin`, for the child processes.
 VARIABLE: Final = "FENCEPOST_PLUGINS"
 
@@ -44,16 +68,22 @@ class Source:
     version: str
     place: str
     path: Path | None = None
+    #: A leaf of fencepost's own.
+    leaf: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """One name that a plug-in offers; `load` imports what stands behind it, and may raise anything."""
+    """One name that a leaf or a plug-in offers; `target` stands in its table."""
 
     kind: str
     name: str
     source: Source
-    load: Callable[[], Any]
+    target: Any
+
+    def load(self) -> Any:
+        """What stands behind the name; importing it may raise anything."""
+        return attribute(self.target) if isinstance(self.target, str) else self.target
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,20 +151,30 @@ def forget() -> None:
 
 
 @functools.cache
-def offered() -> _Offered:
-    """What installed packages and the paths offer, clashes taken out."""
+def offered(groups: tuple[str, ...] = _GROUPS) -> _Offered:
+    """What installed packages (those of these groups) and the paths offer, clashes taken out."""
     result = _Offered()
     claims: list[Offer] = []
-    for source, read in (*_installed(), *map(_at_path, plugin_paths())):
-        result.sources.append(source)
+    for source, read in (*_installed(groups), *map(_at_path, plugin_paths())):
         try:
             claims += read()
+        except ModuleNotFoundError as error:
+            if source.leaf and error.name == source.place:
+                continue  # this leaf was taken out
+            result.problems.append(_unread(source, error))
         except (Exception, SystemExit) as error:
-            result.problems.append(Problem(source, "", "", f"the plug-in {source.place} is broken: {_why(error)}"))
+            result.problems.append(_unread(source, error))
+        result.sources.append(source)
     claimants: dict[tuple[str, str], list[Offer]] = {}
     for claim in claims:
         claimants.setdefault((claim.kind, claim.name), []).append(claim)
     for (kind, name), rivals in claimants.items():
+        own = next((rival for rival in rivals if rival.source.leaf), None)
+        if own is not None:
+            result.offers[kind, name] = own
+            rivals = [rival for rival in rivals if rival is not own]
+            result.problems += [_clash(rival, own.target) for rival in rivals]
+            continue
         text = _refusal(kind, name, rivals)
         if text:
             result.problems += [Problem(rival.source, kind, name, text) for rival in rivals]
@@ -143,19 +183,39 @@ def offered() -> _Offered:
     return result
 
 
+def targets(kind: str) -> dict[str, Any]:
+    """What stands in the tables of a kind, by name, without loading any of it."""
+    there = offered((WITH_COMMANDS,) if kind == "commands" else _GROUPS).offers.items()
+    return dict(sorted((name, offer.target) for (of, name), offer in there if of == kind))
+
+
+def loaded(kind: str) -> dict[str, Any]:
+    """What stands behind each name of a kind that no person types; raises what loading it raises."""
+    there = offered().offers.items()
+    return dict(sorted((name, offer.load()) for (of, name), offer in there if of == kind))
+
+
+def _unread(source: Source, error: BaseException) -> Problem:
+    return Problem(source, "", "", f"the plug-in {source.place} is broken: {_why(error)}")
+
+
 def refuse_clashes(kind: str, ours: Mapping[str, str]) -> None:
-    """Take away the offers of names that fencepost has itself."""
+    """Take away the offers of names that the core has itself."""
     result = offered()
     for name, target in ours.items():
         offer = result.offers.pop((kind, name), None)
         if offer is not None:
-            text = (
-                f"the {_singular(kind)} {name!r} of the plug-in {offer.source.place} is refused: "
-                f"fencepost has one of that name, at {target}"
-            )
-            result.problems.append(Problem(offer.source, kind, name, text))
+            result.problems.append(_clash(offer, target))
             if offer.source.path is not None:
                 raise result.problems[-1].error()
+
+
+def _clash(offer: Offer, target: object) -> Problem:
+    text = (
+        f"the {_singular(offer.kind)} {offer.name!r} of the plug-in {offer.source.place} is refused: "
+        f"fencepost has one of that name, at {target}"
+    )
+    return Problem(offer.source, offer.kind, offer.name, text)
 
 
 def broken(offer: Offer, error: BaseException | str) -> Problem:
@@ -173,7 +233,7 @@ def used(names: Iterable[tuple[str, str]]) -> list[UsedPlugin]:
     by_source: dict[str, list[Offer]] = {}
     for kind, name in dict.fromkeys(names):
         offer = offered().offers.get((kind, name))
-        if offer is not None:
+        if offer is not None and not offer.source.leaf:
             by_source.setdefault(offer.source.place, []).append(offer)
     return [
         UsedPlugin(
@@ -191,7 +251,7 @@ def blamed(error: BaseException) -> str | None:
     """The plug-in and the line in which this error was raised; None where no plug-in's code stands in its traceback."""
     roots = {str(source.path): source for source in offered().sources if source.path is not None}
     for offer in offered().offers.values():
-        root = _root_of(offer)
+        root = None if offer.source.leaf else _root_of(offer)
         if root is not None:
             roots[str(root)] = offer.source
     blame, frame = None, error.__traceback__
@@ -209,22 +269,23 @@ def blamed(error: BaseException) -> str | None:
 _Found = tuple[Source, Callable[[], list[Offer]]]
 
 
-def _installed() -> Iterator[_Found]:
+def _installed(groups: Sequence[str]) -> Iterator[_Found]:
     from importlib.metadata import distributions
 
     seen: set[str] = set()
     for package in distributions():
-        mine = [point for point in package.entry_points if point.group.removeprefix("fencepost.") in KINDS]
-        mine = [point for point in mine if point.group.startswith("fencepost.")]
+        points = [point for point in package.entry_points if point.group in groups]
         # The first on the path is the one that is imported.
-        if mine and package.name not in seen:
-            seen.add(package.name)
+        if not points or package.name in seen:
+            continue
+        seen.add(package.name)
+        if package.name == _OWN:
+            for point in points:
+                source = Source(name=point.name, version=package.version, place=point.value, leaf=True)
+                yield source, functools.partial(_of_modules, source, [point.value])
+        else:
             source = Source(name=package.name, version=package.version, place=f"{package.name} {package.version}")
-            offers = [
-                Offer(kind=point.group.removeprefix("fencepost."), name=point.name, source=source, load=point.load)
-                for point in mine
-            ]
-            yield source, functools.partial(list, offers)
+            yield source, functools.partial(_of_modules, source, [point.value for point in points])
 
 
 def _at_path(text: str) -> _Found:
@@ -243,16 +304,26 @@ def _at_path(text: str) -> _Found:
 
 
 def _of_project(source: Source, project: Path) -> list[Offer]:
-    groups = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {}).get("entry-points", {})
+    points = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {}).get("entry-points", {})
     folder = project.parent / "src" if (project.parent / "src").is_dir() else project.parent
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
-    offers = [
-        Offer(kind=kind, name=name, source=source, load=functools.partial(_attribute, target))
-        for kind in KINDS
-        for name, target in groups.get(f"fencepost.{kind}", {}).items()
-    ]
-    return _some(offers, source, 'no table [project.entry-points."fencepost.systems"] or the like')
+    modules = [name for group in _GROUPS for name in points.get(group, {}).values()]
+    return _some(_of_modules(source, modules), source, f"no table [project.entry-points.{GROUP}] that names a module")
+
+
+def _of_modules(source: Source, names: Iterable[str]) -> list[Offer]:
+    return [offer for name in names for offer in _of_tables(source, importlib.import_module(name))]
+
+
+def _of_tables(source: Source, module: ModuleType) -> list[Offer]:
+    offers = []
+    for kind in KINDS:
+        named = getattr(module, kind.upper(), {})
+        if not isinstance(named, Mapping):
+            raise UsageError(f"{kind.upper()} is {type(named).__name__}; expected a mapping of names")
+        offers += [Offer(kind=kind, name=str(name), source=source, target=target) for name, target in named.items()]
+    return offers
 
 
 def _of_file(source: Source, file: Path) -> list[Offer]:
@@ -276,20 +347,7 @@ def _of_file(source: Source, file: Path) -> list[Offer]:
         except BaseException:
             del sys.modules[own]
             raise
-    offers = []
-    for kind in KINDS:
-        named = getattr(module, kind.upper(), {})
-        if not isinstance(named, Mapping):
-            raise UsageError(f"{kind.upper()} is {type(named).__name__}; expected a mapping of names")
-        offers += [
-            Offer(kind=kind, name=str(name), source=source, load=functools.partial(_given, target))
-            for name, target in named.items()
-        ]
-    return _some(offers, source, f"no mapping {', '.join(kind.upper() for kind in KINDS)}")
-
-
-def _given(value: Any) -> Any:
-    return value
+    return _some(_of_tables(source, module), source, f"no mapping {', '.join(kind.upper() for kind in KINDS[:5])}")
 
 
 def _some(offers: list[Offer], source: Source, lacks: str) -> list[Offer]:
@@ -298,7 +356,8 @@ def _some(offers: list[Offer], source: Source, lacks: str) -> list[Offer]:
     return offers
 
 
-def _attribute(target: str) -> Any:
+def attribute(target: str) -> Any:
+    """What "module:attribute" names; importing it may raise anything."""
     module, _, names = target.partition(":")
     loaded: Any = importlib.import_module(module)
     for name in filter(None, names.split(".")):
@@ -322,8 +381,10 @@ def _root_of(offer: Offer) -> Path | None:
     """The file or folder of the plug-in's code; None for an installed package that is not imported yet."""
     if offer.source.path is not None:
         return offer.source.path
-    value = getattr(getattr(offer.load, "__self__", None), "value", "")
-    top = sys.modules.get(value.partition(":")[0].partition(".")[0])
+    module = (
+        offer.target.partition(":")[0] if isinstance(offer.target, str) else getattr(offer.target, "__module__", "")
+    )
+    top = sys.modules.get(module.partition(".")[0])
     file = getattr(top, "__file__", None)
     if file is None:
         return None
@@ -342,7 +403,7 @@ def _hash_of(offer: Offer) -> str:
 
 
 def _singular(kind: str) -> str:
-    return kind.removesuffix("s")
+    return kind.removesuffix("s").replace("_", " ")
 
 
 def _why(error: BaseException) -> str:

@@ -7,7 +7,7 @@ whoever asks for it by name is told why.
 
 import contextlib
 import functools
-import importlib
+import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
@@ -15,29 +15,17 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from fencepost.harness.base.errors import UsageError, unknown_choice
+from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.system import System
 from fencepost.harness.faults.kind import FaultKind
 from fencepost.harness.history import History
 from fencepost.harness.plugins import offers
 from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runtime.provider import Provider
-from fencepost.harness.systems.contract.profile import Profile
-from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.tables import OpensTable
 
-_OUR_SYSTEMS: Final = {
-    "cassandra": "fencepost.harness.systems.cassandra:CASSANDRA",
-    "consul": "fencepost.harness.systems.consul:CONSUL",
-    "etcd": "fencepost.harness.systems.etcd:ETCD",
-    "example": "fencepost.harness.systems.example.system:EXAMPLE",
-    "kafka-bridge": "fencepost.harness.systems.kafka.bridge:KAFKA_BRIDGE",
-    "kafka-zk": "fencepost.harness.systems.kafka.zookeeper_mode:KAFKA_ZK",
-    "kraft": "fencepost.harness.systems.kafka.kraft:KRAFT",
-    "nats": "fencepost.harness.systems.nats:NATS",
-    "zookeeper": "fencepost.harness.systems.zookeeper:ZOOKEEPER",
-}
-
-_OUR_WORKLOADS: Final = {
+_WORKLOADS: Final = {
     "consumer-groups": "fencepost.workloads.consumer_groups:ConsumerGroups",
     "election": "fencepost.workloads.election:Election",
     "group-membership": "fencepost.workloads.group_membership:GroupMembership",
@@ -57,7 +45,7 @@ _OUR_WORKLOADS: Final = {
     "watch": "fencepost.workloads.watch:Watch",
 }
 
-_OUR_NEMESES: Final = {
+_FAULTS: Final = {
     "clock-skew": "fencepost.nemesis.clock.clock_skew:ClockSkew",
     "churn": "fencepost.nemesis.leadership.churn:Churn",
     "damage": "fencepost.nemesis.disk.damage:DamageFiles",
@@ -79,7 +67,7 @@ _OUR_NEMESES: Final = {
     "toxic": "fencepost.nemesis.network.toxic:ToxicFault",
 }
 
-_OUR_CHECKERS: Final = {
+_CHECKERS: Final = {
     "both-stores": "fencepost.checkers.metadata.both_stores:check",
     "brokers": "fencepost.checkers.brokers:check",
     "consumer-groups": "fencepost.checkers.groups:check",
@@ -142,13 +130,6 @@ TABLES: Final = {
     "transactions": "fencepost.checkers.tables.judged:Transactions",
 }
 
-#: The same judged through Spark; a history of registers becomes a table of operations there.
-TABLE_JUDGES: Final = {
-    "history": "fencepost.checkers.spark.register_histories:check",
-    "operations": "fencepost.checkers.spark.registers:check",
-    "transactions": "fencepost.checkers.spark.transactions:check",
-}
-
 #: Checks the proofs of a verdict by the history alone.
 CONFIRM: Final = "fencepost.checkers.confirm:confirm"
 
@@ -166,45 +147,56 @@ RUNTIMES: Final = {
 
 
 class Names(MutableMapping[str, str]):
-    """The names of one kind: ours with "module:attribute", and those of plug-ins with the place that they come from."""
+    """The names of one kind: the core's and the leaves' with "module:attribute", those of plug-ins with their place."""
 
-    def __init__(self, kind: str, ours: dict[str, str], reserved: Mapping[str, str] | None = None) -> None:
+    def __init__(self, kind: str, core: dict[str, str], reserved: Mapping[str, str] | None = None) -> None:
         self.kind = kind
-        self._ours = ours
+        self._core = core
         self._reserved = reserved or {}
 
     def __getitem__(self, name: str) -> str:
-        return self._ours[name] if name in self._ours else self._offers()[name].source.place
+        if name in self._core:
+            return self._core[name]
+        offer = self._offers()[name]
+        return str(offer.target) if offer.source.leaf else offer.source.place
 
     def __setitem__(self, name: str, target: str) -> None:
-        self._ours[name] = target
+        self._core[name] = target
 
     def __delitem__(self, name: str) -> None:
-        del self._ours[name]
+        del self._core[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*self._ours, *sorted(self._offers())))
+        leaves = {name: offer for name, offer in self._offers().items() if offer.source.leaf}
+        yield from heapq.merge(self._core, sorted(leaves))
+        yield from sorted(self._offers().keys() - leaves.keys())
 
     def __len__(self) -> int:
-        return len(self._ours) + len(self._offers())
+        return len(self._core) + len(self._offers())
 
     def offer(self, name: str) -> offers.Offer | None:
-        """What a plug-in offers under this name; None for a name of ours, and where there is none."""
-        return None if name in self._ours else self._offers().get(name)
+        """What a plug-in offers under this name; None for a name of fencepost's own, and where there is none."""
+        offer = None if name in self._core else self._offers().get(name)
+        return None if offer is None or offer.source.leaf else offer
+
+    def leaf(self, name: str) -> str:
+        """The leaf that brings this name; "" for one of the core or of a plug-in."""
+        offer = None if name in self._core else self._offers().get(name)
+        return offer.source.name if offer is not None and offer.source.leaf else ""
 
     def _offers(self) -> dict[str, offers.Offer]:
-        offers.refuse_clashes(self.kind, {**self._ours, **self._reserved})
+        offers.refuse_clashes(self.kind, {**self._core, **self._reserved})
         return {name: offer for (kind, name), offer in offers.offered().offers.items() if kind == self.kind}
 
 
-SYSTEMS: Final = Names("systems", _OUR_SYSTEMS)
-WORKLOADS: Final = Names("workloads", _OUR_WORKLOADS)
-NEMESES: Final = Names("faults", _OUR_NEMESES)
-CHECKERS: Final = Names("checkers", _OUR_CHECKERS, reserved=FILE_CHECKERS)
+SYSTEMS: Final = Names("systems", {})
+WORKLOADS: Final = Names("workloads", _WORKLOADS)
+NEMESES: Final = Names("faults", _FAULTS)
+CHECKERS: Final = Names("checkers", _CHECKERS, reserved=FILE_CHECKERS)
 #: Models of plug-ins; those of fencepost are families (`harness.interchange.formats.family`).
 MODELS: Final = Names("models", {})
 
-#: What every system has (`harness.systems.contract.system.SystemOf`).
+#: What every system has (`harness.contract.system.SystemOf`).
 _MEMBERS: Final = ("profile", "releases", "promises", "specs", "ready", "healthy", "open_client", "question")
 
 T = TypeVar("T")
@@ -212,7 +204,8 @@ T = TypeVar("T")
 Checker = Callable[[History, Facts], list[Verdict]]
 #: Gives Arrow tables by name (`harness.verdict.fact_tables`).
 Deriver = Callable[[History, Facts], Mapping[str, Any]]
-#: Takes a Spark session, the table's URI, the facts and, of transactions, the model that was asked for.
+#: Takes the table's path, Spark's master, what the table holds ("history", "operations" or "transactions"), the facts
+#: and, of transactions, the model that was asked for.
 TableJudge = Callable[..., Verdict]
 
 
@@ -279,14 +272,14 @@ def checkers() -> dict[str, Checker]:
 def checker(name: str) -> Checker:
     """The checker of this registry key; raises UsageError."""
     if name in FILE_CHECKERS:
-        return cast(Checker, _loaded(FILE_CHECKERS[name]))
+        return cast(Checker, offers.attribute(FILE_CHECKERS[name]))
     return cast(Checker, _load("checker", name, CHECKERS))
 
 
 def checker_of_model(name: str) -> Checker:
     """What judges histories by the model that a plug-in offers under this name; raises UsageError."""
     model = _load("model", name, MODELS)
-    judge = _loaded("fencepost.checkers.objects.user_objects:judge")
+    judge = offers.attribute("fencepost.checkers.objects.user_objects:judge")
     return functools.partial(judge, name, model() if isinstance(model, type) else model)
 
 
@@ -300,15 +293,21 @@ def table(holds: str) -> OpensTable:
     return cast(OpensTable, _load("kind of table", holds, TABLES))
 
 
-def table_judge(holds: str) -> TableJudge:
-    """What judges tables of this kind through Spark."""
-    return cast(TableJudge, _load("kind of table", holds, TABLE_JUDGES))
+def table_judge() -> TableJudge:
+    """What judges tables through Spark; raises UsageError where there is nothing that does."""
+    judges = offers.loaded("table_judges")
+    if not judges:
+        raise UsageError(
+            "nothing here judges tables through Spark",
+            hint="install fencepost[spark]; without --spark it is judged on this machine",
+        )
+    return cast(TableJudge, next(iter(judges.values())))
 
 
 def confirmed(history: History, verdict: Verdict) -> bool:
     """Whether the verdict bears proofs, and each of them holds by the history alone."""
     try:
-        return bool(_loaded(CONFIRM)(history, msgspec.to_builtins(verdict)))
+        return bool(offers.attribute(CONFIRM)(history, msgspec.to_builtins(verdict)))
     except UsageError:
         return False
 
@@ -325,7 +324,7 @@ def _load(kind: str, name: str, entries: Mapping[str, str]) -> Any:
     if name not in entries:
         refuse(f"{kind}s", name)
         raise unknown_choice(kind, name, list(entries))
-    return _loaded(entries[name])
+    return offers.attribute(entries[name])
 
 
 def _usable(names: Names, load: Callable[[str], T]) -> Iterator[tuple[str, T]]:
@@ -379,8 +378,3 @@ def _unfit(offer: offers.Offer, made: Any) -> str:
         case "workloads" | "faults":
             named = made.name
     return "" if named == offer.name else f"it calls itself {named!r}; both names must be the same"
-
-
-def _loaded(entry: str) -> Any:
-    module, _, attribute = entry.partition(":")
-    return getattr(importlib.import_module(module), attribute)

@@ -24,13 +24,13 @@ import msgspec
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import O, one_of, parse
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Interface, ReadMode
 from fencepost.harness.coordination.client_gate import Freezer
 from fencepost.harness.generators import Generator
 from fencepost.harness.interpreter.client import Client, ClientFactory
 from fencepost.harness.interpreter.clients import Clients
 from fencepost.harness.runtime.node import Member
-from fencepost.harness.systems.contract.system import System
 
 
 class Workload(ABC, Generic[O]):

@@ -18,13 +18,13 @@ from fencepost.harness.base.arrow_alone import keep_pandas_out
 from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
+from fencepost.harness.contract.servers import ReadsLogs
 from fencepost.harness.history import History
 from fencepost.harness.history.operation_error import ErrorKind, error_of
 from fencepost.harness.judging.judge import Judgement, judge_by, resolved_of
 from fencepost.harness.plan.checked_plan import ResolvedPlan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.run.child import Outcome, Progress
-from fencepost.harness.systems.contract.servers import ReadsLogs
 from fencepost.harness.verdict import Validity
 
 

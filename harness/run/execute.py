@@ -14,6 +14,7 @@ import msgspec
 
 from fencepost.harness.base.errors import HarnessError, MachineError, StoppedBeforeStart
 from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.contract.server_settings import TakesSettings
 from fencepost.harness.faults.fitting import refuse_without_time
 from fencepost.harness.faults.forecast import Forecast, Surroundings
 from fencepost.harness.faults.forecast import look_ahead as work_out
@@ -26,7 +27,6 @@ from fencepost.harness.results.schedule_rows import read_rows, write_rows
 from fencepost.harness.run.child import Child, Progress
 from fencepost.harness.run.conclude import Result, conclude_run
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.systems.contract.server_settings import TakesSettings
 
 
 def execute(

@@ -12,6 +12,12 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from fencepost.harness.contract.catching_up import LogsCatchUps
+from fencepost.harness.contract.fenced_attempts import Attempt, AttemptReader, TellsAttempts
+from fencepost.harness.contract.leadership import LogsReigns
+from fencepost.harness.contract.logged_changes import LoggedChange, LogsChanges
+from fencepost.harness.contract.servers import LogsFailures
+from fencepost.harness.contract.system import Answer, Question, System
 from fencepost.harness.history import (
     BROKEN_SERVER,
     AttemptEvent,
@@ -27,12 +33,6 @@ from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.watch import LastAnswers
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.runtime.server_log import LogFollower
-from fencepost.harness.systems.contract.catching_up import LogsCatchUps
-from fencepost.harness.systems.contract.fenced_attempts import Attempt, AttemptReader, TellsAttempts
-from fencepost.harness.systems.contract.leadership import LogsReigns
-from fencepost.harness.systems.contract.logged_changes import LoggedChange, LogsChanges
-from fencepost.harness.systems.contract.servers import LogsFailures
-from fencepost.harness.systems.contract.system import Answer, Question, System
 
 POLL_S: Final = 0.05
 QUESTIONS_MAX: Final = 4

@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from fencepost.harness.base.errors import NodeNotReady
+from fencepost.harness.contract.servers import LogsFailures
+from fencepost.harness.contract.system import System
 from fencepost.harness.history import NodeChange, NodeEvent
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runtime.node import Layout, Node, NodeState, death_of
 from fencepost.harness.runtime.server_log import LogFollower
-from fencepost.harness.systems.contract.servers import LogsFailures
-from fencepost.harness.systems.contract.system import System
 
 _POLL_S: Final = 0.02
 _LOG_LINES: Final = 12

@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import HarnessError, NodeNotReady
+from fencepost.harness.contract.reported_version import TellsVersion, ask_version
+from fencepost.harness.contract.server_settings import TakesSettings
+from fencepost.harness.contract.servers import prepare_keys
+from fencepost.harness.contract.starting import WaitsToStart
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Cluster
 from fencepost.harness.history import NodeChange, NodeEvent, NoteEvent
@@ -24,10 +28,6 @@ from fencepost.harness.runner.readiness import await_healthy, await_ready, refus
 from fencepost.harness.runner.telling import tell
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Exit, Node, NodeState, Runtime
-from fencepost.harness.systems.contract.reported_version import TellsVersion, ask_version
-from fencepost.harness.systems.contract.server_settings import TakesSettings
-from fencepost.harness.systems.contract.servers import prepare_keys
-from fencepost.harness.systems.contract.starting import WaitsToStart
 
 #: An engine that hangs must not hang the run.
 _START_DEADLINE_S: Final = 60.0

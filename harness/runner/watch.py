@@ -10,8 +10,8 @@ may be a deposed leader. Seconds at the end of the main phase count as well, sin
 from collections.abc import Callable
 from typing import Final
 
+from fencepost.harness.contract.system import Answer
 from fencepost.harness.history import Claim
-from fencepost.harness.systems.contract.system import Answer
 
 #: How long everybody must agree under load.
 CALM_NS: Final = 2_000_000_000

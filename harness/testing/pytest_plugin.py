@@ -219,7 +219,7 @@ def _expect_known(item: pytest.Item, run: "TestRun", known: str | None) -> None:
         if known is not None:
             raise Violated(f"known={known!r} needs a file of known issues: --fencepost-known FILE")
         return
-    from fencepost.harness.campaigns.night.known_issues import read_known_issues
+    from fencepost.harness.findings.known_issues import read_known_issues
 
     today = datetime.datetime.now(datetime.UTC).date()
     issues = read_known_issues(item.config.rootpath / path)

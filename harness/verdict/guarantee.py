@@ -2,7 +2,7 @@
 
 A promise holds under conditions: a store that answers before its disks have a write promises nothing to those who lose
 all disks. Conditions are about effects of faults on disks, over the whole run; `harness.judging.conditions` evaluates
-them. Conditions on settings and options are there before a run (`harness.systems.contract.conditions`).
+them. Conditions on settings and options are there before a run (`harness.contract.conditions`).
 """
 
 from enum import StrEnum

@@ -8,7 +8,7 @@ A monotonic clock goes back only when a person asks for it (a negative offset, a
 sets its rate to 1 and leaves it ahead or behind until the server is restarted, and records by how much.
 
 The proof has two parts. The settings are read back from every process of the node. And a server that tells its time is
-asked for it before and after (`harness/systems/contract/server_clock.py`).
+asked for it before and after (`harness/contract/server_clock.py`).
 """
 
 import random

@@ -21,13 +21,13 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import seconds
+from fencepost.harness.contract.deposing import Administrator, DeposesController
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Need, Placement
-from fencepost.harness.systems.contract.deposing import Administrator, DeposesController
 from fencepost.nemesis.process.pause import Pause
 
 _ELECTION_DEADLINE_S: Final = 3.0

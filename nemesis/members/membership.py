@@ -18,6 +18,7 @@ from typing import Annotated, Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import about, seconds
+from fencepost.harness.contract.membership import ChangesMembers, Membership
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.member_requests import Look, MemberRequests
@@ -25,7 +26,6 @@ from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.membership import ChangesMembers, Membership
 
 #: A removed leader is replaced first, and etcd wants its members to have been connected for 5 s.
 _REMOVED_S: Final = 12.0

@@ -18,13 +18,13 @@ from typing import Annotated, Any, Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import about, seconds
+from fencepost.harness.contract.replicas import PlacesReplicas
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.replica_requests import ReplicaRequests
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.replicas import PlacesReplicas
 
 _MORE: Final = "more"
 _FEWER: Final = "fewer"

@@ -21,6 +21,8 @@ from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
+from fencepost.harness.contract.migration import MigratesMetadata, Migration, Phase, Stage, Turn
+from fencepost.harness.contract.migration_steps import carry_out, give_next_spec, wait_for_phase
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.trigger import PHASES
@@ -35,8 +37,6 @@ from fencepost.harness.history import (
 )
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.migration import MigratesMetadata, Migration, Phase, Stage, Turn
-from fencepost.harness.systems.contract.migration_steps import carry_out, give_next_spec, wait_for_phase
 from fencepost.nemesis.upgrade.restart import Restart, until
 
 #: Longest wait for all servers to serve before the next step; other faults may be in force meanwhile.

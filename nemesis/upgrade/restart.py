@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fencepost.harness.contract.reported_version import TellsVersion, ask_version
 from fencepost.harness.faults.kind import Cluster, Proof
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Node, NodeSpec, NodeState
-from fencepost.harness.systems.contract.reported_version import TellsVersion, ask_version
 
 #: A server that has not ended this long after SIGTERM is killed. Kafka itself waits longer for a controller.
 _STOP_S: Final = 15.0

@@ -19,6 +19,7 @@ from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
+from fencepost.harness.contract.features import RaisesFeatures
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, ReleaseChange, Resolved, Skip, View
@@ -27,7 +28,6 @@ from fencepost.harness.faults.version_change import changed
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.features import RaisesFeatures
 from fencepost.nemesis.upgrade.restart import Release, Restart, until
 
 #: Longest wait for all other nodes to serve, before the next restart.

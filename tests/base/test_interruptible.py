@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from fencepost.harness.base.signals import interruptible
+from fencepost.harness.java import archive_training as training
 from fencepost.harness.runtime.artifacts import tool
-from fencepost.harness.systems.java import archive_training as training
 
 #: Where a signal counts: our own files, and what Python does with a process.
 _FILES: Final = ("subprocess.py", "interruptible.py", "tool.py", "training.py")
@@ -113,7 +113,7 @@ def test_what_is_trained_dies_with_us(tmp_path: Path) -> None:
     """As at a power cut: nothing of ours ran that could have ended it."""
     code = (
         "import os, sys; from pathlib import Path\n"
-        "from fencepost.harness.systems.java import archive_training as training\n"
+        "from fencepost.harness.java import archive_training as training\n"
         "with training.running(['sleep', '600'], Path(sys.argv[1])) as server:\n"
         "    print(server.pid, flush=True); os.kill(os.getpid(), 9)"
     )

@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.campaigns.commands.replay import carry_by
+from fencepost.campaigns.commands.replay import replay as replay_command
+from fencepost.campaigns.commands.shrink import say_shrunk
+from fencepost.campaigns.replay.recorded import Recorded, read_recorded
+from fencepost.campaigns.replay.reductions import Candidate, dropped, idle_time, load, narrowing
+from fencepost.campaigns.replay.replaying import Replay, replay
+from fencepost.campaigns.replay.search import TRIES_MAX, Evidence, ddmin, decide, minimise
+from fencepost.campaigns.replay.shrink_state import SMALLER, Shrunk
+from fencepost.campaigns.replay.shrinking import Shrinking
+from fencepost.campaigns.replay.tries import Carrier, Try, resemblance
 from fencepost.harness.base.errors import ExitCode, HarnessError, UsageError
-from fencepost.harness.campaigns.replay.recorded import Recorded, read_recorded
-from fencepost.harness.campaigns.replay.reductions import Candidate, dropped, idle_time, load, narrowing
-from fencepost.harness.campaigns.replay.replaying import Replay, replay
-from fencepost.harness.campaigns.replay.search import TRIES_MAX, Evidence, ddmin, decide, minimise
-from fencepost.harness.campaigns.replay.shrink_state import SMALLER, Shrunk
-from fencepost.harness.campaigns.replay.shrinking import Shrinking
-from fencepost.harness.campaigns.replay.tries import Carrier, Try, resemblance
 from fencepost.harness.cli import main
-from fencepost.harness.cli.replay import carry_by
-from fencepost.harness.cli.replay import replay as replay_command
-from fencepost.harness.cli.shrink import say_shrunk
 from fencepost.harness.history import OpEvent, Outcome, PhaseEvent, PhaseName
 from fencepost.harness.plan import Plan, read_plan, write_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan

@@ -3,17 +3,17 @@
 import asyncio
 from dataclasses import replace
 
+from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
+from fencepost.harness.contract.system import Answer, Question
 from fencepost.harness.coordination import Definite, Indefinite, KeyValue, NotSent
 from fencepost.harness.history import Claim
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
-from fencepost.harness.systems.contract.profile import Profile
-from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings
-from fencepost.harness.systems.contract.system import Answer, Question
-from fencepost.harness.systems.example.client import ExampleClient, Line, Message, connect
-from fencepost.harness.systems.example.options import ExampleOptions
-from fencepost.harness.systems.example.question import ExampleQuestion
-from fencepost.harness.systems.example.system import CLIENT_PORT, Example
+from fencepost.systems.example.client import ExampleClient, Line, Message, connect
+from fencepost.systems.example.options import ExampleOptions
+from fencepost.systems.example.question import ExampleQuestion
+from fencepost.systems.example.system import CLIENT_PORT, Example
 
 _HASTY_S = 1.0
 

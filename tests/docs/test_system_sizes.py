@@ -21,7 +21,7 @@ def lines(*files: Path) -> int:
 
 @pytest.mark.parametrize("system", CLIENTS)
 def test_the_page_names_the_lines_of_each_system(system: str) -> None:
-    folder = ROOT / "harness/systems" / system.lower()
+    folder = ROOT / "systems" / system.lower()
     client = [folder / f"{name}.py" for name in CLIENTS[system]]
     row = re.search(rf"^\| {system} \| ([\d,]+) \| ([\d,]+) \|", PAGE, re.MULTILINE)
     assert row is not None

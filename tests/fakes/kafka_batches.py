@@ -3,8 +3,8 @@
 import struct
 from typing import Final
 
-from fencepost.harness.systems.kafka.wire.crc32c import crc32c
-from fencepost.harness.systems.kafka.wire.records import Producer, write_batch
+from fencepost.systems.kafka.wire.crc32c import crc32c
+from fencepost.systems.kafka.wire.records import Producer, write_batch
 
 _HEADER_BYTES: Final = 61
 _CHECKED_FROM: Final = 21

@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
-from fencepost.harness.systems.kafka.client import elect_leaders, reassignments
-from fencepost.harness.systems.kafka.wire import (
+from fencepost.systems.kafka.client import elect_leaders, reassignments
+from fencepost.systems.kafka.wire import (
     admin_messages,
     feature_messages,
     group_messages,
@@ -22,10 +22,10 @@ from fencepost.harness.systems.kafka.wire import (
     messages,
     transaction_messages,
 )
-from fencepost.harness.systems.kafka.wire.decoding import decode
-from fencepost.harness.systems.kafka.wire.encoding import encode
-from fencepost.harness.systems.kafka.wire.fields import Body
-from fencepost.harness.systems.kafka.wire.messages import Api, ApiVersion, ApiVersionsResponse
+from fencepost.systems.kafka.wire.decoding import decode
+from fencepost.systems.kafka.wire.encoding import encode
+from fencepost.systems.kafka.wire.fields import Body
+from fencepost.systems.kafka.wire.messages import Api, ApiVersion, ApiVersionsResponse
 
 APIS: Final[Mapping[int, Api[Any, Any]]] = {
     api.key: api

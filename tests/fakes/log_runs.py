@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 from fencepost.checkers import coverage, log
 from fencepost.checkers.log import zombie_brokers
 from fencepost.harness.base.options import plain
+from fencepost.harness.contract.system import System
 from fencepost.harness.generators import time_limit
 from fencepost.harness.history import (
     Event,
@@ -23,9 +24,8 @@ from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.judging.judge import Judgement, conclude
 from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.systems.contract.system import System
-from fencepost.harness.systems.kafka.guarantees import LOG_GUARANTEES
 from fencepost.harness.verdict import Facts, Thresholds
+from fencepost.systems.kafka.guarantees import LOG_GUARANTEES
 from fencepost.workloads.log import Log, LogOptions
 from tests.fakes.log_broker import NEEDS_ELECTIONS, FakeLog, FakeLogSession
 from tests.fakes.profile import FAKE_PROFILE

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost.harness.base.errors import Refusal
+from fencepost.harness.contract.profile import Profile
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec, NodeState
-from fencepost.harness.systems.contract.profile import Profile
 from tests.fakes.fakes_runtime import FakeRuntime
 from tests.fakes.profile import FAKE_PROFILE
 
 
 @dataclass
 class FakeMembers:
-    """`harness.systems.contract.membership.Membership`. A change is done, refused ("no") or of unknown outcome ("in
+    """`harness.contract.membership.Membership`. A change is done, refused ("no") or of unknown outcome ("in
     doubt").
 
     `answers` are those of the next requests, in order; after them every one is done. One in doubt is done all the same

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fencepost.harness.systems.contract.options import SystemOptions
-from fencepost.harness.systems.contract.profile import Profile
+from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.profile import Profile
 
 FAKE_PROFILE: Final = Profile(name="fake", options=SystemOptions, interfaces=frozenset(), reads={}, listeners={})

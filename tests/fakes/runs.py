@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from fencepost.harness.base.options import Options, plain
+from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Definite, ReadMode
 from fencepost.harness.generators import time_limit
 from fencepost.harness.history import (
@@ -31,9 +34,6 @@ from fencepost.harness.judging.judge import ALWAYS, Judgement, conclude
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.systems.contract.options import SystemOptions
-from fencepost.harness.systems.contract.profile import Profile
-from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds, Verdict
 from tests.fakes.catalogue import BUGS, OPTIONS
 from tests.fakes.cluster import FakeCluster, FakeNode

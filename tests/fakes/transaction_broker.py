@@ -1,6 +1,6 @@
 """Three Kafka brokers in memory that hold one election: a coordinator, a partition's leader; planted bugs.
 
-What is spoken are Kafka's messages, below `harness.systems.kafka.client.client`. Each broker sleeps for a while: what
+What is spoken are Kafka's messages, below `systems.kafka.client.client`. Each broker sleeps for a while: what
 was sent to it is served when it wakes, also when nobody waits for the answer any more. While it sleeps others
 coordinate and lead. Correct unless `bug` names one of `BUGS`.
 """
@@ -10,11 +10,11 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from fencepost.harness.systems.kafka.wire import log_messages as log
-from fencepost.harness.systems.kafka.wire import transaction_messages as txn
-from fencepost.harness.systems.kafka.wire.errors import CONNECTION_LOST, NOT_SENT, refused
-from fencepost.harness.systems.kafka.wire.fields import Body
-from fencepost.harness.systems.kafka.wire.messages import (
+from fencepost.systems.kafka.wire import log_messages as log
+from fencepost.systems.kafka.wire import transaction_messages as txn
+from fencepost.systems.kafka.wire.errors import CONNECTION_LOST, NOT_SENT, refused
+from fencepost.systems.kafka.wire.fields import Body
+from fencepost.systems.kafka.wire.messages import (
     INIT_PRODUCER_ID,
     METADATA,
     Api,
@@ -26,7 +26,7 @@ from fencepost.harness.systems.kafka.wire.messages import (
     MetadataResponse,
     MetadataTopic,
 )
-from fencepost.harness.systems.kafka.wire.records import Producer, read_batches
+from fencepost.systems.kafka.wire.records import Producer, read_batches
 from tests.fakes.kafka_batches import logged, marker
 
 NODES: Final = ("b1", "b2", "b3")
@@ -250,7 +250,7 @@ class FakeKafka:
 
 
 class FakeConnection:
-    """What `harness.systems.kafka.client.client` uses of a connection."""
+    """What `systems.kafka.client.client` uses of a connection."""
 
     offered: Final[Mapping[int, tuple[int, int]]] = {}
     versions: Final[Mapping[str, int]] = {}

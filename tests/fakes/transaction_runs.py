@@ -13,11 +13,11 @@ from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.systems.kafka.client import peers
-from fencepost.harness.systems.kafka.client.client import KafkaNode
-from fencepost.harness.systems.kafka.client.session import KafkaSession
-from fencepost.harness.systems.kafka.wire.connection import Connection
 from fencepost.harness.verdict import Facts
+from fencepost.systems.kafka.client import peers
+from fencepost.systems.kafka.client.client import KafkaNode
+from fencepost.systems.kafka.client.session import KafkaSession
+from fencepost.systems.kafka.wire.connection import Connection
 from fencepost.workloads.election import Election, ElectionOptions
 from tests.fakes.transaction_broker import NODES, TRANSACTION_TIMEOUT_S, FakeKafka
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns

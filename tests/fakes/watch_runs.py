@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from fencepost.checkers import coverage, watches
 from fencepost.harness.base.options import plain
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import WatchMode
 from fencepost.harness.generators import time_limit
 from fencepost.harness.history import Event, History, PhaseEvent, PhaseName
@@ -16,11 +17,10 @@ from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.judging.judge import Judgement, conclude
 from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.systems.consul.guarantees import WATCH_GUARANTEES as MERGED_GUARANTEES
-from fencepost.harness.systems.contract.system import System
-from fencepost.harness.systems.etcd.guarantees import WATCH_GUARANTEES
-from fencepost.harness.systems.zookeeper.guarantees import GUARANTEES
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
+from fencepost.systems.consul.guarantees import WATCH_GUARANTEES as MERGED_GUARANTEES
+from fencepost.systems.etcd.guarantees import WATCH_GUARANTEES
+from fencepost.systems.zookeeper.guarantees import GUARANTEES
 from fencepost.workloads.watch import Watch, WatchOptions
 from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns

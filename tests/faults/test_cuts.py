@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.contract.leadership import leadership_of
+from fencepost.harness.contract.servers import members_of
 from fencepost.harness.faults.cuts import cuts_off_leader, may_cut_off_leader, with_holds
 from fencepost.harness.faults.kind import FaultSpec
 from fencepost.harness.faults.nemesis_text import parse_faults
@@ -14,11 +16,9 @@ from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member, members_alike
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.leadership import leadership_of
-from fencepost.harness.systems.contract.servers import members_of
-from fencepost.harness.systems.kafka.kraft import KRAFT
-from fencepost.harness.systems.kafka.kraft.options import KraftOptions
 from fencepost.harness.verdict import LeadershipBound, Standing
+from fencepost.systems.kafka.kraft import KRAFT
+from fencepost.systems.kafka.kraft.options import KraftOptions
 
 FAULTS = registry.faults()
 SEPARATE = KRAFT.members(3, KraftOptions(brokers=3))

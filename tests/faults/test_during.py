@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.contract.migration import Phase, with_migration
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.faults.schedule import Entry
 from fencepost.harness.history import FaultAction, FaultOutcome
@@ -12,7 +13,6 @@ from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import NodeState
-from fencepost.harness.systems.contract.migration import Phase, with_migration
 from tests.fakes.virtual_time import run_virtual
 from tests.faults.test_workers import FAULTS, MS, SETTING, Run
 

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from fencepost.campaigns.replay.recorded import with_faults
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.campaigns.replay.recorded import with_faults
 from fencepost.harness.cli import main
 from fencepost.harness.plan import Plan, read_plan, write_plan
 from fencepost.harness.plan.checked_plan import check_plan

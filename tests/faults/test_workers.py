@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.contract.leadership import PartitionReign, with_leader
+from fencepost.harness.contract.migration import with_migration
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.forecast import Forecast, Surroundings, look_ahead
 from fencepost.harness.faults.kind import Resolved, View
@@ -23,10 +25,8 @@ from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, Fau
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import NodeState, members_alike
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.leadership import PartitionReign, with_leader
-from fencepost.harness.systems.contract.migration import with_migration
-from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.verdict import LeadershipBound, Standing
+from fencepost.systems.etcd.system import ETCD
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 from tests.fakes.virtual_time import run_virtual, virtual_loop
 

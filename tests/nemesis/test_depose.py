@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.contract.deposing import with_controller
+from fencepost.harness.contract.servers import members_of
 from fencepost.harness.coordination import Definite
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
 from fencepost.harness.faults.nemesis_text import parse_faults
@@ -16,11 +18,9 @@ from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, Fau
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import NodeState, Place
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.deposing import with_controller
-from fencepost.harness.systems.contract.servers import members_of
-from fencepost.harness.systems.kafka.zookeeper_mode.administrator import Administrator
 from fencepost.nemesis.leadership import depose
 from fencepost.nemesis.leadership.depose import Depose
+from fencepost.systems.kafka.zookeeper_mode.administrator import Administrator
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 
 FAULTS = registry.faults()

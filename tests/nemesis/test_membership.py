@@ -11,6 +11,7 @@ import pytest
 
 from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.base.quorum import Damage, Quorum, majority, quorum_of
+from fencepost.harness.contract.membership import ChangesMembers, with_members
 from fencepost.harness.faults.conductor import Conductor, damages_of
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
 from fencepost.harness.faults.nemesis_text import parse_faults
@@ -19,7 +20,6 @@ from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member, NodeState, members_alike
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.membership import ChangesMembers, with_members
 from fencepost.nemesis.members.membership import Leaving, MembershipChange
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 from tests.fakes.members import FakeMembers, FakeSystem

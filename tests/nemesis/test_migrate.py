@@ -10,6 +10,8 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.cli.output.outcome import repeat_command
+from fencepost.harness.contract.migration import Phase, Stage, Turn
+from fencepost.harness.contract.system import System
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import Cluster, View
 from fencepost.harness.faults.nemesis_text import parse_faults
@@ -28,8 +30,6 @@ from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member, Node, NodeSpec, NodeState, members_alike
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.migration import Phase, Stage, Turn
-from fencepost.harness.systems.contract.system import System
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual

@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.refused_faults import with_refusals
+from fencepost.harness.contract.replicas import PlacesReplicas, Replica
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
 from fencepost.harness.faults.nemesis_text import parse_faults
@@ -17,10 +21,6 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.options import SystemOptions
-from fencepost.harness.systems.contract.profile import Profile
-from fencepost.harness.systems.contract.refused_faults import with_refusals
-from fencepost.harness.systems.contract.replicas import PlacesReplicas, Replica
 from fencepost.nemesis.members.reassign import MovingAway, Reassign, Scaling
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 from tests.fakes.profile import FAKE_PROFILE
@@ -29,7 +29,7 @@ from tests.fakes.virtual_time import run_virtual
 
 @dataclass
 class FakeReplicas:
-    """`harness.systems.contract.replicas.Replicas` of one stream. `answers` are those of the next requests: done at
+    """`harness.contract.replicas.Replicas` of one stream. `answers` are those of the next requests: done at
     once where there are none, "no" refuses, "in doubt" is done without an answer."""
 
     nodes: tuple[str, ...]

@@ -12,6 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.contract.features import with_features
+from fencepost.harness.contract.leadership import leadership_of
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Definite
 from fencepost.harness.faults.conductor import Conductor, damages_of
 from fencepost.harness.faults.kind import Cluster, Resolved, Skip, View
@@ -25,12 +28,9 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Member, Node, NodeSpec, NodeState, Place, members_alike
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.features import with_features
-from fencepost.harness.systems.contract.leadership import leadership_of
-from fencepost.harness.systems.contract.system import System
-from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.verdict import LeadershipBound, Standing
 from fencepost.nemesis.upgrade.rolling import Rolling
+from fencepost.systems.etcd.system import ETCD
 from tests.fakes.fakes_runtime import FakeNode, FakeRuntime, KeptRecords, cluster_of
 from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual
@@ -627,7 +627,7 @@ def test_etcd_says_what_it_is_by_http() -> None:
 
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         async with server:
-            from fencepost.harness.systems.etcd import reported_version
+            from fencepost.systems.etcd import reported_version
 
             return await reported_version.ask(*server.sockets[0].getsockname()[:2])
 
@@ -645,13 +645,13 @@ def test_etcd_says_what_it_is_by_http() -> None:
     ],
 )
 def test_zookeepers_release_is_read_off_srvr(said: str, version: str) -> None:
-    from fencepost.harness.systems.zookeeper.reported_version import read_version
+    from fencepost.systems.zookeeper.reported_version import read_version
 
     assert read_version(f"{said}\nLatency min/avg/max: 0/0.0/0\n") == version
 
 
 def test_kafkas_release_is_the_newest_line_behind_the_start(tmp_path: Path) -> None:
-    from fencepost.harness.systems.kafka.server import reported_version
+    from fencepost.systems.kafka.server import reported_version
 
     log = tmp_path / "server.log"
     log.write_text("INFO AppInfoParser - Kafka version: 3.9.2\n")

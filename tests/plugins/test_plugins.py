@@ -67,13 +67,14 @@ def _file(folder: Path, text: str, name: str = "mine.py") -> Path:
     return path
 
 
-def _package(folder: Path, name: str, points: str, text: str = "") -> None:
+def _package(folder: Path, name: str, text: str = "", *, tables: str) -> None:
     """Install a package as pip would, as far as entry points go."""
     (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    (folder / f"{name}_tables.py").write_text(tables, encoding="utf-8")
     info = folder / f"{name}-1.2.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n", encoding="utf-8")
-    (info / "entry_points.txt").write_text(points, encoding="utf-8")
+    (info / "entry_points.txt").write_text(f"[fencepost]\nit = {name}_tables\n", encoding="utf-8")
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     offers.forget()
@@ -127,7 +128,7 @@ def test_a_plan_names_its_plugins_and_says_when_one_is_gone(tmp_path: Path) -> N
         ("import no_such_module_at_all", "is broken: ModuleNotFoundError: No module named 'no_such_module_at_all'"),
         ("x = 1", "it offers nothing: it has no mapping SYSTEMS"),
         ("SYSTEMS = [1]", "SYSTEMS is list; expected a mapping of names"),
-        ("SYSTEMS = {'etcd': 1}", "is refused: fencepost has one of that name, at fencepost.harness.systems.etcd:ETCD"),
+        ("SYSTEMS = {'etcd': 1}", "is refused: fencepost has one of that name, at fencepost.systems.etcd.system:ETCD"),
         ("CHECKERS = {'queue': print}", "fencepost has one of that name, at fencepost.checkers.objects.queue:check"),
         ("FAULTS = {'all': 1}", "no word of the nemesis"),
         ("FAULTS = {'a:b': 1}", "expected small letters"),
@@ -157,7 +158,12 @@ def test_a_broken_package_breaks_nobody_else(
     text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sys.modules.pop("broken_one", None)
-    _package(tmp_path, "broken_one", "[fencepost.systems]\ntiny = broken_one:TINY\n", text)
+    _package(
+        tmp_path,
+        "broken_one",
+        text,
+        tables="SYSTEMS = {'tiny': 'broken_one:TINY'}",
+    )
     assert main(["list", "systems"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "zookeeper release" in text
@@ -171,16 +177,16 @@ def test_a_broken_package_breaks_nobody_else(
 
 
 def test_clashes_name_both_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _package(tmp_path, "one", "[fencepost.systems]\ntiny = one:TINY\netcd = one:ETCD\n")
-    _package(tmp_path, "two", "[fencepost.systems]\ntiny = two:TINY\n")
+    _package(tmp_path, "one", tables="SYSTEMS = {'tiny': 'one:TINY', 'etcd': 'one:ETCD'}")
+    _package(tmp_path, "two", tables="SYSTEMS = {'tiny': 'two:TINY'}")
     twice = "'tiny' is offered twice, so neither is used: by (one|two) 1.2 and (one|two) 1.2"
     with pytest.raises(UsageError, match=twice):
         check_plan(msgspec.structs.replace(PLAN, system="tiny", plugins=()))
     checked = check_plan(Plan(system="etcd", workload="register", nemesis="none", seed=1))
-    assert type(checked.system).__module__.startswith("fencepost.harness.systems.etcd")
+    assert type(checked.system).__module__.startswith("fencepost.systems.etcd")
     assert main(["list", "plugins"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "'etcd' of the plug-in one 1.2 is refused: fencepost has one of that name, at fencepost.harness" in text
+    assert "'etcd' of the plug-in one 1.2 is refused: fencepost has one of that name, at fencepost.systems" in text
 
 
 def test_an_error_inside_a_plugin_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,8 +11,8 @@ from fencepost.harness.report.pictures.timeline import timeline
 from fencepost.harness.report.tables import tables
 from fencepost.harness.report.tables.reigns import attached, reigns
 from fencepost.harness.report.tables.zombies import zombies
-from fencepost.harness.systems.kafka.kraft import KRAFT
 from fencepost.harness.verdict import Validity, Verdict, Vocabulary
+from fencepost.systems.kafka.kraft import KRAFT
 from tests.report import sample
 from tests.report.sample import lanes_of
 from tests.report.sample_kraft import ATTACHMENT, BEGUN, SPAN, kraft_zombie

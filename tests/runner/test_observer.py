@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from fencepost.harness.contract.system import Answer, System
 from fencepost.harness.history import (
     BROKEN_SERVER,
     CatchUp,
@@ -24,9 +25,8 @@ from fencepost.harness.history import (
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.observer import Observers, _beats
 from fencepost.harness.runtime.node import Node
-from fencepost.harness.systems.contract.system import Answer, System
-from fencepost.harness.systems.kafka.kraft import KRAFT
-from fencepost.harness.systems.zookeeper import ZOOKEEPER
+from fencepost.systems.kafka.kraft import KRAFT
+from fencepost.systems.zookeeper.system import ZOOKEEPER
 from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual, virtual_loop
 

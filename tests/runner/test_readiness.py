@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from fencepost.harness.base.errors import NodeNotReady
+from fencepost.harness.contract.system import System
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.readiness import await_ready, refuse_dead
 from fencepost.harness.runtime.node import Exit, Node, NodeState, death_of
-from fencepost.harness.systems.contract.system import System
 from tests.fakes.fakes_runtime import FakeNode
 from tests.fakes.virtual_time import run_virtual
 

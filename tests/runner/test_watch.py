@@ -5,9 +5,9 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.harness.contract.system import Answer
 from fencepost.harness.history import Claim
 from fencepost.harness.runner.watch import CALM_NS, LastAnswers, Watch
-from fencepost.harness.systems.contract.system import Answer
 
 NODES: Final = ("n1", "n2", "n3")
 STEP: Final = 50_000_000

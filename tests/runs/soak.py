@@ -19,12 +19,12 @@ import msgspec
 
 from bench.document import write_table
 from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
-from fencepost.harness.cli.demo import FINDING, demo_plans
 from fencepost.harness.cli.output.progress import Progress
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.run.execute import execute
 from fencepost.harness.verdict import Validity
+from fencepost.warehouse.commands.demo import FINDING, demo_plans
 
 TIMES = 10
 #: Name, plan from a seed, the verdict expected, and how many runs may come out otherwise.

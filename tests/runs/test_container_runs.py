@@ -16,8 +16,8 @@ import pytest
 from fencepost.harness.history import FaultEvent, FaultOutcome, PhaseEvent, PhaseName
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.voter_logs import read_logs
-from fencepost.harness.systems.kafka.kraft import KRAFT
-from fencepost.harness.systems.kafka.server import versions
+from fencepost.systems.kafka.kraft import KRAFT
+from fencepost.systems.kafka.server import versions
 from tests.run_command import ROOT, assert_nothing_left, command, only_folder, wait_for_line, why_again
 from tests.runs.engine_relay import relay
 from tests.runtime.containers import links_scene
@@ -298,7 +298,7 @@ def test_other_ways_of_links(engine: "DockerClient", tmp_path: Path, links: str,
 @pytest.mark.slow
 def test_an_image_of_your_own(engine: "DockerClient", tmp_path: Path) -> None:
     from fencepost.harness.runtime.containers import images
-    from fencepost.harness.systems.etcd import ETCD
+    from fencepost.systems.etcd.system import ETCD
 
     mine = f"fencepost-test-{os.getpid()}/my-etcd"
     engine.images.get(images.ensure(engine, images.of_system(ETCD.releases.image_recipe))).tag(mine, "nightly")

@@ -17,8 +17,8 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.harness.verdict.fact_table import FactTables
-from fencepost.harness.warehouse.rebuild import rebuild
-from fencepost.harness.warehouse.sources import sources_of
+from fencepost.warehouse.rebuild import rebuild
+from fencepost.warehouse.sources import sources_of
 
 FOUND: Final = Path(__file__).parents[1] / "histories" / "found" / "zookeeper-3.9.5-stale-after-sync"
 REQUIRED: Final = 'require = [\n    "fresh-after-sync",\n]'

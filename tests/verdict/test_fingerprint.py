@@ -108,6 +108,6 @@ def test_what_decides_comes_first_and_a_verdict_without_a_name_has_one_too() -> 
     ],
 )
 def test_findings_have_the_fingerprints_that_replays_count(name: str, fingerprint: str) -> None:
-    from fencepost.harness.campaigns.replay.recorded import shown_by
+    from fencepost.campaigns.replay.recorded import shown_by
 
     assert shown_by(FOUND / name)[0].fingerprints[0] == fingerprint

@@ -4,7 +4,7 @@ from pyspark.sql import SparkSession
 
 
 def handle_of(spark: SparkSession, asked: list[str]) -> type:
-    """In place of `harness.warehouse.spark_session.SparkHandle`; `asked` gets the master of each that is made."""
+    """In place of `warehouse.spark_session.SparkHandle`; `asked` gets the master of each that is made."""
 
     class Handle:
         def __init__(self, master: str, *, jvm_flags: object = None) -> None:

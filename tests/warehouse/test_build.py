@@ -15,15 +15,15 @@ from pyspark.sql import SparkSession
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.cli.output.progress import shorten
-from fencepost.harness.cli.warehouse import command
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table
 from fencepost.harness.run.conclude import judge_stored
-from fencepost.harness.warehouse.adding import _tasks, build, deal
-from fencepost.harness.warehouse.query import query
-from fencepost.harness.warehouse.sources import Source, sources_below
-from fencepost.harness.warehouse.store import MARK
-from fencepost.harness.warehouse.warehouse import Warehouse
+from fencepost.warehouse.adding import _tasks, build, deal
+from fencepost.warehouse.commands.warehouse import command
+from fencepost.warehouse.query import query
+from fencepost.warehouse.sources import Source, sources_below
+from fencepost.warehouse.store import MARK
+from fencepost.warehouse.warehouse import Warehouse
 from tests.warehouse.handle import handle_of
 
 pytestmark = pytest.mark.spark
@@ -152,7 +152,7 @@ def test_a_query_gives_a_data_frame(built: Built, spark: SparkSession) -> None:
 def test_the_command_says_each_episode_with_run_epoch_and_rows(
     built: Built, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("fencepost.harness.warehouse.spark_session.SparkHandle", handle_of(spark, []))
+    monkeypatch.setattr("fencepost.warehouse.spark_session.SparkHandle", handle_of(spark, []))
     words = ["build", str(built.results), "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(command, words, standalone_mode=False)
     assert done.return_value == 2, done.output

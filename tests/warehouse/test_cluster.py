@@ -19,10 +19,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fencepost.checkers import _core as native_core
-from fencepost.harness.warehouse import gateway
-from fencepost.harness.warehouse.adding import build
-from fencepost.harness.warehouse.steps import STEPS
-from fencepost.harness.warehouse.warehouse import Warehouse
+from fencepost.warehouse import gateway
+from fencepost.warehouse.adding import build
+from fencepost.warehouse.steps import STEPS
+from fencepost.warehouse.warehouse import Warehouse
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -34,8 +34,8 @@ _CORES = (os.cpu_count() or 1) + 1
 BUILD = """
 import sys
 from pathlib import Path
-from fencepost.harness.warehouse.adding import build
-from fencepost.harness.warehouse.spark_session import SparkHandle
+from fencepost.warehouse.adding import build
+from fencepost.warehouse.spark_session import SparkHandle
 with SparkHandle(sys.argv[1], scratch=Path(sys.argv[2])) as handle:
     spark = handle.session(timeout_s=200)
     build(spark, [Path(folder) for folder in sys.argv[4:]], sys.argv[3])

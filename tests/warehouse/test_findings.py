@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from fencepost.harness.warehouse.findings import examples, sightings
-from fencepost.harness.warehouse.night_tables import schema_of
-from fencepost.harness.warehouse.warehouse import STORED
+from fencepost.warehouse.findings import examples, sightings
+from fencepost.warehouse.night_tables import schema_of
+from fencepost.warehouse.warehouse import STORED
 
 pytestmark = pytest.mark.spark
 

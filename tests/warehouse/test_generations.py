@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.warehouse.generations import building, replace, tidy, writing
-from fencepost.harness.warehouse.store import (
+from fencepost.warehouse.generations import building, replace, tidy, writing
+from fencepost.warehouse.store import (
     GENERATION,
     MARK,
     Add,
@@ -239,7 +239,7 @@ def test_order_b_an_add_that_commits_while_a_build_is_under_way(tmp_path: Path, 
 
 
 def test_a_second_build_is_refused_and_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.harness.warehouse.generations._PATIENCE_S", 0.1)
+    monkeypatch.setattr("fencepost.warehouse.generations._PATIENCE_S", 0.1)
     root = str(tmp_path / "warehouse")
     add_one(root, "old")
     with building(root), pytest.raises(UsageError, match="another build of this warehouse is under way") as caught:

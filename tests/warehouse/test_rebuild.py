@@ -14,8 +14,8 @@ from fencepost.harness.results.fact_files import FACTS, read_table, write_table
 from fencepost.harness.run.conclude import judge_stored
 from fencepost.harness.verdict.fact_table import VERSION_KEY
 from fencepost.harness.verdict.run_tables import TABLES
-from fencepost.harness.warehouse.rebuild import DEALT, REBUILT, rebuild, task
-from fencepost.harness.warehouse.sources import Source, sources_of
+from fencepost.warehouse.rebuild import DEALT, REBUILT, rebuild, task
+from fencepost.warehouse.sources import Source, sources_of
 
 FOUND = Path(__file__).parents[1] / "histories" / "found" / "zookeeper-3.9.5-stale-after-sync"
 
@@ -91,7 +91,7 @@ def test_a_task_writes_one_file_of_a_table_for_all_of_its_runs(folder: Path, tmp
 def test_a_large_part_is_written_before_the_task_ends(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencepost.harness.warehouse.rebuild._PART_BYTES", 1)
+    monkeypatch.setattr("fencepost.warehouse.rebuild._PART_BYTES", 1)
     judge_all([folder, copy_of(folder, "ab" * 16)], tmp_path / "out")
     runs = {path.name: set(read_table(path)["run_id"].to_pylist()) for path in parts(tmp_path / "out", "operations")}
     assert runs == {"add-0000000.parquet": {"cd" * 16}, "add-0000001.parquet": {"ab" * 16}}

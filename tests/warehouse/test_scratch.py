@@ -5,12 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fencepost.harness.warehouse.scratch import Scratch
+from fencepost.warehouse.scratch import Scratch
 
 _HOLDS = """
 import sys, time
 from pathlib import Path
-from fencepost.harness.warehouse.scratch import Scratch
+from fencepost.warehouse.scratch import Scratch
 print(Scratch(Path(sys.argv[1])).folder, flush=True)
 time.sleep(60)
 """

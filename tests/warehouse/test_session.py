@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.warehouse import spark_session
-from fencepost.harness.warehouse.gateway import GatewayJvm
-from fencepost.harness.warehouse.spark_session import SparkHandle
+from fencepost.warehouse import spark_session
+from fencepost.warehouse.gateway import GatewayJvm
+from fencepost.warehouse.spark_session import SparkHandle
 
 pytestmark = pytest.mark.spark
 
@@ -156,7 +156,7 @@ def test_a_call_that_fails_since_its_jvm_was_killed_at_its_deadline_says_so(
 def test_it_ends_when_the_harness_is_killed(tmp_path: Path) -> None:
     script = (
         "import sys, time; from pathlib import Path\n"
-        "from fencepost.harness.warehouse.spark_session import SparkHandle\n"
+        "from fencepost.warehouse.spark_session import SparkHandle\n"
         "print(SparkHandle.start('local[1]', scratch=Path(sys.argv[1])).pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen(
@@ -181,7 +181,7 @@ def test_ctrl_c_stays_with_the_command(spark: SparkSession) -> None:
 _LONG_JOB = """
 import sys
 from pathlib import Path
-from fencepost.harness.warehouse.spark_session import SparkHandle
+from fencepost.warehouse.spark_session import SparkHandle
 try:
     with SparkHandle("local[1]", scratch=Path(sys.argv[1])) as handle:
         spark = handle.session(timeout_s=110)

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
+from fencepost.campaigns.night.register import REGISTER, Ended, Register, Registered
+from fencepost.campaigns.night.run_class import RunClass
+from fencepost.campaigns.replay.recorded import read_recorded
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.campaigns.night.register import REGISTER, Ended, Register, Registered
-from fencepost.harness.campaigns.night.run_class import RunClass
-from fencepost.harness.campaigns.replay.recorded import read_recorded
 from fencepost.harness.judging.judge import judge
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table, write_table
 from fencepost.harness.run.conclude import judge_stored
 from fencepost.harness.verdict.fact_table import VERSION_KEY
-from fencepost.harness.warehouse.rebuild import rebuild
-from fencepost.harness.warehouse.sources import sources_below, sources_of
+from fencepost.warehouse.rebuild import rebuild
+from fencepost.warehouse.sources import sources_below, sources_of
 from tests.campaigns.night.made import attempt, cell, opened
 
 FOUND = Path(__file__).parents[1] / "histories" / "found" / "zookeeper-3.9.5-stale-after-sync"

@@ -11,11 +11,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import write_table
-from fencepost.harness.warehouse.night_tables import schema_of
-from fencepost.harness.warehouse.rebuild import rebuild
-from fencepost.harness.warehouse.sources import sources_of
-from fencepost.harness.warehouse.steps import STEPS
-from fencepost.harness.warehouse.warehouse import STORED
+from fencepost.warehouse.night_tables import schema_of
+from fencepost.warehouse.rebuild import rebuild
+from fencepost.warehouse.sources import sources_of
+from fencepost.warehouse.steps import STEPS
+from fencepost.warehouse.warehouse import STORED
 
 pytestmark = pytest.mark.spark
 

@@ -15,16 +15,16 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.cli.warehouse import command
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table
 from fencepost.harness.run.conclude import judge_stored
-from fencepost.harness.warehouse.adding import Added, _none_judged, add
-from fencepost.harness.warehouse.data_source import register
-from fencepost.harness.warehouse.query import query
-from fencepost.harness.warehouse.selection import choose, latest_nights
-from fencepost.harness.warehouse.spark_session import spark_failure
-from fencepost.harness.warehouse.store import (
+from fencepost.warehouse.adding import Added, _none_judged, add
+from fencepost.warehouse.commands.warehouse import command
+from fencepost.warehouse.data_source import register
+from fencepost.warehouse.query import query
+from fencepost.warehouse.selection import choose, latest_nights
+from fencepost.warehouse.spark_session import spark_failure
+from fencepost.warehouse.store import (
     MARK,
     Add,
     NightPart,
@@ -34,7 +34,7 @@ from fencepost.harness.warehouse.store import (
     open_or_make,
     open_store,
 )
-from fencepost.harness.warehouse.warehouse import Warehouse
+from fencepost.warehouse.warehouse import Warehouse
 from tests.warehouse.handle import handle_of
 from tests.warehouse.test_generations import tear
 
@@ -193,7 +193,7 @@ def test_the_data_source_finds_the_warehouse_below_results(
 def test_a_torn_part_ends_every_command_with_the_file_and_the_remedy(
     runs: list[Path], torn: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession, words: list[str], damage: str
 ) -> None:
-    monkeypatch.setattr("fencepost.harness.warehouse.spark_session.SparkHandle", handle_of(spark, []))
+    monkeypatch.setattr("fencepost.warehouse.spark_session.SparkHandle", handle_of(spark, []))
     (part,) = (path for path in torn.rglob("*.parquet") if path.parts[-4] == "run")
     tear(part, damage)
     words = [*words, *(map(str, runs) if words == ["add"] else ())]
@@ -241,7 +241,7 @@ def test_a_query_takes_a_relative_path(root: str, spark: SparkSession, monkeypat
 def test_what_could_not_be_judged_and_what_changed_give_exit_code_2_each_time(
     runs: list[Path], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencepost.harness.warehouse.spark_session.SparkHandle", handle_of(spark, []))
+    monkeypatch.setattr("fencepost.warehouse.spark_session.SparkHandle", handle_of(spark, []))
     results, root = tmp_path / "results", tmp_path / "warehouse"
     for name, run in zip(("good", "bad", "changed"), (runs[0], runs[1], runs[2]), strict=True):
         shutil.copytree(run, results / name)
@@ -336,7 +336,7 @@ def test_a_night_counts_as_it_was_known_last() -> None:
 
 
 def test_the_commands(runs: list[Path], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.harness.warehouse.spark_session.SparkHandle", handle_of(spark, []))
+    monkeypatch.setattr("fencepost.warehouse.spark_session.SparkHandle", handle_of(spark, []))
     root = ["--warehouse", str(tmp_path / "warehouse")]
 
     def said(*words: str) -> str:

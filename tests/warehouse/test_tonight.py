@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from fencepost.harness.pages.collect import overview
-from fencepost.harness.pages.site import pages
-from fencepost.harness.warehouse.steps import STEPS
-from tests.pages.test_pages import text_of
+from fencepost.warehouse.pages.collect import overview
+from fencepost.warehouse.pages.site import pages
+from fencepost.warehouse.steps import STEPS
+from tests.warehouse.pages.test_pages import text_of
 from tests.warehouse.test_nightly import _TABLES, _add_run, _frames
 
 pytestmark = pytest.mark.spark

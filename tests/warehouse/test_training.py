@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from fencepost.harness.warehouse.training import exercise
+from fencepost.warehouse.training import exercise
 
 pytestmark = pytest.mark.spark
 

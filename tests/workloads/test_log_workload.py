@@ -10,9 +10,9 @@ from fencepost.harness.generators import Draw, limit
 from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member
-from fencepost.harness.systems.kafka.guarantees import LOG_GUARANTEES
 from fencepost.harness.testing.simulation import Respond, simulate
 from fencepost.harness.verdict import Standing, Validity
+from fencepost.systems.kafka.guarantees import LOG_GUARANTEES
 from fencepost.workloads.log import Log
 from fencepost.workloads.producer_ids import ProducerIds
 from tests.fakes.log_broker import BUGS

@@ -4,12 +4,12 @@ from typing import Any, cast
 
 import pytest
 
+from fencepost.harness.contract.system import System
 from fencepost.harness.history import Outcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member
-from fencepost.harness.systems.contract.system import System
-from fencepost.harness.systems.etcd.guarantees import WATCH_GUARANTEES, watch_guarantees
 from fencepost.harness.verdict import Standing, Validity
+from fencepost.systems.etcd.guarantees import WATCH_GUARANTEES, watch_guarantees
 from fencepost.workloads.watch import Watch
 from tests.fakes.watch_runs import FakeSystem, judge_watch, options_of, run_watch
 from tests.fakes.watch_store import BUGS

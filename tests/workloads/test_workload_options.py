@@ -6,12 +6,12 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import describe, plain
+from fencepost.harness.contract.servers import members_of
 from fencepost.harness.coordination import ReadMode
 from fencepost.harness.generators import Offer, at_rate, limit, numbered
 from fencepost.harness.history import Outcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, workload_options
-from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.testing.simulation import simulate
 from fencepost.workloads.register import Register
 

@@ -3,7 +3,6 @@
 A Parquet history of registers that stands alone is judged through Spark likewise.
 """
 
-import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fencepost.harness.base.errors import HarnessError, UsageError
+from fencepost.harness.base.errors import UsageError
 from fencepost.harness.cli.check.judged_table import JudgedTable, conclude
 from fencepost.harness.interchange.formats.recognise import JEPSEN_EDN
 from fencepost.harness.plugins import registry
@@ -23,9 +22,6 @@ from fencepost.harness.verdict.reading import table_figures
 from fencepost.harness.verdict.tables import CAS_REGISTER, LINEARIZABLE
 
 MODELS: Final = ("register", CAS_REGISTER)
-_SESSION_S: Final = 120.0
-#: About five million operations: from here on Spark works for so long that its own code is worth compiling in full.
-_LARGE_BYTES: Final = 64 << 20
 
 
 def is_table(path: Path) -> bool:
@@ -53,7 +49,7 @@ def check_table(
     if spark_master is None:
         verdict = registry.table("operations")(path).check(facts)
     else:
-        verdict = by_spark(path, spark_master, "operations", facts)
+        verdict = registry.table_judge()(path, spark_master, "operations", facts)
     write_page = partial(write_operations_report, report, path, spark_master=spark_master) if report else None
     return conclude(_registers(path, verdict, facts, form="operations"), as_json=as_json, write_page=write_page)
 
@@ -66,7 +62,7 @@ def check_history_by_spark(path: Path, *, model: str | None, spark_master: str, 
             hint="without --spark it is judged on this machine",
         )
     facts = _facts(path, model)
-    verdict = by_spark(path, spark_master, "history", facts)
+    verdict = registry.table_judge()(path, spark_master, "history", facts)
     return conclude(_registers(path, verdict, facts, form="parquet"), as_json=as_json)
 
 
@@ -112,37 +108,3 @@ def _registers(path: Path, verdict: Verdict, facts: Facts, *, form: str) -> Judg
         verdict=verdict,
         facts=facts,
     )
-
-
-def by_spark(path: Path, master: str, holds: str, facts: Facts, *more: object) -> Verdict:
-    """Judge a table through Spark at `master`; raises HarnessError when Spark fails, for that is no verdict."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    from fencepost.harness.warehouse.spark_session import FULLY_COMPILED, SparkHandle
-
-    judge = registry.table_judge(holds)
-    large = _bytes(path) >= _LARGE_BYTES
-    with SparkHandle(master, jvm_flags=FULLY_COMPILED if large else None) as handle:
-        try:
-            return judge(handle.session(_SESSION_S), str(path.resolve()), facts, *more)
-        except (PySparkException, Py4JJavaError) as error:
-            reason = _reason(str(error).splitlines())
-            lacking = "ModuleNotFoundError" in reason or "ImportError" in reason
-            raise HarnessError(
-                f"{path}: Spark at {master} gave no verdict: {reason}",
-                hint="executors need fencepost and its native core for the Python that PYSPARK_PYTHON names there"
-                if lacking
-                else "without --spark it is judged on this machine",
-            ) from error
-
-
-def _bytes(path: Path) -> int:
-    return sum(file.stat().st_size for file in ([path] if path.is_file() else path.glob("*.parquet")))
-
-
-def _reason(lines: list[str]) -> str:
-    """The innermost exception that is named: it stands behind its traceback, before Spark's own."""
-    named = [line.strip() for line in lines if re.match(r"(Caused by: )?[\w.]+(Error|Exception)\b", line)]
-    filled = [line for line in lines if line.strip()]
-    return (named[-1] if named else filled[0] if filled else "no reason given").removeprefix("Caused by: ")

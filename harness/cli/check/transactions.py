@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.cli.check.judged_table import JudgedTable, conclude
-from fencepost.harness.cli.check.operations import by_spark
 from fencepost.harness.interchange.second_opinion.opinion import Opinion
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Facts, Verdict
@@ -60,7 +59,7 @@ def check_transactions(
     if spark_master is None:
         verdict = registry.table("transactions")(path, model).check(facts)
     else:
-        verdict = by_spark(path, spark_master, "transactions", facts, model)
+        verdict = registry.table_judge()(path, spark_master, "transactions", facts, model)
     facts = msgspec.structs.replace(facts, workload=verdict.checker)
     table = JudgedTable(
         path=path,

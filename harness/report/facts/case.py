@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.history import History
-from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.verdict import Facts, Validity, Verdict
 
 

@@ -13,6 +13,7 @@ import jinja2
 import msgspec
 from markupsafe import Markup
 
+from fencepost.harness.contract.server_settings import as_arguments
 from fencepost.harness.history import MigrationEvent
 from fencepost.harness.interchange.formats.imported import UNNAMED_NODE
 from fencepost.harness.report.documents.reproduce import reproduce, typed_path
@@ -49,7 +50,6 @@ from fencepost.harness.report.words.wording import (
     length,
     text,
 )
-from fencepost.harness.systems.contract.server_settings import as_arguments
 from fencepost.harness.verdict import Validity, Verdict, Witness
 from fencepost.harness.verdict.by_guarantee import by_guarantee
 from fencepost.harness.verdict.opening import Opening, opening

@@ -2,13 +2,13 @@
 
 from typing import Final
 
+from fencepost.harness.contract.catching_up import LogsCatchUps
 from fencepost.harness.history import CatchUp
 from fencepost.harness.plugins import registry
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.tables.table import Table
 from fencepost.harness.report.words.evidence import traced
 from fencepost.harness.report.words.wording import clock
-from fencepost.harness.systems.contract.catching_up import LogsCatchUps
 from fencepost.harness.verdict.fact_tables import CATCH_UPS, LAGS
 
 _WORDS: Final = {

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from fencepost.harness.campaigns.gate.evidence import Evidence, Measures
-from fencepost.harness.campaigns.gate.policy import Budget, GuaranteeNeed, Measure, Policy, PolicyException
-from fencepost.harness.campaigns.night.cells import Cell
-from fencepost.harness.campaigns.night.night import Attempt
-from fencepost.harness.campaigns.night.run_class import RunClass
+from fencepost.campaigns.gate.evidence import Evidence, Measures
+from fencepost.campaigns.gate.policy import Budget, GuaranteeNeed, Measure, Policy, PolicyException
+from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.night.night import Attempt
+from fencepost.campaigns.night.run_class import RunClass
 from tests.campaigns.night.made import FINGERPRINT, attempt, caught, cell, night
 
 TODAY = datetime.date(2026, 11, 23)

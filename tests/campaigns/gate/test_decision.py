@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
+from fencepost.campaigns.gate.decision import decide
+from fencepost.campaigns.gate.evidence import Evidence
+from fencepost.campaigns.gate.requirement import Kind, Requirement, Status
+from fencepost.campaigns.night.night import State
+from fencepost.campaigns.night.run_class import RunClass
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.campaigns.gate.decision import decide
-from fencepost.harness.campaigns.gate.evidence import Evidence
-from fencepost.harness.campaigns.gate.requirement import Kind, Requirement, Status
-from fencepost.harness.campaigns.night.night import State
-from fencepost.harness.campaigns.night.run_class import RunClass
 from tests.campaigns.gate.made import (
     YESTERDAY,
     budget,

@@ -6,17 +6,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from fencepost.campaigns.gate.decision import decide, measured_pairs
+from fencepost.campaigns.gate.demand import demand_of
+from fencepost.campaigns.gate.evidence import Evidence
+from fencepost.campaigns.gate.policy import Measure, Policy
+from fencepost.campaigns.gate.requirement import Decision
+from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.night.night import Attempt
+from fencepost.campaigns.night.pool import Pool, turns_of
+from fencepost.campaigns.night.register import Record, night_of
+from fencepost.campaigns.night.value import by_value
 from fencepost.harness.base.stop_request import StopRequest
-from fencepost.harness.campaigns.gate.decision import decide, measured_pairs
-from fencepost.harness.campaigns.gate.demand import demand_of
-from fencepost.harness.campaigns.gate.evidence import Evidence
-from fencepost.harness.campaigns.gate.policy import Measure, Policy
-from fencepost.harness.campaigns.gate.requirement import Decision
-from fencepost.harness.campaigns.night.cells import Cell
-from fencepost.harness.campaigns.night.night import Attempt
-from fencepost.harness.campaigns.night.pool import Pool, turns_of
-from fencepost.harness.campaigns.night.register import Record, night_of
-from fencepost.harness.campaigns.night.value import by_value
 from fencepost.harness.plan import Phases
 from tests.campaigns.gate.made import TODAY, YESTERDAY, baseline_cell, budget, exception, linearizable, policy
 from tests.campaigns.night.made import FINGERPRINT, Clock, PretendedLauncher, cell, document, opened

@@ -11,12 +11,12 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from fencepost.harness.campaigns.gate.documents import GateDocuments
-from fencepost.harness.campaigns.gate.evidence import Evidence, MeasureFiles
-from fencepost.harness.campaigns.gate.policy import Measure
-from fencepost.harness.campaigns.night.cells import Cell
-from fencepost.harness.campaigns.night.night import Attempt, State
-from fencepost.harness.campaigns.night.run_class import RunClass
+from fencepost.campaigns.gate.documents import GateDocuments
+from fencepost.campaigns.gate.evidence import Evidence, MeasureFiles
+from fencepost.campaigns.gate.policy import Measure
+from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.night.night import Attempt, State
+from fencepost.campaigns.night.run_class import RunClass
 from fencepost.harness.report.page.assets import content_hash
 from tests.campaigns.gate.made import (
     YESTERDAY,

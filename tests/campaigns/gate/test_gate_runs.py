@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from fencepost.harness.campaigns.night.register import Ended, read_register
+from fencepost.campaigns.night.register import Ended, read_register
 from tests.run_command import ROOT, assert_nothing_left, command, wait_until_gone
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.campaigns.gate.planned import Candidate, build_keys, plan_gate
+from fencepost.campaigns.night.pool import seed_of
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.campaigns.gate.planned import Candidate, build_keys, plan_gate
-from fencepost.harness.campaigns.night.pool import seed_of
 from fencepost.harness.cli import main
 from tests.docs.pages import DOCS
 

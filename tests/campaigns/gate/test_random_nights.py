@@ -6,11 +6,11 @@ What green needs is computed here a second time, from the attempts alone and in 
 import random
 from statistics import median
 
-from fencepost.harness.campaigns.gate.decision import decide
-from fencepost.harness.campaigns.gate.evidence import Evidence, Measures
-from fencepost.harness.campaigns.gate.policy import Measure, Policy
-from fencepost.harness.campaigns.night.night import Attempt, State
-from fencepost.harness.campaigns.night.run_class import RunClass
+from fencepost.campaigns.gate.decision import decide
+from fencepost.campaigns.gate.evidence import Evidence, Measures
+from fencepost.campaigns.gate.policy import Measure, Policy
+from fencepost.campaigns.night.night import Attempt, State
+from fencepost.campaigns.night.run_class import RunClass
 from tests.campaigns.gate.made import TODAY, YESTERDAY, baseline_cell, budget, exception, linearizable, policy
 from tests.campaigns.night.made import FINGERPRINT, OTHER, attempt, caught, cell, night
 

@@ -7,15 +7,15 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
+from fencepost.campaigns.gate.decision import decide
+from fencepost.campaigns.gate.documents import GateDocuments
+from fencepost.campaigns.gate.evidence import Evidence, MeasureFiles
+from fencepost.campaigns.gate.planned import Candidate, plan_gate
+from fencepost.campaigns.gate.requirement import Kind, Status
+from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.night.night import Night
+from fencepost.campaigns.night.run_class import RunClass
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.campaigns.gate.decision import decide
-from fencepost.harness.campaigns.gate.documents import GateDocuments
-from fencepost.harness.campaigns.gate.evidence import Evidence, MeasureFiles
-from fencepost.harness.campaigns.gate.planned import Candidate, plan_gate
-from fencepost.harness.campaigns.gate.requirement import Kind, Status
-from fencepost.harness.campaigns.night.cells import Cell
-from fencepost.harness.campaigns.night.night import Night
-from fencepost.harness.campaigns.night.run_class import RunClass
 from fencepost.harness.plugins import registry
 from tests.campaigns.gate.made import clean, evidence, exception, linearizable, policy, violation
 from tests.campaigns.night.made import FINGERPRINT, attempt, caught, cell, night

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from fencepost.harness.campaigns.gate.signed_rank import signed_rank
+from fencepost.campaigns.gate.signed_rank import signed_rank
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,14 @@ from typing import Any
 
 import pytest
 
+from fencepost.campaigns.kip.experiments import EXPERIMENTS, ExperimentId
+from fencepost.campaigns.kip.making import Making, Wishes
+from fencepost.campaigns.kip.page import markdown, page
+from fencepost.campaigns.kip.rows import ROWS
+from fencepost.campaigns.kip.table import Done, State, Table, TableCell, table_rows
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.stop_request import StopRequest
-from fencepost.harness.campaigns.kip.experiments import EXPERIMENTS, ExperimentId
-from fencepost.harness.campaigns.kip.making import Making, Wishes
-from fencepost.harness.campaigns.kip.page import markdown, page
-from fencepost.harness.campaigns.kip.rows import ROWS
-from fencepost.harness.campaigns.kip.table import Done, State, Table, TableCell, table_rows
-from fencepost.harness.plugins import registry
-from fencepost.harness.systems.contract.kip_rows import (
+from fencepost.harness.contract.kip_rows import (
     Column,
     FillsColumn,
     Proposal,
@@ -22,6 +21,7 @@ from fencepost.harness.systems.contract.kip_rows import (
     cannot,
     promised,
 )
+from fencepost.harness.plugins import registry
 
 MEMBERS = ExperimentId.MEMBERS
 COLUMN = Column(

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fencepost.harness.campaigns.night.cells import Cell
-from fencepost.harness.campaigns.night.launcher import Flight, Left
-from fencepost.harness.campaigns.night.night import Attempt, Night, State
-from fencepost.harness.campaigns.night.register import Closed, Ended, Opened, Record, Registered, night_of
-from fencepost.harness.campaigns.night.run_class import Evidence, RunClass
+from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.night.launcher import Flight, Left
+from fencepost.campaigns.night.night import Attempt, Night, State
+from fencepost.campaigns.night.register import Closed, Ended, Opened, Record, Registered, night_of
+from fencepost.campaigns.night.run_class import Evidence, RunClass
 from fencepost.harness.plan import Plan
 
 FINGERPRINT = "example:linearizable:stale-read:change+read"

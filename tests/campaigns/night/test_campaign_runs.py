@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.harness.campaigns.night.register import Registered, read_register
+from fencepost.campaigns.night.register import Registered, read_register
 from tests.run_command import ROOT, assert_nothing_left, command, wait_until_gone
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.harness.campaigns.night import capacity
-from fencepost.harness.campaigns.night.capacity import free_memory_bytes, jobs_that_fit
+from fencepost.campaigns.night import capacity
+from fencepost.campaigns.night.capacity import free_memory_bytes, jobs_that_fit
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 

@@ -9,16 +9,16 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
+from fencepost.campaigns.night.documents import write_documents
+from fencepost.campaigns.night.merge import read_night
+from fencepost.campaigns.night.night import Night, State
+from fencepost.campaigns.night.register import Ended, Register
+from fencepost.campaigns.night.run_class import RunClass
+from fencepost.campaigns.night.summary import LINES_MAX
+from fencepost.campaigns.night.telling import seen_in
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.campaigns.night.documents import write_documents
-from fencepost.harness.campaigns.night.known_issues import KnownIssue
-from fencepost.harness.campaigns.night.merge import read_night
-from fencepost.harness.campaigns.night.night import Night, State
-from fencepost.harness.campaigns.night.register import Ended, Register
-from fencepost.harness.campaigns.night.run_class import RunClass
-from fencepost.harness.campaigns.night.summary import LINES_MAX
-from fencepost.harness.campaigns.night.telling import seen_in
 from fencepost.harness.cli import main
+from fencepost.harness.findings.known_issues import KnownIssue
 from tests.campaigns.night.made import FINGERPRINT, attempt, caught, cell, night, opened
 
 

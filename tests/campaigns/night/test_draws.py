@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.campaigns.night.cells import CheckedCells, cells_of
+from fencepost.campaigns.night.draws import Draw, heaviest, values_of
+from fencepost.campaigns.night.file import read_campaign
+from fencepost.campaigns.night.launcher import PLAN, ProcessLauncher
+from fencepost.campaigns.night.night import CellOutcome
+from fencepost.campaigns.night.register import Opened
+from fencepost.campaigns.night.run_class import RunClass
+from fencepost.campaigns.night.telling import attempt_in_words
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.campaigns.night.cells import CheckedCells, cells_of
-from fencepost.harness.campaigns.night.draws import Draw, heaviest, values_of
-from fencepost.harness.campaigns.night.file import read_campaign
-from fencepost.harness.campaigns.night.launcher import PLAN, ProcessLauncher
-from fencepost.harness.campaigns.night.night import CellOutcome
-from fencepost.harness.campaigns.night.register import Opened
-from fencepost.harness.campaigns.night.run_class import RunClass
-from fencepost.harness.campaigns.night.telling import attempt_in_words
 from tests.campaigns.night.made import attempt, opened
 
 CELLS = """name = "n"
@@ -95,7 +95,7 @@ def test_each_order_of_magnitude_is_as_likely() -> None:
 def test_the_plan_of_a_run_has_what_its_seed_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[dict[str, Any]] = []
     monkeypatch.setattr(
-        "fencepost.harness.campaigns.night.launcher.ProcessFlight",
+        "fencepost.campaigns.night.launcher.ProcessFlight",
         lambda plan, folder, log: plans.append(tomllib.loads(Path(plan).read_text())),
     )
     cell = next(c for c in read(tmp_path, CELLS + NODES + SNAPSHOTS).cells if c.draws)

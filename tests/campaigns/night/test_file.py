@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import tomli_w
 
+from fencepost.campaigns.night.axes import combinations, matches
+from fencepost.campaigns.night.cells import CheckedCells, cell_id, cells_of, shard_of
+from fencepost.campaigns.night.file import read_campaign
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.toml_file import flat, line_of
-from fencepost.harness.campaigns.night.axes import combinations, matches
-from fencepost.harness.campaigns.night.cells import CheckedCells, cell_id, cells_of, shard_of
-from fencepost.harness.campaigns.night.file import read_campaign
-from fencepost.harness.campaigns.night.known_issues import read_known_issues
 from fencepost.harness.cli import main
+from fencepost.harness.findings.known_issues import read_known_issues
 from fencepost.harness.plan import Plan
 
 CANARY = """

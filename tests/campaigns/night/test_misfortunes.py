@@ -11,18 +11,18 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
+from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.night.documents import write_documents
+from fencepost.campaigns.night.launcher import ProcessLauncher
+from fencepost.campaigns.night.night import Attempt, Night, State
+from fencepost.campaigns.night.outcome import outcome
+from fencepost.campaigns.night.pool import Pool, turns_of
+from fencepost.campaigns.night.register import Closed, Record, Refused, Registered, night_of
+from fencepost.campaigns.night.run_class import Evidence, RunClass, classify
+from fencepost.campaigns.night.telling import counted, lasting, spent
+from fencepost.campaigns.night.value import Past, past_of
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.stop_request import StopRequest
-from fencepost.harness.campaigns.night.cells import Cell
-from fencepost.harness.campaigns.night.documents import write_documents
-from fencepost.harness.campaigns.night.launcher import ProcessLauncher
-from fencepost.harness.campaigns.night.night import Attempt, Night, State
-from fencepost.harness.campaigns.night.outcome import outcome
-from fencepost.harness.campaigns.night.pool import Pool, turns_of
-from fencepost.harness.campaigns.night.register import Closed, Record, Refused, Registered, night_of
-from fencepost.harness.campaigns.night.run_class import Evidence, RunClass, classify
-from fencepost.harness.campaigns.night.telling import counted, lasting, spent
-from fencepost.harness.campaigns.night.value import Past, past_of
 from fencepost.harness.plan import Phases
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.recorder import RESERVE_FILE

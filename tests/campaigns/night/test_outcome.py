@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from fencepost.campaigns.night.junit import junit_xml
+from fencepost.campaigns.night.merge import merged_night
+from fencepost.campaigns.night.night import Night, State
+from fencepost.campaigns.night.outcome import BLIND, Cause, outcome
+from fencepost.campaigns.night.run_class import Evidence, RunClass, classify
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.campaigns.night.junit import junit_xml
-from fencepost.harness.campaigns.night.known_issues import KnownIssue
-from fencepost.harness.campaigns.night.merge import merged_night
-from fencepost.harness.campaigns.night.night import Night, State
-from fencepost.harness.campaigns.night.outcome import BLIND, Cause, outcome
-from fencepost.harness.campaigns.night.run_class import Evidence, RunClass, classify
+from fencepost.harness.findings.known_issues import KnownIssue
 from tests.campaigns.night.made import (
     FINGERPRINT,
     OTHER,

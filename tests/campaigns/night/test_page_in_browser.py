@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.harness.campaigns.night.documents import write_documents
+from fencepost.campaigns.night.documents import write_documents
 from fencepost.harness.report.page.assets import content_hash
 from tests.campaigns.night.test_documents import mixed
 from tests.report.test_browser import browser, opened  # noqa: F401  # a fixture

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.night.night import Attempt, Night, State
+from fencepost.campaigns.night.outcome import outcome
+from fencepost.campaigns.night.pool import Pool, seed_of, turns_of
+from fencepost.campaigns.night.register import Record, Resumed, night_of
+from fencepost.campaigns.night.run_class import RunClass
+from fencepost.campaigns.night.value import Past, Value, by_value, past_of, value_of
 from fencepost.harness.base.stop_request import StopRequest
-from fencepost.harness.campaigns.night.cells import Cell
-from fencepost.harness.campaigns.night.night import Attempt, Night, State
-from fencepost.harness.campaigns.night.outcome import outcome
-from fencepost.harness.campaigns.night.pool import Pool, seed_of, turns_of
-from fencepost.harness.campaigns.night.register import Record, Resumed, night_of
-from fencepost.harness.campaigns.night.run_class import RunClass
-from fencepost.harness.campaigns.night.value import Past, Value, by_value, past_of, value_of
 from tests.campaigns.night.made import STARTED, Clock, PretendedLauncher, attempt, caught, cell, document, opened
 
 Plays = Callable[[Cell, Attempt], tuple[float, int, dict[str, Any] | None]]

@@ -2,9 +2,9 @@
 
 import pytest
 
+from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.night.preparation import Prepared, in_words, refuse_if_none_is_left
 from fencepost.harness.base.errors import ExitCode, MachineError
-from fencepost.harness.campaigns.night.cells import Cell
-from fencepost.harness.campaigns.night.preparation import Prepared, in_words, refuse_if_none_is_left
 from tests.campaigns.night.made import cell
 
 WHY = "building etcd v3.5.27 from its Go module: 404 Not Found"

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.harness.base.errors import UsageError
-from fencepost.harness.campaigns.night.night import State
-from fencepost.harness.campaigns.night.register import (
+from fencepost.campaigns.night.night import State
+from fencepost.campaigns.night.register import (
     Ended,
     Record,
     Refused,
@@ -16,7 +15,8 @@ from fencepost.harness.campaigns.night.register import (
     night_of,
     read_register,
 )
-from fencepost.harness.campaigns.night.run_class import RunClass
+from fencepost.campaigns.night.run_class import RunClass
+from fencepost.harness.base.errors import UsageError
 from tests.campaigns.night.made import STARTED, attempt, cell, opened
 
 

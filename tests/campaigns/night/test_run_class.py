@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.harness.campaigns.night.known_issues import KnownIssue
-from fencepost.harness.campaigns.night.run_class import Evidence, RunClass, classify, evidence_of
+from fencepost.campaigns.night.run_class import Evidence, RunClass, classify, evidence_of
+from fencepost.harness.findings.known_issues import KnownIssue
 from tests.campaigns.night.made import FINGERPRINT, OTHER, cell, document
 
 TODAY = datetime.date(2026, 11, 23)

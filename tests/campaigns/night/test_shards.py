@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.campaigns.night.file import read_campaign
+from fencepost.campaigns.night.register import Register, read_register
+from fencepost.campaigns.night.session import Wishes, id_of_night
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.campaigns.night.file import read_campaign
-from fencepost.harness.campaigns.night.register import Register, read_register
-from fencepost.harness.campaigns.night.session import Wishes, id_of_night
 from tests.campaigns.night.made import opened
 from tests.run_command import ROOT, assert_nothing_left, command
 

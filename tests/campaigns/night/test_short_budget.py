@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from fencepost.harness.campaigns.night import preparation
-from fencepost.harness.campaigns.night.cells import cells_of
-from fencepost.harness.campaigns.night.file import read_campaign
-from fencepost.harness.campaigns.night.session import Wishes, cells_within
+from fencepost.campaigns.night import preparation
+from fencepost.campaigns.night.cells import cells_of
+from fencepost.campaigns.night.file import read_campaign
+from fencepost.campaigns.night.session import Wishes, cells_within
 from fencepost.harness.cli import main
 from tests.docs.pages import DOCS
 

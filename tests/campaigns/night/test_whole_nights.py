@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from fencepost.campaigns.night.cells import Cell, shard_of
+from fencepost.campaigns.night.merge import merged_night
+from fencepost.campaigns.night.night import Attempt, Night
+from fencepost.campaigns.night.outcome import Cause, outcome
+from fencepost.campaigns.night.pool import Pool, turns_of
+from fencepost.campaigns.night.register import Record, night_of
+from fencepost.campaigns.night.value import by_value
 from fencepost.harness.base.stop_request import StopRequest
-from fencepost.harness.campaigns.night.cells import Cell, shard_of
-from fencepost.harness.campaigns.night.known_issues import KnownIssue
-from fencepost.harness.campaigns.night.merge import merged_night
-from fencepost.harness.campaigns.night.night import Attempt, Night
-from fencepost.harness.campaigns.night.outcome import Cause, outcome
-from fencepost.harness.campaigns.night.pool import Pool, turns_of
-from fencepost.harness.campaigns.night.register import Record, night_of
-from fencepost.harness.campaigns.night.value import by_value
+from fencepost.harness.findings.known_issues import KnownIssue
 from tests.campaigns.night.made import FINGERPRINT, OTHER, Clock, PretendedLauncher, cell, document, opened
 
 TODAY = datetime.date(2026, 11, 23)

@@ -6,8 +6,8 @@ import pytest
 
 from fencepost.checkers.metadata import both_stores
 from fencepost.harness.history import History, LogEntry, MigrationEvent, NodeLog
-from fencepost.harness.systems.kafka.bridge import KAFKA_BRIDGE
 from fencepost.harness.verdict import Validity, Verdict
+from fencepost.systems.kafka.bridge import KAFKA_BRIDGE
 from tests.checkers.build import Tale, facts
 
 KEEPERS, CONTROLLERS = ("z1", "z2", "z3"), ("c1", "c2", "c3")

@@ -4,8 +4,8 @@ import pytest
 
 from fencepost.checkers.metadata import dual_write
 from fencepost.harness.history import Effects, History, LogEntry, MigrationEvent, NodeLog, Stops
-from fencepost.harness.systems.kafka.bridge import KAFKA_BRIDGE
 from fencepost.harness.verdict import Cause, Validity, Verdict
+from fencepost.systems.kafka.bridge import KAFKA_BRIDGE
 from tests.checkers.build import Tale, facts
 
 KEEPERS, CONTROLLERS = ("z1", "z2", "z3"), ("c1", "c2", "c3")

@@ -4,9 +4,9 @@ from typing import Any
 
 from fencepost.checkers.metadata import handover
 from fencepost.harness.history import History, LogEntry, NodeLog
-from fencepost.harness.systems.kafka.bridge import KAFKA_BRIDGE
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.harness.verdict.figures import HandoverFigures
+from fencepost.systems.kafka.bridge import KAFKA_BRIDGE
 from tests.checkers.build import Tale, facts, only
 
 KEEPERS = ("z1", "z2", "z3")

@@ -13,8 +13,8 @@ from fencepost.harness.history import (
     PhaseName,
     Stops,
 )
-from fencepost.harness.systems.kafka.bridge import KAFKA_BRIDGE
 from fencepost.harness.verdict import Cause, Validity, Verdict
+from fencepost.systems.kafka.bridge import KAFKA_BRIDGE
 from tests.checkers.build import Tale, facts, ns, only
 
 FACTS = facts(

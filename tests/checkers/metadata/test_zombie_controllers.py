@@ -6,8 +6,8 @@ import pytest
 
 from fencepost.checkers.metadata import zombie_controllers
 from fencepost.harness.history import AttemptEvent, LogEntry, NodeLog, Outcome
-from fencepost.harness.systems.kafka.zookeeper_mode.guarantees import GUARANTEES
 from fencepost.harness.verdict import Standing, Validity, Verdict
+from fencepost.systems.kafka.zookeeper_mode.guarantees import GUARANTEES
 from tests.checkers.build import Tale, facts, only
 
 KEEPERS = ("z1", "z2", "z3")

@@ -133,7 +133,7 @@ def parts(history: list[Txn], *, lists: bool, rows: int) -> list[Any]:
 
 
 class InParts:
-    """A history that is judged from its parts, as `checkers.spark.transactions` does."""
+    """A history that is judged from its parts, as `warehouse.by_spark.transactions` does."""
 
     def __init__(self, history: list[Txn], *, lists: bool, rows: int = 5, assumed: Assumed | None = None) -> None:
         self.lists = lists

@@ -7,9 +7,9 @@ import pytest
 from fencepost.checkers import watches
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Outcome, PhaseName
-from fencepost.harness.systems.etcd.guarantees import WATCH_GUARANTEES
-from fencepost.harness.systems.zookeeper.guarantees import GUARANTEES
 from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.systems.etcd.guarantees import WATCH_GUARANTEES
+from fencepost.systems.zookeeper.guarantees import GUARANTEES
 from tests.checkers.build import Tale, facts, ns, only
 
 OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO

@@ -17,6 +17,12 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.contract.deposing import with_controller
+from fencepost.harness.contract.membership import with_members
+from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.servers import prepare_keys
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination.client_gate import Freezer, create_connection
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import Cluster, FaultSpec, Resolved, Skip, View
@@ -32,12 +38,6 @@ from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node, NodeSpec, NodeState, Place
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.deposing import with_controller
-from fencepost.harness.systems.contract.membership import with_members
-from fencepost.harness.systems.contract.options import SystemOptions
-from fencepost.harness.systems.contract.profile import Profile
-from fencepost.harness.systems.contract.servers import prepare_keys
-from fencepost.harness.systems.contract.system import System
 
 PLAIN: Final = "plain"
 _DEADLINE_S: Final = 30.0

@@ -255,7 +255,7 @@ def test_other_bytes_than_recorded_are_refused(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.long
 def test_ivy_and_our_java_bring_the_recorded_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Needs the network: real resolution with an empty home and without mvn."""
-    from fencepost.harness.systems.zookeeper import versions
+    from fencepost.systems.zookeeper import versions
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(tool, "path_of", lambda name: None)

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.base.errors import MachineError, UsageError
+from fencepost.harness.contract import releases
 from fencepost.harness.runtime.artifacts import debian, go_modules, maven
-from fencepost.harness.systems.contract import releases
-from fencepost.harness.systems.etcd import versions as etcd
-from fencepost.harness.systems.etcd.system import ETCD
-from fencepost.harness.systems.zookeeper import ZOOKEEPER
-from fencepost.harness.systems.zookeeper import versions as zookeeper
+from fencepost.systems.etcd import versions as etcd
+from fencepost.systems.etcd.system import ETCD
+from fencepost.systems.zookeeper import versions as zookeeper
+from fencepost.systems.zookeeper.system import ZOOKEEPER
 
 
 def test_releases_are_told_as_ranges() -> None:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+from fencepost.harness.contract.server_clock import ReportedTime, TellsTime
 from fencepost.harness.faults import clock_answers
 from fencepost.harness.faults.kind import Proof, Resolved, View
 from fencepost.harness.faults.nemesis_text import parse_faults
@@ -26,7 +27,6 @@ from fencepost.harness.runtime.clocks.process import ClockedProcess
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.server_clock import ReportedTime, TellsTime
 from fencepost.nemesis.clock.clock_skew import ClockSkew
 from tests.fakes.fakes_runtime import KeptRecords, cluster_of
 

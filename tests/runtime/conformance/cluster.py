@@ -17,8 +17,8 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.links.rules_in_force import all_links
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
 from fencepost.harness.runtime.node import Exit, Node, NodeSpec, NodeState, Runtime
-from fencepost.harness.systems.etcd import ETCD
-from fencepost.harness.systems.etcd.options import EtcdOptions
+from fencepost.systems.etcd.options import EtcdOptions
+from fencepost.systems.etcd.system import ETCD
 from tests.runtime.conformance.kinds import Difference
 from tests.runtime.links.exact_probe import probe_exactly
 

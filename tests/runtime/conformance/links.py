@@ -12,8 +12,8 @@ from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Toxic
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.etcd.wire.errors import CONNECTION_LOST, OWN_DEFINITE
 from fencepost.nemesis.network.partition import Partition
+from fencepost.systems.etcd.wire.errors import CONNECTION_LOST, OWN_DEFINITE
 from tests.fakes.fakes_runtime import cluster_of
 from tests.runtime.conformance.cluster import DEADLINE_S, Cluster, both_ways, refused
 from tests.runtime.conformance.kinds import (

@@ -308,7 +308,7 @@ def test_a_pause_without_a_freezer_is_refused_before_the_run(
 
 
 def test_a_system_without_an_image_is_refused_with_the_remedy() -> None:
-    from fencepost.harness.systems.zookeeper.releases import ZooKeeperReleases
+    from fencepost.systems.zookeeper.releases import ZooKeeperReleases
 
     class WithoutImage(ZooKeeperReleases):
         image_recipe = None  # type: ignore[assignment]  # the only thing that is looked at

@@ -29,7 +29,7 @@ from fencepost.harness.runtime.containers.images import (
     refusals,
 )
 from fencepost.harness.runtime.containers.images.parts import Part
-from fencepost.harness.systems.kafka.server import versions
+from fencepost.systems.kafka.server import versions
 
 GNU = shutil.which("ldd") is not None and not Path("/etc/alpine-release").exists()
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.contract.servers import members_of
+from fencepost.harness.contract.system import System
 from fencepost.harness.history import Claim
 from fencepost.harness.plugins import registry
 from fencepost.harness.results.recorder import Recorder
@@ -21,9 +23,7 @@ from fencepost.harness.runtime.containers.engine import engine as engines
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from fencepost.harness.runtime.node import Layout
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.contract.servers import members_of
-from fencepost.harness.systems.contract.system import System
-from fencepost.harness.systems.kafka.kraft.metadata_log import read_archive
+from fencepost.systems.kafka.kraft.metadata_log import read_archive
 from tests.runtime.conformance.kinds import KINDS
 from tests.runtime.conformance.stage import require
 
@@ -146,7 +146,7 @@ def test_other_releases_find_their_controllers_through_toxiproxy(
 def foreign(engine: "DockerClient") -> str:
     """The files of our image without its labels, its command and its environment, as an image of somebody else's."""
     from fencepost.harness.runtime.containers import images
-    from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK
+    from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
 
     ours = images.ensure(engine, images.of_system(KAFKA_ZK.releases.image_recipe))
     made = engine.containers.create(ours, entrypoint=["none"])

@@ -5,12 +5,12 @@ import itertools
 
 import pytest
 
+from fencepost.harness.contract.servers import members_of
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers.toxiproxy.addresses import CONTROL_PORT, NODES_MAX, Star
 from fencepost.harness.runtime.containers.toxiproxy.control import DOWNSTREAM, UPSTREAM, Wire
 from fencepost.harness.runtime.network import CLIENT, Link
 from fencepost.harness.runtime.node import members_alike
-from fencepost.harness.systems.contract.servers import members_of
 
 ETCD = {"client": 2379, "peer": 2380}
 ZOOKEEPER = {"client": 2181, "quorum": 2888, "election": 3888}

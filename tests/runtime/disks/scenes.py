@@ -138,7 +138,7 @@ async def _healthy(lab: Lab, system: Any, healed: str = "the start") -> None:
 
 
 async def _prepare(lab: Lab, system: Any) -> None:
-    from fencepost.harness.systems.contract.servers import prepare_keys
+    from fencepost.harness.contract.servers import prepare_keys
 
     client = await system.open_client(next(iter(lab.layout.values())), connect_timeout_s=5.0)
     try:

@@ -15,6 +15,7 @@ from typing import cast
 import pytest
 
 from fencepost.harness.base.errors import HarnessError, UsageError
+from fencepost.harness.contract.system import System
 from fencepost.harness.faults.kind import Cluster, FaultKind, Proof, Resolved, View
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultOutcome
@@ -25,7 +26,6 @@ from fencepost.harness.runtime.disks.sync_mirror import SyncMirror
 from fencepost.harness.runtime.disks.trace_log import read_log
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement, with_runtime
-from fencepost.harness.systems.contract.system import System
 from fencepost.nemesis.disk.power_loss import PowerLoss
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 from tests.fakes.virtual_time import run_virtual

@@ -5,8 +5,8 @@ import struct
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
-from fencepost.harness.systems.cassandra.wire import frames
-from fencepost.harness.systems.cassandra.wire.frames import Opcode
+from fencepost.systems.cassandra.wire import frames
+from fencepost.systems.cassandra.wire.frames import Opcode
 
 #: An opcode and a body; None: no answer; "end": the connection is closed.
 Said = tuple[int, bytes] | None | str

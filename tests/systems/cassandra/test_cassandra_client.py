@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent, ReadMode
-from fencepost.harness.systems.cassandra.client import CassandraClient
-from fencepost.harness.systems.cassandra.options import CassandraOptions, Writes
-from fencepost.harness.systems.cassandra.wire import errors
-from fencepost.harness.systems.cassandra.wire.connection import connect
-from fencepost.harness.systems.cassandra.wire.frames import Consistency, Opcode, ServerError
-from fencepost.harness.systems.cassandra.wire.frames import answer as read_answer
+from fencepost.systems.cassandra.client import CassandraClient
+from fencepost.systems.cassandra.options import CassandraOptions, Writes
+from fencepost.systems.cassandra.wire import errors
+from fencepost.systems.cassandra.wire.connection import connect
+from fencepost.systems.cassandra.wire.frames import Consistency, Opcode, ServerError
+from fencepost.systems.cassandra.wire.frames import answer as read_answer
 from tests.systems.cassandra.scripted import APPLIED, REFUSED, VOID, Said, error, rows, serving
 from tests.systems.contract.patience import PATIENCE_S, refused_port
 

@@ -8,18 +8,19 @@ from unittest import mock
 import pytest
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.contract.conditions import promises_in_force
+from fencepost.harness.contract.leadership import with_leader
 from fencepost.harness.faults.nemesis_text import parse_faults, parse_nemesis
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.artifacts.java import Java
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.systems.cassandra import CASSANDRA, configuration, schema, versions
-from fencepost.harness.systems.cassandra.configuration import files
-from fencepost.harness.systems.cassandra.options import AfterCrash, CassandraOptions, Transactions, Writes
-from fencepost.harness.systems.contract.conditions import promises_in_force
-from fencepost.harness.systems.contract.leadership import with_leader
 from fencepost.harness.verdict import Standing
+from fencepost.systems.cassandra import configuration, schema, versions
+from fencepost.systems.cassandra.configuration import files
+from fencepost.systems.cassandra.options import AfterCrash, CassandraOptions, Transactions, Writes
+from fencepost.systems.cassandra.system import CASSANDRA
 
 LEADERLESS = with_leader(Placement(nodes=3), CASSANDRA)
 IN_QUORUM = CassandraOptions(writes=Writes.QUORUM)

@@ -12,10 +12,10 @@ from fencepost.harness.base.options import seconds
 from fencepost.harness.coordination import Definite, Held, Indefinite, ReadMode
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
-from fencepost.harness.systems.consul import CONSUL
-from fencepost.harness.systems.consul.catalog import CatalogClient
-from fencepost.harness.systems.consul.client import ConsulClient
-from fencepost.harness.systems.consul.options import ConsulOptions, MembersBy
+from fencepost.systems.consul.catalog import CatalogClient
+from fencepost.systems.consul.client import ConsulClient
+from fencepost.systems.consul.options import ConsulOptions, MembersBy
+from fencepost.systems.consul.system import CONSUL
 from tests.systems.contract.patience import PATIENCE_S, once, stopped
 
 NAMES: Final = ("n1", "n2", "n3")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.harness.systems.consul import CONSUL
+from fencepost.systems.consul.system import CONSUL
 from tests.lab_scenario import run_scenario
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]

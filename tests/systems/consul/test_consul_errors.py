@@ -15,11 +15,11 @@ from fencepost.harness.coordination import (
     Reply,
     Roster,
 )
-from fencepost.harness.systems.consul.catalog import CatalogClient
-from fencepost.harness.systems.consul.client import ConsulClient
-from fencepost.harness.systems.consul.options import ConsulOptions
-from fencepost.harness.systems.consul.wire import errors
-from fencepost.harness.systems.consul.wire.calls import Calls, connect
+from fencepost.systems.consul.catalog import CatalogClient
+from fencepost.systems.consul.client import ConsulClient
+from fencepost.systems.consul.options import ConsulOptions
+from fencepost.systems.consul.wire import errors
+from fencepost.systems.consul.wire.calls import Calls, connect
 from tests.systems.contract.patience import refused_port
 from tests.systems.http.scripted import Script, answer, play
 

@@ -10,18 +10,18 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import seconds
+from fencepost.harness.contract.conditions import promises_in_force
+from fencepost.harness.contract.kip_rows import Part
 from fencepost.harness.coordination import ReadMode
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Place
-from fencepost.harness.systems.consul import CONSUL
-from fencepost.harness.systems.consul import settings as server_settings
-from fencepost.harness.systems.consul.options import ConsulOptions, MembersBy
-from fencepost.harness.systems.contract.conditions import promises_in_force
-from fencepost.harness.systems.contract.kip_rows import Part
 from fencepost.harness.verdict import Standing
+from fencepost.systems.consul import settings as server_settings
+from fencepost.systems.consul.options import ConsulOptions, MembersBy
+from fencepost.systems.consul.system import CONSUL
 
 LAYOUT = {
     f"n{i}": Place(

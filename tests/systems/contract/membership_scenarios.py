@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from fencepost.harness.contract.membership import ChangesMembers
+from fencepost.harness.contract.servers import members_of, prepare_keys
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, View
 from fencepost.harness.history import Claim
 from fencepost.harness.plugins import registry
 from fencepost.harness.runner.readiness import await_healthy
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.harness.systems.contract.membership import ChangesMembers
-from fencepost.harness.systems.contract.servers import members_of, prepare_keys
 from fencepost.nemesis.members import membership
 from fencepost.nemesis.members.membership import MembershipChange
 from tests.fakes.fakes_runtime import cluster_of

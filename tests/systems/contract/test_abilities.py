@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from fencepost.harness import contract
 from fencepost.harness.cli.listing import listing
+from fencepost.harness.contract.abilities import ABILITIES, abilities_of, meaning
+from fencepost.harness.contract.options import S
+from fencepost.harness.contract.system import SystemOf
 from fencepost.harness.plugins import registry
-from fencepost.harness.systems import contract
-from fencepost.harness.systems.contract.abilities import ABILITIES, abilities_of, meaning
-from fencepost.harness.systems.contract.options import S
-from fencepost.harness.systems.contract.system import SystemOf
 
 MEMBERS_MAX = 8
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from fencepost.harness.coordination import Definite, Held, Indefinite, KeyValue, Locks, NotSent, ReadMode
-from fencepost.harness.systems.etcd.client import EtcdClient
-from fencepost.harness.systems.etcd.wire.grpc_call import connect
-from fencepost.harness.systems.zookeeper.client import ZooKeeperClient
-from fencepost.harness.systems.zookeeper.leases import SessionLeases
-from fencepost.harness.systems.zookeeper.wire.connection import open_connection
-from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession
+from fencepost.systems.etcd.client import EtcdClient
+from fencepost.systems.etcd.wire.grpc_call import connect
+from fencepost.systems.zookeeper.client import ZooKeeperClient
+from fencepost.systems.zookeeper.leases import SessionLeases
+from fencepost.systems.zookeeper.wire.connection import open_connection
+from fencepost.systems.zookeeper.wire.session import ZooKeeperSession
 from tests.systems.contract.patience import PATIENCE_S
 from tests.systems.etcd import etcd_wire
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from fencepost.harness.contract.conditions import QualifiesPromises
 from fencepost.harness.judging.judge import facts_of
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
-from fencepost.harness.systems.contract.conditions import QualifiesPromises
 from fencepost.harness.verdict import Facts, Standing
 
 

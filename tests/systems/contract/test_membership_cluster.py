@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from fencepost.harness.contract.servers import members_of
 from fencepost.harness.plugins import registry
-from fencepost.harness.systems.contract.servers import members_of
 from tests.lab_scenario import run_scenario
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]

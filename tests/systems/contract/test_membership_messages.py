@@ -10,21 +10,21 @@ import pytest
 
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import NodeSpec, Place
-from fencepost.harness.systems.etcd import ETCD
-from fencepost.harness.systems.etcd.wire import rpc_pb2 as rpc
-from fencepost.harness.systems.kafka.client import raft_voters
-from fencepost.harness.systems.kafka.client.raft_voters import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER
-from fencepost.harness.systems.kafka.kraft import KRAFT
-from fencepost.harness.systems.kafka.kraft.health import latest
-from fencepost.harness.systems.kafka.server import storage, versions
-from fencepost.harness.systems.kafka.server.storage import Voter
-from fencepost.harness.systems.kafka.wire.decoding import decode
-from fencepost.harness.systems.kafka.wire.encoding import encode
-from fencepost.harness.systems.kafka.wire.messages import Api
-from fencepost.harness.systems.kafka.wire.values import Quorum, Replica
-from fencepost.harness.systems.zookeeper import ZOOKEEPER
-from fencepost.harness.systems.zookeeper.membership import fixed
-from fencepost.harness.systems.zookeeper.wire import reconfiguration
+from fencepost.systems.etcd.system import ETCD
+from fencepost.systems.etcd.wire import rpc_pb2 as rpc
+from fencepost.systems.kafka.client import raft_voters
+from fencepost.systems.kafka.client.raft_voters import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER
+from fencepost.systems.kafka.kraft import KRAFT
+from fencepost.systems.kafka.kraft.health import latest
+from fencepost.systems.kafka.server import storage, versions
+from fencepost.systems.kafka.server.storage import Voter
+from fencepost.systems.kafka.wire.decoding import decode
+from fencepost.systems.kafka.wire.encoding import encode
+from fencepost.systems.kafka.wire.messages import Api
+from fencepost.systems.kafka.wire.values import Quorum, Replica
+from fencepost.systems.zookeeper.membership import fixed
+from fencepost.systems.zookeeper.system import ZOOKEEPER
+from fencepost.systems.zookeeper.wire import reconfiguration
 from tests.systems.kafka.kafka_releases import needs
 from tests.systems.kafka.test_kafka_wire import check_versions, definitions
 

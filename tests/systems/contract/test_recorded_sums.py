@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.base.errors import MachineError
-from fencepost.harness.systems.contract.recorded_sums import read_sums, record_sums
+from fencepost.harness.contract.recorded_sums import read_sums, record_sums
 
 RECORD = '# Sums.\n[sums]\n"1.2.0" = "two"\n"1.10.0" = "ten"\n'
 

@@ -8,6 +8,8 @@ from typing import cast
 import pytest
 
 from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.contract import reported_version as other_versions
+from fencepost.harness.contract.system import System
 from fencepost.harness.judging.judge import _version_of
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
@@ -16,10 +18,8 @@ from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.servers import Servers
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.runtime.node import Node, Runtime
-from fencepost.harness.systems.contract import reported_version as other_versions
-from fencepost.harness.systems.contract.system import System
-from fencepost.harness.systems.etcd.system import Etcd
-from fencepost.harness.systems.kafka.server import reported_version
+from fencepost.systems.etcd.system import Etcd
+from fencepost.systems.kafka.server import reported_version
 from tests.fakes.fakes_runtime import FakeRuntime
 
 #: What an image says that was built on Python's, without a label of its own.

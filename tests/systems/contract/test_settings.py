@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import NodeNotReady, Refusal, UsageError
+from fencepost.harness.contract.server_settings import as_arguments, checked, merged, parse, same_value
+from fencepost.harness.contract.servers import members_of
+from fencepost.harness.java import class_constants as class_words
 from fencepost.harness.plan import Plan, dump_plan, read_plan, write_plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runner.readiness import await_ready
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import NodeSpec, NodeState, Place
-from fencepost.harness.systems.contract.server_settings import as_arguments, checked, merged, parse, same_value
-from fencepost.harness.systems.contract.servers import members_of
-from fencepost.harness.systems.etcd import ETCD
-from fencepost.harness.systems.etcd import settings as etcd_settings
-from fencepost.harness.systems.java import class_constants as class_words
-from fencepost.harness.systems.kafka.server import settings as kafka_settings
-from fencepost.harness.systems.kafka.server import start as kafka_server
-from fencepost.harness.systems.zookeeper import settings as zookeeper_settings
+from fencepost.systems.etcd import settings as etcd_settings
+from fencepost.systems.etcd.system import ETCD
+from fencepost.systems.kafka.server import settings as kafka_settings
+from fencepost.systems.kafka.server import start as kafka_server
+from fencepost.systems.zookeeper import settings as zookeeper_settings
 from tests.fakes.fakes_runtime import FakeNode, KeptRecords
 
 
@@ -221,7 +221,8 @@ def test_of_etcd_in_an_image_the_start_says_so() -> None:
 
 
 def test_zookeepers_own_classes_tell_its_names() -> None:
-    from fencepost.harness.systems.zookeeper import ZOOKEEPER, versions
+    from fencepost.systems.zookeeper import versions
+    from fencepost.systems.zookeeper.system import ZOOKEEPER
 
     jars = versions.jars(ZOOKEEPER.releases.default)
     known = [

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.campaigns.failover.measurable import failover_of
 from fencepost.harness.cli.listing import listing
 from fencepost.harness.cli.output.outcome import repeat_command
 from fencepost.harness.judging.judge import facts_of
@@ -17,12 +16,13 @@ from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Standing
+from fencepost.systems.kafka.failover.measurable import failover_of
 from tests.rooms import FOLDERS
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PLAN: Final = Plan(system="tiny", workload="register", nemesis="kill", seed=1, system_options={"pulse": "500ms"})
 #: The demonstration is a plan that names its two systems.
-PLANS: Final = frozenset({"harness/cli/demo.py"})
+PLANS: Final = frozenset({"warehouse/commands/demo.py"})
 
 
 @pytest.fixture(autouse=True)
@@ -88,5 +88,5 @@ def test_nobody_else_knows_a_system_by_its_name() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and node.value in names
     }
-    outside = {path for path in known if not path.startswith("harness/systems/")}
+    outside = {path for path in known if not path.startswith("systems/")}
     assert outside - PLANS == {"harness/plugins/registry.py"}

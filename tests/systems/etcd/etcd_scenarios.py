@@ -11,10 +11,10 @@ from fencepost.harness.base.options import seconds
 from fencepost.harness.coordination import Definite, Held, Indefinite, ReadMode
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
-from fencepost.harness.systems.etcd import ETCD
-from fencepost.harness.systems.etcd.client import EtcdClient
-from fencepost.harness.systems.etcd.options import EtcdOptions
-from fencepost.harness.systems.etcd.question import EtcdQuestion
+from fencepost.systems.etcd.client import EtcdClient
+from fencepost.systems.etcd.options import EtcdOptions
+from fencepost.systems.etcd.question import EtcdQuestion
+from fencepost.systems.etcd.system import ETCD
 from tests.systems.contract.patience import PATIENCE_S, Disturbed, Pace, once, stopped, until
 
 #: Quick elections keep the scenarios short; the ratio is etcd's own.

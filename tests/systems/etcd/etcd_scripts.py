@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.harness.systems.etcd.client import EtcdClient
-from fencepost.harness.systems.etcd.wire.grpc_call import connect
+from fencepost.systems.etcd.client import EtcdClient
+from fencepost.systems.etcd.wire.grpc_call import connect
 from tests.systems.contract.patience import PATIENCE_S
 
 # Its servers tell stderr of every connection that a client closes, unless they are told before the first import.

@@ -11,9 +11,9 @@ import hpack
 import uvloop
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
-from fencepost.harness.systems.etcd.client import EtcdClient
-from fencepost.harness.systems.etcd.wire import rpc_pb2 as rpc
-from fencepost.harness.systems.etcd.wire.grpc_call import connect
+from fencepost.systems.etcd.client import EtcdClient
+from fencepost.systems.etcd.wire import rpc_pb2 as rpc
+from fencepost.systems.etcd.wire.grpc_call import connect
 from tests.systems.contract.patience import PATIENCE_S
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fencepost.harness.systems.contract.fenced_attempts import Attempt
-from fencepost.harness.systems.etcd.fenced_attempts import LeaseAttempts
+from fencepost.harness.contract.fenced_attempts import Attempt
+from fencepost.systems.etcd.fenced_attempts import LeaseAttempts
 
 FAILED = (
     '{"level":"warn","ts":"2026-11-22T02:10:52.705Z","caller":"etcdserver/server.go:1130",'

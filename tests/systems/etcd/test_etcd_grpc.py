@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.systems.etcd.wire import rpc_pb2 as rpc
+from fencepost.systems.etcd.wire import rpc_pb2 as rpc
 from tests.systems.etcd import etcd_wire as wire
 from tests.systems.etcd.etcd_wire import playing
 

@@ -9,7 +9,7 @@ import hpack
 import pytest
 
 from fencepost.harness.coordination import ReadMode
-from fencepost.harness.systems.etcd.wire import rpc_pb2 as rpc
+from fencepost.systems.etcd.wire import rpc_pb2 as rpc
 from tests.systems.etcd import etcd_scripts as scripts
 from tests.systems.etcd import etcd_wire as wire
 from tests.systems.etcd.etcd_wire import LOOPS, Peer, begun, outcome, playing

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.harness.coordination import NotSent
-from fencepost.harness.systems.etcd.wire.grpc_call import connect
-from fencepost.harness.systems.etcd.wire.http2 import Connection
+from fencepost.systems.etcd.wire.grpc_call import connect
+from fencepost.systems.etcd.wire.http2 import Connection
 from tests.systems.contract.patience import PATIENCE_S, until
 from tests.systems.etcd import etcd_wire as wire
 from tests.systems.etcd.etcd_wire import LOOPS, begun, outcome, playing

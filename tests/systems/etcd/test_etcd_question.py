@@ -8,10 +8,10 @@ import pytest
 
 from fencepost.harness.coordination import Indefinite
 from fencepost.harness.history import Claim
-from fencepost.harness.systems.etcd.health import Health
-from fencepost.harness.systems.etcd.question import EtcdQuestion
-from fencepost.harness.systems.etcd.system import disagreement
-from fencepost.harness.systems.etcd.wire import rpc_pb2 as rpc
+from fencepost.systems.etcd.health import Health
+from fencepost.systems.etcd.question import EtcdQuestion
+from fencepost.systems.etcd.system import disagreement
+from fencepost.systems.etcd.wire import rpc_pb2 as rpc
 from tests.systems.contract.patience import PATIENCE_S
 from tests.systems.etcd import etcd_scripts as scripts
 
@@ -21,7 +21,7 @@ MEMBERS = {0x11: "n1", 0x22: "n2", 0x33: ""}
 @pytest.fixture(autouse=True)
 def _dials_patiently(monkeypatch: pytest.MonkeyPatch) -> None:
     """These servers share a process, which may be busy, with whoever dials."""
-    monkeypatch.setattr("fencepost.harness.systems.etcd.question._DIAL_S", PATIENCE_S)
+    monkeypatch.setattr("fencepost.systems.etcd.question._DIAL_S", PATIENCE_S)
 
 
 def _status(leader: int, **fields: Any) -> "rpc.StatusResponse":

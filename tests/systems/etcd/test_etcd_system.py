@@ -15,16 +15,16 @@ from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.runtime.node import Place
-from fencepost.harness.systems.etcd import ETCD
-from fencepost.harness.systems.etcd.guarantees import (
+from fencepost.harness.verdict import Standing
+from fencepost.systems.etcd.guarantees import (
     GROUP_GUARANTEES,
     LEASE_GUARANTEES,
     METASTORE_GUARANTEES,
     PUT_GUARANTEES,
     watch_guarantees,
 )
-from fencepost.harness.systems.etcd.options import EtcdOptions
-from fencepost.harness.verdict import Standing
+from fencepost.systems.etcd.options import EtcdOptions
+from fencepost.systems.etcd.system import ETCD
 
 ROOT = Path(__file__).resolve().parents[3]
 ARTIFACTS = Artifacts(version="3.5.1", paths={"etcd": "/x/etcd"}, sha256={"etcd": "0" * 64})
@@ -198,17 +198,14 @@ def test_a_version_that_is_not_there_is_said_with_the_remedy(version: str, messa
 
 def test_naming_the_system_does_not_load_its_protocol() -> None:
     code = (
-        "import sys, fencepost.harness.systems.etcd as e; e.ETCD.promises(), e.ETCD.profile.options();"
+        "import sys, fencepost.systems.etcd as e; e.ETCD.promises(), e.ETCD.profile.options();"
         " assert 'hpack' not in sys.modules and 'google.protobuf' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=60)
 
 
 def test_grpc_is_for_tests_alone() -> None:
-    code = (
-        "import sys; from fencepost.harness.systems.etcd import client, health, question;"
-        " assert 'grpc' not in sys.modules"
-    )
+    code = "import sys; from fencepost.systems.etcd import client, health, question; assert 'grpc' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=60)
 
 
@@ -220,14 +217,12 @@ def test_the_generated_messages_are_those_of_the_proto_file(tmp_path: Path) -> N
         "-I.",
         f"--python_out={tmp_path}",
         f"--pyi_out={tmp_path}",
-        "harness/systems/etcd/wire/rpc.proto",
+        "systems/etcd/wire/rpc.proto",
     ]
     subprocess.run(command, check=True, cwd=ROOT, timeout=60)
     for name in ("rpc_pb2.py", "rpc_pb2.pyi"):
-        made = (tmp_path / "harness/systems/etcd/wire" / name).read_text()
-        assert made == (ROOT / "harness/systems/etcd/wire" / name).read_text(), (
-            f"{name} differs; see the proto file's head"
-        )
+        made = (tmp_path / "systems/etcd/wire" / name).read_text()
+        assert made == (ROOT / "systems/etcd/wire" / name).read_text(), f"{name} differs; see the proto file's head"
 
 
 def _proxied(number: int) -> Place:

@@ -16,9 +16,9 @@ from fencepost.harness.coordination import (
     WatchBegun,
     WatchMode,
 )
-from fencepost.harness.systems.etcd.client import EtcdClient
-from fencepost.harness.systems.etcd.watches import EtcdWatches
-from fencepost.harness.systems.etcd.wire import rpc_pb2 as rpc
+from fencepost.systems.etcd.client import EtcdClient
+from fencepost.systems.etcd.watches import EtcdWatches
+from fencepost.systems.etcd.wire import rpc_pb2 as rpc
 from tests.systems.contract.patience import PATIENCE_S, until
 from tests.systems.etcd import etcd_wire as wire
 from tests.systems.etcd.etcd_wire import Peer, outcome, playing

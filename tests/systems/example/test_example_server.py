@@ -12,11 +12,11 @@ import pytest
 
 from fencepost.harness.coordination import Definite, Indefinite, ReadMode
 from fencepost.harness.history import Claim
-from fencepost.harness.systems.example.client import ExampleClient, connect
-from fencepost.harness.systems.example.journal import Journal
-from fencepost.harness.systems.example.question import ExampleQuestion
-from fencepost.harness.systems.example.server import Server
-from fencepost.harness.systems.example.store import Command, Store
+from fencepost.systems.example.client import ExampleClient, connect
+from fencepost.systems.example.journal import Journal
+from fencepost.systems.example.question import ExampleQuestion
+from fencepost.systems.example.server import Server
+from fencepost.systems.example.store import Command, Store
 
 NAMES = ("n1", "n2", "n3")
 WRITE = {"op": "write", "key": "r1", "value": "5"}

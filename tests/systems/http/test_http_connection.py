@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fencepost.harness.systems.http.connection import Lost, NotOpen, ask, open_connection, read_answer
+from fencepost.harness.http.connection import Lost, NotOpen, ask, open_connection, read_answer
 from tests.systems.http.scripted import Script, answer, play
 
 

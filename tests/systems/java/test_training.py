@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from fencepost.harness.systems.java.archive_training import LOOPBACK, held_ports
+from fencepost.harness.java.archive_training import LOOPBACK, held_ports
 
 
 def test_a_held_port_is_its_servers_alone() -> None:

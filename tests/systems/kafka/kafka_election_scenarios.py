@@ -7,14 +7,14 @@ from typing import Any, Final, TypeVar
 
 from fencepost.harness.coordination import TRAIL, Definite, Held, Indefinite, ReadMode
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.harness.systems.kafka.client import transactions
-from fencepost.harness.systems.kafka.client.client import KafkaNode, open_node
-from fencepost.harness.systems.kafka.client.elections import producer_of
-from fencepost.harness.systems.kafka.client.session import KafkaSession
-from fencepost.harness.systems.kafka.names import CLIENT_PORT
-from fencepost.harness.systems.kafka.wire.errors import ServerRefusal
-from fencepost.harness.systems.kafka.wire.records import Producer
-from fencepost.harness.systems.kafka.wire.values import ProducerId
+from fencepost.systems.kafka.client import transactions
+from fencepost.systems.kafka.client.client import KafkaNode, open_node
+from fencepost.systems.kafka.client.elections import producer_of
+from fencepost.systems.kafka.client.session import KafkaSession
+from fencepost.systems.kafka.names import CLIENT_PORT
+from fencepost.systems.kafka.wire.errors import ServerRefusal
+from fencepost.systems.kafka.wire.records import Producer
+from fencepost.systems.kafka.wire.values import ProducerId
 from tests.systems.contract.patience import PATIENCE_S
 from tests.systems.kafka.kraft.kraft_scenarios import opened, start
 

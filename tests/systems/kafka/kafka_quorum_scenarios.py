@@ -7,14 +7,14 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.harness.contract.system import Answer
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import Effect, Link
-from fencepost.harness.systems.contract.system import Answer
-from fencepost.harness.systems.kafka.client.client import KafkaNode
-from fencepost.harness.systems.kafka.client.question import QuorumQuestion
-from fencepost.harness.systems.kafka.server.log_lines import read_role_change
-from fencepost.harness.systems.kafka.wire.values import ALL_BROKERS, PartitionView
+from fencepost.systems.kafka.client.client import KafkaNode
+from fencepost.systems.kafka.client.question import QuorumQuestion
+from fencepost.systems.kafka.server.log_lines import read_role_change
+from fencepost.systems.kafka.wire.values import ALL_BROKERS, PartitionView
 from tests.systems.contract.patience import PATIENCE_S, Disturbed, once
 from tests.systems.kafka.kafka_scenarios import (
     CONTROLLER_PORT,

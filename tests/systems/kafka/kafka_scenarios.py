@@ -9,20 +9,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from fencepost.harness.contract.system import Answer
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
 from fencepost.harness.runtime.artifacts.java import find_java
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
-from fencepost.harness.systems.contract.system import Answer
-from fencepost.harness.systems.kafka.client.client import KafkaNode, open_node
-from fencepost.harness.systems.kafka.client.partition_logs import ACKS_ALL, EARLIEST
-from fencepost.harness.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
-from fencepost.harness.systems.kafka.kraft import KRAFT
-from fencepost.harness.systems.kafka.server import start as server
-from fencepost.harness.systems.kafka.wire import log_messages as log
-from fencepost.harness.systems.kafka.wire.errors import Kind, answered
-from fencepost.harness.systems.kafka.wire.records import Producer, write_batch
-from fencepost.harness.systems.kafka.wire.values import ALL_BROKERS, Resource, ResourceType
+from fencepost.systems.kafka.client.client import KafkaNode, open_node
+from fencepost.systems.kafka.client.partition_logs import ACKS_ALL, EARLIEST
+from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
+from fencepost.systems.kafka.kraft import KRAFT
+from fencepost.systems.kafka.server import start as server
+from fencepost.systems.kafka.wire import log_messages as log
+from fencepost.systems.kafka.wire.errors import Kind, answered
+from fencepost.systems.kafka.wire.records import Producer, write_batch
+from fencepost.systems.kafka.wire.values import ALL_BROKERS, Resource, ResourceType
 from tests.systems.contract.patience import PATIENCE_S, stopped
 
 BROKER_PORT: Final = 9092

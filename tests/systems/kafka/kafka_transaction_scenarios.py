@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from fencepost.harness.coordination import Definite, Indefinite, Piece
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.harness.systems.kafka.client.session import KafkaSession
+from fencepost.systems.kafka.client.session import KafkaSession
 from tests.systems.kafka.kraft.kraft_scenarios import opened, start
 
 _KEYS: Final = ("p0", "p1", "p2", "x0", "c0", "m1")

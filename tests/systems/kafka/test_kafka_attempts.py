@@ -2,10 +2,10 @@
 
 import pytest
 
-from fencepost.harness.systems.contract.fenced_attempts import Attempt, TellsAttempts
-from fencepost.harness.systems.kafka.kraft import KRAFT
-from fencepost.harness.systems.kafka.server.fenced_attempts import ZooKeeperModeAttempts
-from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK
+from fencepost.harness.contract.fenced_attempts import Attempt, TellsAttempts
+from fencepost.systems.kafka.kraft import KRAFT
+from fencepost.systems.kafka.server.fenced_attempts import ZooKeeperModeAttempts
+from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
 
 #: Of 3.9.2: a controller that was deposed while it was paused, on waking.
 MOVED = """\

@@ -10,16 +10,16 @@ import pytest
 import uvloop
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
-from fencepost.harness.systems.kafka.client.client import KafkaNode, open_node
-from fencepost.harness.systems.kafka.wire.log_messages import ProduceResponse
-from fencepost.harness.systems.kafka.wire.messages import (
+from fencepost.systems.kafka.client.client import KafkaNode, open_node
+from fencepost.systems.kafka.wire.log_messages import ProduceResponse
+from fencepost.systems.kafka.wire.messages import (
     INIT_PRODUCER_ID,
     ApiVersionsResponse,
     CreateTopicsResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from fencepost.harness.systems.kafka.wire.values import ALL_BROKERS
+from fencepost.systems.kafka.wire.values import ALL_BROKERS
 from tests.fakes.kafka_broker import (
     BROKER,
     CLOSE,

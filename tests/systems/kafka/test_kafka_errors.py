@@ -7,15 +7,15 @@ from typing import Any, Final
 import pytest
 
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.systems.kafka.client import transactions
-from fencepost.harness.systems.kafka.client.client import KafkaNode, open_node
-from fencepost.harness.systems.kafka.wire import log_messages as log
-from fencepost.harness.systems.kafka.wire import messages
-from fencepost.harness.systems.kafka.wire import transaction_messages as txn
-from fencepost.harness.systems.kafka.wire.errors import CODES, Kind, ServerDoubt, ServerRefusal, answered
-from fencepost.harness.systems.kafka.wire.fields import Body
-from fencepost.harness.systems.kafka.wire.records import Producer
-from fencepost.harness.systems.kafka.wire.values import (
+from fencepost.systems.kafka.client import transactions
+from fencepost.systems.kafka.client.client import KafkaNode, open_node
+from fencepost.systems.kafka.wire import log_messages as log
+from fencepost.systems.kafka.wire import messages
+from fencepost.systems.kafka.wire import transaction_messages as txn
+from fencepost.systems.kafka.wire.errors import CODES, Kind, ServerDoubt, ServerRefusal, answered
+from fencepost.systems.kafka.wire.fields import Body
+from fencepost.systems.kafka.wire.records import Producer
+from fencepost.systems.kafka.wire.values import (
     ALL_BROKERS,
     BrokerAddress,
     ConfigSource,

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.contract.servers import members_of
+from fencepost.harness.contract.system import System
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import ImageFacts
 from fencepost.harness.runtime.node import NodeSpec, Place
-from fencepost.harness.systems.contract.servers import members_of
-from fencepost.harness.systems.contract.system import System
 
 JARS = ("kafka_2.13-3.9.2.jar", "kafka-clients-3.9.2.jar", "zookeeper-3.8.4.jar", "zookeeper-jute-3.8.4.jar")
 

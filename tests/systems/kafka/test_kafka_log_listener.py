@@ -8,12 +8,12 @@ from typing import Any, Final, cast
 import pytest
 
 from fencepost.harness.coordination import Definite, LogPiece
-from fencepost.harness.systems.kafka.client.client import KafkaNode, Role
-from fencepost.harness.systems.kafka.client.log_listener import LogListener
-from fencepost.harness.systems.kafka.server import versions
-from fencepost.harness.systems.kafka.wire import raft_messages as raft
-from fencepost.harness.systems.kafka.wire.log_messages import DivergingEpoch, LeaderIdAndEpoch
-from fencepost.harness.systems.kafka.wire.messages import Api
+from fencepost.systems.kafka.client.client import KafkaNode, Role
+from fencepost.systems.kafka.client.log_listener import LogListener
+from fencepost.systems.kafka.server import versions
+from fencepost.systems.kafka.wire import raft_messages as raft
+from fencepost.systems.kafka.wire.log_messages import DivergingEpoch, LeaderIdAndEpoch
+from fencepost.systems.kafka.wire.messages import Api
 from tests.systems.kafka.test_kafka_metadata_log import REAL, VERSIONS, log_of
 from tests.systems.kafka.test_kafka_wire import check_versions, definitions
 

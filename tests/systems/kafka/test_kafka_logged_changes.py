@@ -2,10 +2,10 @@
 
 import pytest
 
+from fencepost.harness.contract.logged_changes import LoggedChange, LogsChanges
 from fencepost.harness.history import Logged
-from fencepost.harness.systems.contract.logged_changes import LoggedChange, LogsChanges
-from fencepost.harness.systems.kafka.kraft import KRAFT
-from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK
+from fencepost.systems.kafka.kraft import KRAFT
+from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
 
 _CLUSTER = "19:43:45.569 INFO ClusterControlManager - [QuorumController id=3] "
 _RAFT = "19:42:56.904 INFO QuorumState - [RaftManager id=1] "

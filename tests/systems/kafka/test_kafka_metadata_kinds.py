@@ -6,12 +6,12 @@ from typing import Any, Final
 import pytest
 
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.systems.kafka.client.client import open_node
-from fencepost.harness.systems.kafka.client.metadata_kinds import is_of_a_kind, topic_to_make
-from fencepost.harness.systems.kafka.client.session import KafkaSession
-from fencepost.harness.systems.kafka.wire import admin_messages as admin
-from fencepost.harness.systems.kafka.wire import messages
-from fencepost.harness.systems.kafka.wire.fields import Body
+from fencepost.systems.kafka.client.client import open_node
+from fencepost.systems.kafka.client.metadata_kinds import is_of_a_kind, topic_to_make
+from fencepost.systems.kafka.client.session import KafkaSession
+from fencepost.systems.kafka.wire import admin_messages as admin
+from fencepost.systems.kafka.wire import messages
+from fencepost.systems.kafka.wire.fields import Body
 from tests.fakes.kafka_broker import BROKER, CONTROLLER, ZOOKEEPER_BROKER, Asked, everything, node
 
 _AWKWARD: Final = "a b%c+\u00fc/:"

@@ -12,11 +12,11 @@ import pytest
 
 from fencepost.harness.history import LogEntry, NodeLog
 from fencepost.harness.results.voter_logs import keep_logs, read_logs
-from fencepost.harness.systems.kafka.kraft.metadata_log import read_archive, read_files
-from fencepost.harness.systems.kafka.server import storage, versions
-from fencepost.harness.systems.kafka.wire.fields import Fixed, Malformed, Sized, fields_of
-from fencepost.harness.systems.kafka.wire.metadata_records import RECORDS
-from fencepost.harness.systems.kafka.wire.records import write_batch
+from fencepost.systems.kafka.kraft.metadata_log import read_archive, read_files
+from fencepost.systems.kafka.server import storage, versions
+from fencepost.systems.kafka.wire.fields import Fixed, Malformed, Sized, fields_of
+from fencepost.systems.kafka.wire.metadata_records import RECORDS
+from fencepost.systems.kafka.wire.records import write_batch
 
 SEGMENT: Final = f"{0:020d}.log"
 REAL: Final = {

@@ -8,10 +8,10 @@ import pytest
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import BrokerView, PartitionState
-from fencepost.harness.systems.kafka.client import elect_leaders, reassignments
-from fencepost.harness.systems.kafka.client.client import open_node
-from fencepost.harness.systems.kafka.client.session import KafkaSession
-from fencepost.harness.systems.kafka.wire import messages
+from fencepost.systems.kafka.client import elect_leaders, reassignments
+from fencepost.systems.kafka.client.client import open_node
+from fencepost.systems.kafka.client.session import KafkaSession
+from fencepost.systems.kafka.wire import messages
 from tests.fakes.kafka_broker import BROKER, CLOSE, ZOOKEEPER_BROKER, Asked, everything, node
 
 NOT_CONTROLLER, NOT_NEEDED, UNAVAILABLE = 41, 84, 80

@@ -7,15 +7,15 @@ import pytest
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import Claim
-from fencepost.harness.systems.kafka.client.question import (
+from fencepost.systems.kafka.client.question import (
     PROBE_TOPIC,
     ControllerQuestion,
     QuorumQuestion,
     ViewQuestion,
 )
-from fencepost.harness.systems.kafka.server.log_lines import Layer, RoleChange, became_leader, read_role_change
-from fencepost.harness.systems.kafka.wire import messages
-from fencepost.harness.systems.kafka.wire.connection import Connection
+from fencepost.systems.kafka.server.log_lines import Layer, RoleChange, became_leader, read_role_change
+from fencepost.systems.kafka.wire import messages
+from fencepost.systems.kafka.wire.connection import Connection
 from tests.fakes.kafka_broker import (
     BROKER,
     CLOSE,
@@ -40,7 +40,7 @@ def name_of(number: int) -> str:
 @pytest.fixture(autouse=True)
 def _dials_patiently(monkeypatch: pytest.MonkeyPatch) -> None:
     """These nodes share a process, which may be busy, with whoever dials."""
-    monkeypatch.setattr("fencepost.harness.systems.kafka.client.reconnecting_client._DIAL_S", PATIENCE_S)
+    monkeypatch.setattr("fencepost.systems.kafka.client.reconnecting_client._DIAL_S", PATIENCE_S)
 
 
 Question = QuorumQuestion | ControllerQuestion | ViewQuestion

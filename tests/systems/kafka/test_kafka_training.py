@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencepost.harness.systems.kafka.server import archive_training as training
-from fencepost.harness.systems.kafka.wire.messages import (
+from fencepost.systems.kafka.server import archive_training as training
+from fencepost.systems.kafka.wire.messages import (
     CREATE_TOPICS,
     CreatableTopicResult,
     CreateTopicsResponse,

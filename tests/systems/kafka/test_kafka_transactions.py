@@ -4,9 +4,9 @@ from typing import Any, Final
 
 import pytest
 
+from fencepost.harness.contract.servers import members_of
 from fencepost.harness.plugins import registry
-from fencepost.harness.systems.contract.servers import members_of
-from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK
+from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
 from tests.lab_scenario import run_scenario
 from tests.systems.kafka.kafka_releases import needs
 

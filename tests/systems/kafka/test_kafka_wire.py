@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.harness.systems.kafka.server import versions
-from fencepost.harness.systems.kafka.wire import log_messages, messages
-from fencepost.harness.systems.kafka.wire.crc32c import by_table, crc32c
-from fencepost.harness.systems.kafka.wire.decoding import decode, read_varint
-from fencepost.harness.systems.kafka.wire.encoding import encode, varint
-from fencepost.harness.systems.kafka.wire.fields import Body, Field, Fixed, Malformed, Sized, fields_of
-from fencepost.harness.systems.kafka.wire.log_messages import FetchResponse, LeaderIdAndEpoch, ProducePartitionResponse
-from fencepost.harness.systems.kafka.wire.messages import Api
-from fencepost.harness.systems.kafka.wire.records import Producer, read_batches, write_batch
+from fencepost.systems.kafka.server import versions
+from fencepost.systems.kafka.wire import log_messages, messages
+from fencepost.systems.kafka.wire.crc32c import by_table, crc32c
+from fencepost.systems.kafka.wire.decoding import decode, read_varint
+from fencepost.systems.kafka.wire.encoding import encode, varint
+from fencepost.systems.kafka.wire.fields import Body, Field, Fixed, Malformed, Sized, fields_of
+from fencepost.systems.kafka.wire.log_messages import FetchResponse, LeaderIdAndEpoch, ProducePartitionResponse
+from fencepost.systems.kafka.wire.messages import Api
+from fencepost.systems.kafka.wire.records import Producer, read_batches, write_batch
 from tests.fakes.kafka_broker import APIS
 
 GOLDEN: Final = Path(__file__).with_name("kafka_golden.txt")

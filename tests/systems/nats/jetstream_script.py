@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from fencepost.harness.systems.nats.stream import STREAM
-from fencepost.harness.systems.nats.wire.connection import Connection, connect
+from fencepost.systems.nats.stream import STREAM
+from fencepost.systems.nats.wire.connection import Connection, connect
 from tests.systems.contract.patience import PATIENCE_S
 
 INFO: Final = {"server_id": "NAME", "client_id": 7, "headers": True}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fencepost.harness.coordination import Definite, ReadMode
-from fencepost.harness.systems.nats.client import NatsClient
-from fencepost.harness.systems.nats.wire import errors
+from fencepost.systems.nats.client import NatsClient
+from fencepost.systems.nats.wire import errors
 from tests.systems.nats.jetstream_script import Stream, connected, refusal, serving
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent, ReadMode
-from fencepost.harness.systems.nats.client import NatsClient
-from fencepost.harness.systems.nats.wire import errors
-from fencepost.harness.systems.nats.wire.connection import connect
+from fencepost.systems.nats.client import NatsClient
+from fencepost.systems.nats.wire import errors
+from fencepost.systems.nats.wire.connection import connect
 from tests.systems.contract.patience import PATIENCE_S, refused_port, until
 from tests.systems.nats.jetstream_script import NO_ANSWER, Stream, connected, refusal, serving, speaking
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.harness.systems.nats.wire.frames import Control, Frames, Message, publish
+from fencepost.systems.nats.wire.frames import Control, Frames, Message, publish
 
 BYTES = (
     b'INFO {"server_id":"A"}\r\n'

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
+from fencepost.harness.contract.server_settings import NO_SETTINGS
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.member_requests import LetsGoLate
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Place
-from fencepost.harness.systems.contract.server_settings import NO_SETTINGS
-from fencepost.harness.systems.nats import administration, configuration
-from fencepost.harness.systems.nats.membership import NatsMembership
-from fencepost.harness.systems.nats.options import NatsOptions
-from fencepost.harness.systems.nats.raftz import META_GROUP, META_LEADER, Group, parsed_group
-from fencepost.harness.systems.nats.system import NATS
-from fencepost.harness.systems.nats.wire.connection import Connection, connect
+from fencepost.systems.nats import administration, configuration
+from fencepost.systems.nats.membership import NatsMembership
+from fencepost.systems.nats.options import NatsOptions
+from fencepost.systems.nats.raftz import META_GROUP, META_LEADER, Group, parsed_group
+from fencepost.systems.nats.system import NATS
+from fencepost.systems.nats.wire.connection import Connection, connect
 from tests.systems.contract.patience import PATIENCE_S
 from tests.systems.nats.jetstream_script import INFO, connected, refusal, serving, speaking
 
@@ -87,7 +87,7 @@ def test_a_server_is_removed_once_the_meta_group_does_not_name_it(
     async def told(place: Place, timeout_s: float) -> dict[str, Group]:
         return by_name
 
-    monkeypatch.setattr("fencepost.harness.systems.nats.membership.groups", told)
+    monkeypatch.setattr("fencepost.systems.nats.membership.groups", told)
     membership = NatsMembership({"n1": Place(name="n1", number=1, address="", folder=Path(), data=Path(), kept=Path())})
     assert isinstance(membership, LetsGoLate)
     assert asyncio.run(membership.is_removed("n3", at="n1", timeout_s=1)) is removed
@@ -109,7 +109,7 @@ def test_a_cluster_is_not_healthy_while_a_server_is_out_of_the_meta_group(monkey
     async def viewed(place: Place, subject: str) -> Group | None:
         return views.get((place.name, subject))
 
-    monkeypatch.setattr("fencepost.harness.systems.nats.system._view", viewed)
+    monkeypatch.setattr("fencepost.systems.nats.system._view", viewed)
     nodes = ("n1", "n2", "n3")
     layout = {name: Place(name=name, number=1, address="", folder=Path(), data=Path(), kept=Path()) for name in nodes}
     views.update({(name, META_LEADER): group(*nodes) for name in nodes})

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from fencepost.harness.coordination import Bookmark, Change, Changes, Compacted, Definite, Indefinite
-from fencepost.harness.systems.nats.watches import NatsWatches
-from fencepost.harness.systems.nats.wire import errors
+from fencepost.systems.nats.watches import NatsWatches
+from fencepost.systems.nats.wire import errors
 from tests.systems.nats.jetstream_script import INFO, Stream, connected, frame, refusal, serving, speaking
 from tests.systems.nats.test_nats_client import run
 
@@ -101,7 +101,7 @@ def test_a_gap_ends_the_watch_after_what_came_before_it(gap: bytes) -> None:
 
 
 def test_silence_ends_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.harness.systems.nats.watches._SILENCE_NS", 100_000_000)
+    monkeypatch.setattr("fencepost.systems.nats.watches._SILENCE_NS", 100_000_000)
 
     async def scenario(watches: NatsWatches) -> None:
         await watches.watch(None)

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from fencepost.harness.campaigns.night.cells import cells_of
-from fencepost.harness.campaigns.night.draws import with_values
-from fencepost.harness.campaigns.night.file import read_campaign
+from fencepost.campaigns.night.cells import cells_of
+from fencepost.campaigns.night.draws import with_values
+from fencepost.campaigns.night.file import read_campaign
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import resolve_plan
-from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
+from fencepost.systems.zookeeper.options import ZooKeeperOptions
 
 NIGHTLY = Path(__file__).parents[3] / "docs" / "how-to" / "nightly.toml"
 #: Upper bounds of what was measured: a change in the log; whole pages and the head of a snapshot and a log file; a node

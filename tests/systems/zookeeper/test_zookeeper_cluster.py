@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.harness.systems.zookeeper import ZOOKEEPER
+from fencepost.systems.zookeeper.system import ZOOKEEPER
 from tests.lab_scenario import run_scenario
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from fencepost.harness.coordination import Granted
-from fencepost.harness.systems.zookeeper.leases import SessionLeases
-from fencepost.harness.systems.zookeeper.wire.errors import SERVER_ERRORS
-from fencepost.harness.systems.zookeeper.wire.jute import Op
+from fencepost.systems.zookeeper.leases import SessionLeases
+from fencepost.systems.zookeeper.wire.errors import SERVER_ERRORS
+from fencepost.systems.zookeeper.wire.jute import Op
 from tests.systems.contract.patience import PATIENCE_S, refused_port, until
 from tests.systems.zookeeper import zookeeper_scripts as scripts
 from tests.systems.zookeeper.test_zookeeper_errors import outcome

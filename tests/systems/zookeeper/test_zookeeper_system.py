@@ -6,17 +6,18 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import seconds
+from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import ReadMode
 from fencepost.harness.history import CatchUp, Claim
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.runtime.node import Place
-from fencepost.harness.systems.contract.system import System
-from fencepost.harness.systems.zookeeper import ZOOKEEPER, configuration
-from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
-from fencepost.harness.systems.zookeeper.question import read_answer
 from fencepost.harness.verdict import Standing
+from fencepost.systems.zookeeper import configuration
+from fencepost.systems.zookeeper.options import ZooKeeperOptions
+from fencepost.systems.zookeeper.question import read_answer
+from fencepost.systems.zookeeper.system import ZOOKEEPER
 
 SRVR = """Zookeeper version: 3.9.5-1, built on 2026-02-19 12:00 UTC
 Latency min/avg/max: 0/1.5/8

@@ -18,9 +18,9 @@ from fencepost.harness.coordination import (
     WatchBegun,
     WatchMode,
 )
-from fencepost.harness.systems.zookeeper.watches import ZooKeeperWatches
-from fencepost.harness.systems.zookeeper.wire.errors import NO_NODE
-from fencepost.harness.systems.zookeeper.wire.jute import Op
+from fencepost.systems.zookeeper.watches import ZooKeeperWatches
+from fencepost.systems.zookeeper.wire.errors import NO_NODE
+from fencepost.systems.zookeeper.wire.jute import Op
 from tests.systems.contract.patience import PATIENCE_S, until
 from tests.systems.zookeeper import zookeeper_scripts as scripts
 from tests.systems.zookeeper.zookeeper_scripts import ZXID, Answer, Request, Script, Scripted, opened, reply, scripted

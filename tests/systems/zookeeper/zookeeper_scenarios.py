@@ -13,12 +13,12 @@ from fencepost.harness.base.options import seconds
 from fencepost.harness.coordination import Definite, Held, Indefinite, NotSent, ReadMode
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
-from fencepost.harness.systems.zookeeper import ZOOKEEPER
-from fencepost.harness.systems.zookeeper.client import LOCKS, ZooKeeperClient
-from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
-from fencepost.harness.systems.zookeeper.storage import ROOT
-from fencepost.harness.systems.zookeeper.wire.connection import WatchEvent
-from fencepost.harness.systems.zookeeper.wire.session import EPHEMERAL, SEQUENTIAL
+from fencepost.systems.zookeeper.client import LOCKS, ZooKeeperClient
+from fencepost.systems.zookeeper.options import ZooKeeperOptions
+from fencepost.systems.zookeeper.storage import ROOT
+from fencepost.systems.zookeeper.system import ZOOKEEPER
+from fencepost.systems.zookeeper.wire.connection import WatchEvent
+from fencepost.systems.zookeeper.wire.session import EPHEMERAL, SEQUENTIAL
 from tests.systems.contract.patience import PATIENCE_S, Disturbed, Pace, once, stopped, until
 
 #: Quick elections keep the scenarios short.

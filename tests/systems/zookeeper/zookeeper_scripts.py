@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from fencepost.harness.systems.zookeeper.client import ZooKeeperClient
-from fencepost.harness.systems.zookeeper.leases import SessionLeases
-from fencepost.harness.systems.zookeeper.wire.connection import open_connection
-from fencepost.harness.systems.zookeeper.wire.jute import Op
-from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession
+from fencepost.systems.zookeeper.client import ZooKeeperClient
+from fencepost.systems.zookeeper.leases import SessionLeases
+from fencepost.systems.zookeeper.wire.connection import open_connection
+from fencepost.systems.zookeeper.wire.jute import Op
+from fencepost.systems.zookeeper.wire.session import ZooKeeperSession
 from tests.systems.contract.patience import PATIENCE_S
 
 ADDRESS = "127.0.0.1"

@@ -9,12 +9,12 @@ import pytest
 
 from fencepost.harness.history import LogEntry
 from fencepost.harness.runtime.node import Place
-from fencepost.harness.systems.kafka.bridge import session
-from fencepost.harness.systems.kafka.bridge.configuration import MIGRATES
-from fencepost.harness.systems.kafka.bridge.logs import of_one_store, without_copies
-from fencepost.harness.systems.kafka.client.client import Role
-from fencepost.harness.systems.kafka.server.start import PROPERTIES
-from fencepost.harness.systems.kafka.wire.errors import Kind
+from fencepost.systems.kafka.bridge import session
+from fencepost.systems.kafka.bridge.configuration import MIGRATES
+from fencepost.systems.kafka.bridge.logs import of_one_store, without_copies
+from fencepost.systems.kafka.client.client import Role
+from fencepost.systems.kafka.server.start import PROPERTIES
+from fencepost.systems.kafka.wire.errors import Kind
 
 
 def entries(words: str) -> list[LogEntry]:

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.contract.migration import Phase, Stage
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Place
-from fencepost.harness.systems.contract.migration import Phase, Stage
-from fencepost.harness.systems.kafka.bridge import KAFKA_BRIDGE, configuration
-from fencepost.harness.systems.kafka.bridge.configuration import Mode, name_of
-from fencepost.harness.systems.kafka.bridge.migration import BridgeMigration
-from fencepost.harness.systems.kafka.bridge.options import BridgeOptions
-from fencepost.harness.systems.kafka.server.start import PROPERTIES
-from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK
+from fencepost.systems.kafka.bridge import KAFKA_BRIDGE, configuration
+from fencepost.systems.kafka.bridge.configuration import Mode, name_of
+from fencepost.systems.kafka.bridge.migration import BridgeMigration
+from fencepost.systems.kafka.bridge.options import BridgeOptions
+from fencepost.systems.kafka.server.start import PROPERTIES
+from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
 
 ARTIFACTS = Artifacts(version="3.9.2", paths={"java": "/java", "classpath": "/a.jar"}, sha256={})
 OPTIONS = BridgeOptions()

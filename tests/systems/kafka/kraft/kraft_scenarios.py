@@ -7,14 +7,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from fencepost.harness.contract.system import Answer, Question, System
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import Claim
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import Effect, Link
-from fencepost.harness.systems.contract.system import Answer, Question, System
-from fencepost.harness.systems.kafka.client.session import KafkaSession
-from fencepost.harness.systems.kafka.kraft import KRAFT, Kraft
-from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK, KafkaZk
+from fencepost.systems.kafka.client.session import KafkaSession
+from fencepost.systems.kafka.kraft import KRAFT, Kraft
+from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK, KafkaZk
 from tests.systems.contract.patience import PATIENCE_S, once
 from tests.systems.contract.patience import until as until_true
 

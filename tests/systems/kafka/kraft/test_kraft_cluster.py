@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.harness.systems.kafka.kraft import KRAFT
+from fencepost.systems.kafka.kraft import KRAFT
 from tests.lab_scenario import run_scenario
 from tests.systems.kafka.kafka_releases import needs
 

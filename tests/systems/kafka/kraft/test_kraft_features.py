@@ -5,15 +5,15 @@ import asyncio
 import pytest
 
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.systems.kafka.kraft.features import METADATA_VERSION, raise_features
-from fencepost.harness.systems.kafka.server.storage import levels
-from fencepost.harness.systems.kafka.wire.feature_messages import (
+from fencepost.systems.kafka.kraft.features import METADATA_VERSION, raise_features
+from fencepost.systems.kafka.server.storage import levels
+from fencepost.systems.kafka.wire.feature_messages import (
     UPDATE_FEATURES,
     UPGRADE,
     FeatureUpdateResult,
     UpdateFeaturesResponse,
 )
-from fencepost.harness.systems.kafka.wire.messages import (
+from fencepost.systems.kafka.wire.messages import (
     API_VERSIONS,
     ApiVersion,
     ApiVersionsResponse,

@@ -18,13 +18,13 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.artifacts.java import Java
 from fencepost.harness.runtime.node import Member, NodeSpec, Place
-from fencepost.harness.systems.kafka.kraft import KRAFT
-from fencepost.harness.systems.kafka.kraft.options import KraftOptions
-from fencepost.harness.systems.kafka.names import CLUSTER_ID
-from fencepost.harness.systems.kafka.server import start as server
-from fencepost.harness.systems.kafka.server import storage, versions
-from fencepost.harness.systems.kafka.wire.crc32c import crc32c
 from fencepost.harness.verdict import Standing
+from fencepost.systems.kafka.kraft import KRAFT
+from fencepost.systems.kafka.kraft.options import KraftOptions
+from fencepost.systems.kafka.names import CLUSTER_ID
+from fencepost.systems.kafka.server import start as server
+from fencepost.systems.kafka.server import storage, versions
+from fencepost.systems.kafka.wire.crc32c import crc32c
 
 ARTIFACTS = Artifacts(version="4.3.1", paths={"java": "/java", "classpath": "/a.jar:/b.jar"}, sha256={})
 
@@ -289,7 +289,7 @@ def test_which_java_a_release_needs_is_known_before_it_is_fetched(version: str, 
 
 def test_a_release_for_a_newer_java_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     old = Java(binary=Path("/java/bin/java"), home=Path("/java"), version="11.0.2")
-    monkeypatch.setattr("fencepost.harness.systems.kafka.kraft.releases.find_java", lambda: old)
+    monkeypatch.setattr("fencepost.systems.kafka.kraft.releases.find_java", lambda: old)
     monkeypatch.setattr(versions, "jars", lambda version: pytest.fail(f"{version} was fetched"))
     with pytest.raises(MachineError, match=r"Kafka 4.3.1 needs Java 17, found Java 11.0.2 at /java") as caught:
         KRAFT.releases.resolve("4.3.1")
@@ -304,8 +304,8 @@ def test_a_folder_without_kafka_is_refused(tmp_path: Path) -> None:
 def test_looking_at_the_systems_fetches_nothing(tmp_path: Path) -> None:
     """With an empty cache, names and promises are told without a network, a JVM or heavy imports."""
     code = (
-        "import sys; from fencepost.harness.systems.kafka.kraft import KRAFT as k;"
-        "from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK as z;"
+        "import sys; from fencepost.systems.kafka.kraft import KRAFT as k;"
+        "from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK as z;"
         "assert not k.releases.at_hand(k.releases.default) and not z.releases.at_hand(z.releases.default);"
         "k.releases.known(), z.releases.known(), k.promises(), k.profile.options();"
         "assert not {'docker', 'pyspark', 'polars'} & set(sys.modules)"

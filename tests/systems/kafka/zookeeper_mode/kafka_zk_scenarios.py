@@ -3,8 +3,8 @@
 from typing import Any
 
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.harness.systems.kafka.client.client import KafkaNode, open_node
-from fencepost.harness.systems.kafka.names import CLIENT_PORT
+from fencepost.systems.kafka.client.client import KafkaNode, open_node
+from fencepost.systems.kafka.names import CLIENT_PORT
 from tests.systems.contract.patience import PATIENCE_S
 from tests.systems.kafka.kafka_scenarios import changes, outcome
 from tests.systems.kafka.kraft.kraft_scenarios import starts

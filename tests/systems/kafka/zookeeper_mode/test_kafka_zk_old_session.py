@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from fencepost.harness.contract.starting import WaitsToStart
 from fencepost.harness.coordination import Definite
 from fencepost.harness.runtime.node import Node, Place
-from fencepost.harness.systems.contract.starting import WaitsToStart
-from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK, old_session
-from fencepost.harness.systems.kafka.zookeeper_mode.administrator import open_administrator
+from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK, old_session
+from fencepost.systems.kafka.zookeeper_mode.administrator import open_administrator
 from tests.fakes.fakes_runtime import FakeNode
 
 

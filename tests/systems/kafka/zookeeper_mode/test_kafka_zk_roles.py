@@ -7,18 +7,18 @@ from typing import cast
 import msgspec
 import pytest
 
+from fencepost.harness.contract.system import Answer
 from fencepost.harness.coordination import Definite
 from fencepost.harness.history import Claim
-from fencepost.harness.systems.contract.system import Answer
-from fencepost.harness.systems.kafka.zookeeper_mode.question import (
+from fencepost.systems.kafka.zookeeper_mode.question import (
     DatedQuestion,
     ZnodeQuestion,
     dated_controller,
     dated_view,
 )
-from fencepost.harness.systems.kafka.zookeeper_mode.role_log import Role, RoleLog, after
-from fencepost.harness.systems.zookeeper.wire.jute import Stat
-from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession
+from fencepost.systems.kafka.zookeeper_mode.role_log import Role, RoleLog, after
+from fencepost.systems.zookeeper.wire.jute import Stat
+from fencepost.systems.zookeeper.wire.session import ZooKeeperSession
 
 STARTING = "22:01:01.416 INFO KafkaServer - starting"
 STARTING_2_8 = "22:01:01.416 INFO KafkaServer - [KafkaServer id=5] starting"

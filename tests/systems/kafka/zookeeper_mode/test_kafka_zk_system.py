@@ -11,10 +11,10 @@ from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Member, NodeSpec, Place
-from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK
-from fencepost.harness.systems.kafka.zookeeper_mode.configuration import name_of
-from fencepost.harness.systems.kafka.zookeeper_mode.options import KafkaZkOptions
 from fencepost.harness.verdict import Standing
+from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
+from fencepost.systems.kafka.zookeeper_mode.configuration import name_of
+from fencepost.systems.kafka.zookeeper_mode.options import KafkaZkOptions
 
 ARTIFACTS = Artifacts(version="3.9.2", paths={"java": "/java", "classpath": "/a.jar"}, sha256={})
 

@@ -11,9 +11,9 @@ import pytest
 
 from fencepost.harness.history import LogEntry, NodeLog
 from fencepost.harness.results.voter_logs import keep_logs, read_logs
-from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK
-from fencepost.harness.systems.kafka.zookeeper_mode.transaction_log import log_of
-from fencepost.harness.systems.zookeeper.transaction_log import Malformed, read_file, read_files
+from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
+from fencepost.systems.kafka.zookeeper_mode.transaction_log import log_of
+from fencepost.systems.zookeeper.transaction_log import Malformed, read_file, read_files
 
 NAME: Final = "log.100000001"
 HEAD: Final = pack(">4siq", b"ZKLG", 2, 0)

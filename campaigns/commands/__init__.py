@@ -1,0 +1,1 @@
+"""The commands of campaigns, one file each, as `harness/cli` has its own."""

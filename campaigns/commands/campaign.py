@@ -1,0 +1,226 @@
+"""`fencepost campaign`: the flags made values, a night carried out or shards merged, and what came of it in words."""
+
+import datetime
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from fencepost.campaigns.commands.night_table import NightTable
+from fencepost.campaigns.night.cells import cells_of, shard_of
+from fencepost.campaigns.night.documents import PAGE, document, write_documents
+from fencepost.campaigns.night.file import Campaign, read_campaign
+from fencepost.campaigns.night.merge import merged_night, read_night, shards_below
+from fencepost.campaigns.night.night import Night
+from fencepost.campaigns.night.outcome import Outcome, outcome
+from fencepost.campaigns.night.preparation import in_words, prepare, refuse_if_none_is_left
+from fencepost.campaigns.night.session import (
+    NIGHTS,
+    Session,
+    Watcher,
+    Wishes,
+    cells_within,
+    find_unfinished,
+    id_of_night,
+    new_folder,
+    refuse_short_cells,
+)
+from fencepost.campaigns.night.telling import about, class_in_words, counted, sign_of
+from fencepost.harness.base.command_line import command_line
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.errors import StoppedBeforeStart, UsageError
+from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.cli.flags import jobs_or_auto, seed_or_drawn
+from fencepost.harness.cli.output.help import Documented, Example
+from fencepost.harness.cli.output.path_value import PathValue
+from fencepost.harness.cli.output.progress import shorten
+from fencepost.harness.findings.known_issues import KnownIssue, read_known_issues
+from fencepost.harness.plugins.offers import plugin_paths
+
+_MERGE: Final = "merge"
+_NIGHT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_REASONS_MAX: Final = 20
+EXAMPLES = (
+    Example(
+        "fencepost campaign docs/how-to/nightly.toml --budget 10m",
+        "A small night of the example system, etcd and ZooKeeper",
+    ),
+    Example(
+        "fencepost campaign docs/how-to/nightly.toml --budget 10m --resume",
+        "Go on where a night was stopped or killed",
+    ),
+    Example("fencepost campaign merge shard-1 shard-2", "Make one night of two shards"),
+)
+
+
+def carry_out(path: Path, wishes: Wishes, *, resume: bool, as_json: bool) -> int:
+    """Carry out a campaign; returns the night's exit code."""
+    campaign = read_campaign(path)
+    cells = cells_of(campaign)
+    issues = _known_issues(campaign)
+    own = shard_of(cells.cells, wishes.shard, wishes.shards)
+    unfinished = find_unfinished(campaign, wishes) if resume else None
+    # A night keeps its seed, so that what is made again is the same run.
+    seed = read_night(unfinished).seed if unfinished else wishes.seed
+    refuse_short_cells(cells, seed)
+    shared_id = "" if unfinished else id_of_night(campaign, wishes, datetime.datetime.now(datetime.UTC))
+    stop, table = StopRequest(), NightTable()
+    stop.install()
+    try:
+        fitting = cells_within(own, cells.plans, wishes)
+        then = "getting ready what they run" if fitting else "the budget is too short for a run of any of them"
+        table.line(f"{campaign.content.name}: {len(own)} cells; {then}")
+        prepared = prepare(fitting, cells.plans, table.line, lambda: stop.asked)
+        stop.check()
+        if stop.asked:
+            raise StoppedBeforeStart("stopped while it was getting ready: no run was begun")
+        if not unfinished:
+            refuse_if_none_is_left(own, prepared)
+        for text in in_words(own, prepared):
+            table.line(f"cannot run on this machine: {text}")
+        folder = unfinished or new_folder(campaign, wishes)
+        with Session(folder, cells, wishes, stop, Watcher(table.change, table.line)) as session:
+            if unfinished:
+                session.resume(issues, prepared)
+            else:
+                session.begin(campaign, own, issues, prepared, shared_id)
+            table.line(f"seed {seed}; page: {shorten(str(folder / PAGE))}")
+            result = outcome(session.carry_out(prepared))
+    finally:
+        table.close()
+        stop.uninstall()
+    stop.check()
+    _say(read_night(folder), result, folder, as_json=as_json)
+    return int(result.exit_code)
+
+
+def merge(folders: tuple[Path, ...], results: Path, night_name: str, *, as_json: bool) -> int:
+    """Merge shards into one night with files of its own; returns its exit code."""
+    if not folders:
+        raise UsageError("there is nothing to merge", hint="fencepost campaign merge FOLDER..., one for each shard")
+    shards = shards_below(folders, night_name)
+    merged_night(shards, Path.cwd())  # refused before anything is written
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    home = results.resolve() / NIGHTS / shards[0][1].campaign / f"{stamp}-merged"
+    home.mkdir(parents=True, exist_ok=True)
+    night = merged_night(shards, home)
+    result = write_documents(night, home, warn=lambda text: click.echo(f"warning: {text}", err=True))
+    _say(night, result, home, as_json=as_json)
+    return int(result.exit_code)
+
+
+def _known_issues(campaign: Campaign) -> tuple[KnownIssue, ...]:
+    name = campaign.content.known_issues
+    if not name:
+        return ()
+    path = campaign.folder / name
+    if not path.is_file():
+        raise campaign.source.error(["known_issues"], f"there is no file {path}")
+    return read_known_issues(path)
+
+
+def _say(night: Night, result: Outcome, folder: Path, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(document(night, result), indent=2, default=str) + "\n")
+        return
+    for each in night.cells:
+        more = counted(each)
+        click.echo(f"  {sign_of(each)} {class_in_words(each):18}{each.cell.name}{f' ({more})' if more else ''}")
+    click.echo(f"{'green' if result.is_green else 'RED'}: {result.sentence}")
+    for reason in result.reasons[:_REASONS_MAX]:
+        click.echo(f"  - {reason.text}")
+    if len(result.reasons) > _REASONS_MAX:
+        click.echo(f"  - {len(result.reasons) - _REASONS_MAX} more: {PAGE} has all")
+    sys.stdout.flush()
+    sys.stderr.write(f"{about(night)}\npage: {shorten(str(folder / PAGE))}\n")
+    if night.command:
+        sys.stderr.write(f"repeat with: {night.command}\n")
+
+
+def _wishes(path: Path, results: Path, *, budget: str, jobs: str, shard: str, night: str, seed: int | None) -> Wishes:
+    number, total = _shard(shard)
+    if night and not _NIGHT.fullmatch(night):
+        raise UsageError(f"--night {night!r}: expected letters, digits, '.', '_' and '-'", hint="such as 2026-11-25")
+    budget_s = parse_duration_ns(budget, what="--budget") / 1e9
+    if not budget_s:
+        raise UsageError(f"--budget {budget} leaves no time for a run", hint="give minutes or hours, such as 2h")
+    drawn = seed_or_drawn(seed)
+    again = ["campaign", str(path), "--budget", budget, "--seed", str(drawn)]
+    again += ["--jobs", jobs] * (jobs != "auto") + ["--shard", shard] * (total > 1)
+    again += ["--night", night] * bool(night)
+    again += [part for plugin in plugin_paths() for part in ("--plugin", plugin)]
+    return Wishes(
+        budget_s=budget_s,
+        seed=drawn,
+        results=results,
+        jobs=jobs_or_auto(jobs),
+        shard=number,
+        shards=total,
+        night=night,
+        command=command_line(*again),
+    )
+
+
+def _shard(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
+    if match is None or int(match[1]) > int(match[2]):
+        raise UsageError(f"--shard {text!r}: expected a number of a total", hint="such as 2/8: the second of eight")
+    return int(match[1]), int(match[2])
+
+
+@click.command("campaign", cls=Documented, examples=EXAMPLES)
+@click.argument("paths", nargs=-1, required=True, type=PathValue(), metavar="FILE | merge FOLDER...")
+@click.option(
+    "--budget",
+    default="1h",
+    show_default=True,
+    metavar="DURATION",
+    help="Time for all runs together. No run begins that would end later.",
+)
+@click.option(
+    "--jobs",
+    default="auto",
+    show_default=True,
+    metavar="NUMBER",
+    help="Runs side by side. auto: as many as fit processors and memory.",
+)
+@click.option(
+    "--shard",
+    default="1/1",
+    metavar="NUMBER/TOTAL",
+    help="One share of the cells, such as 2/8. Canaries are in every share. Default: all cells.",
+)
+@click.option(
+    "--night",
+    default="",
+    metavar="NAME",
+    help="The name of the night, the same for all its shards. Default for shards: the UTC date of the noon before.",
+)
+@click.option("--resume", is_flag=True, help="Go on with the newest unfinished night of FILE.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    metavar="NUMBER",
+    help="The seeds of all runs derive from it. Default: drawn.",
+)
+@click.option("--results", type=PathValue(), default=Path("results"), help="Folder for the nights. Default: results.")
+@click.option("--json", "as_json", is_flag=True, help="Print campaign.json on standard output instead of text.")
+def command(paths: tuple[Path, ...], results: Path, resume: bool, as_json: bool, **flags: Any) -> int:
+    """Run a night of plans in a given time, or merge shards.
+
+    FILE is a campaign: axes of plans, cells by hand, and canaries, which must be invalid. Its runs, its page and its
+    register stand in results/nights. `merge` makes one night of the folders of shards, wherever they ran. Given
+    folders of results, it takes the night that --night names, or the newest one.
+
+    Exits 0 green, 1 for a violation that is not known or a known issue that has expired, 2 when anything is missing (a
+    canary, coverage, a lost run, a required cell, a shard), 130 stopped twice, 254 refused before the start.
+    """
+    if str(paths[0]) == _MERGE:
+        return merge(paths[1:], results, flags["night"], as_json=as_json)
+    if len(paths) > 1:
+        raise UsageError(f"one campaign file is carried out, and {len(paths)} paths were given")
+    return carry_out(paths[0], _wishes(paths[0], results, **flags), resume=resume, as_json=as_json)

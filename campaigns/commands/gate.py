@@ -1,0 +1,198 @@
+"""`fencepost gate`: the flags made values, the runs that a policy needs carried out, and the decision in words."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fencepost.campaigns.commands.night_table import NightTable
+from fencepost.campaigns.gate.decision import decide
+from fencepost.campaigns.gate.demand import demand_of
+from fencepost.campaigns.gate.documents import PAGE, GateDocuments, gate_json
+from fencepost.campaigns.gate.evidence import Evidence, MeasureFiles
+from fencepost.campaigns.gate.planned import Candidate, PlannedGate, plan_gate
+from fencepost.campaigns.gate.requirement import Decision, Kind, Status
+from fencepost.campaigns.night.merge import read_night
+from fencepost.campaigns.night.night import Night
+from fencepost.campaigns.night.pool import Demand, Turn
+from fencepost.campaigns.night.preparation import in_words, prepare, refuse_if_none_is_left
+from fencepost.campaigns.night.session import (
+    Session,
+    Watcher,
+    Wishes,
+    cells_within,
+    find_unfinished,
+    new_folder,
+    refuse_short_cells,
+)
+from fencepost.campaigns.night.telling import about, finding_lines, from_here
+from fencepost.harness.base.command_line import command_line
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.errors import StoppedBeforeStart, UsageError
+from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.cli.flags import jobs_or_auto, pairs, seed_or_drawn
+from fencepost.harness.cli.output.help import Documented, Example
+from fencepost.harness.cli.output.path_value import PathValue
+from fencepost.harness.cli.output.progress import shorten
+
+EXAMPLES = (
+    Example(
+        "fencepost gate docs/how-to/policy.toml --candidate 0.1.0 --baseline 0.1.0 --budget 10m",
+        "Hold the example system to a small policy",
+    ),
+    Example(
+        "fencepost gate docs/how-to/policy.toml --candidate 0.1.0 --baseline 0.1.0 -O defect=stale-reads",
+        "The same with a defect switched on: red",
+    ),
+    Example(
+        "fencepost gate docs/how-to/policy.toml --candidate 0.1.0 --baseline 0.1.0 --resume",
+        "Go on where a gate was stopped or killed",
+    ),
+)
+
+
+def carry_out(gate: PlannedGate, wishes: Wishes, *, resume: bool, as_json: bool) -> int:
+    """Make the runs that the policy needs; returns the gate's exit code."""
+    unfinished = find_unfinished(gate.campaign, wishes) if resume else None
+    # A night keeps its seed, so that what is made again is the same run.
+    seed = read_night(unfinished).seed if unfinished else wishes.seed
+    refuse_short_cells(gate.checked, seed)
+    issues = [each.issue for each in gate.policy.exceptions if each.fingerprint]
+    cells = gate.checked.cells
+    stop, table = StopRequest(), NightTable()
+    stop.install()
+    try:
+        fitting = cells_within(cells, gate.checked.plans, wishes)
+        then = "getting ready what they run" if fitting else "the budget is too short for a run of any of them"
+        table.line(f"{gate.policy.name}: {len(cells)} cells; {then}")
+        prepared = prepare(fitting, gate.checked.plans, table.line, lambda: stop.asked)
+        stop.check()
+        if stop.asked:
+            raise StoppedBeforeStart("stopped while it was getting ready: no run was begun")
+        if not unfinished:
+            refuse_if_none_is_left(cells, prepared)
+        for text in in_words(cells, prepared):
+            table.line(f"cannot run on this machine: {text}")
+        folder = unfinished or new_folder(gate.campaign, wishes)
+        files = MeasureFiles(folder)
+
+        def demand(night: Night, turn: Turn) -> Demand:
+            return demand_of(files.evidence(gate.policy, night), turn)
+
+        write = GateDocuments(gate.policy, files)
+        with Session(folder, gate.checked, wishes, stop, Watcher(table.change, table.line), write) as session:
+            if unfinished:
+                session.resume(issues, prepared)
+            else:
+                session.begin(gate.campaign, cells, issues, prepared)
+            table.line(f"seed {seed}; page: {shorten(str(folder / PAGE))}")
+            night = session.carry_out(prepared, demand)
+    finally:
+        table.close()
+        stop.uninstall()
+    stop.check()
+    evidence = files.evidence(gate.policy, night)
+    decision = decide(evidence)
+    _say(evidence, decision, folder, as_json=as_json)
+    return int(decision.exit_code)
+
+
+def _say(evidence: Evidence, decision: Decision, folder: Path, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(gate_json(evidence, decision))
+        return
+    for each in decision.requirements:
+        click.echo(f"  {each.status.sign} {each.status:9} {each.name}: {each.need}")
+        click.echo(f"              {each.reason}")
+        if each.status is Status.FAILED and each.kind is Kind.CELL:
+            for line in (line for a in each.attempts for line in finding_lines(a, from_here(folder))):
+                click.echo(f"              {line}")
+    for text in decision.reach:
+        click.echo(f"  not shown: {text}")
+    if decision.is_certainly_red:
+        click.echo("Red is certain, so it stopped early.")
+    click.echo(f"{'green' if decision.is_green else 'RED'}: {decision.sentence}")
+    sys.stdout.flush()
+    sys.stderr.write(f"{about(evidence.night)}\npage: {shorten(str(folder / PAGE))}\n")
+    if evidence.night.command:
+        sys.stderr.write(f"repeat with: {evidence.night.command}\n")
+
+
+@click.command("gate", cls=Documented, examples=EXAMPLES)
+@click.argument("policy", type=PathValue(), metavar="POLICY")
+@click.option(
+    "--candidate",
+    required=True,
+    metavar="RELEASE|PATH|IMAGE",
+    help="What is tested. On containers, a name with a colon or a slash is an image.",
+)
+@click.option("--baseline", default="", metavar="RELEASE", help="What the policy's budgets compare with.")
+@click.option(
+    "-O",
+    "--system-option",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the candidate's system, not of the baseline's. May be repeated.",
+)
+@click.option(
+    "--budget",
+    default="1h",
+    show_default=True,
+    metavar="DURATION",
+    help="Time for all runs together. No run begins that would end later.",
+)
+@click.option(
+    "--jobs",
+    default="auto",
+    show_default=True,
+    metavar="NUMBER",
+    help="Runs side by side. auto: as many as fit processors and memory.",
+)
+@click.option("--resume", is_flag=True, help="Go on with the newest unfinished gate of POLICY.")
+@click.option(
+    "--seed", type=click.IntRange(0), metavar="NUMBER", help="The seeds of all runs derive from it. Default: drawn."
+)
+@click.option("--results", type=PathValue(), default=Path("results"), help="Folder for the runs. Default: results.")
+@click.option("--json", "as_json", is_flag=True, help="Print gate.json on standard output instead of text.")
+def command(
+    policy: Path,
+    candidate: str,
+    baseline: str,
+    system_option: tuple[str, ...],
+    **flags: Any,
+) -> int:
+    """Decide whether a candidate meets a policy.
+
+    POLICY names required cells, guarantees with the number of tests that each needs, canaries, budgets against a
+    baseline, and exceptions. The gate makes the runs that are missing, stops early when red is certain, and writes
+    gate.html, gate.json and junit.xml below results/nights.
+
+    Exits 0 green, 1 for a violation without an exception, an expired exception or an exceeded budget, 2 when evidence
+    is missing (a run, a canary, tests of a guarantee, pairs for a budget), 130 stopped twice, 254 refused before the
+    start.
+    """
+    again = ["gate", str(policy), "--candidate", candidate]
+    again += ["--baseline", baseline] * bool(baseline)
+    for text in system_option:
+        again += ["-O", text]
+    gate = plan_gate(
+        policy, Candidate(name=candidate, baseline=baseline, options=pairs(system_option, "--system-option"))
+    )
+    return carry_out(gate, _wishes(again, flags), resume=flags["resume"], as_json=flags["as_json"])
+
+
+def _wishes(again: list[str], flags: dict[str, Any]) -> Wishes:
+    budget_s = parse_duration_ns(flags["budget"], what="--budget") / 1e9
+    if not budget_s:
+        raise UsageError(f"--budget {flags['budget']} leaves no time for a run", hint="give minutes or hours")
+    seed = seed_or_drawn(flags["seed"])
+    again += ["--budget", flags["budget"], "--seed", str(seed)]
+    again += ["--jobs", flags["jobs"]] * (flags["jobs"] != "auto")
+    return Wishes(
+        budget_s=budget_s,
+        seed=seed,
+        results=flags["results"],
+        jobs=jobs_or_auto(flags["jobs"]),
+        command=command_line(*again),
+    )

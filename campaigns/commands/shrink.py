@@ -1,0 +1,163 @@
+"""`fencepost shrink`: its flags, the search, and the outcome that it prints."""
+
+import math
+import sys
+from pathlib import Path
+
+import click
+
+from fencepost.campaigns.commands.replay import carrier_of
+from fencepost.campaigns.replay.recorded import choose, read_recorded
+from fencepost.campaigns.replay.reductions import dropped
+from fencepost.campaigns.replay.shrink_state import DOCUMENT, SMALLER, Shrunk
+from fencepost.campaigns.replay.shrinking import CONFIRMATIONS, CONFIRMATIONS_MIN, Shrinking
+from fencepost.campaigns.replay.tries import Carrier
+from fencepost.harness.base.command_line import command_line
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.errors import ExitCode, UsageError
+from fencepost.harness.cli.output.help import Documented, Example
+from fencepost.harness.cli.output.path_value import PathValue
+from fencepost.harness.cli.output.progress import shorten
+from fencepost.harness.cli.output.session import Session
+from fencepost.harness.findings.rate import Rate
+
+EXAMPLES = (
+    Example("fencepost shrink RUN", "Search for half an hour, then confirm by 10 new runs"),
+    Example("fencepost shrink RUN --budget 3m --confirm 3", "A quick answer: less is tried, and confirmed less surely"),
+    Example("fencepost shrink RUN --budget 4h", "Over night; the same command continues an earlier search"),
+)
+
+
+#: A baseline of two tries, and two smaller plans of which one shows at once and the other does not.
+_SHORT_SEARCH_TRIES = 8
+
+
+def shrink(
+    run: Path,
+    results: Path,
+    *,
+    budget: str,
+    confirmations: int,
+    fingerprint: str | None,
+    carrier: Carrier,
+) -> int:
+    """Shrink a run and print what is left: 0 when that is confirmed or nothing can be left out, else 2."""
+    budget_s = parse_duration_ns(budget, what="--budget") / 1e9
+    if not budget_s:
+        raise UsageError(f"--budget {budget} leaves no time for a try", hint="give 30m, or at least some minutes")
+    if confirmations < CONFIRMATIONS_MIN:
+        raise UsageError(
+            f"--confirm {confirmations}: fewer than {CONFIRMATIONS_MIN} new runs confirm nothing",
+            hint=f"give {CONFIRMATIONS_MIN} or more; the default is {CONFIRMATIONS}",
+        )
+    recorded = read_recorded(run)
+    wanted = choose(recorded, fingerprint)
+    if wanted is None:
+        raise UsageError(
+            f"{recorded.folder}: the run shows no violation, so there is nothing to shrink to",
+            hint=f"{command_line('replay', shorten(str(recorded.folder)), '--until-invalid')} looks for one",
+        )
+    _err(f"shrinking {recorded.name}: {len(recorded.rows)} faults, seed {recorded.plan.seed}")
+    _err(f"fingerprint: {wanted}")
+    search = Shrinking(
+        recorded,
+        wanted,
+        results,
+        budget_s=budget_s,
+        carrier=carrier,
+        confirmations=confirmations,
+    )
+    _err(f"tries are kept in {shorten(str(search.folder))}; stopped and called again this goes on")
+    shrunk = search.run()
+    say_shrunk(shrunk)
+    open_ = not (shrunk.confirmed if shrunk.smaller else shrunk.complete and shrunk.baseline[0])
+    return int(ExitCode.UNKNOWN if open_ or shrunk.stopped else ExitCode.VALID)
+
+
+def say_shrunk(shrunk: Shrunk) -> None:
+    if shrunk.baseline[1]:
+        click.echo(f"as it was, it shows in {Rate(*shrunk.baseline)}")
+    for line in dropped(shrunk.whole, shrunk.best):
+        click.echo(f"  {line}")
+    if shrunk.stopped:
+        click.echo("stopped: run the same command again to continue from here")
+    elif shrunk.complete and not shrunk.baseline[0]:
+        click.echo("it did not show again, so there is nothing to search by: fencepost replay tells how seldom it is")
+    elif not shrunk.smaller and shrunk.complete:
+        click.echo("nothing can be left out")
+    elif not shrunk.smaller:
+        click.echo(
+            f"the budget was spent before anything smaller showed: a try takes about {shrunk.per_try_s:.0f} s, and "
+            f"{shrunk.confirmations} tries are reserved to confirm; run the same command with "
+            f"--budget {_enough_min(shrunk)}m or more"
+            + (f", or with --confirm {CONFIRMATIONS_MIN}" if shrunk.confirmations > CONFIRMATIONS_MIN else "")
+        )
+    if shrunk.smaller:
+        _say_smaller(shrunk)
+    click.echo(f"{shrunk.tries} tries, all kept: {shorten(str(shrunk.folder / DOCUMENT))}")
+
+
+def _enough_min(shrunk: Shrunk) -> int:
+    """Minutes for a short search and its confirmation."""
+    return math.ceil(shrunk.per_try_s * (_SHORT_SEARCH_TRIES + shrunk.confirmations) / 60)
+
+
+def _say_smaller(shrunk: Shrunk) -> None:
+    before, after = len(shrunk.whole.rows), len(shrunk.best.rows)
+    more = "" if shrunk.complete else "; the search is not over: run the same command again to continue"
+    click.echo(f"smaller: {after} of {before} faults, {shrunk.best.plan.time_limit}{more}")
+    if shrunk.confirmation is None:
+        click.echo("not confirmed yet by runs of its own")
+    else:
+        doubt = "" if shrunk.confirmed else " - NOT confirmed: much less often than as it was"
+        click.echo(f"in fresh runs it shows in {Rate(*shrunk.confirmation)}{doubt}")
+    click.echo(f"run it: {command_line('run', shorten(str(shrunk.folder / SMALLER)))}")
+
+
+def _err(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+@click.command("shrink", cls=Documented, examples=EXAMPLES)
+@click.argument("run", type=PathValue())
+@click.option(
+    "--budget",
+    default="30m",
+    show_default=True,
+    metavar="DURATION",
+    help="Time for the search and its confirmation together.",
+)
+@click.option(
+    "--confirm",
+    "confirmations",
+    type=int,
+    default=CONFIRMATIONS,
+    show_default=True,
+    metavar="NUMBER",
+    help=f"New runs that confirm the smaller plan, at least {CONFIRMATIONS_MIN}.",
+)
+@click.option(
+    "--fingerprint",
+    metavar="TEXT",
+    help="Keep this violation; verdict.json has the fingerprints. Default: the first that decided the verdict.",
+)
+@click.option("--results", type=PathValue(), default=Path("results"), show_default=True, help="Folder for the tries.")
+def command(run: Path, budget: str, confirmations: int, fingerprint: str | None, results: Path) -> int:
+    """Find a smaller plan that still shows the violation.
+
+    RUN is the folder of an invalid run. Shrinking cuts its time, leaves out faults, lowers the load and narrows the
+    options of faults, while the violation still shows; new runs then confirm the result. It writes smaller.toml, which
+    `fencepost run` takes. If interrupted, run the same command again to continue.
+
+    Exits 0 with a confirmed plan or when nothing can be left out, else 2.
+    """
+    with Session() as session:
+        return shrink(
+            run,
+            results.resolve(),
+            budget=budget,
+            confirmations=confirmations,
+            fingerprint=fingerprint,
+            carrier=carrier_of(session),
+        )

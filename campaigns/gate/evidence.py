@@ -1,0 +1,69 @@
+"""The evidence of a gate: its night, and how long each run took to recover and was unavailable."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow
+import pyarrow.parquet
+
+from fencepost.campaigns.gate.policy import Measure, Policy
+from fencepost.campaigns.night.night import Attempt, Night
+from fencepost.campaigns.night.run_class import RunClass
+from fencepost.harness.results.fact_files import FACTS
+from fencepost.harness.verdict.fact_tables import PHASES, RECOVERY
+
+_MAIN = "main"
+#: Nanoseconds by measure; a measure that a run does not tell is absent.
+Measures = dict[Measure, int]
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a decision rests on; `measures` are by the folder of the attempt."""
+
+    policy: Policy
+    night: Night
+    measures: dict[str, Measures] = {}
+
+
+class MeasureFiles:
+    """Reads the measures of attempts below a night's folder, each once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[str, Measures] = {}
+
+    def evidence(self, policy: Policy, night: Night) -> Evidence:
+        """Collect what a night shows by now."""
+        budgeted = {budget.cell for budget in policy.budgets}
+        for outcome in night.cells:
+            if outcome.cell.id in budgeted or outcome.cell.seeds_of:
+                for attempt in outcome.attempts:
+                    if attempt.run_class is not None and attempt.folder not in self._read:
+                        self._read[attempt.folder] = _measures(self._folder, attempt)
+        return Evidence(policy=policy, night=night, measures=self._read)
+
+
+def _measures(folder: Path, attempt: Attempt) -> Measures:
+    """The longest recovery after a fault and the longest time without a successful operation, of one run."""
+    if attempt.run_class is None or attempt.run_class is RunClass.LOST:
+        return {}
+    measures: Measures = {}
+    recovered = [row["recovered_after_ns"] for row in _rows(folder, attempt, RECOVERY.name) if row["node"] is None]
+    if recovered and None not in recovered:
+        measures[Measure.RECOVERY] = max(recovered)
+    gaps = [row["longest_without_ok_ns"] for row in _rows(folder, attempt, PHASES.name) if row["phase"] == _MAIN]
+    if gaps and gaps[0] is not None:
+        measures[Measure.UNAVAILABILITY] = gaps[0]
+    return measures
+
+
+def _rows(folder: Path, attempt: Attempt, table: str) -> list[dict[str, Any]]:
+    paths = sorted((folder / attempt.folder).glob(f"*/*/{FACTS}/{table}.parquet"))
+    if not paths:
+        return []
+    try:
+        rows: list[dict[str, Any]] = pyarrow.parquet.read_table(paths[-1]).to_pylist()
+    except (OSError, pyarrow.ArrowException):
+        return []
+    return rows

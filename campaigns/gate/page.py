@@ -1,0 +1,174 @@
+"""gate.html: one self-contained page without scripts, which prints on paper as it stands."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import jinja2
+from markupsafe import Markup
+
+from fencepost.campaigns.gate.decision import builds_of, required_cells
+from fencepost.campaigns.gate.evidence import Evidence
+from fencepost.campaigns.gate.requirement import Decision, Kind, Requirement, Status
+from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.night.night import Attempt, CellOutcome, State
+from fencepost.campaigns.night.run_class import nemesis_of
+from fencepost.campaigns.night.telling import (
+    about,
+    counted,
+    finding_lines,
+    lag_in_words,
+    lasting,
+    on_machine,
+    options_in_words,
+    seen_in,
+)
+from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.report.page.assets import asset, content_hash
+
+_REFRESH_S: Final = 10
+_TONES: Final = {
+    Status.MET: "valid",
+    Status.ELSEWHERE: "unknown",
+    Status.EXCEPTED: "valid",
+    Status.MISSING: "unknown",
+    Status.FAILED: "invalid",
+}
+_TITLES: Final = {
+    ExitCode.VALID: "Green",
+    ExitCode.INVALID: "Red: the candidate failed",
+    ExitCode.UNKNOWN: "Red: evidence is missing",
+}
+_HEADINGS: Final = {
+    Kind.EXCEPTION: "expired exception",
+    Kind.CELL: "required cell",
+    Kind.GUARANTEE: "guarantee",
+    Kind.CANARY: "canary",
+    Kind.BUDGET: "budget",
+    Kind.FAULT: "effective faults",
+    Kind.BUILD: "build",
+    Kind.SHARD: "shard",
+}
+#: The table's links to runs: more of them are counted.
+_LINKS_MAX: Final = 12
+_OWN_STYLE: Final = """
+.runs { margin: 2px 0 0; padding: 0; list-style: none; display: flex; flex-wrap: wrap; gap: 2px 10px; font-size: 12px; }
+.early { font-weight: 600; }
+td, th[scope="row"] { overflow-wrap: anywhere; }
+td.short { white-space: nowrap; }
+@media (max-width: 640px) {
+  .stacked, .stacked tbody, .stacked tr, .stacked th, .stacked td { display: block; }
+  .stacked thead { display: none; }
+  .stacked tr { border-bottom: 1px solid var(--line); padding: 8px 0; }
+  .stacked th, .stacked td { border: 0; padding: 1px 0; }
+  .stacked td[data-label]::before { content: attr(data-label) ": "; color: var(--soft); }
+}
+@media print {
+  body { font-size: 11px; line-height: 1.3; }
+  main { max-width: none; padding: 0; }
+  header.verdict { padding: 6px 12px; }
+  header.verdict p, header.verdict h1 { margin: 1px 0; }
+  section { margin-top: 10px; }
+  h2 { font-size: 13px; margin: 0; }
+  table, .runs { font-size: 10px; }
+  th, td { padding: 1px 8px 1px 0; }
+  p { margin: 2px 0; }
+  .scroll { overflow: visible; }
+  tr { break-inside: avoid; }
+}
+"""
+
+
+def page(evidence: Evidence, decision: Decision, home: str, *, expected_end_s: float | None = None) -> str:
+    """The page.
+
+    Args:
+        home: the night's folder, as commands name it.
+        expected_end_s: in how many seconds a running gate will end.
+    """
+    night, policy = evidence.night, evidence.policy
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("fencepost.campaigns.gate", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = asset("style.css") + _OWN_STYLE
+    is_running = night.state is State.RUNNING
+    outcomes = {each.cell.id: each for each in night.cells}
+    worst = min((r.status.exit_code for r in decision.requirements if r.status.exit_code), default=ExitCode.VALID)
+    tones = {ExitCode.VALID: "valid", ExitCode.INVALID: "invalid"}
+    return environment.get_template("gate.html.j2").render(
+        night=night,
+        policy=policy,
+        decision=decision,
+        running=is_running,
+        refresh_s=_REFRESH_S,
+        title="Running" if is_running else _TITLES[decision.exit_code],
+        tone="unknown" if is_running and worst is not ExitCode.INVALID else tones.get(worst, "unknown"),
+        about=about(night),
+        machine=on_machine(night),
+        candidate=", ".join(_candidate(evidence)),
+        ends=f"expected to end in {lasting(expected_end_s)}" if expected_end_s is not None else "",
+        early="Red is certain, so it stopped early: what was not run could not have made it green."
+        if decision.is_certainly_red
+        else "",
+        rows=[_row(each, outcomes, home) for each in decision.requirements],
+        budgets=[each for each in decision.requirements if each.comparison is not None],
+        exceptions=[
+            (each, *(seen_in(each.issue, night) if each.fingerprint else (0, 0))) for each in policy.exceptions
+        ],
+        today=night.today,
+        style=Markup(style),  # our own file
+        content_policy=f"default-src 'none'; img-src data:; style-src '{content_hash(style)}'; script-src 'none'",
+    )
+
+
+def _candidate(evidence: Evidence) -> Iterator[str]:
+    """The system, the versions that its servers said they are, and the builds."""
+    required = required_cells(evidence)
+    yield from sorted({each.cell.plan.system for each in required})
+    versions = sorted({a.version for each in required for a in each.attempts if a.version})
+    if versions:
+        yield f"version {', '.join(versions)}"
+    if builds := builds_of(required):
+        yield f"build {', '.join(builds)}"
+
+
+def _tests(cell: Cell) -> str:
+    """What a cell runs: "etcd, workload register, faults partition:leader, 3 nodes"."""
+    plan, options = cell.plan, options_in_words(cell.plan)
+    parts = [plan.system, f"workload {plan.workload}", f"faults {nemesis_of(cell) or 'none'}", f"{plan.nodes} nodes"]
+    return ", ".join([*parts, *([options] if options else [])])
+
+
+def _row(each: Requirement, outcomes: dict[str, CellOutcome], home: str) -> dict[str, Any]:
+    own = outcomes.get(each.cell)
+    failed = each.attempts if each.status is Status.FAILED and each.kind is Kind.CELL else ()
+    return {
+        "sign": each.status.sign,
+        "tone": _TONES[each.status],
+        "status": each.status.value,
+        "kind": _HEADINGS[each.kind],
+        "name": each.name,
+        "need": each.need,
+        "reason": each.reason,
+        "tests": _tests(own.cell) if own is not None else "",
+        "findings": [line for a in failed for line in finding_lines(a, home)],
+        "runs": [_link(each, a, outcomes) for a in each.attempts[:_LINKS_MAX]],
+        "more": max(0, len(each.attempts) - _LINKS_MAX),
+        "counted": counted(own) if own is not None and each.kind in (Kind.CELL, Kind.CANARY) else "",
+    }
+
+
+def _link(each: Requirement, attempt: Attempt, outcomes: dict[str, CellOutcome]) -> dict[str, str]:
+    run_class = attempt.run_class.value if attempt.run_class else "in flight"
+    again = f", attempt {attempt.number}" if attempt.number > 1 else ""
+    of = "baseline, " if each.kind is Kind.BUDGET and attempt.cell != each.cell else ""
+    times = ""
+    if each.kind is Kind.GUARANTEE:
+        tested = attempt.exposures.get(each.name, 0)
+        of, times = f"{outcomes[attempt.cell].cell.name}, ", f", tested {tested:,} time{'' if tested == 1 else 's'}"
+    faults = "" if attempt.took_hold or attempt.run_class is None else ", no effective fault"
+    text = f"{of}run {attempt.run}{again}: {run_class}{times}{faults}{lag_in_words(attempt)}"
+    return {"text": text, "report": attempt.report}

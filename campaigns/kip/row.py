@@ -1,0 +1,35 @@
+"""What a row of the table is, and what measures it."""
+
+import msgspec
+
+from fencepost.campaigns.kip.experiments import ExperimentId
+from fencepost.harness.contract.kip_rows import Part, Proposal, RowId
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """A guarantee that an experiment judges; with `rules`, those of its rules alone."""
+
+    experiment: ExperimentId
+    guarantee: str
+    rules: tuple[str, ...] = ()
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One row. `lacks` says why the interface itself cannot be safe here.
+
+    `construction` says what follows from how the interface is built, where no run is needed to see it; `unmeasured` why
+    nothing measures the row.
+    """
+
+    id: RowId
+    part: Part
+    text: str
+    anomaly: str
+    measures: tuple[Measure, ...] = ()
+    lacks: str = ""
+    construction: str = ""
+    unmeasured: str = ""
+
+    @property
+    def proposal(self) -> Proposal:
+        return Proposal.KIP_273 if self.part is Part.METASTORE else Proposal.KIP_30

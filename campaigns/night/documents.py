@@ -1,0 +1,59 @@
+"""The files of a night: index.html, campaign.json, junit.xml, summary.md; each is written whole, also while it runs."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.campaigns.night.junit import junit_xml
+from fencepost.campaigns.night.night import Night
+from fencepost.campaigns.night.outcome import Outcome, outcome
+from fencepost.campaigns.night.page import page
+from fencepost.campaigns.night.summary import summary_md
+from fencepost.campaigns.night.telling import from_here
+
+DOCUMENT: Final = "campaign.json"
+PAGE: Final = "index.html"
+JUNIT: Final = "junit.xml"
+SUMMARY: Final = "summary.md"
+
+
+def document(night: Night, result: Outcome) -> dict[str, Any]:
+    """What campaign.json holds: the night as `campaigns.night.night` has it, and its outcome."""
+    data: dict[str, Any] = msgspec.to_builtins(night)
+    return {**data, "outcome": {**msgspec.to_builtins(result), "green": result.is_green}}
+
+
+def write_documents(
+    night: Night, folder: Path, *, expected_end_s: float | None = None, warn: Callable[[str], None] = lambda _: None
+) -> Outcome:
+    """Write all four files into the night's folder, what a gate reads first; returns the outcome that they tell.
+
+    A file that cannot be written costs itself and is told to `warn`: neither a full disk nor a defect of the page may
+    end a night, whose register has everything.
+    """
+    result = outcome(night)
+    texts: dict[str, Callable[[], str]] = {
+        DOCUMENT: lambda: msgspec.json.format(msgspec.json.encode(document(night, result)), indent=2).decode() + "\n",
+        JUNIT: lambda: junit_xml(night, result, from_here(folder)),
+        SUMMARY: lambda: summary_md(night, result),
+        PAGE: lambda: page(night, result, from_here(folder), expected_end_s=expected_end_s),
+    }
+    for name, text in texts.items():
+        try:
+            write_whole(folder / name, text())
+        except Exception as error:
+            warn(f"{name} could not be written: {type(error).__name__}: {error}")
+    return result
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    hidden = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        hidden.write_text(text, encoding="utf-8")
+        hidden.replace(path)
+    finally:
+        hidden.unlink(missing_ok=True)

@@ -1,0 +1,134 @@
+"""index.html of a night: self-contained, without scripts, readable at any time of the night."""
+
+from typing import Any, Final
+
+import jinja2
+from markupsafe import Markup
+
+from fencepost.campaigns.night.night import CellOutcome, Night, State
+from fencepost.campaigns.night.outcome import Outcome
+from fencepost.campaigns.night.run_class import RunClass
+from fencepost.campaigns.night.telling import (
+    SIGNS,
+    about,
+    attempt_in_words,
+    class_in_words,
+    counted,
+    finding_lines,
+    lasting,
+    on_machine,
+    options_in_words,
+    seen_in,
+)
+from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.report.page.assets import asset, content_hash
+from fencepost.harness.verdict import Validity
+
+#: A page of a running night asks for itself again after so many seconds.
+_REFRESH_S: Final = 10
+_OWN_STYLE: Final = """
+.squares { display: flex; flex-wrap: wrap; gap: 3px; margin: 6px 0 2px; padding: 0; list-style: none; }
+.squares a, .squares span { display: block; min-width: 22px; text-align: center; border: 1px solid var(--line);
+  border-radius: 3px; text-decoration: none; line-height: 20px; }
+.squares .valid { background: var(--valid-paper); color: var(--valid); }
+.squares .invalid { background: var(--invalid-paper); color: var(--invalid); font-weight: 700; }
+.squares .unknown { background: var(--unknown-paper); color: var(--unknown); }
+.squares .none { color: var(--soft); }
+.badge.none { color: var(--soft); }
+.reasons li { margin: 2px 0; overflow-wrap: anywhere; }
+.attempts { margin: 0; padding: 0; list-style: none; }
+.attempts li { overflow-wrap: anywhere; margin: 0 0 2px; }
+@media (max-width: 640px) {
+  .stacked, .stacked tbody, .stacked tr, .stacked th, .stacked td { display: block; }
+  .stacked thead { display: none; }
+  .stacked tr { border-bottom: 1px solid var(--line); padding: 8px 0; }
+  .stacked th, .stacked td { border: 0; padding: 1px 0; }
+}
+"""
+
+
+def page(night: Night, outcome: Outcome, home: str, *, expected_end_s: float | None = None) -> str:
+    """The page.
+
+    Args:
+        home: the night's folder, as commands name it.
+        expected_end_s: in how many seconds a running night will end.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("fencepost.campaigns.night", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = asset("style.css") + _OWN_STYLE
+    explained = {reason.cell for reason in outcome.reasons}
+    rows = [_row(each, home, is_explained=each.cell.id in explained) for each in night.cells]
+    return environment.get_template("night.html.j2").render(
+        night=night,
+        outcome=outcome,
+        about=about(night),
+        machine=on_machine(night),
+        home=home,
+        running=night.state is State.RUNNING,
+        ends=f"expected to end in {lasting(expected_end_s)}" if expected_end_s is not None else "",
+        refresh_s=_REFRESH_S,
+        tone=_night_tone(night, outcome),
+        title=_title(night, outcome),
+        canaries=[row for row in rows if row["canary"]],
+        cells=[row for row in rows if not row["canary"]],
+        reasons=[{"text": reason.text, "anchor": reason.cell} for reason in outcome.reasons],
+        issues=[(issue, *seen_in(issue, night)) for issue in night.known_issues],
+        today=night.today,
+        style=Markup(style),  # our own file
+        policy=f"default-src 'none'; img-src data:; style-src '{content_hash(style)}'; script-src 'none'",
+    )
+
+
+def _night_tone(night: Night, outcome: Outcome) -> str:
+    if night.state is State.RUNNING:
+        return Validity.INVALID if night.count(RunClass.INVALID) else Validity.UNKNOWN
+    tones = {ExitCode.VALID: Validity.VALID, ExitCode.INVALID: Validity.INVALID}
+    return tones.get(outcome.exit_code, Validity.UNKNOWN)
+
+
+def _title(night: Night, outcome: Outcome) -> str:
+    if night.state is State.RUNNING:
+        return "Running"
+    if outcome.is_green:
+        return "Green"
+    return "Red: a violation" if outcome.exit_code is ExitCode.INVALID else "Red: something is missing"
+
+
+def _row(each: CellOutcome, home: str, *, is_explained: bool) -> dict[str, Any]:
+    """A cell for the table; why it was not run stands above the table, where it is explained there."""
+    last = each.attempts[-1] if each.attempts else None
+    return {
+        "id": each.cell.id,
+        "name": each.cell.name,
+        "canary": each.cell.canary,
+        "required": each.cell.required,
+        "anomaly": each.cell.anomaly,
+        "sign": SIGNS[each.run_class],
+        "words": class_in_words(each),
+        "tone": _tone(each),
+        "reason": "no run: see above" if is_explained else each.reason,
+        "options": options_in_words(each.cell.plan),
+        "counted": counted(each),
+        "exposure": each.exposure,
+        "version": last.version if last else "",
+        "attempts": [
+            {"head": attempt_in_words(each, a), "why": a.reason, "report": a.report, "finding": finding_lines(a, home)}
+            for a in each.attempts
+        ],
+        "in_flight": any(a.run_class is None for a in each.attempts),
+    }
+
+
+def _tone(each: CellOutcome) -> str:
+    """One of the four colours."""
+    if each.cell.canary:
+        return "valid" if each.is_caught else "none" if each.run_class is RunClass.NOT_RUN else "invalid"
+    if each.run_class.is_green:
+        return "valid"
+    return {RunClass.INVALID: "invalid", RunClass.NOT_RUN: "none"}.get(each.run_class, "unknown")

@@ -1,0 +1,322 @@
+"""The loop of a night: what is worth most is started while it fits, what ended is classed, everything is registered.
+
+One thread starts and waits, since a run dies with the thread that started it. An attempt is registered before its
+process exists. A run that others disturbed is made again alone, behind the first runs of its tier. The budget is kept:
+nothing begins that would end after it, and what is in flight at its end is stopped and judged by what there is.
+"""
+
+import bisect
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.night.forecast import Pace, deadline_s, estimate_s, usual_ratio
+from fencepost.campaigns.night.launcher import Flight, Launcher
+from fencepost.campaigns.night.night import Attempt, Night
+from fencepost.campaigns.night.register import Append, Closed, Ended, Registered, Ticked
+from fencepost.campaigns.night.run_class import (
+    RunClass,
+    anomalies_of,
+    classify,
+    exposures_of,
+    faults_of,
+    fingerprints_of,
+    lag_ns_of,
+)
+from fencepost.campaigns.night.value import Past, tier_of
+from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.plan import Plan
+
+#: A run that was asked to end has this long to heal and to judge.
+STOP_GRACE_S: Final = 30.0
+_POLL_S: Final = 0.5
+#: The night's time is registered so often, which is what a kill may cost the budget.
+_TICK_S: Final = 5.0
+#: A run that was lost so often is not begun again by itself.
+_ATTEMPTS_MAX: Final = 5
+
+
+class Demand(StrEnum):
+    """Whether a run is needed: `LATER` waits for what is in flight to decide it."""
+
+    NOW = "now"
+    LATER = "later"
+    NEVER = "never"
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """A run that waits for its turn; turns are carried out in their order.
+
+    `again`: it was disturbed, and comes behind the first runs of its tier. `alone`: nothing may be beside it.
+    """
+
+    tier: int
+    again: bool = False
+    run: int = 1
+    rank: int = 0
+    cell: str
+    number: int = 1
+    alone: bool = False
+
+
+class _InFlight(msgspec.Struct, kw_only=True):
+    attempt: Attempt
+    flight: Flight
+    began: float
+    ends: float
+    company: int
+    late: bool = False
+    cut: bool = False
+    ordered: bool = False
+    killed_at: float | None = None
+
+
+def turns_of(night: Night, ordered: Sequence[Cell]) -> list[Turn]:
+    """What a night has still to run, in order: every run without an attempt, and those whose last attempt is lost."""
+    outcomes = {o.cell.id: o for o in night.cells}
+    turns = []
+    for rank, cell in enumerate(ordered):
+        for run in range(1, cell.runs + 1):
+            own = sorted((a for a in outcomes[cell.id].attempts if a.run == run), key=lambda a: a.number)
+            number = len(own) + 1
+            if own and (own[-1].run_class is not RunClass.LOST or number > _ATTEMPTS_MAX):
+                continue
+            turns.append(Turn(tier=tier_of(cell), run=run, rank=rank, cell=cell.id, number=number, alone=cell.alone))
+    return sorted(turns)
+
+
+def seed_of(night_seed: int, cell: str, run: int) -> int:
+    """The seed of a run: the same for every attempt at it."""
+    digest = hashlib.sha256(f"{night_seed}:{cell}:{run}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
+
+
+class Pool:
+    """One session of a night. `on_change` is called after every step; `clock_s` is monotonic."""
+
+    def __init__(
+        self,
+        night: Night,
+        turns: Sequence[Turn],
+        *,
+        plans: Mapping[str, Plan],
+        past: Mapping[str, Past],
+        launcher: Launcher,
+        append: Append,
+        stop: StopRequest,
+        clock_s: Callable[[], float] = time.monotonic,
+        on_change: Callable[["Pool"], None] = lambda _: None,
+        demand: Callable[[Turn], Demand] = lambda _: Demand.NOW,
+    ) -> None:
+        """Size: what a session rests on, each part replaced by the tests."""
+        self._night, self._plans, self._past = night, plans, past
+        self._cells = {o.cell.id: o.cell for o in night.cells}
+        self._launcher, self._append, self._stop, self._on_change = launcher, append, stop, on_change
+        self._demand = demand
+        self._clock_s, self._began = clock_s, clock_s()
+        self.waiting = sorted(turns)
+        self.in_flight: list[_InFlight] = []
+        self.left_out: dict[str, str] = {}
+        self.ended = 0
+        self._waiting_s: tuple[tuple[int, int, int], float] | None = None
+        self._pace, self._usual_ratio = Pace(), usual_ratio(plans, past)
+        self._ticked_s = self.spent_s
+
+    @property
+    def spent_s(self) -> float:
+        """The night's time: that of earlier sessions, and of this one."""
+        return self._night.spent_s + self._clock_s() - self._began
+
+    @property
+    def remaining_s(self) -> float:
+        return self._night.budget_s - self.spent_s
+
+    def run(self) -> None:
+        """Until everything was run, left out or stopped; the register is closed at the end."""
+        while True:
+            self._collect()
+            if not self._stop.asked:
+                self._start_what_fits()
+            if not self.in_flight and (self._stop.asked or not self.waiting):
+                break
+            self._end_what_is_late()
+            self._tick()
+            self._on_change(self)
+            self._launcher.wait([one.flight for one in self.in_flight], _POLL_S)
+        for turn in self.waiting:
+            self.left_out.setdefault(turn.cell, "the night was stopped before its turn")
+        stopped = bool(self.waiting) or self._stop.insisted
+        self._append(Closed(at=_now(), spent_s=self.spent_s, stopped=stopped, left_out=dict(self.left_out)))
+        self._on_change(self)
+
+    def expected_end_s(self) -> float:
+        """In how many seconds the night will end: what waits and is in demand, shared by the jobs; at most the budget.
+
+        What may be in demand later is not counted: a gate has many such runs, and makes few of them.
+        """
+        now = self._clock_s()
+        flying = [max(0.0, one.began + self._estimate_s(one.attempt.cell) - now) for one in self.in_flight]
+        state = self.ended, len(self.in_flight), len(self.waiting)
+        if self._waiting_s is None or self._waiting_s[0] != state:
+            needed = [turn.cell for turn in self.waiting if self._demand(turn) is Demand.NOW]
+            self._waiting_s = state, sum(map(self._estimate_s, needed))
+        rest = (sum(flying) + self._waiting_s[1]) / max(1, self._night.jobs)
+        return max(0.0, min(max([rest, *flying]), self.remaining_s))
+
+    def elapsed_s(self, one: _InFlight) -> float:
+        return self._clock_s() - one.began
+
+    def _estimate_s(self, cell: str) -> float:
+        return self._pace.corrected_s(cell, self._forecast_s(cell))
+
+    def _forecast_s(self, cell: str) -> float:
+        """Seconds by earlier nights alone."""
+        past = self._past.get(cell)
+        return estimate_s(self._plans[cell], past) * (1.0 if past and past.seconds else self._usual_ratio)
+
+    def _tick(self) -> None:
+        if self.in_flight and self.spent_s >= self._ticked_s + _TICK_S:
+            self._ticked_s = self.spent_s
+            self._append(Ticked(spent_s=round(self._ticked_s, 3)))
+
+    def _start_what_fits(self) -> None:
+        position = 0
+        while position < len(self.waiting) and len(self.in_flight) < self._night.jobs:
+            turn = self.waiting[position]
+            match self._demand(turn):
+                case Demand.NEVER:
+                    del self.waiting[position]
+                    self.left_out.setdefault(turn.cell, "its result was no longer needed")
+                    continue
+                case Demand.LATER if self.in_flight:
+                    position += 1
+                    continue
+            needed_s, left_s = self._estimate_s(turn.cell), self.remaining_s
+            if needed_s > left_s:
+                del self.waiting[position]
+                self.left_out.setdefault(
+                    turn.cell, f"the budget left {max(0.0, left_s):.0f} s, and it takes about {needed_s:.0f} s"
+                )
+                continue
+            if self.in_flight and turn.alone and not turn.again:
+                # Others go on side by side meanwhile.
+                position += 1
+                continue
+            if self.in_flight and (turn.alone or any(one.attempt.alone for one in self.in_flight)):
+                return
+            del self.waiting[position]
+            self._start(turn)
+
+    def _start(self, turn: Turn) -> None:
+        cell = self._cells[turn.cell]
+        (shard,) = self._night.shards_present
+        attempt = Attempt(
+            cell=cell.id,
+            run=turn.run,
+            number=turn.number,
+            seed=seed_of(self._night.seed, cell.seeds_of or cell.id, turn.run),
+            folder=f"runs/{cell.id}-{turn.run}-{turn.number}",
+            shard=shard,
+            began_at=_now(),
+            began_s=round(self.spent_s, 3),
+            alone=turn.alone,
+        )
+        self._append(Registered(attempt=attempt))
+        flight = self._launcher.launch(cell, attempt)
+        now = self._clock_s()
+        ends = now + deadline_s(self._plans[cell.id])
+        self.in_flight.append(
+            _InFlight(attempt=attempt, flight=flight, began=now, ends=ends, company=len(self.in_flight))
+        )
+        for one in self.in_flight:
+            one.company = max(one.company, len(self.in_flight) - 1)
+
+    def _collect(self) -> None:
+        for one in list(self.in_flight):
+            code = one.flight.ended()
+            if code is not None:
+                self.in_flight.remove(one)
+                self._class(one, code)
+
+    def _class(self, one: _InFlight, code: int) -> None:
+        attempt = judged(
+            self._launcher,
+            self._night,
+            one.attempt,
+            exit_code=code,
+            seconds=self._clock_s() - one.began,
+            manner=(one.late, one.cut, one.company),
+        )
+        self._append(Ended(attempt=attempt, spent_s=round(self.spent_s, 3)))
+        self.ended += 1
+        if attempt.exit_code in (ExitCode.VALID, ExitCode.INVALID, ExitCode.UNKNOWN) and not (one.late or one.cut):
+            cell = attempt.cell
+            self._pace.ended(cell, attempt.seconds, self._forecast_s(cell))
+        if attempt.run_class is RunClass.UNKNOWN_DISTURBED and not attempt.alone:
+            again = Turn(
+                tier=tier_of(self._cells[attempt.cell]),
+                again=True,
+                alone=True,
+                run=attempt.run,
+                cell=attempt.cell,
+                number=attempt.number + 1,
+            )
+            bisect.insort(self.waiting, again)
+
+    def _end_what_is_late(self) -> None:
+        now = self._clock_s()
+        for one in self.in_flight:
+            if one.killed_at is not None and now >= one.killed_at:
+                one.flight.kill()
+            elif self._stop.insisted and not one.ordered:
+                one.ordered, one.killed_at = True, now + STOP_GRACE_S
+                one.flight.stop(at_once=True)
+            elif one.killed_at is None and (now >= one.ends or self.remaining_s <= 0):
+                one.late, one.cut = now >= one.ends, now < one.ends
+                one.killed_at = now + STOP_GRACE_S
+                one.flight.stop()
+
+
+def judged(
+    launcher: Launcher,
+    night: Night,
+    attempt: Attempt,
+    *,
+    exit_code: int | None,
+    seconds: float,
+    manner: tuple[bool, bool, int] = (False, False, 0),
+) -> Attempt:
+    """The attempt with its class and what it showed; `manner`: whether it was late, cut, and its company."""
+    left = launcher.left(attempt, exit_code)
+    late, cut, company = manner
+    evidence = msgspec.structs.replace(left.evidence, late=late, cut=cut, company=company)
+    cell = next(o.cell for o in night.cells if o.cell.id == attempt.cell)
+    classed = classify(evidence, cell, attempt.seed, night.known_issues, night.today)
+    return msgspec.structs.replace(
+        attempt,
+        run_class=classed.run_class,
+        reason=" ".join(classed.reason.split()),
+        exit_code=exit_code,
+        seconds=round(seconds, 1),
+        company=company,
+        lag_ms=lag_ns_of(evidence.document) // 1_000_000,
+        version=left.version,
+        build=left.build,
+        check_s=left.check_s,
+        fingerprints=fingerprints_of(evidence.document),
+        known=classed.known,
+        anomalies=anomalies_of(evidence.document),
+        exposures=exposures_of(evidence.document),
+        faults=faults_of(evidence.document),
+        report=left.report,
+    )
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

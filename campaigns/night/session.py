@@ -1,0 +1,303 @@
+"""One session of a night: a new night's folder opened, or a stopped one's register resumed, and its runs carried out.
+
+results/nights/<campaign>/<UTC time>/
+    register.jsonl                  what happened, as it happened; everything else follows from it
+    runs/<cell>-<run>-<attempt>/    attempt.toml, run.log, and the run's own folder
+    index.html, campaign.json, junit.xml, summary.md
+"""
+
+import datetime
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from fencepost.campaigns.night.capacity import jobs_that_fit
+from fencepost.campaigns.night.cells import Cell, CheckedCells
+from fencepost.campaigns.night.documents import write_documents
+from fencepost.campaigns.night.file import Campaign
+from fencepost.campaigns.night.forecast import estimate_s
+from fencepost.campaigns.night.launcher import Launcher, ProcessLauncher
+from fencepost.campaigns.night.night import Night, State
+from fencepost.campaigns.night.pool import Demand, Pool, Turn, judged, seed_of, turns_of
+from fencepost.campaigns.night.preparation import Prepared
+from fencepost.campaigns.night.register import (
+    REGISTER,
+    Ended,
+    Opened,
+    Record,
+    Refused,
+    Register,
+    Resumed,
+    night_of,
+    read_register,
+)
+from fencepost.campaigns.night.run_class import RunClass
+from fencepost.campaigns.night.value import Past, by_value, read_past
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.findings.known_issues import KnownIssue
+from fencepost.harness.plan.checked_plan import CheckedPlan
+from fencepost.harness.results import run_folder as store
+from fencepost.harness.run.execute import refuse_too_short
+
+#: Below the folder of all results.
+NIGHTS: Final = "nights"
+#: The documents are written again at most so often while runs go on, and take at most this share of the time.
+_WRITE_EVERY_S: Final = 2.0
+_WRITE_SHARE: Final = 0.02
+#: A night that belongs to a date begins at its noon.
+_NOON: Final = datetime.timedelta(hours=12)
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person asks of a session; `jobs` None: as many as fit. `command` repeats it.
+
+    `night` is the name that the shards of a night share, empty for one of its own.
+    """
+
+    budget_s: float
+    seed: int
+    results: Path
+    jobs: int | None = None
+    shard: int = 1
+    shards: int = 1
+    night: str = ""
+    command: str = ""
+
+
+class Watcher(msgspec.Struct, frozen=True):
+    """Who hears of a session: every change, and every line for people."""
+
+    change: Callable[[Night, Pool], None]
+    line: Callable[[str], None]
+
+
+def find_unfinished(campaign: Campaign, wishes: Wishes) -> Path:
+    """The newest night of this campaign and shard that is not finished.
+
+    Raises UsageError when there is none, or when the campaign's file has changed since.
+    """
+    nights = wishes.results / NIGHTS / campaign.content.name
+    for path in sorted(nights.glob(f"*/{REGISTER}"), reverse=True):
+        night = night_of(read_register(path))
+        if night.shards_present != (wishes.shard,) or night.shards != wishes.shards:
+            continue
+        if wishes.night and night.id != f"{night.campaign}-{wishes.night}":
+            continue
+        if night.state is State.FINISHED:
+            break
+        if night.digest != campaign.digest:
+            raise UsageError(
+                f"{campaign.source.path} has changed since {path.parent} began",
+                hint="a night keeps its cells: begin a new one without --resume",
+            )
+        return path.parent
+    raise UsageError(f"{nights}: there is no unfinished night to resume", hint="leave --resume out to begin one")
+
+
+def id_of_night(campaign: Campaign, wishes: Wishes, began: datetime.datetime) -> str:
+    """The id that the shards of a night share, wherever they run; empty where a night needs none.
+
+    It is that of `wishes.night`, else of the night by its date: nights are counted from noon to noon, UTC, so that
+    shards which begin on both sides of midnight are of one night. A second night of one date has a number.
+
+    Raises:
+        UsageError: `wishes.night` names a night whose shard is there already.
+    """
+    name = campaign.content.name
+    if wishes.shards == 1 and not wishes.night:
+        return ""
+    there = {
+        (night.id, night.shards_present): path.parent
+        for path in (wishes.results / NIGHTS / name).glob(f"*/{REGISTER}")
+        for night in (night_of(read_register(path)),)
+    }
+    if wishes.night:
+        chosen = f"{name}-{wishes.night}"
+        if (chosen, (wishes.shard,)) in there:
+            raise UsageError(
+                f"--night {wishes.night}: {there[chosen, (wishes.shard,)]} is this shard of it already",
+                hint="go on with it by --resume, or give the next night another name",
+            )
+        return chosen
+    base = f"{name}-{(began - _NOON).date()}"
+    numbered = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(2)))
+    return next(own for own in numbered if (own, (wishes.shard,)) not in there)
+
+
+def refuse_short_cells(cells: CheckedCells, seed: int) -> None:
+    """Raise UsageError for a cell whose time is too short for any of its faults."""
+    for cell in cells.cells:
+        seeds = [seed_of(seed, cell.seeds_of or cell.id, run) for run in range(1, cell.runs + 1)]
+        try:
+            refuse_too_short(cells.plans[cell.id], seeds)
+        except UsageError as error:
+            raise UsageError(f"the cell {cell.name}: {error.message}", hint=error.hint) from None
+
+
+def cells_within(cells: Sequence[Cell], plans: Mapping[str, CheckedPlan], wishes: Wishes) -> tuple[Cell, ...]:
+    """Return the cells that have time for a run, by the estimate that decides whether a run begins."""
+    past = read_past(wishes.results / NIGHTS)
+    return tuple(c for c in cells if estimate_s(plans[c.id].plan, past.get(c.id)) <= wishes.budget_s)
+
+
+def new_folder(campaign: Campaign, wishes: Wishes) -> Path:
+    """Make the folder of a new night."""
+    return store.make_run_folder(wishes.results / NIGHTS, campaign.content.name)
+
+
+class WriteDocuments(Protocol):
+    """Writes what people read of a night into its folder, again and again while it runs."""
+
+    def __call__(
+        self, night: Night, folder: Path, *, expected_end_s: float | None = None, warn: Callable[[str], None]
+    ) -> object: ...
+
+
+def every_run(night: Night, turn: Turn) -> Demand:
+    """Demand each run that the cells plan."""
+    return Demand.NOW
+
+
+class Session:
+    """A night that is open for its runs; entered, it holds the night's register."""
+
+    def __init__(
+        self,
+        folder: Path,
+        cells: CheckedCells,
+        wishes: Wishes,
+        stop: StopRequest,
+        watcher: Watcher,
+        write: WriteDocuments = write_documents,
+    ) -> None:
+        self.folder, self._cells, self._wishes, self._stop, self._watcher = folder, cells, wishes, stop, watcher
+        self._write = write
+        self._records: list[Record] = []
+        self._launcher: Launcher = ProcessLauncher(folder)
+        self._write_at = 0.0
+        self._warnings: set[str] = set()
+        self._replayed: tuple[int, Night] | None = None
+
+    def __enter__(self) -> "Session":
+        self._register = Register(self.folder / REGISTER)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._register.__exit__(*exception)
+
+    def begin(
+        self,
+        campaign: Campaign,
+        own: Sequence[Cell],
+        issues: Sequence[KnownIssue],
+        prepared: Prepared,
+        shared_id: str = "",
+    ) -> None:
+        """Register a new night with the cells of this shard; `shared_id` is the id that its shards share, if any."""
+        self._append(
+            Opened(
+                id=shared_id or f"{campaign.content.name}-{self.folder.name}",
+                campaign=campaign.content.name,
+                digest=campaign.digest,
+                seed=self._wishes.seed,
+                budget_s=self._wishes.budget_s,
+                at=now(),
+                cells=tuple(own),
+                shard=self._wishes.shard,
+                shards=self._wishes.shards,
+                jobs=self._jobs(),
+                command=self._wishes.command,
+                fencepost=version("fencepost"),
+                machine=store.machine_facts(),
+                known_issues=tuple(issues),
+                impossible=self._cells.impossible,
+            )
+        )
+        self._refuse(prepared)
+
+    def resume(self, issues: Sequence[KnownIssue], prepared: Prepared) -> None:
+        """Go on where the last session ended: what had its verdict is classed, what else was in flight is lost."""
+        self._records = read_register(self.folder / REGISTER)
+        night = night_of(self._records, running=True)
+        self._append(Resumed(at=now(), budget_s=self._wishes.budget_s, jobs=self._jobs(), known_issues=tuple(issues)))
+        self._refuse(prepared)
+        for attempt in night.attempts:
+            if attempt.run_class is None:
+                again = judged(self._launcher, night, attempt, exit_code=None, seconds=0.0)
+                if again.run_class is not RunClass.LOST:
+                    self._append(Ended(attempt=again, spent_s=night.spent_s))
+        self._clear(night_of(self._records, running=True))
+
+    def carry_out(self, prepared: Prepared, demand: Callable[[Night, Turn], Demand] = every_run) -> Night:
+        """Run what there is to run and is in demand; returns the night. The documents are up to date all the time."""
+        night = night_of(self._records, running=True)
+        refused = {o.cell.id for o in night.cells if o.run_class is RunClass.MACHINE and not o.attempts}
+        past = self._past()
+        runnable = [o.cell for o in night.cells if o.cell.id not in refused]
+        pool = Pool(
+            night,
+            turns_of(night, by_value(runnable, past, prepared.builds)),
+            plans={cell.id: self._cells.plans[cell.id].plan for cell in runnable},
+            past=past,
+            launcher=self._launcher,
+            append=self._append,
+            stop=self._stop,
+            on_change=self._on_change,
+            demand=lambda turn: demand(self._night(), turn),
+        )
+        pool.run()
+        night = night_of(self._records)
+        self._clear(night)
+        self._write(night, self.folder, warn=self._warn)
+        return night
+
+    def _clear(self, night: Night) -> None:
+        for attempt in night.attempts:
+            if attempt.run_class is not None:
+                self._launcher.clear(attempt)
+
+    def _night(self) -> Night:
+        """The night as it is now, replayed once for each record."""
+        if self._replayed is None or self._replayed[0] != len(self._records):
+            self._replayed = len(self._records), night_of(self._records, running=True)
+        return self._replayed[1]
+
+    def _refuse(self, prepared: Prepared) -> None:
+        for cell, reason in prepared.refusals.items():
+            self._append(Refused(cell=cell, reason=reason))
+
+    def _append(self, record: Record) -> None:
+        self._register.append(record)
+        self._records.append(record)
+
+    def _warn(self, text: str) -> None:
+        """Say a warning once."""
+        if text not in self._warnings:
+            self._warnings.add(text)
+            self._watcher.line(f"warning: {text}")
+
+    def _past(self) -> dict[str, Past]:
+        return read_past(self._wishes.results / NIGHTS)
+
+    def _jobs(self) -> int:
+        return self._wishes.jobs or jobs_that_fit(self._cells.plans.values())
+
+    def _on_change(self, pool: Pool) -> None:
+        night = msgspec.structs.replace(self._night(), spent_s=pool.spent_s)
+        self._watcher.change(night, pool)
+        began = time.monotonic()
+        if began >= self._write_at:
+            self._write(night, self.folder, expected_end_s=pool.expected_end_s(), warn=self._warn)
+            ended = time.monotonic()
+            self._write_at = ended + max(_WRITE_EVERY_S, (ended - began) / _WRITE_SHARE)
+
+
+def now() -> str:
+    """The time of day, UTC."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,0 +1,47 @@
+"""The stages of a search for less, in their order, and how long each may take.
+
+Time is cut first: every later try is shorter by what was idle.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from fencepost.campaigns.replay.reductions import Candidate, Reduction, idle_time, load, narrowing
+
+FAULTS: Final = "faults"
+#: A candidate that shows needs two tries as a rule, one that does not up to four.
+_TRIES_EACH: Final = (2, 4)
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """Reductions that belong together; `offers` counts what they offer at first."""
+
+    name: str
+    reductions: Callable[[Candidate], list[Reduction]]
+
+    def offers(self, candidate: Candidate) -> int:
+        return sum(1 for reduction in self.reductions(candidate) for _ in reduction.offers(candidate))
+
+
+BEFORE_FAULTS: Final = (Stage("time", idle_time),)
+#: Time again: faults that were left out or made shorter leave idle time behind.
+AFTER_FAULTS: Final = (
+    Stage("time", idle_time),
+    Stage("load", load),
+    Stage("parameters of faults", narrowing),
+    Stage("time", idle_time),
+)
+
+
+def forecast(candidates: int, per_try_s: float) -> str:
+    """ "up to 14 smaller plans, each 2 to 4 tries of 12 s: 6 to 11 min"."""
+    low, high = (candidates * tries * per_try_s for tries in _TRIES_EACH)
+    plans = "1 smaller plan" if candidates == 1 else f"up to {candidates} smaller plans"
+    return f"{plans}, each {_TRIES_EACH[0]} to {_TRIES_EACH[1]} tries of {per_try_s:.0f} s: {span(low)} to {span(high)}"
+
+
+def span(seconds: float) -> str:
+    """A length of time for a person who waits: "40 s", "12 min"."""
+    return f"{max(seconds, 0):.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

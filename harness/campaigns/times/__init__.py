@@ -1,1 +1,0 @@
-"""One plan run several times by one command: what is said of all its runs."""

@@ -1,0 +1,88 @@
+"""Promises that hold only with certain settings of the servers, or with certain options of the system.
+
+The standing of a guarantee, its conditions and its known issues are those of the release, the settings and the options
+in force.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from fencepost.harness.contract.options import S_contra, SystemOptions
+from fencepost.harness.contract.releases import is_before, numbers
+from fencepost.harness.contract.server_settings import Settings
+from fencepost.harness.contract.system import System
+from fencepost.harness.verdict import Choice, Condition, Guarantee, KnownIssue, Standing
+
+
+@runtime_checkable
+class QualifiesPromises(Protocol[S_contra]):
+    """Some of its promises hold only with certain settings of its servers, or certain options."""
+
+    def unpromised(self, settings: Settings, options: S_contra) -> Mapping[str, str]:
+        """Name the guarantees that do not hold with these settings (`--set`) and options (`-O`).
+
+        Returns:
+            By guarantee: the setting or option and why it takes the promise away, in one sentence.
+        """
+        ...
+
+
+def promises_in_force(
+    system: System, version: str, settings: Settings, options: SystemOptions
+) -> tuple[Guarantee, ...]:
+    """The guarantees that this release is held to with these settings and options.
+
+    A guarantee that they take away is only measured; its source then says why. Conditions that the options lift, and
+    issues that this release or these options do not have, are left out.
+    """
+    promises = system.promises(version)
+    reasons = system.unpromised(settings, options) if isinstance(system, QualifiesPromises) else {}
+    return tuple(
+        msgspec.structs.replace(
+            g,
+            standing=Standing.MEASURED if g.name in reasons else g.standing,
+            source=f"not promised: {reasons[g.name]}" if g.name in reasons else g.source,
+            conditions=tuple(
+                _counted(one, options) for one in g.conditions if not _chosen(one.unless, settings, options)
+            ),
+            issues=tuple(
+                issue
+                for issue in g.issues
+                if _affects(issue, version or system.releases.default) and not _chosen(issue.unless, settings, options)
+            ),
+        )
+        for g in promises
+    )
+
+
+def _chosen(choice: Choice | None, settings: Settings, options: SystemOptions) -> bool:
+    if choice is None:
+        return False
+    value = value_of(settings, choice.name) if choice.setting else str(getattr(options, choice.name))
+    return value in choice.values
+
+
+def _counted(condition: Condition, options: SystemOptions) -> Condition:
+    """Return the condition with the number of nodes that may lose something, where an option decides it."""
+    if condition.copies is None:
+        return condition
+    return msgspec.structs.replace(condition, most=(getattr(options, condition.copies) - 1) // 2)
+
+
+def _affects(issue: KnownIssue, version: str) -> bool:
+    """Decide whether this release has the issue; what is no number counts as new."""
+    if issue.since and is_before(version, numbers(issue.since)):
+        return False
+    if not issue.before:
+        return True
+    mended = sorted(numbers(first) for first in issue.before)
+    own = next((first for first in mended if is_before(version, (*first[:-2], first[-2] + 1))), mended[-1])
+    return is_before(version, own)
+
+
+def value_of(settings: Settings, *keys: str) -> str:
+    """The value of the first of these keys that is set for any server, in lower case; "" where none is set."""
+    values = (str(own[key]).lower() for own in settings.values() for key in keys if key in own)
+    return next(values, "")

@@ -1,0 +1,112 @@
+"""Who leads: the bound for a leader that is cut off, what logs say about it, and how leadership is moved."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, runtime_checkable
+
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.contract.options import S_contra, SystemOptions
+from fencepost.harness.contract.system import System
+from fencepost.harness.runtime.node import Layout, Place
+from fencepost.harness.runtime.provider import Placement
+from fencepost.harness.verdict import LeadershipBound, Standing
+
+
+@runtime_checkable
+class BoundsLeadership(Protocol[S_contra]):
+    """It states for how long a leader that is cut off may still claim to lead."""
+
+    def leadership(self, options: S_contra, version: str = "") -> LeadershipBound:
+        """The bound of this release ("": the default release) with these options, and its source."""
+        ...
+
+
+#: For a system that states no bound: claims are measured and not judged.
+_NO_BOUND: Final = LeadershipBound(
+    bound_ns=None, source="the system states no bound", standing=Standing.MEASURED, one_leader_per_epoch=False
+)
+
+
+def leadership_of(system: System, options: SystemOptions, version: str = "") -> LeadershipBound:
+    """The bound for a cut-off leader of this release; `bound_ns` is None where the system states none."""
+    return system.leadership(options, version) if isinstance(system, BoundsLeadership) else _NO_BOUND
+
+
+def with_leader(placement: Placement, system: System) -> Placement:
+    """Add to the placement whether a node of this system leads, and whether its log says when it comes to lead."""
+    name = system.profile.name
+    if not system.profile.subjects:
+        refusal = Refusal(f"no node of {name} leads", "name another target: one, minority, or a node's name")
+        return replace(placement, leaderless=refusal, unlogged_leader=refusal)
+    if claim_reader(system) is None:
+        unlogged = Refusal(f"the logs of {name} do not say who leads", "wait for leader instead of claim")
+        return replace(placement, unlogged_leader=unlogged)
+    return placement
+
+
+@runtime_checkable
+class LogsReigns(Protocol):
+    """Its servers log when they become the leader, and in which epoch."""
+
+    def became_leader(self, line: str) -> int | None:
+        """The epoch in which the node became leader, where this log line says so; else None."""
+        ...
+
+
+@runtime_checkable
+class LogsClaims(Protocol):
+    """Its servers log when they take over the leader's role, but not every subject has that epoch."""
+
+    def claimed(self, line: str) -> int | None:
+        """The epoch in which the node took over, where this log line says so; else None."""
+        ...
+
+
+def claim_reader(system: System) -> Callable[[str], int | None] | None:
+    """What reads from a line of a node's log in which epoch the node came to lead; None where the logs do not tell."""
+    if isinstance(system, LogsClaims):
+        return system.claimed
+    return system.became_leader if isinstance(system, LogsReigns) else None
+
+
+@runtime_checkable
+class MovesLeadership(Protocol):
+    """Its leader hands its leadership over on request; that of other systems must be ended."""
+
+    async def move_leadership(self, leader: Place, to: Place, *, timeout_s: float) -> None:
+        """Ask the leader to hand its leadership to another node.
+
+        Raises:
+            Definite: it refuses, and nothing changed.
+            Indefinite: nobody knows whether leadership moved.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReign:
+    """The leader of a topic partition, its leader epoch and the preferred leader; None for a node that is not known."""
+
+    leader: str | None
+    epoch: int
+    preferred: str | None
+    #: Whether the preferred leader is in sync; otherwise it is not elected.
+    in_sync: bool
+
+
+@runtime_checkable
+class LeadsPartitions(Protocol):
+    """Each of its topic partitions has a leader of its own, and a preferred leader."""
+
+    async def partition_reigns(self, layout: Layout, *, timeout_s: float) -> Mapping[str, PartitionReign]:
+        """The reigns by partition, as one node knows them; raises `Definite` or `Indefinite` when no node answers."""
+        ...
+
+    async def elect_preferred(self, layout: Layout, *, timeout_s: float) -> None:
+        """Ask for an election in which each partition gets its preferred leader back.
+
+        Raises:
+            Definite: no node accepts the request.
+            Indefinite: nobody knows whether a node accepted it.
+        """
+        ...

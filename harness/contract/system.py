@@ -1,0 +1,115 @@
+"""What a system under test declares: how it starts, what it promises, how one node is asked.
+
+A system is one object in `harness.plugins.registry.SYSTEMS`. It has the eight members of `System` and is written as a
+`base.BaseSystem[ItsOptions]`, which has defaults for some of them. `abilities` lists what only some systems can do.
+Nothing here starts a process; the runtime does.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from fencepost.harness.contract.options import S
+from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
+from fencepost.harness.coordination import Session
+from fencepost.harness.history import Claim
+from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
+from fencepost.harness.runtime.provider import Served
+from fencepost.harness.verdict import Guarantee
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One node's answer to the question whether it leads; the observer adds the times.
+
+    `leader` is the name of the node that it takes for the leader. `position` is where its store stands.
+    """
+
+    claims: Claim
+    source: str
+    epoch: int | None = None
+    epoch_exact: bool = True
+    leader: str | None = None
+    position: int | None = None
+    detail: str | None = None
+
+
+class Question(Protocol):
+    """A reusable question to one node alone. `ask` may be called while earlier questions are unanswered."""
+
+    async def ask(self) -> Answer:
+        """Ask once. Raises anything without an answer (the observer records `silent`); cancelled at its deadline."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Releases(Served, Protocol):
+    """The releases of a system, and where their binaries come from, in images and outside of them."""
+
+    @property
+    def default(self) -> str:
+        """The release of a plan that names none."""
+        ...
+
+    def known(self) -> tuple[str, ...]:
+        """The releases that `resolve` can get by their number, in order; `resolve` also accepts a path."""
+        ...
+
+    def at_hand(self, version: str) -> bool:
+        """Whether `resolve` has nothing to fetch or to build for this release. Uses no network."""
+        ...
+
+
+class SystemOf(Protocol[S]):
+    """What every system has; `S` is the struct of its options, `profile.options`."""
+
+    @property
+    def profile(self) -> Profile[S]:
+        """Its name, and the facts about it that other code needs."""
+        ...
+
+    @property
+    def releases(self) -> Releases: ...
+
+    def promises(self, version: str = "") -> tuple[Guarantee, ...]:
+        """The guarantees that this release ("": the default) is held to; every release has the same names."""
+        ...
+
+    def specs(
+        self, layout: Layout, artifacts: Artifacts, options: S, settings: Settings = NO_SETTINGS
+    ) -> list[NodeSpec]:
+        """Describe every node of the cluster as data.
+
+        Args:
+            layout: where the nodes live, by name.
+            artifacts: the binaries of the release.
+            options: the plan's options of this system.
+            settings: settings of the servers themselves (`--set`).
+        """
+        ...
+
+    async def ready(self, node: Node) -> bool:
+        """Whether this node serves now, by one short request to this node alone."""
+        ...
+
+    async def healthy(self, layout: Layout) -> str | None:
+        """What is still wrong, in words; None when every node serves and all agree on one leader."""
+        ...
+
+    async def open_client(self, place: Place, *, connect_timeout_s: float, options: S | None = None) -> Session:
+        """Open a connection to this node alone; raises `Definite` when it cannot be opened.
+
+        Args:
+            options: as `specs` gets them, for the times of leases and sessions; None for the defaults.
+        """
+        ...
+
+    def question(self, place: Place, subject: str) -> Question | None:
+        """A question to this node about the subject (see `Profile.subjects`); None where the node cannot answer it."""
+        ...
+
+
+#: Any system, for whoever passes its options on without reading them.
+System: TypeAlias = SystemOf[Any]

@@ -1,6 +1,0 @@
-"""Kafka, with controllers of its own (`kraft`) or on ZooKeeper (`zookeeper_mode`).
-
-`wire/` has the bytes of the protocol, the connection and the table from error codes to outcomes. `client/` has the
-requests by name, the questions about a node's role, and the protocols of `harness.coordination`. `server/` starts
-servers and reads their logs.
-"""

@@ -1,9 +1,0 @@
-"""Apache Kafka whose metadata is kept by a quorum of its own controllers."""
-
-from typing import Final
-
-from fencepost.harness.systems.kafka.kraft.system import Kraft
-
-KRAFT: Final = Kraft()
-
-__all__ = ["KRAFT", "Kraft"]

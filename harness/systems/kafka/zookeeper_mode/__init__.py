@@ -1,9 +1,0 @@
-"""Apache Kafka with its metadata in ZooKeeper."""
-
-from typing import Final
-
-from fencepost.harness.systems.kafka.zookeeper_mode.system import KafkaZk
-
-KAFKA_ZK: Final = KafkaZk()
-
-__all__ = ["KAFKA_ZK", "KafkaZk"]

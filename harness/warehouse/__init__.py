@@ -1,1 +1,0 @@
-"""Many runs through Spark: facts and verdicts derived again, and what only many runs together can say."""

@@ -1,0 +1,5 @@
+"""Apache Cassandra: rows on replicas, with lightweight transactions by Paxos; no node leads."""
+
+from typing import Final
+
+SYSTEMS: Final = {"cassandra": "fencepost.systems.cassandra.system:CASSANDRA"}

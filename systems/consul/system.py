@@ -1,0 +1,139 @@
+"""Consul as a system under test: how its servers start, what it promises, how one agent is asked."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.contract.base import BaseSystem
+from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
+from fencepost.harness.contract.system import Question
+from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
+from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
+from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Vocabulary
+from fencepost.systems.consul import agent, configuration, upgrades
+from fencepost.systems.consul import settings as server_settings
+from fencepost.systems.consul.agent import ConsulQuestion
+from fencepost.systems.consul.catalog import CatalogClient
+from fencepost.systems.consul.client import ConsulClient
+from fencepost.systems.consul.configuration import CLIENT_PORT
+from fencepost.systems.consul.guarantees import (
+    FROM_ANY,
+    FROM_LEADER,
+    leadership_bound,
+    lease_bound,
+    promises,
+    unpromised,
+)
+from fencepost.systems.consul.kip_column import COLUMN
+from fencepost.systems.consul.options import ConsulOptions, MembersBy
+from fencepost.systems.consul.releases import ConsulReleases
+from fencepost.systems.consul.wire.calls import connect
+
+#: A line of raft's logger, from release 1.15 on: "agent.server.raft: election won: term=2 tally=2".
+_ELECTION_WON: Final = re.compile(r"election won: term=(\d+)")
+
+
+class Consul(BaseSystem[ConsulOptions]):
+    """`harness.contract.system.System`."""
+
+    profile: Final = Profile(
+        name="consul",
+        options=ConsulOptions,
+        interfaces=frozenset(
+            {
+                Interface.STORAGE,
+                Interface.LOCKS,
+                Interface.ELECTION,
+                Interface.LEASES,
+                Interface.MEMBERSHIP,
+                Interface.LISTENERS,
+            }
+        ),
+        # In Consul's words: consistent, default and stale.
+        reads={ReadMode.STRONG: "linearizable", ReadMode.LEADER: FROM_LEADER, ReadMode.PLAIN: FROM_ANY},
+        listeners=configuration.LISTENERS,
+        vocabulary=Vocabulary(epoch="term"),
+        sizes=(1, 3, 5),
+    )
+    releases: Final = ConsulReleases()
+    column: Final = COLUMN
+    watch_modes: Final = (WatchMode.MERGED,)
+    resumes_watches: Final = False
+    changes_keys_together: Final = True
+
+    def promises(self, version: str = "") -> tuple[Guarantee, ...]:
+        return promises()
+
+    def unpromised(self, settings: Settings, options: ConsulOptions) -> Mapping[str, str]:
+        """`harness.contract.conditions.QualifiesPromises`."""
+        return unpromised(options)
+
+    def specs(
+        self, layout: Layout, artifacts: Artifacts, options: ConsulOptions, settings: Settings = NO_SETTINGS
+    ) -> list[NodeSpec]:
+        tree = server_settings.tree(settings)
+        return [configuration.spec(place, layout, artifacts, options, tree) for place in layout.values()]
+
+    def leadership(self, options: ConsulOptions, version: str = "") -> LeadershipBound:
+        return leadership_bound(options)
+
+    def lease_bound(self, options: ConsulOptions) -> LeaseBound:
+        """`harness.contract.leases.BoundsLeases`."""
+        return lease_bound(options)
+
+    async def ready(self, node: Node) -> bool:
+        """Whether the server knows a leader and answers a consistent read."""
+        return await agent.serves(node.place)
+
+    async def healthy(self, layout: Layout) -> str | None:
+        return await agent.disagreement(layout)
+
+    async def open_client(
+        self, place: Place, *, connect_timeout_s: float, options: ConsulOptions | None = None
+    ) -> Locks:
+        calls = await connect(*place.dial(CLIENT_PORT), connect_timeout_s)
+        options = options or ConsulOptions()
+        made = CatalogClient if options.members is MembersBy.CATALOG_TTL else ConsulClient
+        return made(calls, options)
+
+    async def move_leadership(self, leader: Place, to: Place, *, timeout_s: float) -> None:
+        """`harness.contract.leadership.MovesLeadership`."""
+        await agent.move_leadership(leader, to, timeout_s=timeout_s)
+
+    def question(self, place: Place, subject: str) -> Question:
+        return ConsulQuestion(place)
+
+    @property
+    def settable(self) -> Mapping[str, str]:
+        return server_settings.SETTABLE
+
+    def refuse_setting(self, of: str, key: str, options: ConsulOptions) -> Refusal | None:
+        return server_settings.RESERVED.refuse(key)
+
+    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
+        return server_settings.refused_by_binary(artifacts, settings)
+
+    async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:
+        running = await agent.running_configuration(node.place)
+        return server_settings.applied_settings(node.name, settings, running)
+
+    async def reported_version(self, node: Node, *, log_from: int) -> str:
+        return (await agent.itself(node.place)).config.version
+
+    def version_of(self, node: Node, artifacts: Artifacts) -> str:
+        return artifacts.version
+
+    def refuse_change(
+        self, start: str, to: str, *, back: bool, options: ConsulOptions, settings: Settings
+    ) -> Refusal | None:
+        return upgrades.refuse_change(start, to, back=back)
+
+    def became_leader(self, line: str) -> int | None:
+        match = _ELECTION_WON.search(line)
+        return int(match.group(1)) if match else None
+
+
+CONSUL: Final = Consul()

@@ -1,0 +1,5 @@
+"""etcd: a strongly consistent key-value store on Raft, with leases."""
+
+from typing import Final
+
+SYSTEMS: Final = {"etcd": "fencepost.systems.etcd.system:ETCD"}

@@ -1,0 +1,39 @@
+"""Revokes of leases that a member tried as the leader and could not do, as its log records them.
+
+A revoke that was proposed and not answered may still be committed by a later leader: "request-timed-out". From 3.4.31
+and 3.5.13 on a member asks a quorum first, where a superseded leader learns that it leads no more.
+
+Source: EtcdServer.revokeExpiredLeases (server/etcdserver/server.go) of 3.5.
+"""
+
+import json
+from typing import Final
+
+from fencepost.harness.contract.fenced_attempts import Attempt
+from fencepost.systems.etcd.wire import errors
+
+REVOKE: Final = "revoke"
+NOT_LEADER: Final = "not-leader"
+
+#: The lessor's error for a lease that is gone, without the prefix "etcdserver: ".
+_GONE: Final = "lease not found"
+
+_FAILED: Final = '"msg":"failed to revoke lease"'
+_IGNORED: Final = '"msg":"Ignore the lease revoking request because current member isn\'t a leader"'
+
+
+class LeaseAttempts:
+    """`harness.contract.fenced_attempts.AttemptReader`."""
+
+    def read(self, line: str) -> Attempt | None:
+        if _IGNORED in line:
+            return Attempt(REVOKE, NOT_LEADER)
+        if _FAILED not in line:
+            return None
+        try:
+            fields = json.loads(line[line.index("{") :])
+            lease, why = str(fields["lease-id"]), str(fields["error"])
+        except (ValueError, KeyError):
+            return None
+        code = errors.LEASE_EXPIRED if why == _GONE else errors.row_of("UNAVAILABLE", why).code
+        return Attempt(REVOKE, code, key=lease.lstrip("0"), detail=why)

@@ -1,0 +1,209 @@
+"""etcd as a system under test: how it starts, what it promises, how one member is asked.
+
+The client and its messages are imported only when a member is asked, so that the command line starts quickly.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.contract.base import BaseSystem
+from fencepost.harness.contract.fenced_attempts import AttemptReader
+from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.server_clock import ReportedTime
+from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
+from fencepost.harness.contract.system import Question
+from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
+from fencepost.harness.history import CatchUp, Clock
+from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
+from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Vocabulary
+from fencepost.systems.etcd import configuration, reported_version
+from fencepost.systems.etcd import settings as server_settings
+from fencepost.systems.etcd.configuration import CLIENT_PORT, PEER_PORT, url
+from fencepost.systems.etcd.fenced_attempts import LeaseAttempts
+from fencepost.systems.etcd.guarantees import leadership_bound, lease_bound, promises, unpromised
+from fencepost.systems.etcd.kip_column import COLUMN
+from fencepost.systems.etcd.options import EtcdOptions
+from fencepost.systems.etcd.releases import EtcdReleases
+
+if TYPE_CHECKING:
+    from fencepost.systems.etcd.health import Health
+    from fencepost.systems.etcd.membership import EtcdMembership
+
+#: One attempt to ask a member whether it serves.
+_ATTEMPT_S: Final = 1.0
+#: A line of raft's logger in zap's JSON: {"level":"info",...,"msg":"8e9e05c52164694d became leader at term 2"}.
+#: EtcdServer.applySnapshot.
+_APPLIED_SNAPSHOT: Final = '"msg":"applied snapshot"'
+_BECAME_LEADER: Final = re.compile(r'"msg":"[0-9a-f]+ became leader at term (\d+)"')
+
+
+class Etcd(BaseSystem[EtcdOptions]):
+    """`harness.contract.system.System`."""
+
+    profile: Final = Profile(
+        name="etcd",
+        options=EtcdOptions,
+        interfaces=frozenset(
+            {
+                Interface.STORAGE,
+                Interface.LOCKS,
+                Interface.ELECTION,
+                Interface.LEASES,
+                Interface.MEMBERSHIP,
+                Interface.METASTORE,
+                Interface.LISTENERS,
+                Interface.LISTS,
+            }
+        ),
+        # Plain (serializable) reads at most keep the order of one session.
+        reads={ReadMode.STRONG: "linearizable", ReadMode.PLAIN: "session-order"},
+        listeners=configuration.LISTENERS,
+        vocabulary=Vocabulary(epoch="term"),
+        sizes=(1, 3, 5),
+    )
+    releases: Final = EtcdReleases()
+    column: Final = COLUMN
+    watch_modes: Final = (WatchMode.PERSISTENT,)
+    resumes_watches: Final = True
+    changes_keys_together: Final = True
+
+    def promises(self, version: str = "") -> tuple[Guarantee, ...]:
+        return promises(version or self.releases.default)
+
+    def specs(
+        self,
+        layout: Layout,
+        artifacts: Artifacts,
+        options: EtcdOptions,
+        settings: Settings = NO_SETTINGS,
+    ) -> list[NodeSpec]:
+        return [configuration.spec(place, layout, artifacts, options, settings) for place in layout.values()]
+
+    def leadership(self, options: EtcdOptions, version: str = "") -> LeadershipBound:
+        return leadership_bound(options)
+
+    def lease_bound(self, options: EtcdOptions) -> LeaseBound:
+        """`harness.contract.leases.BoundsLeases`."""
+        return lease_bound(options)
+
+    async def ready(self, node: Node) -> bool:
+        """Whether the member answers Status and knows a leader."""
+        from fencepost.systems.etcd import health as probe
+
+        try:
+            return bool((await probe.status(*node.place.dial(CLIENT_PORT), _ATTEMPT_S)).leader)
+        except probe.NoAnswer:
+            return False
+
+    async def healthy(self, layout: Layout) -> str | None:
+        """Check that members answer Status and a linearizable read, and agree on leader and term."""
+        from fencepost.systems.etcd import health as probe
+
+        members = await asyncio.gather(
+            *(probe.health(place.name, *place.dial(CLIENT_PORT), _ATTEMPT_S) for place in layout.values())
+        )
+        return disagreement(members)
+
+    async def open_client(self, place: Place, *, connect_timeout_s: float, options: EtcdOptions | None = None) -> Locks:
+        from fencepost.systems.etcd.client import EtcdClient
+        from fencepost.systems.etcd.wire.grpc_call import connect
+
+        lock_ttl_s = round((options or EtcdOptions()).lock_ttl.seconds)
+        return EtcdClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s), lock_ttl_s=lock_ttl_s)
+
+    async def move_leadership(self, leader: Place, to: Place, *, timeout_s: float) -> None:
+        from fencepost.systems.etcd.move_leadership import move_leader
+
+        await move_leader(*leader.dial(CLIENT_PORT), to.name, timeout_s)
+
+    def fixed_members(self, version: str, options: EtcdOptions) -> Refusal | None:
+        """`harness.contract.membership.ChangesMembers`: every etcd can."""
+        return None
+
+    def wiped_members(self) -> Refusal | None:
+        return Refusal("etcd gives an added member a new id and never accepts the old one again", "leave out wipe=no")
+
+    def membership(self, layout: Layout, artifacts: Artifacts) -> "EtcdMembership":
+        from fencepost.systems.etcd.membership import EtcdMembership
+
+        return EtcdMembership(layout, client_port=CLIENT_PORT, peer_url=lambda place: url(*place.peer(PEER_PORT)))
+
+    def question(self, place: Place, subject: str) -> Question:
+        from fencepost.systems.etcd.question import EtcdQuestion
+
+        return EtcdQuestion(*place.dial(CLIENT_PORT))
+
+    async def reported_time(self, place: Place, clock: Clock) -> ReportedTime | None:
+        """`harness.contract.server_clock.TellsTime`."""
+        from fencepost.systems.etcd import server_clock
+
+        return await server_clock.ask(*place.dial(CLIENT_PORT)) if clock is Clock.WALL else None
+
+    def fatal_line(self, line: str) -> str | None:
+        return server_settings.refused_line(line)
+
+    def unpromised(self, settings: Settings, options: EtcdOptions) -> Mapping[str, str]:
+        return unpromised(settings)
+
+    @property
+    def settable(self) -> Mapping[str, str]:
+        return server_settings.SETTABLE
+
+    @property
+    def sample_settings(self) -> Settings:
+        return server_settings.SAMPLES
+
+    def refuse_setting(self, of: str, key: str, options: EtcdOptions) -> Refusal | None:
+        return server_settings.refuse(key, options)
+
+    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
+        return server_settings.refused_by_binary(artifacts, settings)
+
+    async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:
+        return server_settings.applied_settings(node, settings)
+
+    def attempts(self) -> AttemptReader:
+        """`harness.contract.fenced_attempts.TellsAttempts`."""
+        return LeaseAttempts()
+
+    async def reported_version(self, node: Node, *, log_from: int) -> str:
+        return await reported_version.ask(*node.place.dial(CLIENT_PORT))
+
+    def version_of(self, node: Node, artifacts: Artifacts) -> str:
+        return artifacts.version
+
+    def refuse_change(
+        self, start: str, to: str, *, back: bool, options: EtcdOptions, settings: Settings
+    ) -> Refusal | None:
+        return reported_version.refuse_change(start, to, back=back)
+
+    @property
+    def catch_ups(self) -> tuple[CatchUp, ...]:
+        """`harness.contract.catching_up.LogsCatchUps`: it logs nothing of the entries that it is sent."""
+        return (CatchUp.SNAPSHOT,)
+
+    def caught_up(self, line: str) -> CatchUp | None:
+        return CatchUp.SNAPSHOT if _APPLIED_SNAPSHOT in line else None
+
+    def became_leader(self, line: str) -> int | None:
+        match = _BECAME_LEADER.search(line)
+        return int(match.group(1)) if match else None
+
+
+def disagreement(members: "list[Health]") -> str | None:
+    """What is wrong with these members, in words; None when nothing is wrong."""
+    wrong = [f"{health.node}: {health.wrong}" for health in members if health.wrong]
+    if wrong:
+        return "; ".join(wrong)
+    if len({(health.leader, health.term) for health in members}) != 1:
+        return "the members disagree: " + ", ".join(
+            f"{health.node} follows {health.leader:x} in term {health.term}" for health in members
+        )
+    return None
+
+
+ETCD: Final = Etcd()

@@ -1,0 +1,21 @@
+"""Kafka, with controllers of its own (`kraft`) or on ZooKeeper (`zookeeper_mode`).
+
+`wire/` has the bytes of the protocol, the connection and the table from error codes to outcomes. `client/` has the
+requests by name, the questions about a node's role, and the protocols of `harness.coordination`. `server/` starts
+servers and reads their logs.
+"""
+
+from typing import Final
+
+SYSTEMS: Final = {
+    "kafka-bridge": "fencepost.systems.kafka.bridge:KAFKA_BRIDGE",
+    "kafka-zk": "fencepost.systems.kafka.zookeeper_mode:KAFKA_ZK",
+    "kraft": "fencepost.systems.kafka.kraft:KRAFT",
+}
+COMMANDS: Final = {
+    "failover": (
+        "fencepost.systems.kafka.failover.command",
+        "Measure how long Kafka is without a controller.",
+        "Many runs",
+    ),
+}

@@ -1,0 +1,140 @@
+"""Kafka on its way from ZooKeeper to KRaft, as a system under test."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.contract.failover import Failover
+from fencepost.harness.contract.logged_changes import LoggedChange
+from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
+from fencepost.harness.contract.system import Question
+from fencepost.harness.coordination import ReadMode
+from fencepost.harness.history import NodeLog
+from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
+from fencepost.harness.runtime.server_log import SERVER_LOG
+from fencepost.harness.verdict import BrokerBound, LeadershipBound, Vocabulary
+from fencepost.systems.kafka.bridge import configuration, health, session
+from fencepost.systems.kafka.bridge.configuration import CONTROLLER, KEEPER, name_of
+from fencepost.systems.kafka.bridge.guarantees import GUARANTEES, LEADERSHIP
+from fencepost.systems.kafka.bridge.logs import read_archive
+from fencepost.systems.kafka.bridge.migration import BridgeMigration
+from fencepost.systems.kafka.bridge.options import BridgeOptions
+from fencepost.systems.kafka.bridge.question import (
+    BrokerQuestion,
+    ClaimedQuestion,
+    ClaimLog,
+    claimed,
+)
+from fencepost.systems.kafka.bridge.releases import NAME, BridgeReleases
+from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
+from fencepost.systems.kafka.client.session import INTERFACES, KafkaSession
+from fencepost.systems.kafka.guarantees import broker_numbers
+from fencepost.systems.kafka.names import CLIENT_PORT
+from fencepost.systems.kafka.server.log_lines import Layer
+from fencepost.systems.kafka.server.logged_changes import read_changes
+from fencepost.systems.kafka.zookeeper_mode.beside_keepers import KafkaBesideKeepers
+from fencepost.systems.kafka.zookeeper_mode.question import ZnodeQuestion
+from fencepost.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
+
+#: The subjects of beliefs: who acts as the controller, and who leads the quorum of KRaft controllers.
+ACTS: Final = "controller"
+RAFT: Final = "raft"
+
+
+class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
+    """A migrating Kafka as a `System`; one object, without state."""
+
+    profile: Final = Profile(
+        name=NAME,
+        java=True,
+        options=BridgeOptions,
+        interfaces=INTERFACES,
+        reads={ReadMode.PLAIN: "metadata-forward"},
+        listeners=configuration.LISTENERS,
+        subjects=(ACTS, RAFT),
+        sizes=(3,),
+        vocabulary=Vocabulary(
+            epoch="controller epoch", subjects={ACTS: "controller (/controller)", RAFT: "KRaft quorum"}
+        ),
+    )
+    releases: Final = BridgeReleases()
+    failover: Final = Failover(
+        options=BridgeOptions(brokers=3, heap_mib=1024, data_limit_mib=2048),
+        controller="client",
+        loading=("Starting ZK migration", "Completed migration of metadata from Zoo"),
+        about="three ZooKeepers, three brokers and three KRaft controllers, with Kafka's own time-outs of the quorum;"
+        " it begins in ZooKeeper mode and goes through all phases",
+        migrates=True,
+    )
+    guarantees = GUARANTEES
+    reserved = configuration.RESERVED
+    keepers_reserved = configuration.KEEPERS_RESERVED
+
+    def members(self, nodes: int, options: BridgeOptions) -> tuple[Member, ...]:
+        return configuration.members(options)
+
+    def specs(
+        self, layout: Layout, artifacts: Artifacts, options: BridgeOptions, settings: Settings = NO_SETTINGS
+    ) -> list[NodeSpec]:
+        return [
+            configuration.spec(place, layout, artifacts, options, settings, mode=configuration.first_mode(place))
+            for place in layout.values()
+        ]
+
+    def migration(
+        self, layout: Layout, artifacts: Artifacts, options: BridgeOptions, settings: Settings
+    ) -> BridgeMigration:
+        """`harness.contract.migration.MigratesMetadata`."""
+        return BridgeMigration(layout, artifacts, options, settings)
+
+    def leadership(self, options: BridgeOptions, version: str = "") -> LeadershipBound:
+        return LEADERSHIP
+
+    def broker_bound(self, members: Sequence[Member], options: BridgeOptions) -> BrokerBound:
+        longest = max(options.zk_session, options.broker_session)
+        return BrokerBound(
+            nodes=broker_numbers(members),
+            session_ns=longest,
+            held_by_leader=False,
+            source=f"the longer of zookeeper.session.timeout.ms and broker.session.timeout.ms, {longest}",
+        )
+
+    async def ready(self, node: Node) -> bool:
+        return await health.serves(node.place)
+
+    async def healthy(self, layout: Layout) -> str | None:
+        return await health.wrong(layout)
+
+    async def open_client(
+        self, place: Place, *, connect_timeout_s: float, options: BridgeOptions | None = None
+    ) -> KafkaSession:
+        return await session.open_session(place, connect_timeout_s=connect_timeout_s)
+
+    def question(self, place: Place, subject: str) -> Question | None:
+        """Ask brokers and KRaft controllers whether they act, ZooKeepers who holds /controller."""
+        if KEEPER in place.roles:
+            return ZnodeQuestion(*place.dial(KEEPER_PORT), name_of=name_of) if subject == ACTS else None
+        where, log = place.dial(CLIENT_PORT), place.kept / SERVER_LOG
+        if CONTROLLER not in place.roles:
+            return BrokerQuestion(place.number, *where, log) if subject == ACTS else None
+        if subject == ACTS:
+            return ClaimedQuestion(ControllerQuestion(place.number, *where, name_of), ClaimLog(log))
+        return QuorumQuestion(place.number, *where, name_of) if subject == RAFT else None
+
+    def refuse_change(
+        self, start: str, to: str, *, back: bool, options: BridgeOptions, settings: Settings
+    ) -> Refusal | None:
+        return Refusal("a migration is made by one release of Kafka", "use --system kafka-zk or kraft for an upgrade")
+
+    def read_log(self, archive: Path, node: str) -> NodeLog | None:
+        return read_archive(archive, node)
+
+    def claimed(self, line: str) -> int | None:
+        """The controller epoch; the quorum of KRaft controllers, the other subject, has epochs of its own."""
+        return claimed(line)
+
+    def logged(self, line: str) -> Sequence[LoggedChange]:
+        return read_changes(line, {Layer.ZOOKEEPER: ACTS, Layer.RAFT: RAFT})

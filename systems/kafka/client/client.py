@@ -1,0 +1,241 @@
+"""The requests to one Kafka node by name: one request, one answer, one outcome.
+
+A call returns the node's answer or raises by the table of `wire/errors.py`: `Definite` when nothing happened and
+nothing will, `Indefinite` otherwise. The caller sets the deadline and cancels the call. `timeout_ms`, where a request
+has one, is the node's own time limit; after it the node may answer with error 7, but need not.
+
+The meaning of an error depends on what the node is: a controller, a broker in KRaft mode, or a broker in ZooKeeper
+mode. The APIs that the node offers show which. A combined node answers as a controller on the controllers' listener.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+from fencepost.systems.kafka.client.partition_logs import PartitionLogs
+from fencepost.systems.kafka.wire import messages
+from fencepost.systems.kafka.wire.connection import Connection, open_connection
+from fencepost.systems.kafka.wire.errors import Kind, only_item, raise_error
+from fencepost.systems.kafka.wire.values import (
+    BrokerAddress,
+    Cluster,
+    ConfigSource,
+    ConfigValue,
+    CreatedTopic,
+    Metadata,
+    PartitionView,
+    ProducerId,
+    ProducerIdBlock,
+    Quorum,
+    Replica,
+    Resource,
+    TopicView,
+)
+
+_METADATA_TOPIC: Final = "__cluster_metadata"
+_TIMEOUT_MS: Final = 10_000
+_SET: Final = 0
+_DELETE: Final = 1
+_CONTROLLERS: Final = 2
+_BROKERS: Final = 1
+#: The APIs that identify a node: controllers offer Vote, brokers in ZooKeeper mode UpdateMetadata.
+_VOTE: Final = 52
+_UPDATE_METADATA: Final = 6
+_CONFIG_SOURCES: Final = {source.value: source for source in ConfigSource}
+
+_QUORUM: Final = messages.DescribeQuorumRequest(
+    topics=(
+        messages.QuorumRequestTopic(
+            topic_name=_METADATA_TOPIC, partitions=(messages.QuorumRequestPartition(partition_index=0),)
+        ),
+    )
+)
+
+
+class Role(StrEnum):
+    """What a node is on the listener of this connection."""
+
+    CONTROLLER = "controller"
+    BROKER = "broker"
+    ZOOKEEPER_BROKER = "zookeeper-broker"
+
+
+class KafkaNode:
+    """One connection to one node; made by `open_node`, used by one process, closed, never reopened."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection: Final = connection
+        self.logs: Final = PartitionLogs(connection)
+        offered = connection.offered
+        if _UPDATE_METADATA in offered:
+            self.role = Role.ZOOKEEPER_BROKER
+        else:
+            self.role = Role.CONTROLLER if _VOTE in offered else Role.BROKER
+        #: What an error of a request that changes metadata proves.
+        self.change = {
+            Role.CONTROLLER: Kind.CHANGE,
+            Role.BROKER: Kind.FORWARDED,
+            Role.ZOOKEEPER_BROKER: Kind.ZOOKEEPER,
+        }[self.role]
+
+    @property
+    def versions(self) -> Mapping[str, int]:
+        """The version in use for each API that was requested so far."""
+        return self.connection.versions
+
+    def close(self) -> None:
+        """Close at once. Idempotent; never raises."""
+        self.connection.close()
+
+    # Topics
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replication: int = 1,
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+        timeout_ms: int = _TIMEOUT_MS,
+    ) -> CreatedTopic:
+        """Create a topic; with `validate_only` only ask whether it could be created."""
+        topic = messages.CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication,
+            configs=tuple(messages.TopicConfig(key, value) for key, value in (configs or {}).items()),
+        )
+        request = messages.CreateTopicsRequest(topics=(topic,), timeout_ms=timeout_ms, validate_only=validate_only)
+        answer = await self.connection.request(messages.CREATE_TOPICS, request)
+        result = only_item(answer.topics)
+        raise_error(Kind.VALIDATE if validate_only else self.change, result.error_code, result.error_message)
+        return CreatedTopic(result.topic_id, result.num_partitions, result.replication_factor)
+
+    async def delete_topic(self, name: str, *, timeout_ms: int = _TIMEOUT_MS) -> None:
+        request = messages.DeleteTopicsRequest(topic_names=(name,), timeout_ms=timeout_ms)
+        result = only_item((await self.connection.request(messages.DELETE_TOPICS, request)).responses)
+        raise_error(self.change, result.error_code, result.error_message)
+
+    # Configurations
+
+    async def alter_config(
+        self, resource: Resource, key: str, value: str | None, *, validate_only: bool = False
+    ) -> None:
+        """Set one dynamic configuration; None removes it."""
+        change = messages.AlterableConfig(key, _SET if value is not None else _DELETE, value)
+        request = messages.IncrementalAlterConfigsRequest(
+            resources=(messages.AlterConfigsResource(resource.type, resource.name, (change,)),),
+            validate_only=validate_only,
+        )
+        result = only_item((await self.connection.request(messages.INCREMENTAL_ALTER_CONFIGS, request)).responses)
+        raise_error(Kind.VALIDATE if validate_only else self.change, result.error_code, result.error_message)
+
+    async def read_config(self, resource: Resource, key: str) -> ConfigValue | None:
+        """Read a configuration from this node's own copy (linearizable nowhere); None when it has no value.
+
+        Controllers before 3.7 do not offer it.
+        """
+        request = messages.DescribeConfigsRequest(
+            resources=(messages.DescribeConfigsResource(resource.type, resource.name, (key,)),)
+        )
+        result = only_item((await self.connection.request(messages.DESCRIBE_CONFIGS, request)).results)
+        raise_error(Kind.READ, result.error_code, result.error_message)
+        for config in result.configs:
+            if config.name == key:
+                return ConfigValue(config.value, _CONFIG_SOURCES.get(config.config_source, ConfigSource.UNKNOWN))
+        return None
+
+    # Producer ids
+
+    async def allocate_producer_id(self) -> ProducerId:
+        """Get an id for a producer without a transactional id, from the block that this broker has."""
+        request = messages.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        answer = await self.connection.request(messages.INIT_PRODUCER_ID, request)
+        raise_error(Kind.ALLOCATE, answer.error_code)
+        return ProducerId(answer.producer_id, answer.producer_epoch)
+
+    async def allocate_producer_ids(self, broker: int, broker_epoch: int) -> ProducerIdBlock:
+        """Get a block of ids from the controller, in the name of a broker that is registered with this epoch."""
+        request = messages.AllocateProducerIdsRequest(broker, broker_epoch)
+        answer = await self.connection.request(messages.ALLOCATE_PRODUCER_IDS, request)
+        raise_error(Kind.ALLOCATE, answer.error_code)
+        return ProducerIdBlock(answer.producer_id_start, answer.producer_id_len)
+
+    # Who is who
+
+    async def describe_quorum(self) -> Quorum:
+        """Describe the metadata quorum. A controller that does not lead it raises `not-leader-or-follower` (6).
+
+        The rest of such an answer (leader 0, epoch 0) states nothing. A broker forwards the request to a controller.
+        """
+        answer = await self.connection.request(messages.DESCRIBE_QUORUM, _QUORUM)
+        raise_error(Kind.READ, answer.error_code, answer.error_message)
+        result = only_item(only_item(answer.topics).partitions)
+        raise_error(Kind.READ, result.error_code, result.error_message)
+        return Quorum(
+            result.leader_id,
+            result.leader_epoch,
+            result.high_watermark,
+            tuple(map(_replica, result.current_voters)),
+            tuple(map(_replica, result.observers)),
+        )
+
+    async def metadata(self, topics: Sequence[str] | None = ()) -> Metadata:
+        """Read the cluster as this broker knows it, with these topics; None: all. Controllers do not offer it.
+
+        A topic that the broker does not know is in the answer, with error 3.
+        """
+        request = messages.MetadataRequest(
+            topics=None if topics is None else tuple(messages.MetadataRequestTopic(name=name) for name in topics),
+            allow_auto_topic_creation=False,
+        )
+        answer = await self.connection.request(messages.METADATA, request)
+        brokers = tuple(BrokerAddress(broker.node_id, broker.host, broker.port) for broker in answer.brokers)
+        return Metadata(answer.cluster_id, answer.controller_id, brokers, tuple(map(_topic, answer.topics)))
+
+    async def describe_cluster(self) -> Cluster:
+        """List nodes: a broker lists the brokers (with fenced ones, where it can), a controller the controllers.
+
+        Controllers before 3.7 do not offer it.
+        """
+        request = messages.DescribeClusterRequest(
+            endpoint_type=_CONTROLLERS if self.role is Role.CONTROLLER else _BROKERS,
+            include_fenced_brokers=self.role is not Role.CONTROLLER,
+        )
+        answer = await self.connection.request(messages.DESCRIBE_CLUSTER, request)
+        raise_error(Kind.READ, answer.error_code, answer.error_message)
+        nodes = tuple(BrokerAddress(node.broker_id, node.host, node.port, node.is_fenced) for node in answer.brokers)
+        return Cluster(answer.cluster_id, answer.controller_id, nodes)
+
+
+async def open_node(address: str, port: int, *, connect_timeout_s: float) -> KafkaNode:
+    """Open a connection to the node at this address; raises `Definite("not-connected")`."""
+    return KafkaNode(await open_connection(address, port, connect_timeout_s=connect_timeout_s))
+
+
+def _replica(state: messages.ReplicaState) -> Replica:
+    return Replica(
+        state.replica_id,
+        state.log_end_offset,
+        state.last_fetch_timestamp,
+        state.last_caught_up_timestamp,
+        state.replica_directory_id.hex(),
+    )
+
+
+def _topic(topic: messages.MetadataTopic) -> TopicView:
+    partitions = sorted(map(_partition, topic.partitions), key=lambda view: view.partition)
+    return TopicView(topic.name or "", topic.topic_id, tuple(partitions), topic.error_code)
+
+
+def _partition(view: messages.MetadataPartition) -> PartitionView:
+    return PartitionView(
+        view.partition_index,
+        view.leader_id,
+        view.leader_epoch,
+        view.isr_nodes,
+        view.replica_nodes,
+        view.offline_replicas,
+        view.error_code,
+    )

@@ -1,0 +1,186 @@
+"""Consumer groups on Kafka: a session is one member, by the classic protocol (KIP-62).
+
+- To join is JoinGroup and SyncGroup. JoinGroup is answered when every member has joined again, or has been left out
+  because it did not within the rebalance time-out. The leader numbers the members; the number is the share. SyncGroup
+  is answered once the generation, with its members, is in the coordinators' log.
+- A commit names group, member and generation. Coordinators accept commits of the generation that is ending until all
+  members have joined the next one; after that they refuse them.
+- A group commits the offset of partition 0 of the topic "log". The numbers need be no offsets of records there.
+
+Every request goes to the group's coordinator, the leader of a partition of `__consumer_offsets` (`peers`).
+
+Source: Kafka's protocol guide, "Group Membership API"; GroupCoordinator (to 3.9), GroupMetadataManager (from 4.0 on).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+from fencepost.harness.coordination import CommittedAs, Definite, Joined
+from fencepost.systems.kafka.client.client import KafkaNode
+from fencepost.systems.kafka.client.peers import Peers
+from fencepost.systems.kafka.client.replicated_topics import make_topic
+from fencepost.systems.kafka.client.transactions import GROUP
+from fencepost.systems.kafka.wire import group_messages as wire
+from fencepost.systems.kafka.wire.errors import (
+    UNKNOWN_MEMBER_ID,
+    Kind,
+    ServerRefusal,
+    only_item,
+    raise_error,
+)
+from fencepost.systems.kafka.wire.values import GroupMember
+
+T = TypeVar("T")
+
+NOT_A_MEMBER: Final = "not-a-member"
+#: A member that is silent for longer is left out of the group.
+SESSION_TIMEOUT_MS: Final = 3000
+#: How long the members of a generation have to join the next one.
+REBALANCE_TIMEOUT_MS: Final = 1000
+_TOPIC: Final = "log"
+_PARTITION: Final = 0
+_PROTOCOL_TYPE: Final = "consumer"
+_PROTOCOLS: Final = (wire.JoinGroupRequestProtocol("fencepost", b""),)
+_NO_OFFSET: Final = -1
+_PREPARE_POLL_S: Final = 0.05
+
+
+class KafkaGroups:
+    """`harness.coordination.Groups` by way of one node; `number` is its node id."""
+
+    def __init__(self, node: KafkaNode, number: int, *, connect_timeout_s: float) -> None:
+        self._peers: Final = Peers(node, number, connect_timeout_s=connect_timeout_s)
+        #: By group: what this session is, and what it was one generation before.
+        self._members: dict[str, GroupMember] = {}
+        self._earlier: dict[str, GroupMember] = {}
+
+    def close(self) -> None:
+        """Close the connections to the other nodes at once. Idempotent; never raises."""
+        self._peers.close()
+
+    async def join(self, group: str) -> Joined:
+        known = self._members.get(group)
+        member, share = await enter(lambda request, id: self._ask(group, request, id), group, known.id if known else "")
+        if known is not None and known.generation != member.generation:
+            self._earlier[group] = known
+        self._members[group] = member
+        return Joined(member.generation, share)
+
+    async def leave(self, group: str) -> None:
+        member = self._member(group)
+        await self._ask(group, lambda node: _leave(node, wire.LeaveGroupRequest(group, member.id)), member.id)
+        self._forget(group, member.id)
+
+    async def beat(self, group: str) -> None:
+        member = self._member(group)
+        request = wire.HeartbeatRequest(group, member.generation, member.id)
+        await self._ask(group, lambda node: _beat(node, request), member.id)
+
+    async def commit_offset(self, group: str, offset: int, *, late: bool = False) -> CommittedAs:
+        member = self._earlier.get(group) if late else self._member(group)
+        if member is None:
+            raise Definite(NOT_A_MEMBER, f"{group}: this session was a member of one generation at most")
+        partition = wire.OffsetCommitRequestPartition(_PARTITION, offset, None)
+        request = wire.OffsetCommitRequest(
+            group, member.generation, member.id, (wire.OffsetCommitRequestTopic(_TOPIC, (partition,)),)
+        )
+        await self._ask(group, lambda node: _commit(node, request), member.id)
+        return CommittedAs(member.generation)
+
+    async def fetch_offset(self, group: str) -> int | None:
+        request = wire.OffsetFetchRequest(group, (wire.OffsetFetchRequestTopic(_TOPIC, (_PARTITION,)),))
+        offset = await self._ask(group, lambda node: _fetch(node, request))
+        return None if offset == _NO_OFFSET else offset
+
+    def _member(self, group: str) -> GroupMember:
+        if group not in self._members:
+            raise Definite(NOT_A_MEMBER, f"{group}: this session has not joined it")
+        return self._members[group]
+
+    def _forget(self, group: str, member: str) -> None:
+        for known in (self._members, self._earlier):
+            if group in known and known[group].id == member:
+                del known[group]
+
+    async def _ask(self, group: str, request: Callable[[KafkaNode], Awaitable[T]], member: str = "") -> T:
+        """Send one request of this member to the group's coordinator."""
+        try:
+            return await self._peers.at_coordinator(GROUP, group, request)
+        except ServerRefusal as refusal:
+            if refusal.number == UNKNOWN_MEMBER_ID:
+                self._forget(group, member)
+            raise
+
+    async def prepare(self, groups: tuple[str, ...]) -> None:
+        """Make the topic and the coordinators' log; wait until they are in sync and every group is served."""
+        await make_topic(self._peers.own, _TOPIC, configs=lambda replicas: {})
+        while not await self._is_prepared(groups):
+            await asyncio.sleep(_PREPARE_POLL_S)
+
+    async def _is_prepared(self, groups: tuple[str, ...]) -> bool:
+        try:
+            for group in groups:
+                await self.fetch_offset(group)
+        except Definite:
+            return False
+        views = [view for topic in (await self._peers.own.metadata(None)).topics for view in topic.partitions]
+        return bool(views) and all(view.is_in_sync for view in views)
+
+
+async def enter(
+    ask: Callable[[Callable[[KafkaNode], Awaitable[Any]], str], Awaitable[Any]],
+    group: str,
+    member_id: str,
+    *,
+    session_ms: int = SESSION_TIMEOUT_MS,
+    rebalance_ms: int = REBALANCE_TIMEOUT_MS,
+) -> tuple[GroupMember, int]:
+    """Join the next generation of a group, and learn one's share of it.
+
+    Args:
+        ask: sends a request, of the member with this id, to the group's coordinator.
+        member_id: of the generation before; "" joins as a new member.
+    """
+    request = wire.JoinGroupRequest(group, session_ms, rebalance_ms, member_id, _PROTOCOL_TYPE, _PROTOCOLS)
+    answer: wire.JoinGroupResponse = await ask(lambda node: _join(node, request), member_id)
+    member = GroupMember(answer.member_id, answer.generation_id)
+    ordered = sorted(other.member_id for other in answer.members) if answer.leader == member.id else []
+    shares = tuple(wire.SyncGroupRequestAssignment(other, b"%d" % i) for i, other in enumerate(ordered))
+    sync = wire.SyncGroupRequest(group, member.generation, member.id, shares)
+    share: int = await ask(lambda node: _sync(node, sync), member.id)
+    return member, share
+
+
+async def _join(node: KafkaNode, request: wire.JoinGroupRequest) -> wire.JoinGroupResponse:
+    answer = await node.connection.request(wire.JOIN_GROUP, request)
+    # A refused member has no generation, whatever the reason.
+    raise_error(Kind.READ, answer.error_code)
+    return answer
+
+
+async def _sync(node: KafkaNode, request: wire.SyncGroupRequest) -> int:
+    answer = await node.connection.request(wire.SYNC_GROUP, request)
+    raise_error(Kind.READ, answer.error_code)
+    return int(answer.assignment or b"-1")
+
+
+async def _leave(node: KafkaNode, request: wire.LeaveGroupRequest) -> None:
+    raise_error(Kind.GROUP, (await node.connection.request(wire.LEAVE_GROUP, request)).error_code)
+
+
+async def _beat(node: KafkaNode, request: wire.HeartbeatRequest) -> None:
+    raise_error(Kind.READ, (await node.connection.request(wire.HEARTBEAT, request)).error_code)
+
+
+async def _commit(node: KafkaNode, request: wire.OffsetCommitRequest) -> None:
+    answer = await node.connection.request(wire.OFFSET_COMMIT, request)
+    raise_error(Kind.GROUP, only_item(only_item(answer.topics).partitions).error_code)
+
+
+async def _fetch(node: KafkaNode, request: wire.OffsetFetchRequest) -> int:
+    answer = await node.connection.request(wire.OFFSET_FETCH, request)
+    raise_error(Kind.READ, answer.error_code)
+    result = only_item(only_item(answer.topics).partitions)
+    raise_error(Kind.READ, result.error_code)
+    return result.committed_offset

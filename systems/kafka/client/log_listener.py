@@ -1,0 +1,98 @@
+"""A listener of the metadata log: what the log's leader answers to whoever fetches it as an observer does.
+
+A fetch names no replica, so the leader counts it neither as a voter nor as an observer, and answers with what is not
+committed too. It names the leader's epoch, as this node last told it. The node refuses another one (74, 75), and the
+next fetch names the right one. It also names the offset and the epoch of the listener's last record. A leader whose log
+differs there answers where the two logs part. One that no longer has the records answers with the snapshot that stands
+for them, which is then fetched piece by piece (KIP-630).
+
+Source: KafkaRaftClient.handleFetchRequest, handleFetchSnapshotRequest and LeaderState.updateReplicaState of Kafka 3.6
+to 4.3; KIP-595, "Fetch".
+"""
+
+from typing import Final
+
+from fencepost.harness.coordination import Definite, LogPiece, LogSnapshot
+from fencepost.systems.kafka.client.client import KafkaNode, Role
+from fencepost.systems.kafka.wire import raft_messages as raft
+from fencepost.systems.kafka.wire.errors import UNREADABLE_RECORDS, Kind, only_item, raise_error, refused
+from fencepost.systems.kafka.wire.fields import Malformed
+from fencepost.systems.kafka.wire.log_messages import FetchPartition
+from fencepost.systems.kafka.wire.metadata_entries import entry_of, read_entries
+from fencepost.systems.kafka.wire.records import read_batches
+
+NO_METADATA_LOG: Final = "no-metadata-log"
+_BYTES_MAX: Final = 1 << 20
+#: A longer snapshot is refused here: those of a test are some kilobytes.
+_SNAPSHOT_BYTES_MAX: Final = 64 << 20
+
+
+class LogListener:
+    """The metadata log as this node serves it."""
+
+    def __init__(self, node: KafkaNode) -> None:
+        self._node = node
+        self._connection = node.connection
+        self._epoch = 0
+
+    async def listen(self, offset: int, last_epoch: int, wait_s: float) -> LogPiece:
+        """`harness.coordination.LogListener.listen`."""
+        if self._node.role is not Role.CONTROLLER:
+            raise Definite(NO_METADATA_LOG, "only controllers serve the metadata log")
+        # No leader's epoch is below that of an entry.
+        self._epoch = max(self._epoch, last_epoch)
+        request = raft.FetchLogRequest(
+            max_wait_ms=round(wait_s * 1000),
+            min_bytes=1,
+            max_bytes=_BYTES_MAX,
+            topics=(
+                raft.LogTopic(
+                    raft.METADATA_TOPIC_ID,
+                    (FetchPartition(0, self._epoch, offset, last_epoch, -1, _BYTES_MAX),),
+                ),
+            ),
+        )
+        answer = await self._connection.request(raft.FETCH_LOG, request)
+        raise_error(Kind.READ, answer.error_code)
+        result = only_item(only_item(answer.responses).partitions)
+        self._epoch = max(0, result.current_leader.leader_epoch)
+        raise_error(Kind.READ, result.error_code)
+        snapshot, diverging = result.snapshot_id, result.diverging_epoch
+        try:
+            records = read_batches(result.records or b"", offset, control=True).records
+            entries = tuple(map(entry_of, records))
+        except Malformed as error:
+            raise refused(UNREADABLE_RECORDS, str(error)) from None
+        return LogPiece(
+            epoch=self._epoch,
+            high_watermark=result.high_watermark,
+            entries=entries,
+            parts_at=(diverging.epoch, diverging.end_offset) if diverging.end_offset >= 0 else None,
+            snapshot=await self._fetch_snapshot(snapshot) if snapshot.end_offset >= 0 else None,
+        )
+
+    async def _fetch_snapshot(self, which: raft.SnapshotId) -> LogSnapshot:
+        data, size = b"", 1
+        while len(data) < size:
+            request = raft.FetchSnapshotRequest(
+                max_bytes=_BYTES_MAX,
+                topics=(
+                    raft.SnapshotTopic(
+                        raft.METADATA_TOPIC, (raft.SnapshotPartition(0, self._epoch, which, len(data)),)
+                    ),
+                ),
+            )
+            answer = await self._connection.request(raft.FETCH_SNAPSHOT, request)
+            raise_error(Kind.READ, answer.error_code)
+            result = only_item(only_item(answer.topics).partitions)
+            raise_error(Kind.READ, result.error_code)
+            size = result.size
+            if result.position != len(data) or not result.unaligned_records or size > _SNAPSHOT_BYTES_MAX:
+                what = f"{len(result.unaligned_records)} bytes at {result.position} of {size}, {len(data)} were known"
+                raise refused(UNREADABLE_RECORDS, f"a piece of a snapshot: {what}")
+            data += result.unaligned_records
+        try:
+            entries, _ = read_entries(data, "the snapshot", may_be_torn=False)
+        except Malformed as error:
+            raise refused(UNREADABLE_RECORDS, str(error)) from None
+        return LogSnapshot(end_offset=which.end_offset, epoch=which.epoch, entries=tuple(entries))

@@ -1,0 +1,200 @@
+"""Metadata beside topics' settings, by keys of the form "kind/name": how each kind is changed and read.
+
+| kind       | is                                         | its value                                     |
+| broker     | the default of all brokers (name "")       | log.retention.bytes                           |
+| quota      | a user's quota; "" is the default user     | producer_byte_rate                            |
+| scram      | a user's SCRAM-SHA-256 credential          | its iterations, less the 4096 that Kafka asks |
+| partitions | a topic that only grows                    | its number of partitions                      |
+| topic      | a topic that is made once and deleted once | 1 while it is there                           |
+| acl        | an ACL for the topic of this name          | 1 while it is there                           |
+
+A value of None removes. Everything is read from the node's own copy. Controllers do not offer every read: then nothing
+is sent (`unsupported-api`). ACLs need an authorizer.
+
+Source: ControllerApis, KafkaApis, AclControlManager, ClientQuotaControlManager, ScramControlManager and
+ReplicationControlManager of Kafka 3.6 to 4.3; ZkAdminManager of 3.9.
+"""
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, NamedTuple
+
+from fencepost.harness.coordination import Definite
+from fencepost.systems.kafka.client.client import KafkaNode, Role
+from fencepost.systems.kafka.wire import admin_messages as admin
+from fencepost.systems.kafka.wire.errors import (
+    RESOURCE_NOT_FOUND,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_API,
+    Kind,
+    only_item,
+    raise_error,
+    refused,
+)
+from fencepost.systems.kafka.wire.values import ALL_BROKERS, ConfigSource
+
+VALUE_OUT_OF_RANGE: Final = "value-out-of-range"
+_BROKER_SETTING: Final = "log.retention.bytes"
+_QUOTA: Final = "producer_byte_rate"
+_EXACT: Final = 0
+_DEFAULT: Final = 1
+_SHA_256: Final = 1
+_ITERATIONS: Final = range(4096, 16384 + 1)
+_TIMEOUT_MS: Final = 10_000
+#: Of ACLs: a topic, literally; everything that a filter matches; reading; allowed.
+_TOPIC: Final = 2
+_LITERAL: Final = 3
+_READ: Final = 3
+_ALLOW: Final = 3
+_PRINCIPAL: Final = "User:fencepost"
+_ANY_HOST: Final = "*"
+
+
+async def _change_broker(node: KafkaNode, name: str, value: int | None) -> None:
+    await node.alter_config(ALL_BROKERS, _BROKER_SETTING, None if value is None else str(value))
+
+
+async def _read_broker(node: KafkaNode, name: str) -> int | None:
+    config = await node.read_config(ALL_BROKERS, _BROKER_SETTING)
+    if config is None or config.source is not ConfigSource.ALL_BROKERS or config.value is None:
+        return None
+    return int(config.value)
+
+
+async def _change_quota(node: KafkaNode, name: str, value: int | None) -> None:
+    entity = (admin.QuotaEntity("user", name or None),)
+    op = admin.QuotaOp(_QUOTA, float(value or 0), value is None)
+    request = admin.AlterClientQuotasRequest((admin.QuotaChange(entity, (op,)),))
+    result = only_item((await node.connection.request(admin.ALTER_CLIENT_QUOTAS, request)).entries)
+    raise_error(node.change, result.error_code, result.error_message)
+
+
+async def _read_quota(node: KafkaNode, name: str) -> int | None:
+    wanted = admin.QuotaFilter("user", _EXACT if name else _DEFAULT, name or None)
+    request = admin.DescribeClientQuotasRequest((wanted,), strict=True)
+    answer = await node.connection.request(admin.DESCRIBE_CLIENT_QUOTAS, request)
+    raise_error(Kind.READ, answer.error_code, answer.error_message)
+    values = [value for entry in answer.entries or () for value in entry.values]
+    return next((round(value.value) for value in values if value.key == _QUOTA), None)
+
+
+async def _change_scram(node: KafkaNode, name: str, value: int | None) -> None:
+    if value is None:
+        request = admin.AlterUserScramCredentialsRequest(deletions=(admin.ScramDeletion(name, _SHA_256),))
+    else:
+        iterations = _ITERATIONS.start + value
+        if iterations not in _ITERATIONS:
+            raise Definite(VALUE_OUT_OF_RANGE, f"{iterations} iterations are more than Kafka takes")
+        # Nobody ever logs in with it.
+        noise = hashlib.sha256(f"{name} {value}".encode()).digest()
+        upsertion = admin.ScramUpsertion(name, _SHA_256, iterations, noise[:16], noise)
+        request = admin.AlterUserScramCredentialsRequest(upsertions=(upsertion,))
+    answer = await node.connection.request(admin.ALTER_USER_SCRAM_CREDENTIALS, request)
+    result = only_item(answer.results)
+    raise_error(node.change, result.error_code, result.error_message)
+
+
+async def _read_scram(node: KafkaNode, name: str) -> int | None:
+    if node.role is Role.CONTROLLER:
+        raise refused(UNSUPPORTED_API, "controllers offer it, and fail each (4.3.1: error -1)")
+    request = admin.DescribeUserScramCredentialsRequest((admin.ScramUser(name),))
+    answer = await node.connection.request(admin.DESCRIBE_USER_SCRAM_CREDENTIALS, request)
+    raise_error(Kind.READ, answer.error_code, answer.error_message)
+    user = only_item(answer.results)
+    if user.error_code == RESOURCE_NOT_FOUND:
+        return None
+    raise_error(Kind.READ, user.error_code, user.error_message)
+    iterations = (info.iterations for info in user.credential_infos if info.mechanism == _SHA_256)
+    return next((number - _ITERATIONS.start for number in iterations), None)
+
+
+async def _change_partitions(node: KafkaNode, name: str, value: int | None) -> None:
+    if value is None:
+        raise Definite(VALUE_OUT_OF_RANGE, "partitions cannot be taken away")
+    request = admin.CreatePartitionsRequest((admin.MorePartitions(name, value),), _TIMEOUT_MS)
+    result = only_item((await node.connection.request(admin.CREATE_PARTITIONS, request)).results)
+    raise_error(node.change, result.error_code, result.error_message)
+
+
+async def _read_partitions(node: KafkaNode, name: str) -> int | None:
+    topic = only_item((await node.metadata([name])).topics)
+    if topic.error == UNKNOWN_TOPIC_OR_PARTITION:
+        return None
+    raise_error(Kind.READ, topic.error)
+    return len(topic.partitions)
+
+
+async def _change_topic(node: KafkaNode, name: str, value: int | None) -> None:
+    if value is None:
+        await node.delete_topic(name)
+    else:
+        await node.create_topic(name)
+
+
+async def _read_topic(node: KafkaNode, name: str) -> int | None:
+    return None if await _read_partitions(node, name) is None else 1
+
+
+async def _change_acl(node: KafkaNode, name: str, value: int | None) -> None:
+    if value is None:
+        wanted = admin.AclFilter(_TOPIC, name, _LITERAL, _PRINCIPAL, _ANY_HOST, _READ, _ALLOW)
+        deletion = await node.connection.request(admin.DELETE_ACLS, admin.DeleteAclsRequest((wanted,)))
+        deleted = only_item(deletion.filter_results)
+        raise_error(node.change, deleted.error_code, deleted.error_message)
+        for acl in deleted.matching_acls:
+            raise_error(node.change, acl.error_code, acl.error_message)
+        return
+    binding = admin.AclCreation(_TOPIC, name, _LITERAL, _PRINCIPAL, _ANY_HOST, _READ, _ALLOW)
+    creation = await node.connection.request(admin.CREATE_ACLS, admin.CreateAclsRequest((binding,)))
+    made = only_item(creation.results)
+    raise_error(node.change, made.error_code, made.error_message)
+
+
+async def _read_acl(node: KafkaNode, name: str) -> int | None:
+    request = admin.DescribeAclsRequest(_TOPIC, name, _LITERAL, _PRINCIPAL, _ANY_HOST, _READ, _ALLOW)
+    answer = await node.connection.request(admin.DESCRIBE_ACLS, request)
+    raise_error(Kind.READ, answer.error_code, answer.error_message)
+    return 1 if any(resource.acls for resource in answer.resources) else None
+
+
+class _MetadataKind(NamedTuple):
+    """How one kind is changed (None removes) and read, by the name behind the slash."""
+
+    change: Callable[[KafkaNode, str, int | None], Awaitable[None]]
+    read: Callable[[KafkaNode, str], Awaitable[int | None]]
+
+
+_KINDS: Final[Mapping[str, _MetadataKind]] = {
+    "broker": _MetadataKind(_change_broker, _read_broker),
+    "quota": _MetadataKind(_change_quota, _read_quota),
+    "scram": _MetadataKind(_change_scram, _read_scram),
+    "partitions": _MetadataKind(_change_partitions, _read_partitions),
+    "topic": _MetadataKind(_change_topic, _read_topic),
+    "acl": _MetadataKind(_change_acl, _read_acl),
+}
+
+
+def is_of_a_kind(key: str) -> bool:
+    """Whether this key names metadata of a kind above, and not the setting of a topic."""
+    kind, slash, _ = key.partition("/")
+    return bool(slash) and kind in _KINDS
+
+
+def topic_to_make(key: str) -> str | None:
+    """The topic that must exist before this key can be changed."""
+    kind, slash, name = key.partition("/")
+    return key if not slash else name if kind == "partitions" else None
+
+
+async def change(node: KafkaNode, key: str, value: bytes | None) -> None:
+    """Set or remove (None) what the key names; raises by the table of `wire/errors.py`."""
+    kind, _, name = key.partition("/")
+    number = None if value is None else int(value)
+    await _KINDS[kind].change(node, name, number)
+
+
+async def read(node: KafkaNode, key: str) -> bytes | None:
+    """Read it from the node's own copy; None where it is not there."""
+    kind, _, name = key.partition("/")
+    value = await _KINDS[kind].read(node, name)
+    return None if value is None else b"%d" % value

@@ -1,0 +1,174 @@
+"""The requests about the logs of topic partitions: produce, fetch, offsets and epochs.
+
+Each is one request of one node, with one answer and one outcome, as in `client`.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from fencepost.systems.kafka.wire import log_messages as log
+from fencepost.systems.kafka.wire.connection import Connection
+from fencepost.systems.kafka.wire.errors import (
+    NO_ACKNOWLEDGEMENT,
+    UNREADABLE_RECORDS,
+    Kind,
+    only_item,
+    raise_error,
+    refused,
+)
+from fencepost.systems.kafka.wire.fields import Malformed
+from fencepost.systems.kafka.wire.records import Producer, Record, read_batches, write_batch
+from fencepost.systems.kafka.wire.values import Appended, EpochEnd, Fetched, LogPosition
+
+ACKS_ALL: Final = -1
+#: For `position`: the end of the log as a consumer sees it, and its beginning.
+LATEST: Final = -1
+EARLIEST: Final = -2
+#: No epoch is asserted.
+ANY_EPOCH: Final = -1
+
+_TIMEOUT_MS: Final = 10_000
+_PRODUCE: Final = log.PRODUCE.within(log.PRODUCE.versions[0], 10)
+#: From this version on a partition is added to the transaction that the batch belongs to.
+_PRODUCE_ADDING: Final = log.PRODUCE.within(12, 12)
+_FETCH_BYTES_MAX: Final = 1 << 20
+#: The kind of a control record, after two bytes of version in its key.
+_ABORT_MARKER: Final = b"\0\0"
+
+
+class PartitionLogs:
+    """The logs of topic partitions, as the node of this connection serves them."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def produce(
+        self,
+        topic: str,
+        partition: int,
+        values: Sequence[bytes],
+        *,
+        acks: int = ACKS_ALL,
+        producer: Producer | None = None,
+        timeout_ms: int = _TIMEOUT_MS,
+        timestamp_ms: int | None = None,
+    ) -> Appended:
+        """Append one batch.
+
+        Args:
+            acks: who must have the batch before the answer. With 0 there is no answer, so that a sent batch raises
+                `Indefinite("no-acknowledgement")`.
+            producer: makes the append idempotent, with `acks` of all: a batch whose id, epoch and sequence are already
+                in the log is not appended again and gets the first answer. A producer with a transactional id appends
+                to its transaction, which must have the partition already (`transactions.add_partition`), unless the
+                producer `adds` it.
+            timeout_ms: the node's own time limit.
+        """
+        if timestamp_ms is None:
+            timestamp_ms = time.time_ns() // 1_000_000  # for retention only
+        batch = write_batch(values, timestamp_ms=timestamp_ms, producer=producer)
+        transactional_id = None if producer is None else producer.transactional_id
+        request = log.ProduceRequest(
+            transactional_id, acks, timeout_ms, (log.ProduceTopic(topic, (log.ProducePartition(partition, batch),)),)
+        )
+        if acks == 0:
+            self._connection.post(_PRODUCE, request)
+            raise refused(NO_ACKNOWLEDGEMENT)
+        answer = await self._connection.request(
+            _PRODUCE_ADDING if producer is not None and producer.adds else _PRODUCE, request
+        )
+        result = only_item(only_item(answer.responses).partition_responses)
+        raise_error(Kind.PRODUCE, result.error_code, result.error_message)
+        return Appended(result.base_offset, result.log_start_offset)
+
+    async def fetch(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        leader_epoch: int = ANY_EPOCH,
+        last_epoch: int = ANY_EPOCH,
+        committed: bool = False,
+        max_wait_ms: int = 0,
+    ) -> Fetched:
+        """Read from `offset` up to the high watermark, as a consumer does.
+
+        Args:
+            leader_epoch: the leader epoch that the caller expects; a node in another epoch refuses (74, 75).
+            last_epoch: the epoch of the record before `offset`; a leader whose log differs there answers `diverged_at`.
+            committed: leave out records of aborted transactions, and end before the first open transaction.
+            max_wait_ms: how long the node waits for the first record.
+        """
+        request = log.FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=_FETCH_BYTES_MAX,
+            isolation_level=int(committed),
+            topics=(
+                log.FetchTopic(
+                    topic, (log.FetchPartition(partition, leader_epoch, offset, last_epoch, -1, _FETCH_BYTES_MAX),)
+                ),
+            ),
+        )
+        answer = await self._connection.request(log.FETCH, request)
+        raise_error(Kind.READ, answer.error_code)
+        result = only_item(only_item(answer.responses).partitions)
+        raise_error(Kind.READ, result.error_code)
+        try:
+            batches = read_batches(result.records or b"", offset, control=committed)
+        except Malformed as error:
+            raise refused(UNREADABLE_RECORDS, str(error)) from None
+        diverged = result.diverging_epoch
+        return Fetched(
+            _committed(batches.records, result.aborted_transactions or ()) if committed else batches.records,
+            batches.next_offset,
+            result.high_watermark,
+            result.last_stable_offset,
+            result.log_start_offset,
+            (diverged.epoch, diverged.end_offset) if diverged.epoch >= 0 else None,
+        )
+
+    async def position(
+        self, topic: str, partition: int, at: int = LATEST, *, leader_epoch: int = ANY_EPOCH, committed: bool = False
+    ) -> LogPosition:
+        """The offset where the log ends (`LATEST`: the high watermark), begins (`EARLIEST`) or was at a time in ms."""
+        request = log.ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=int(committed),
+            topics=(log.ListOffsetsTopic(topic, (log.ListOffsetsPartition(partition, leader_epoch, at),)),),
+        )
+        answer = await self._connection.request(log.LIST_OFFSETS, request)
+        result = only_item(only_item(answer.topics).partitions)
+        raise_error(Kind.READ, result.error_code)
+        return LogPosition(result.offset, result.leader_epoch)
+
+    async def end_of_epoch(self, topic: str, partition: int, epoch: int, *, leader_epoch: int = ANY_EPOCH) -> EpochEnd:
+        """The offset where `epoch` ended in the log of the partition's leader."""
+        request = log.OffsetForLeaderEpochRequest(
+            replica_id=-1, topics=(log.EpochTopic(topic, (log.EpochPartition(partition, leader_epoch, epoch),)),)
+        )
+        answer = await self._connection.request(log.OFFSET_FOR_LEADER_EPOCH, request)
+        result = only_item(only_item(answer.topics).partitions)
+        raise_error(Kind.READ, result.error_code)
+        return EpochEnd(result.leader_epoch, result.end_offset)
+
+
+def _committed(records: Sequence[Record], aborted: Sequence[log.AbortedTransaction]) -> tuple[Record, ...]:
+    """Leave out the records of aborted transactions, as consumers do (KIP-98, "Reading committed messages").
+
+    An aborted transaction lasts from its first offset to the next abort marker of its producer.
+    """
+    waiting = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
+    aborting: set[int] = set()
+    kept = []
+    for record in records:
+        while waiting and waiting[-1].first_offset <= record.offset:
+            aborting.add(waiting.pop().producer_id)
+        if record.control:
+            if record.key is not None and record.key[2:4] == _ABORT_MARKER:
+                aborting.discard(record.producer_id)
+        elif record.producer_id not in aborting:
+            kept.append(record)
+    return tuple(kept)

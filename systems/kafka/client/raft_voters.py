@@ -1,0 +1,82 @@
+"""Changing who votes in the metadata quorum (KIP-853, 3.9 on): AddRaftVoter and RemoveRaftVoter.
+
+A voter is identified by its node's id and the id of its directory; a new directory has a new id. Of the controllers
+only the leader accepts these requests. It answers when the new set of voters is committed, and refuses another change
+until then. It adds a voter that fetches and has caught up; otherwise it answers with a time-out.
+
+Source: the definitions in kafka-clients 3.9.2 and 4.3.1; AddVoterHandler and RemoveVoterHandler of 3.9 to 4.3.
+"""
+
+from typing import Annotated, Final
+
+from fencepost.systems.kafka.client.client import KafkaNode
+from fencepost.systems.kafka.names import CLUSTER_ID
+from fencepost.systems.kafka.wire.errors import Kind, raise_error
+from fencepost.systems.kafka.wire.fields import NO_UUID, Body, Bool, Int16, Int32, Since, Text, UInt16, Uuid
+from fencepost.systems.kafka.wire.messages import Api
+
+
+class VoterListener(Body, frozen=True):
+    name: Text = ""
+    host: Text = ""
+    port: UInt16 = 0
+
+
+class AddRaftVoterRequest(Body, frozen=True):
+    cluster_id: Text | None = None
+    timeout_ms: Int32 = 0
+    voter_id: Int32 = 0
+    voter_directory_id: Uuid = NO_UUID
+    listeners: tuple[VoterListener, ...] = ()
+    ack_when_committed: Annotated[Bool, Since(1)] = True
+
+
+class AddRaftVoterResponse(Body, frozen=True):
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Text | None = None
+
+
+class RemoveRaftVoterRequest(Body, frozen=True):
+    cluster_id: Text | None = None
+    voter_id: Int32 = 0
+    voter_directory_id: Uuid = NO_UUID
+
+
+class RemoveRaftVoterResponse(Body, frozen=True):
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Text | None = None
+
+
+ADD_RAFT_VOTER: Final = Api("AddRaftVoter", 80, (0, 1), 0, AddRaftVoterRequest, AddRaftVoterResponse)
+REMOVE_RAFT_VOTER: Final = Api("RemoveRaftVoter", 81, (0, 0), 0, RemoveRaftVoterRequest, RemoveRaftVoterResponse)
+
+
+async def add_voter(
+    controller: KafkaNode, number: int, directory: str, endpoint: tuple[str, str, int], *, timeout_ms: int
+) -> None:
+    """Make the node with this number and directory (hexadecimal) a voter; `endpoint` is listener, host and port.
+
+    Raises:
+        Definite: the leader refuses, and nothing changed.
+        Indefinite: nobody knows whether the voter was added.
+    """
+    request = AddRaftVoterRequest(
+        cluster_id=CLUSTER_ID,
+        timeout_ms=timeout_ms,
+        voter_id=number,
+        voter_directory_id=bytes.fromhex(directory),
+        listeners=(VoterListener(*endpoint),),
+    )
+    answer = await controller.connection.request(ADD_RAFT_VOTER, request)
+    raise_error(Kind.VOTERS, answer.error_code, answer.error_message)
+
+
+async def remove_voter(controller: KafkaNode, number: int, directory: str) -> None:
+    """Remove the voter with this number and directory; raises as `add_voter` does."""
+    request = RemoveRaftVoterRequest(
+        cluster_id=CLUSTER_ID, voter_id=number, voter_directory_id=bytes.fromhex(directory)
+    )
+    answer = await controller.connection.request(REMOVE_RAFT_VOTER, request)
+    raise_error(Kind.VOTERS, answer.error_code, answer.error_message)

@@ -1,0 +1,199 @@
+"""Kafka with a quorum of controllers of its own (KRaft) as a system under test."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.contract.base import BaseSystem
+from fencepost.harness.contract.leadership import PartitionReign
+from fencepost.harness.contract.logged_changes import LoggedChange
+from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
+from fencepost.harness.contract.system import Question
+from fencepost.harness.coordination import Definite, Interface, ReadMode, Session
+from fencepost.harness.history import CatchUp, NodeLog
+from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
+from fencepost.harness.verdict import BrokerBound, Guarantee, LeadershipBound, Vocabulary
+from fencepost.systems.kafka.client import partition_leaders
+from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
+from fencepost.systems.kafka.client.session import INTERFACES, KafkaSession, open_session
+from fencepost.systems.kafka.guarantees import broker_numbers, unpromised
+from fencepost.systems.kafka.kraft import catching_up, configuration, features, health, membership
+from fencepost.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
+from fencepost.systems.kafka.kraft.failover import FAILOVER
+from fencepost.systems.kafka.kraft.guarantees import ACTIVE_CONTROLLER, leadership_bound, promises
+from fencepost.systems.kafka.kraft.kip_column import COLUMN
+from fencepost.systems.kafka.kraft.membership import KraftMembership
+from fencepost.systems.kafka.kraft.metadata_log import read_archive
+from fencepost.systems.kafka.kraft.options import KraftOptions
+from fencepost.systems.kafka.kraft.releases import KraftReleases
+from fencepost.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
+from fencepost.systems.kafka.server import reported_version
+from fencepost.systems.kafka.server import settings as server_settings
+from fencepost.systems.kafka.server import start as server
+from fencepost.systems.kafka.server.log_lines import Layer, became_leader
+from fencepost.systems.kafka.server.logged_changes import read_changes
+
+#: The subject of beliefs beside `ACTIVE_CONTROLLER`: the layer below it.
+RAFT: Final = "raft"
+
+
+class Kraft(BaseSystem[KraftOptions]):
+    """KRaft as a `System`; one object, without state."""
+
+    profile: Final = Profile(
+        name=NAME,
+        java=True,
+        options=KraftOptions,
+        interfaces=INTERFACES | {Interface.METADATA_LOG},
+        # Every node answers reads of settings from its own copy.
+        reads={ReadMode.PLAIN: "metadata-forward"},
+        listeners=configuration.LISTENERS,
+        # The raft layer goes first: its answers carry their epoch.
+        subjects=(RAFT, ACTIVE_CONTROLLER),
+        vocabulary=Vocabulary(
+            epoch="controller epoch", subjects={RAFT: "raft layer", ACTIVE_CONTROLLER: "QuorumController"}
+        ),
+    )
+    releases: Final = KraftReleases()
+    column: Final = COLUMN
+    failover: Final = FAILOVER
+
+    def promises(self, version: str = "") -> tuple[Guarantee, ...]:
+        return promises(version or self.releases.default)
+
+    def members(self, nodes: int, options: KraftOptions) -> tuple[Member, ...]:
+        return configuration.members(nodes, options)
+
+    def specs(
+        self,
+        layout: Layout,
+        artifacts: Artifacts,
+        options: KraftOptions,
+        settings: Settings = NO_SETTINGS,
+    ) -> list[NodeSpec]:
+        given = settings.get(NAME, {})
+        return [configuration.spec(place, layout, artifacts, options, given) for place in layout.values()]
+
+    def leadership(self, options: KraftOptions, version: str = "") -> LeadershipBound:
+        return leadership_bound(version or self.releases.default, options.fetch, options.election)
+
+    def broker_bound(self, members: Sequence[Member], options: KraftOptions) -> BrokerBound:
+        return BrokerBound(
+            nodes=broker_numbers(members),
+            session_ns=options.broker_session,
+            held_by_leader=True,
+            source=f"broker.session.timeout.ms {options.broker_session}",
+        )
+
+    async def ready(self, node: Node) -> bool:
+        return await health.serves(node.place)
+
+    async def healthy(self, layout: Layout) -> str | None:
+        return await health.wrong(layout)
+
+    async def open_client(
+        self, place: Place, *, connect_timeout_s: float, options: KraftOptions | None = None
+    ) -> KafkaSession:
+        return await open_session(place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s)
+
+    async def partition_reigns(self, layout: Layout, *, timeout_s: float) -> Mapping[str, PartitionReign]:
+        brokers = [place for place in layout.values() if BROKER in place.roles]
+        return await partition_leaders.partition_reigns(brokers, CLIENT_PORT, timeout_s)
+
+    async def elect_preferred(self, layout: Layout, *, timeout_s: float) -> None:
+        brokers = [place for place in layout.values() if BROKER in place.roles]
+        await partition_leaders.elect_preferred(brokers, CLIENT_PORT, timeout_s)
+
+    def fixed_members(self, version: str, options: KraftOptions) -> Refusal | None:
+        """`harness.contract.membership.ChangesMembers`."""
+        return membership.fixed(version, options)
+
+    def wiped_members(self) -> Refusal | None:
+        return None
+
+    def membership(self, layout: Layout, artifacts: Artifacts) -> KraftMembership:
+        return KraftMembership(layout, artifacts.version)
+
+    def question(self, place: Place, subject: str) -> Question | None:
+        """Ask controllers about both layers, and brokers about the raft layer, which shows whom they follow."""
+        port = CONTROLLER_PORT if {CONTROLLER, BROKER} <= set(place.roles) else CLIENT_PORT
+        if subject == RAFT:
+            return QuorumQuestion(place.number, *place.dial(port), configuration.voter_name)
+        if subject == ACTIVE_CONTROLLER and CONTROLLER in place.roles:
+            return ControllerQuestion(place.number, *place.dial(port), configuration.voter_name)
+        return None
+
+    async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
+        if not isinstance(client, KafkaSession):
+            raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
+        await client.prepare(keys)
+
+    async def reported_version(self, node: Node, *, log_from: int) -> str:
+        return reported_version.read(node.log, log_from)
+
+    def version_of(self, node: Node, artifacts: Artifacts) -> str:
+        return artifacts.version
+
+    def refuse_change(
+        self, start: str, to: str, *, back: bool, options: KraftOptions, settings: Settings
+    ) -> Refusal | None:
+        """Refuse releases older than the first: they do not know the cluster's metadata.version (KIP-778).
+
+        That version stays when nodes become newer, so that they can go back.
+        """
+        if reported_version.is_older(to, start):
+            return Refusal(
+                f"{to} does not know the metadata.version of a cluster that began as {start}", "choose a newer release"
+            )
+        return None
+
+    async def raise_features(self, running: Sequence[Place], version: str) -> str:
+        """`harness.contract.features.RaisesFeatures`."""
+        brokers = [place for place in running if BROKER in place.roles]
+        if not brokers:
+            raise Definite("no-broker", "no broker runs that could be asked")
+        return await features.raise_features(brokers[0].dial(CLIENT_PORT), version)
+
+    def read_log(self, archive: Path, node: str) -> NodeLog | None:
+        return read_archive(archive, node)
+
+    @property
+    def catch_ups(self) -> tuple[CatchUp, ...]:
+        """`harness.contract.catching_up.LogsCatchUps`."""
+        return catching_up.CATCH_UPS
+
+    def caught_up(self, line: str) -> CatchUp | None:
+        return catching_up.caught_up(line)
+
+    def became_leader(self, line: str) -> int | None:
+        return became_leader(line, Layer.RAFT)
+
+    def logged(self, line: str) -> Sequence[LoggedChange]:
+        return read_changes(line, {Layer.RAFT: RAFT, Layer.CONTROLLER: ACTIVE_CONTROLLER})
+
+    def fatal_line(self, line: str) -> str | None:
+        return server.fatal_line(line)
+
+    def unpromised(self, settings: Settings, options: KraftOptions) -> Mapping[str, str]:
+        return unpromised(settings)
+
+    @property
+    def settable(self) -> Mapping[str, str]:
+        return {NAME: server_settings.ABOUT}
+
+    @property
+    def sample_settings(self) -> Settings:
+        return {NAME: {"num.partitions": "2"}}
+
+    def refuse_setting(self, of: str, key: str, options: KraftOptions) -> Refusal | None:
+        return configuration.RESERVED.refuse(key)
+
+    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
+        return server_settings.refuse_unknown(NAME, server.jars_of(artifacts), artifacts.version, settings)
+
+    async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:
+        place = node.place
+        return await server_settings.applied_settings(NAME, node, place.dial(CLIENT_PORT), server.PROPERTIES, settings)

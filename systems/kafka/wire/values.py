@@ -1,0 +1,207 @@
+"""The results of Kafka's requests, as plain values.
+
+An *epoch* is a leader epoch: of a topic partition, or of the metadata quorum where the value is about the quorum. An
+*offset* is a position in one partition's log. Node ids are Kafka's (`node.id`, `broker.id`). Times are the node's.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from fencepost.systems.kafka.wire.records import Record
+
+
+class ResourceType(IntEnum):
+    """The kind of object that a dynamic configuration belongs to."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class Resource(msgspec.Struct, frozen=True):
+    """The object that a configuration belongs to; a broker's name is its id, "" means all brokers."""
+
+    type: ResourceType
+    name: str
+
+
+ALL_BROKERS: Final = Resource(ResourceType.BROKER, "")
+
+
+class CreatedTopic(msgspec.Struct, frozen=True):
+    """A topic that was created or could be created. `topic_id` is 16 zero bytes without an id (or before 2.8).
+
+    The counts are -1 when the node does not report them.
+    """
+
+    topic_id: bytes
+    partitions: int
+    replication: int
+
+
+class ConfigSource(IntEnum):
+    """The source of a value, by Kafka's numbers."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    BROKER = 2
+    ALL_BROKERS = 3
+    FILE = 4
+    DEFAULT = 5
+    LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class ConfigValue(msgspec.Struct, frozen=True):
+    """A configuration as one node knows it; `value` is None when the node keeps it secret or has none."""
+
+    value: str | None
+    source: ConfigSource
+
+
+class GroupMember(msgspec.Struct, frozen=True):
+    """A member of one generation of a consumer group."""
+
+    id: str
+    generation: int
+
+
+class ProducerId(msgspec.Struct, frozen=True):
+    """The identity of a producer: an id, and an epoch that grows with every producer of its transactional id."""
+
+    id: int
+    epoch: int
+
+
+class ProducerIdBlock(msgspec.Struct, frozen=True):
+    """The ids `first` to `first + count - 1`, given to one broker."""
+
+    first: int
+    count: int
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """An acknowledged batch: the offset of its first record, and the start offset of the partition's log."""
+
+    base_offset: int
+    log_start_offset: int
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """A piece of a partition's log, and its leader's figures for the whole log.
+
+    `next_offset` is where to continue: after the last batch (which may end with control records), or the requested
+    offset if there was no batch. Consumers may read up to `high_watermark`. `diverged_at` is (epoch, end offset) when
+    the requested offset and last epoch contradict the leader's log (KIP-595).
+    """
+
+    records: tuple[Record, ...]
+    next_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    diverged_at: tuple[int, int] | None = None
+
+
+class LogPosition(msgspec.Struct, frozen=True):
+    """An offset and the epoch of its record; the epoch is -1 when the node does not know it."""
+
+    offset: int
+    epoch: int
+
+
+class EpochEnd(msgspec.Struct, frozen=True):
+    """The end of an epoch in a partition's log: the largest epoch not above the requested one, and its end offset.
+
+    Both are -1 when the leader knows no such epoch.
+    """
+
+    epoch: int
+    end_offset: int
+
+
+class Replica(msgspec.Struct, frozen=True):
+    """A member of the metadata quorum as its leader sees it; times are wall-clock milliseconds there, -1 unknown.
+
+    `directory` is the id of its data directory in hexadecimal digits, all 0 when the release reports none.
+    """
+
+    node: int
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+    directory: str = ""
+
+
+class Quorum(msgspec.Struct, frozen=True):
+    """The metadata quorum, as described by a node that believes it leads it (perhaps forwarded by a broker).
+
+    `observers` are brokers and other controllers that follow without a vote.
+    """
+
+    leader: int
+    epoch: int
+    high_watermark: int
+    voters: tuple[Replica, ...]
+    observers: tuple[Replica, ...]
+
+
+class BrokerAddress(msgspec.Struct, frozen=True):
+    """A node as another one knows it. `fenced` is reported from 4.0 on, and False before."""
+
+    node: int
+    host: str
+    port: int
+    fenced: bool = False
+
+
+class PartitionView(msgspec.Struct, frozen=True):
+    """A topic partition as one node knows it; `leader` is -1 when there is none. `error` is Kafka's number, 0 none."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    offline: tuple[int, ...] = ()
+    error: int = 0
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Say whether the partition has a leader and every replica is in sync."""
+        return self.leader >= 0 and len(self.isr) == len(self.replicas)
+
+
+class TopicView(msgspec.Struct, frozen=True):
+    """A topic as one node knows it: partitions in order. `error` is Kafka's number (3: unknown topic), 0 none."""
+
+    name: str
+    topic_id: bytes
+    partitions: tuple[PartitionView, ...]
+    error: int = 0
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """The cluster as one broker knows it.
+
+    `controller` is the node that the broker names as the controller. In ZooKeeper mode it is the last one that the
+    broker learned of (-1: none); in KRaft mode it is a random broker and means nothing.
+    """
+
+    cluster_id: str | None
+    controller: int
+    brokers: tuple[BrokerAddress, ...]
+    topics: tuple[TopicView, ...]
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """DescribeCluster's answer: the nodes of one kind, brokers or controllers.
+
+    `controller` is the quorum's leader when controllers were asked for, else as in `Metadata`; -1 unknown.
+    """
+
+    cluster_id: str
+    controller: int
+    nodes: tuple[BrokerAddress, ...]

@@ -1,0 +1,161 @@
+"""Kafka with its metadata in ZooKeeper, as it was before 4.0, as a system under test."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import seconds
+from fencepost.harness.contract.failover import Failover
+from fencepost.harness.contract.fenced_attempts import AttemptReader
+from fencepost.harness.contract.logged_changes import LoggedChange
+from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.reported_version import minor
+from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
+from fencepost.harness.contract.system import Question
+from fencepost.harness.coordination import ReadMode
+from fencepost.harness.history import NodeLog
+from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
+from fencepost.harness.verdict import BrokerBound, LeadershipBound, Vocabulary
+from fencepost.systems.kafka.client.question import ControllerQuestion, ViewQuestion
+from fencepost.systems.kafka.client.session import INTERFACES, KafkaSession, open_session
+from fencepost.systems.kafka.guarantees import broker_numbers
+from fencepost.systems.kafka.names import CLIENT_PORT
+from fencepost.systems.kafka.server import reported_version
+from fencepost.systems.kafka.server.fenced_attempts import ZooKeeperModeAttempts
+from fencepost.systems.kafka.server.log_lines import Layer, became_leader
+from fencepost.systems.kafka.server.logged_changes import read_changes
+from fencepost.systems.kafka.zookeeper_mode import configuration, health
+from fencepost.systems.kafka.zookeeper_mode.administrator import Administrator, open_administrator
+from fencepost.systems.kafka.zookeeper_mode.beside_keepers import KafkaBesideKeepers
+from fencepost.systems.kafka.zookeeper_mode.configuration import BROKER, NAME, name_of
+from fencepost.systems.kafka.zookeeper_mode.guarantees import GUARANTEES, LEADERSHIP
+from fencepost.systems.kafka.zookeeper_mode.options import KafkaZkOptions
+from fencepost.systems.kafka.zookeeper_mode.question import (
+    DatedQuestion,
+    ZnodeQuestion,
+    dated_controller,
+    dated_view,
+)
+from fencepost.systems.kafka.zookeeper_mode.releases import KafkaZkReleases
+from fencepost.systems.kafka.zookeeper_mode.role_log import RoleLog
+from fencepost.systems.kafka.zookeeper_mode.transaction_log import read_archive
+from fencepost.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
+
+#: The subjects of beliefs: who acts as the controller, and which controller a broker knows.
+CONTROLLER: Final = "controller"
+VIEW: Final = "view"
+#: A node's log among its kept files.
+LOG: Final = "server.log"
+
+_PROTOCOL_VERSION: Final = "inter.broker.protocol.version"
+
+
+class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
+    """Kafka in ZooKeeper mode as a `System`; one object, without state."""
+
+    profile: Final = Profile(
+        name=NAME,
+        java=True,
+        options=KafkaZkOptions,
+        interfaces=INTERFACES,
+        reads={ReadMode.PLAIN: "metadata-forward"},
+        listeners=configuration.LISTENERS,
+        subjects=(CONTROLLER, VIEW),
+        vocabulary=Vocabulary(
+            epoch="controller epoch", subjects={CONTROLLER: "KafkaController", VIEW: "MetadataCache"}
+        ),
+    )
+    releases: Final = KafkaZkReleases()
+    failover: Final = Failover(
+        options=KafkaZkOptions(zk_session=seconds(2), heap_mib=1024, data_limit_mib=2048),
+        controller="client",
+        loading=("successfully elected as the controller", "Starting the controller scheduler"),
+        about="three ZooKeeper servers stand beside the brokers; a broker's session with them lasts 2 s",
+    )
+    guarantees = GUARANTEES
+    reserved = configuration.RESERVED
+    keepers_reserved = configuration.KEEPERS_RESERVED
+
+    def members(self, nodes: int, options: KafkaZkOptions) -> tuple[Member, ...]:
+        return configuration.members(nodes, options)
+
+    def specs(
+        self,
+        layout: Layout,
+        artifacts: Artifacts,
+        options: KafkaZkOptions,
+        settings: Settings = NO_SETTINGS,
+    ) -> list[NodeSpec]:
+        return [configuration.spec(place, layout, artifacts, options, settings) for place in layout.values()]
+
+    def leadership(self, options: KafkaZkOptions, version: str = "") -> LeadershipBound:
+        return LEADERSHIP
+
+    def broker_bound(self, members: Sequence[Member], options: KafkaZkOptions) -> BrokerBound:
+        return BrokerBound(
+            nodes=broker_numbers(members),
+            session_ns=options.zk_session,
+            held_by_leader=False,
+            source=f"zookeeper.session.timeout.ms {options.zk_session}",
+        )
+
+    async def ready(self, node: Node) -> bool:
+        return await health.serves(node.place)
+
+    async def healthy(self, layout: Layout) -> str | None:
+        return await health.wrong(layout)
+
+    async def open_client(
+        self, place: Place, *, connect_timeout_s: float, options: KafkaZkOptions | None = None
+    ) -> KafkaSession:
+        return await open_session(place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s)
+
+    async def open_administrator(self, running: Sequence[Place]) -> Administrator:
+        return await open_administrator([place for place in running if BROKER not in place.roles])
+
+    def question(self, place: Place, subject: str) -> Question | None:
+        """Ask brokers about both subjects, and ZooKeeper servers about their copy of /controller."""
+        if BROKER not in place.roles:
+            return ZnodeQuestion(*place.dial(KEEPER_PORT)) if subject == CONTROLLER else None
+        log = RoleLog(place.kept / LOG)
+        if subject == CONTROLLER:
+            question = ControllerQuestion(place.number, *place.dial(CLIENT_PORT), name_of)
+            return DatedQuestion(question, log, dated_controller)
+        if subject == VIEW:
+            return DatedQuestion(ViewQuestion(place.number, *place.dial(CLIENT_PORT), name_of), log, dated_view)
+        return None
+
+    def refuse_change(
+        self, start: str, to: str, *, back: bool, options: KafkaZkOptions, settings: Settings
+    ) -> Refusal | None:
+        """Refuse a change between minor releases unless brokers use the older release's protocol with each other.
+
+        Source: Kafka's documentation, "Upgrading", of every release with ZooKeeper: first all brokers get the
+        inter.broker.protocol.version of the older release.
+        """
+        older, newer = (to, start) if reported_version.is_older(to, start) else (start, to)
+        known = minor(older)
+        if known is None or minor(newer) in (None, known):
+            return None
+        protocol = minor(settings.get(NAME, {}).get(_PROTOCOL_VERSION, ""))
+        if protocol is not None and protocol <= known:
+            return None
+        wanted = ".".join(map(str, known))
+        return Refusal(
+            f"brokers of {newer} would use a protocol that brokers of {older} do not know",
+            f"add --set {NAME}.{_PROTOCOL_VERSION}={wanted}",
+        )
+
+    def read_log(self, archive: Path, node: str) -> NodeLog | None:
+        return read_archive(archive, node)
+
+    def became_leader(self, line: str) -> int | None:
+        return became_leader(line, Layer.ZOOKEEPER)
+
+    def logged(self, line: str) -> Sequence[LoggedChange]:
+        return read_changes(line, {Layer.ZOOKEEPER: CONTROLLER})
+
+    def attempts(self) -> AttemptReader:
+        return ZooKeeperModeAttempts(name_of)

@@ -1,0 +1,5 @@
+"""NATS JetStream: streams replicated by Raft, used as key-value storage."""
+
+from typing import Final
+
+SYSTEMS: Final = {"nats": "fencepost.systems.nats.system:NATS"}

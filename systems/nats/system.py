@@ -1,0 +1,195 @@
+"""NATS JetStream as a system under test: how it starts, what it promises, how one server is asked.
+
+Clients may connect to any server: a server passes requests on to the leader of the stream.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.contract.base import BaseSystem
+from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
+from fencepost.harness.contract.system import Question
+from fencepost.harness.coordination import Interface, KeyValue, ReadMode, Session, WatchMode
+from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
+from fencepost.harness.verdict import LeadershipBound, Vocabulary
+from fencepost.systems.nats import configuration, raftz
+from fencepost.systems.nats import settings as server_settings
+from fencepost.systems.nats.client import NatsClient
+from fencepost.systems.nats.configuration import CLIENT_PORT, LISTENERS, MONITOR_PORT
+from fencepost.systems.nats.guarantees import GUARANTEES, leadership_bound
+from fencepost.systems.nats.kip_column import COLUMN
+from fencepost.systems.nats.membership import NatsMembership
+from fencepost.systems.nats.move_leadership import move_leader
+from fencepost.systems.nats.options import NatsOptions
+from fencepost.systems.nats.raftz import META_LEADER, STREAM_LEADER, Group, NoAnswer, RaftzQuestion
+from fencepost.systems.nats.releases import NatsReleases
+from fencepost.systems.nats.replicas import NatsReplicas
+from fencepost.systems.nats.wire.connection import connect
+
+#: One attempt to ask a server.
+_ATTEMPT_S: Final = 1.0
+
+
+class Nats(BaseSystem[NatsOptions]):
+    """`harness.contract.system.System`."""
+
+    profile: Final = Profile(
+        name="nats",
+        options=NatsOptions,
+        interfaces=frozenset({Interface.STORAGE, Interface.LISTENERS, Interface.LOG}),
+        reads={
+            ReadMode.STRONG: "linearizable",
+            ReadMode.LEADER: "fresh-from-leader",
+            ReadMode.PLAIN: "fresh-from-any-node",
+        },
+        listeners=LISTENERS,
+        subjects=(STREAM_LEADER, META_LEADER),
+        other_leaders={META_LEADER: "the server that leads the group which places streams"},
+        vocabulary=Vocabulary(epoch="term"),
+        sizes=(1, 3, 5),
+    )
+    releases: Final = NatsReleases()
+    column: Final = COLUMN
+    watch_modes: Final = (WatchMode.PERSISTENT,)
+    resumes_watches: Final = True
+    changes_keys_together: Final = False
+    guarantees = GUARANTEES
+
+    def members(self, nodes: int, options: NatsOptions) -> tuple[Member, ...]:
+        """`harness.contract.servers.ArrangesMembers`: all alike, and asked on the monitoring port too."""
+        if options.replicas > nodes:
+            raise UsageError(
+                f"a stream with {options.replicas} replicas does not fit on {nodes} node{'s' if nodes > 1 else ''}",
+                hint=f"-O replicas={nodes}, or more --nodes",
+            )
+        return tuple(Member(f"n{number}", dialled=("client", "monitor")) for number in range(1, nodes + 1))
+
+    def specs(
+        self, layout: Layout, artifacts: Artifacts, options: NatsOptions, settings: Settings = NO_SETTINGS
+    ) -> list[NodeSpec]:
+        return [configuration.spec(place, layout, artifacts, options, settings) for place in layout.values()]
+
+    def leadership(self, options: NatsOptions, version: str = "") -> LeadershipBound:
+        return leadership_bound(options)
+
+    async def ready(self, node: Node) -> bool:
+        """Whether the server knows a leader of the group that places streams."""
+        try:
+            async with asyncio.timeout(_ATTEMPT_S):
+                meta = await raftz.group(node.place, META_LEADER)
+        except (NoAnswer, TimeoutError):
+            return False
+        return meta is not None and bool(meta.leader)
+
+    async def healthy(self, layout: Layout) -> str | None:
+        """Check that all servers agree on leader and term of both groups; the stream may not exist yet."""
+        for subject in self.profile.subjects:
+            answers = await asyncio.gather(*(_view(place, subject) for place in layout.values()))
+            views = dict(zip(layout, answers, strict=True))
+            absent = [node for node, view in views.items() if view is None and subject == META_LEADER]
+            wrong = f"not in the meta group: {', '.join(absent)}" if absent else disagreement(subject, views)
+            if wrong:
+                return wrong
+        return None
+
+    async def open_client(
+        self, place: Place, *, connect_timeout_s: float, options: NatsOptions | None = None
+    ) -> KeyValue:
+        replicas = (options or NatsOptions()).replicas
+        return NatsClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s), replicas)
+
+    async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
+        """`harness.contract.servers.PreparesKeys`: create the streams; their keys need no preparation."""
+        if not isinstance(client, NatsClient):
+            raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
+        await client.prepare(keys)
+
+    async def move_leadership(self, leader: Place, to: Place, *, timeout_s: float) -> None:
+        """`harness.contract.leadership.MovesLeadership`: of the stream, not of the meta group."""
+        await move_leader(*leader.dial(CLIENT_PORT), to.name, timeout_s)
+
+    def fixed_members(self, version: str, options: NatsOptions) -> Refusal | None:
+        """`harness.contract.membership.ChangesMembers`: any release can."""
+        return None
+
+    def wiped_members(self) -> Refusal | None:
+        return Refusal("a server that was removed is not taken back under its name for five minutes")
+
+    def membership(self, layout: Layout, artifacts: Artifacts) -> NatsMembership:
+        return NatsMembership(layout)
+
+    def replica_count(self, options: NatsOptions) -> int:
+        """`harness.contract.replicas.PlacesReplicas`: of each stream."""
+        return options.replicas
+
+    def replicas(self, layout: Layout, artifacts: Artifacts) -> NatsReplicas:
+        return NatsReplicas(layout)
+
+    def question(self, place: Place, subject: str) -> Question:
+        return RaftzQuestion(place, subject)
+
+    @property
+    def settable(self) -> Mapping[str, str]:
+        """`harness.contract.server_settings.TakesSettings`."""
+        return server_settings.SETTABLE
+
+    @property
+    def sample_settings(self) -> Settings:
+        """`harness.contract.server_settings.SamplesSettings`."""
+        return server_settings.SAMPLES
+
+    def refuse_setting(self, of: str, key: str, options: NatsOptions) -> Refusal | None:
+        return server_settings.RESERVED.refuse(key)
+
+    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
+        return server_settings.refused_by_server(artifacts, settings)
+
+    async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:
+        return await server_settings.applied_settings(node, settings)
+
+    async def reported_version(self, node: Node, *, log_from: int) -> str:
+        """`harness.contract.reported_version.TellsVersion`."""
+        return str((await raftz.get(*node.place.dial(MONITOR_PORT), "/varz"))["version"])
+
+    def version_of(self, node: Node, artifacts: Artifacts) -> str:
+        return artifacts.version
+
+    def refuse_change(
+        self, start: str, to: str, *, back: bool, options: NatsOptions, settings: Settings
+    ) -> Refusal | None:
+        """Allow every change: servers of 2.10 and later form one cluster, and read each other's files."""
+        return None
+
+
+async def _view(place: Place, subject: str) -> Group | str | None:
+    """The group as this server sees it; a text says why there is no answer."""
+    try:
+        async with asyncio.timeout(_ATTEMPT_S):
+            return await raftz.group(place, subject)
+    except TimeoutError:
+        return f"not answered within {_ATTEMPT_S:g} s"
+    except NoAnswer as error:
+        return str(error)
+
+
+def disagreement(subject: str, views: dict[str, Group | str | None]) -> str | None:
+    """What is wrong with these views of one group, in words; None when nothing is wrong."""
+    silent = [f"{node}: {view}" for node, view in views.items() if isinstance(view, str)]
+    if silent:
+        return "; ".join(silent)
+    groups = {node: view for node, view in views.items() if isinstance(view, Group)}
+    lost = [node for node, group in groups.items() if not group.leader]
+    if lost:
+        return f"{', '.join(lost)} know no leader of the {subject} group"
+    if len({(group.leader, group.term, group.size) for group in groups.values()}) > 1:
+        return f"the servers disagree on the {subject} group: " + ", ".join(
+            f"{node} follows {group.leader} in term {group.term} of {group.size}" for node, group in groups.items()
+        )
+    return None
+
+
+NATS: Final = Nats()

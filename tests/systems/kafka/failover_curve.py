@@ -1,0 +1,61 @@
+"""`make failover`: measure the whole curve and put its table and picture into docs/reference/.
+
+About twenty minutes, on an idle machine.
+
+`python -m tests.systems.kafka.failover_curve FOLDER` puts there what a `fencepost failover` has measured before.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+from fencepost.systems.kafka.failover.command import failover
+from fencepost.systems.kafka.failover.curve import DOCUMENT as FIGURES
+from fencepost.systems.kafka.failover.document import Curve, document, read_document, table
+from fencepost.systems.kafka.failover.picture import standing_alone
+
+DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "benchmarks.md"
+PICTURE: Final = "failover.svg"
+_BEGIN: Final = "<!-- failover -->\n"
+_END: Final = "<!-- /failover -->"
+_RESULTS: Final = Path("results")
+
+
+def main(chosen: list[str]) -> int:
+    status = 0
+    if not chosen:
+        status = failover("kraft,kafka-zk", "10,100,1000,5000", 5, "20m", _RESULTS, as_json=False)
+        chosen = [str(max((_RESULTS / "failover").iterdir()))]
+    curve = read_document(json.loads((Path(chosen[0]) / FIGURES).read_text(encoding="utf-8")))
+    (DOCUMENT.parent / PICTURE).write_text(standing_alone(curve), encoding="utf-8")
+    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(_BEGIN)
+    _, mark, after = rest.partition(_END)
+    if not mark:
+        raise SystemExit(f"{DOCUMENT}: the marks {_BEGIN.strip()} and {_END} are missing")
+    lines = "\n".join(section(curve))
+    DOCUMENT.write_text(f"{before}{_BEGIN}{lines}\n{_END}{after}", encoding="utf-8")
+    return status
+
+
+def section(curve: Curve) -> list[str]:
+    """What was measured, as lines of Markdown."""
+    head, *rows = table(curve)
+    machine = document(curve)["machine"]
+    versions = ", ".join(f"{system} {version}" for system, version in curve.versions.items())
+    missing = [*curve.failures, *curve.incomplete]
+    return [
+        f"{versions}; medians of {curve.times}; {curve.started_at}, Linux {machine.get('kernel', '?')},"
+        f" {machine.get('cores', '?')} cores; took {curve.took_s / 60:.1f} minutes (wanted: at most 20).",
+        "",
+        f"| {' | '.join(head)} |",
+        f"|{' --- |' * len(head)}",
+        *(f"| {' | '.join(row)} |" for row in rows),
+        "",
+        *([f"Missing: {'; '.join(missing)}.", ""] if missing else []),
+        f"![Time to recover against the number of partitions]({PICTURE})",
+    ]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,177 @@
+"""`fencepost demo`: etcd and ZooKeeper under the same attack, and what each did.
+
+In both clusters the leader is paused until another one leads, and then woken. etcd's old leader may believe for a
+moment that it still leads, but gives only current answers. ZooKeeper's old leader answers `sync` and reads from its
+superseded epoch (ZOOKEEPER-1675): recipes rely on this not happening, and the manual does not promise it. Then Spark
+derives the facts of both histories again and makes an index of both runs.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from fencepost.harness.base.command_line import command_line
+from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.cli.flags import seed_or_drawn
+from fencepost.harness.cli.output.help import Documented, Example
+from fencepost.harness.cli.output.outcome import report_path, say_first
+from fencepost.harness.cli.output.path_value import PathValue
+from fencepost.harness.cli.output.progress import shorten
+from fencepost.harness.cli.output.session import Session
+from fencepost.harness.cli.output.wrapping import wrapped
+from fencepost.harness.plan import Plan
+from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
+from fencepost.harness.run.conclude import Result
+from fencepost.harness.verdict import Validity
+from fencepost.harness.verdict.by_guarantee import by_guarantee
+from fencepost.harness.verdict.figures import LeadershipFigures
+from fencepost.harness.verdict.opening import opening, times
+from fencepost.harness.verdict.reading import figures_of
+from fencepost.warehouse.commands.warehouse import episode_lines
+from fencepost.warehouse.spark_session import SparkHandle
+
+_NEMESIS = "pause:leader"
+_TIME_LIMIT = "21s"
+EXAMPLES = (
+    Example("fencepost demo", "In the lab: network namespaces on this machine, no root"),
+    Example("fencepost demo --runtime containers", "In containers of Docker or Podman"),
+    Example("fencepost demo --seed 7 --results /tmp/results", "With the same random choices every time"),
+)
+FINDING = "fresh-after-sync"
+
+
+def demo_plans(seed: int, runtime: str = "lab") -> tuple[CheckedPlan, CheckedPlan]:
+    """The etcd and the ZooKeeper plan of the demo."""
+    etcd = Plan(
+        system="etcd",
+        workload="register",
+        runtime=runtime,
+        nemesis=_NEMESIS,
+        time_limit=_TIME_LIMIT,
+        quiet="3s",
+        seed=seed,
+    )
+    zookeeper = msgspec.structs.replace(
+        etcd, system="zookeeper", require=(FINDING,), workload_options={"reads": "sync"}
+    )
+    return check_plan(etcd), check_plan(zookeeper)
+
+
+def demonstrate(session: Session, spark: SparkHandle, results: Path, seed: int, runtime: str = "lab") -> int:
+    """Run both, judge both again through Spark, and print a summary.
+
+    Returns:
+        0 when etcd was valid and the ZooKeeper finding showed, 1 when etcd was invalid, 2 when the finding did not
+        show, 255 when the index lacks it.
+    """
+    began = time.monotonic()
+    first, last = demo_plans(seed, runtime)
+    say_first(first, 0, 1)
+    etcd = session.execute(first, results)
+    say_first(last, 0, 1)
+    zookeeper = session.execute(last, results, hear=lambda message: _boot_behind(spark, message))
+    index = results / "index.html"
+    episodes = _pipeline(session, spark, [etcd, zookeeper], index)
+    click.echo("")
+    for name, result in (("etcd", etcd), ("ZooKeeper", zookeeper)):
+        for line in _summary(name, result):
+            click.echo(wrapped(line, hanging=4))
+    click.echo("Superseded leaders that went on, as Spark derives them from both histories:")
+    for line in (line for row in episodes for line in episode_lines(row)):
+        click.echo(wrapped(f"  {line}", hanging=6))
+    click.echo(f"  index of both runs: {shorten(str(index.absolute()))}")
+    again = command_line("demo", "--seed", seed, *(["--runtime", runtime] if runtime != "lab" else []))
+    click.echo(f"Done in {time.monotonic() - began:.0f} s. Repeat it with: {again}")
+    return int(_outcome(etcd, zookeeper, episodes))
+
+
+def _summary(name: str, result: Result) -> Iterator[str]:
+    """What happened on one cluster, whom it concerns, what shows it, and where to look."""
+    judgement, folder = result.judgement, shorten(str(result.folder))
+    guarantees = by_guarantee(judgement.verdicts, judgement.facts)
+    first = opening(judgement.validity, judgement.headline, guarantees, judgement.facts, folder)
+    yield f"{name}: {judgement.validity.value}. {_sentence(first.headline)}"
+    if first.concerns:
+        yield f"  {first.concerns}"
+    yield f"  {_claims(result)}"
+    for step in _witness(result):
+        yield f"  - {step}"
+    yield f"  Look at: {report_path(result)}"
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _outcome(etcd: Result, zookeeper: Result, episodes: list[dict[str, Any]]) -> ExitCode:
+    if etcd.judgement.validity is Validity.INVALID:
+        click.echo("A pause must not make etcd invalid, so this may be a new defect of etcd: read its report first.")
+        return ExitCode.INVALID
+    if zookeeper.judgement.validity is not Validity.INVALID or etcd.judgement.validity is not Validity.VALID:
+        click.echo("This run did not show the difference between the two. Run the demo again, with another seed.")
+        return ExitCode.UNKNOWN
+    if not any(row["system"] == "zookeeper" and row["acted"] for row in episodes):
+        click.echo("The index lacks the stale answers that ZooKeeper's run shows. This is a defect of fencepost.")
+        return ExitCode.INTERNAL
+    return ExitCode.VALID
+
+
+def _boot_behind(spark: SparkHandle, message: dict[str, Any]) -> None:
+    """Start Spark when the main phase is over: during faults a starting JVM costs the load generator milliseconds."""
+    if message.get("topic") == "phase" and message["phase"] == "heal":
+        spark.boot()
+
+
+def _pipeline(session: Session, spark: SparkHandle, runs: list[Result], index: Path) -> list[dict[str, Any]]:
+    """Judge both runs again through Spark and write the index; return the episodes that it shows."""
+    from fencepost.warehouse.adding import build
+    from fencepost.warehouse.index import write_index
+    from fencepost.warehouse.warehouse import Warehouse
+
+    with session.stop.on_request(spark.abandon):
+        session.stop.check()
+        root = str(index.absolute().with_name("demo-warehouse"))
+        build(spark.session(), [run.folder for run in runs], root)
+        warehouse = Warehouse(spark.session(), root)
+        write_index(warehouse, index)
+        return list(warehouse.episodes())
+
+
+def _claims(result: Result) -> str:
+    figures = next(iter(figures_of(result.judgement.verdicts, LeadershipFigures)), LeadershipFigures())
+    claimed = figures.claimed_count
+    if not claimed:
+        return "No superseded leader was certainly seen to claim that it still leads."
+    awake_ms = figures.claimed_running_ns_max / 1e6
+    return (
+        f"Superseded leaders claimed {times(claimed)} that they still lead, for up to {awake_ms:.0f} ms while they "
+        f"ran. They were sent {figures.asked_of_superseded_leader} operations and gave "
+        f"{figures.stale_answers} stale answers."
+    )
+
+
+def _witness(result: Result) -> tuple[str, ...]:
+    for verdict in result.judgement.verdicts:
+        if verdict.guarantee == FINDING and verdict.witnesses:
+            return verdict.witnesses[0].steps
+    return ()
+
+
+@click.command("demo", cls=Documented, examples=EXAMPLES)
+@click.option("--results", type=PathValue(), default=Path("results"), show_default=True, help="Folder for the runs.")
+@click.option("--seed", type=click.IntRange(0), help="Number that every random choice derives from; drawn if left out.")
+@click.option("--runtime", default="lab", show_default=True, help="Where the nodes live: lab or containers.")
+def command(results: Path, seed: int | None, runtime: str) -> int:
+    """Attack etcd and ZooKeeper alike and compare them.
+
+    The leader of each cluster is paused until another one leads, and then woken. etcd's old leader does no harm,
+    ZooKeeper's answers with stale data. It takes about 90 seconds and writes two reports and an index of both.
+
+    Exits 0 when ZooKeeper's stale answers showed and etcd stayed valid, 2 when this run did not show it.
+    """
+    with Session() as session, SparkHandle("local[*]") as spark:
+        return demonstrate(session, spark, results, seed_or_drawn(seed), runtime)

@@ -1,0 +1,139 @@
+"""All pages, from values to files that need no server and no network."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+from markupsafe import Markup
+
+from fencepost.harness.base.command_line import command_line
+from fencepost.harness.report.documents.reproduce import typed_path
+from fencepost.harness.report.page.assets import asset, content_hash
+from fencepost.harness.report.words.wording import count
+from fencepost.harness.verdict.opening import counted
+from fencepost.warehouse.pages import telling
+from fencepost.warehouse.pages.drawing import findability_curve
+from fencepost.warehouse.pages.gates import gate_values
+from fencepost.warehouse.pages.tonight import tonight_values
+from fencepost.warehouse.pages.trends import trends_values
+from fencepost.warehouse.pages.values import ListedFinding, Overview
+
+PAGES: Final = (
+    ("Tonight", "index.html"),
+    ("Matrix", "matrix.html"),
+    ("Findings", "findings.html"),
+    ("Trends", "trends.html"),
+    ("Gate", "gate.html"),
+)
+#: Pages of findings that are no longer there are removed by this pattern.
+_FINDING_PAGES: Final = "finding-F-*.html"
+_LEGEND: Final = (
+    ("✓", "valid", "valid"),
+    ("✓", "none", "valid, without any fault"),
+    ("≈", "valid", "known issue"),
+    ("✗", "invalid", "invalid, or a canary that passed"),
+    ("c", "valid", "made to fail (a canary), and invalid as it must be"),
+    ("?", "unknown", "unknown"),
+    ("!", "unknown", "lost, or the harness or the machine failed"),
+    ("·", "none", "planned, not run"),
+    ("", "empty", "not planned"),
+)
+
+
+def write_pages(overview: Overview, out: Path) -> list[Path]:
+    """Write every page into the folder `out`, each whole or not at all; returns them, Tonight first."""
+    out.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, text in pages(overview):
+        hidden = out / f".{name}.new"
+        try:
+            hidden.write_text(text, encoding="utf-8")
+            hidden.replace(out / name)
+        finally:
+            hidden.unlink(missing_ok=True)
+        written.append(out / name)
+    for path in set(out.glob(_FINDING_PAGES)) - set(written):
+        path.unlink()
+    return written
+
+
+def pages(overview: Overview) -> Iterator[tuple[str, str]]:
+    """Every page by its file's name."""
+    environment = _environment()
+    yield "index.html", _page(environment, "tonight", "index.html", "Tonight", tonight_values(overview))
+    matrix = {"matrix": overview.matrix, "nights": overview.latest, "legend": _LEGEND, "days": _days(overview)}
+    yield "matrix.html", _page(environment, "matrix", "matrix.html", "Matrix", matrix)
+    listed = {"findings": overview.findings, "days": _days(overview)}
+    yield "findings.html", _page(environment, "findings", "findings.html", "Findings", listed)
+    yield "trends.html", _page(environment, "trends", "trends.html", "Trends", trends_values(overview))
+    yield "gate.html", _page(environment, "gate", "gate.html", "Gate", gate_values(overview))
+    nights = {night.night: night.page for night in overview.nights}
+    for each in overview.findings:
+        values = {**_finding_values(each), "pages_of_nights": nights, "days": _days(overview)}
+        yield each.page, _page(environment, "finding", each.page, each.finding.title, values)
+
+
+def _days(overview: Overview) -> dict[str, str]:
+    return {night.night: night.day for night in overview.nights}
+
+
+def _finding_values(each: ListedFinding) -> dict[str, Any]:
+    examples = each.examples
+    return {
+        "each": each,
+        "curve": findability_curve(each),
+        "runs": []
+        if examples is None
+        else [
+            ("oldest", examples.oldest),
+            ("newest", examples.newest),
+            ("clearest (fewest operations)", examples.clearest),
+            ("fastest (shortest plan)", examples.fastest),
+        ],
+        "shrink": "" if examples is None else command_line("shrink", typed_path(examples.fastest)),
+        "replay": ""
+        if examples is None
+        else command_line("replay", typed_path(examples.fastest), "--times", "10", "--until-invalid"),
+    }
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("fencepost.warehouse.pages", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        rests=telling.rests,
+        clean=telling.clean,
+        release_state=telling.release_state,
+        tone=telling.tone_of,
+        sign=telling.sign_of,
+        state_tone=telling.state_tone,
+        expected=telling.expected_text,
+        seen=telling.seen,
+        square_tone=telling.square_tone,
+        square_sign=telling.square_sign,
+        square_text=telling.square_text,
+        percent=telling.percent,
+        figure=telling.figure,
+        counted=counted,
+        grouped=count,
+    )
+    return environment
+
+
+def _page(environment: jinja2.Environment, template: str, here: str, title: str, values: dict[str, Any]) -> str:
+    own = Path(__file__).with_name("templates") / "nights.css"
+    style = asset("style.css") + own.read_text(encoding="utf-8")
+    return environment.get_template(f"{template}.html.j2").render(
+        title=title,
+        here=here,
+        pages=PAGES,
+        style=Markup(style),  # our own file
+        policy=f"default-src 'none'; img-src data:; style-src '{content_hash(style)}'; script-src 'none'",
+        **values,
+    )

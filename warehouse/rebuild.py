@@ -1,0 +1,274 @@
+"""One task of the warehouse: the facts of several stored runs, judged again or as the runs left them.
+
+It calls the function that the run itself called, once for each run, in an executor's own Python. It collects the runs'
+tables, writes them as one part for each table, night and system, and returns one row for each run. So no event and no
+operation goes through the driver.
+"""
+
+import gc
+import json
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from fencepost.harness.base.errors import FencepostError, UsageError
+from fencepost.harness.base.options import plain
+from fencepost.harness.judging.judge import judge_by, resolved_of
+from fencepost.harness.judging.run_facts import facts_of_run, run_id_of
+from fencepost.harness.plugins import offers, registry
+from fencepost.harness.report.documents.verdict_json import FORMAT as VERDICT_FORMAT
+from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.fact_files import FACTS, read_table
+from fencepost.harness.results.reader import require_history
+from fencepost.harness.verdict.fact_table import FLAG, LONG, TEXT, VERSION_KEY, FactTables
+from fencepost.harness.verdict.run_tables import GUARANTEES, RUN, TABLES
+from fencepost.warehouse.night_tables import PLACED
+from fencepost.warehouse.sources import Source
+from fencepost.warehouse.store import Store
+
+#: A task writes what it has collected when it reaches this size, so that its memory does not grow with its runs.
+_PART_BYTES: Final = 64_000_000
+#: So many objects more than were freed, before a task's Python looks for cycles; 700 is usual.
+_GARBAGE: Final = 100_000
+#: A verdict that differs from the stored one: of one guarantee, or of the whole run where `guarantee` is null.
+_CHANGE: Final = pa.struct([("guarantee", TEXT), ("before", TEXT), ("after", TEXT)])
+_KINDS: Final = {"shard": LONG, "size": LONG, "is_half": FLAG}
+#: A run to judge, its number among all, and the task that judges it.
+DEALT: Final = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("number", LONG),
+        *((name, _KINDS.get(name, TEXT)) for name in Source.__struct_fields__),
+    ]
+)
+#: One row for each run; `error` says why it could not be judged, and is null otherwise.
+REBUILT: Final = pa.schema(
+    [
+        ("run_id", TEXT),
+        ("folder", TEXT),
+        ("night", TEXT),
+        ("system", TEXT),
+        ("outcome", TEXT),
+        ("length_ns", LONG),
+        ("error", TEXT),
+        ("changes", pa.list_(_CHANGE)),
+    ]
+)
+
+Batches = Iterator[Any]
+
+
+def task(root: str, generation: str, add: str, *, again: bool) -> Callable[[Batches], Batches]:
+    """Return what `mapInArrow` carries out: rows of DEALT become rows of REBUILT.
+
+    Args:
+        root: the warehouse's place, and `generation` the one that the parts belong to.
+        add: the name that the parts begin with.
+        again: judge every run again; otherwise tables that a run left in today's form are taken as they are.
+    """
+
+    plugins = offers.plugin_paths()
+
+    def rebuild_all(batches: Batches) -> Batches:
+        # An executor's own process: what `--plugin` named must be found there under the same path.
+        registry.use_plugins(plugins)
+        # A history is a million objects without cycles: looking through them costs a tenth of the task.
+        gc.freeze()
+        gc.set_threshold(_GARBAGE)
+        parts = Parts(Store(root, generation), add)
+        for batch in batches:
+            rows = []
+            for dealt in batch.to_pylist():
+                row, tables = rebuild(msgspec.convert(dealt, Source), again=again)
+                if tables:
+                    parts.add(dealt["number"], row["night"], row["system"], tables)
+                rows.append(row)
+            yield from pa.Table.from_pylist(rows, schema=REBUILT).to_batches()
+        parts.write()
+
+    return rebuild_all
+
+
+class Parts:
+    """The tables of several runs, written as one part for each table, night and system.
+
+    A part's name ends in the number of its first run. A task that Spark repeats therefore replaces its own files.
+    """
+
+    def __init__(self, target: Store, add: str) -> None:
+        self._target: Final = target
+        self._add: Final = add
+        self._tables: dict[tuple[str, str, str], list[Any]] = {}
+        self._bytes = 0
+        self._first: int | None = None
+
+    def add(self, number: int, night: str, system: str, tables: FactTables) -> None:
+        """Add the tables of run `number`, and write the part if it has become large."""
+        if self._first is None:
+            self._first = number
+        for name, table in tables.items():
+            if len(table):
+                self._tables.setdefault((name, night, system), []).append(table)
+                self._bytes += table.nbytes
+        if self._bytes >= _PART_BYTES:
+            self.write()
+
+    def write(self) -> None:
+        """Write what was added since the last part; tables without a row get no file. Raises OSError."""
+        for (name, night, system), tables in self._tables.items():
+            whole = pa.concat_tables(tables).replace_schema_metadata(tables[0].schema.metadata)
+            self._target.write_part(name, night, system, f"{self._add}-{self._first:07d}", whole)
+        self._tables, self._bytes, self._first = {}, 0, None
+
+
+def rebuild(source: Source, *, again: bool = True) -> tuple[dict[str, Any], FactTables]:
+    """Derive the tables of one run, and judge it again unless its own tables can be taken.
+
+    Returns:
+        Its row of REBUILT, and its tables by name; no tables if it could not be judged, and the row says why.
+    """
+    began = time.perf_counter_ns()
+    folder, run_id = Path(source.folder), None
+    try:
+        run = store.read_run(folder)
+        run_id = run_id_of(folder, run)
+        stored = None if again else _stored_tables(folder, run_id)
+        before = stored_verdicts(folder)
+        if stored is None:
+            resolved = resolved_of(folder)
+            history, judgement = judge_by(resolved, folder)
+            tables = facts_of_run(resolved, folder, run, history, judgement)
+        else:
+            # Its tables would stand for a run that nobody can look into.
+            require_history(folder)
+            tables = stored
+        own = tables[RUN.name].to_pylist()[0]
+        core = None if stored else msgspec.json.encode(registry.native("build-info")(), order="sorted").decode()
+        placed = {
+            **msgspec.structs.asdict(source),
+            "core": core,
+            "variant": variant(folder, own),
+            "expected": str(run.get("expected") or ""),
+        }
+        tables = {**tables, PLACED.name: PLACED.stored(PLACED.of_rows([placed]), run_id)}
+        guarantees = tables[GUARANTEES.name].to_pylist()
+        after = {None: own["outcome"], **{row["guarantee"]: row["validity"] for row in guarantees}}
+        row = _row(run_id, source, own["outcome"], began, changes=_changes(before, after))
+        return {**row, "system": own["system"]}, tables
+    except (FencepostError, OSError) as error:
+        why = str(error)
+        if isinstance(error, FencepostError):
+            why = f"{error.message}; {error.hint}" if error.hint else error.message
+        return _row(run_id, source, None, began, error=why), {}
+    except Exception as error:
+        return _row(run_id, source, None, began, error=f"{type(error).__name__}: {error}"), {}
+
+
+def variant(folder: Path, run: dict[str, Any]) -> str:
+    """What makes the run's system another one than its plain release: an own build, options, settings; empty: nothing.
+
+    Only what differs from the defaults, such as "defect=stale-reads", so that an option that comes with a later
+    fencepost does not make all older runs another population. `run` is its row of the table `run`.
+    """
+    plan = tomllib.loads((folder / store.PLAN).read_text(encoding="utf-8"))
+    given: dict[str, Any] = json.loads(run["system_options"])
+    try:
+        system = registry.system(run["system"])
+        workload = registry.workload(run["workload"])
+        usual = plain(system.profile.parse_options(workload.system_options(system)))
+    except FencepostError:
+        # A plug-in that is not here.
+        usual = {}
+    settings = [
+        (f"{role}.{key}", value) for role, own in json.loads(run["settings"]).items() for key, value in own.items()
+    ]
+    is_own_build = bool(plan.get("image")) or "/" in str(plan.get("version", ""))
+    return ", ".join(
+        [
+            *["own build"] * is_own_build,
+            *(f"{key}={value}" for key, value in sorted(given.items()) if usual.get(key) != value),
+            *(f"{key}={value}" for key, value in sorted(settings)),
+        ]
+    )
+
+
+def _stored_tables(folder: Path, run_id: str) -> FactTables | None:
+    """The tables that the run left, when all of them are there in today's form and are this run's; else None.
+
+    Raises:
+        UsageError: a newer fencepost wrote one of them.
+    """
+    tables = {}
+    for name, table in TABLES.items():
+        try:
+            stored = read_table(folder / FACTS / f"{name}.parquet")
+        except (OSError, pa.ArrowException):
+            return None
+        version = (stored.schema.metadata or {}).get(VERSION_KEY, b"")
+        if version.isdigit() and int(version) > table.version:
+            path = folder / FACTS / f"{name}.parquet"
+            raise store.newer_format(path, int(version), table.version)
+        if version != str(table.version).encode() or not stored.schema.equals(table.stored_schema):
+            return None
+        tables[name] = stored
+    return tables if tables[RUN.name]["run_id"].to_pylist() == [run_id] else None
+
+
+def _row(
+    run_id: str | None,
+    source: Source,
+    outcome: str | None,
+    began: int,
+    *,
+    error: str | None = None,
+    changes: Sequence[dict[str, str | None]] = (),
+) -> dict[str, Any]:
+    return {
+        "run_id": run_id,
+        "folder": source.folder,
+        "night": source.night,
+        "system": None,
+        "outcome": outcome,
+        "length_ns": time.perf_counter_ns() - began,
+        "error": error,
+        "changes": list(changes),
+    }
+
+
+class _OfGuarantee(msgspec.Struct, frozen=True):
+    name: str
+    validity: str
+
+
+class _StoredVerdict(msgspec.Struct, frozen=True):
+    """What is read of a `verdict.json`: most of it is for pages."""
+
+    format: int = VERDICT_FORMAT
+    validity: str | None = None
+    guarantees: tuple[_OfGuarantee, ...] = ()
+
+
+def stored_verdicts(folder: Path) -> dict[str | None, str | None]:
+    """The verdicts that were written when the run was last judged, by guarantee; None is the whole run."""
+    path = folder / store.VERDICT
+    try:
+        document = msgspec.json.decode(path.read_bytes(), type=_StoredVerdict)
+    except FileNotFoundError:
+        return {}
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not JSON of a verdict: {error}", hint="fencepost check FOLDER") from None
+    if document.format > VERDICT_FORMAT:
+        raise store.newer_format(path, document.format, VERDICT_FORMAT)
+    return {None: document.validity, **{g.name: g.validity for g in document.guarantees}}
+
+
+def _changes(before: dict[str | None, str | None], after: dict[str | None, str]) -> list[dict[str, str | None]]:
+    """Return the verdicts that differ now; none if the run had not been judged."""
+    names = [*before, *(name for name in after if name not in before)] if before else []
+    pairs = [(name, before.get(name), after.get(name)) for name in names]
+    return [{"guarantee": name, "before": old, "after": new} for name, old, new in pairs if old != new]
