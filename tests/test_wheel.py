@@ -1,22 +1,26 @@
 """fencepost from its wheel, in a fresh environment, beside a project that has folders of our names."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
 import click
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from fencepost.harness.base.extras import EXTRA_OF
 from tests.lab_scenario import require_lab
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 #: Folders that a project may well have; ours must not stand in for them, nor they for ours.
-THEIRS: Final = ("harness", "workloads", "nemesis", "checkers", "tests")
+THEIRS: Final = ("harness", "workloads", "nemesis", "checkers", "systems", "campaigns", "warehouse", "tests")
 #: The core is built once for the tree; where it was not, the wheel's build compiles it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1000)]
-_RUN: Final = ("run", "--system", "etcd", "--workload", "register", "--nemesis", "pause:leader", "--time-limit", "8s")
+_PLAN: Final = ("--system", "etcd", "--workload", "register", "--nemesis", "pause:leader", "--time-limit", "8s")
 
 
 def _ran(*command: str | Path, cwd: Path, timeout_s: float) -> subprocess.CompletedProcess[str]:
@@ -56,9 +60,51 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     installed = _ran(python, "-m", "pip", *flags, wheel, cwd=folder, timeout_s=100)
     assert installed.returncode == 0, installed.stderr
     site = _ran(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])", cwd=folder, timeout_s=60)
-    # A .pth file that is named in another one is not read, so the tree itself stays out of reach.
-    (Path(site.stdout.strip()) / "dependencies.pth").write_text(f"{Path(click.__file__).parent.parent}\n")
+    # As pip leaves it without extras. The tree itself stays out of reach too: no .pth file is taken along.
+    core = folder / "core"
+    core.mkdir()
+    for installed_here in Path(click.__file__).parent.parent.iterdir():
+        package = re.split(r"[-.]", installed_here.name)[0].lower()
+        if package not in {*EXTRA_OF, "toxiproxy_python", "fencepost"} and installed_here.suffix != ".pth":
+            (core / installed_here.name).symlink_to(installed_here)
+    (Path(site.stdout.strip()) / "dependencies.pth").write_text(f"{core}\n")
     return python
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (("run", *_PLAN, "--runtime", "containers"), "containers"),
+        (("doctor", "containers"), "containers"),
+        (("images", "list"), "containers"),
+        (("warehouse", "build", "results"), "spark"),
+        (("warehouse", "query", "select 1"), "spark"),
+        (("prepare", "spark"), "spark"),
+        (("doctor", "analysis"), "spark"),
+        (("check", "table.parquet", "--spark"), "spark"),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else value,
+)
+def test_what_an_extra_brings_names_it(environment: Path, project: Path, words: tuple[str, ...], extra: str) -> None:
+    pq.write_table(pa.table({"key": [1]}), project / "table.parquet")
+    (project / "results").mkdir()
+    done = _ran(environment.parent / "fencepost", *words, cwd=project, timeout_s=100)
+    assert done.returncode == 254, done.stdout + done.stderr
+    assert f"pip install 'fencepost[{extra}]'" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_has_no_program_is_not_prepared(environment: Path, project: Path) -> None:
+    done = _ran(environment.parent / "fencepost", "prepare", cwd=project, timeout_s=200)
+    assert done.returncode == 0, done.stderr
+    assert "spark" not in done.stderr.lower()
+
+
+def test_everything_is_listed_without_extras(environment: Path, project: Path) -> None:
+    for kind in ("systems", "workloads", "faults", "checkers", "guarantees", "plugins"):
+        done = _ran(environment.parent / "fencepost", "list", kind, cwd=project, timeout_s=100)
+        assert done.returncode == 0, done.stderr
+        assert "Not usable" not in done.stdout
 
 
 @pytest.fixture
@@ -97,7 +143,9 @@ def test_its_names_are_not_claimed(environment: Path, project: Path) -> None:
 @pytest.mark.cluster
 def test_a_short_run_of_etcd(environment: Path, project: Path) -> None:
     require_lab()
-    done = _ran(environment.parent / "fencepost", *_RUN, "--results", project / "results", cwd=project, timeout_s=200)
+    done = _ran(
+        environment.parent / "fencepost", "run", *_PLAN, "--results", project / "results", cwd=project, timeout_s=200
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     (verdict,) = (project / "results").glob("*/*/verdict.json")
     assert json.loads(verdict.read_text())["validity"] == "valid"

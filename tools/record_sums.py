@@ -13,7 +13,7 @@ from fencepost.harness.plugins.registry import SYSTEMS
 def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] not in SYSTEMS:
         raise SystemExit(f"{__doc__}\nSYSTEM is one of: {', '.join(SYSTEMS)}")
-    package = SYSTEMS[arguments[0]].partition(":")[0]
+    package = SYSTEMS[arguments[0]].partition(":")[0].removesuffix(".system")
     status: int = importlib.import_module(f"{package}.sums").record(arguments[1:])
     return status
 

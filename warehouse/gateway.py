@@ -164,7 +164,7 @@ def spark_home() -> Path:
     """Return the folder of the installed PySpark, which contains Spark."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise MachineError("PySpark is not installed", hint="run `make setup`")
+        raise MachineError("PySpark is not installed", hint="pip install 'fencepost[spark]'")
     return Path(spec.origin).parent
 
 

@@ -92,7 +92,12 @@ def _explain(error: BaseException) -> int:
     from subprocess import TimeoutExpired
 
     from fencepost.harness.base.errors import ExitCode
+    from fencepost.harness.base.extras import lacking
 
+    missing = lacking(error)
+    if missing is not None:
+        _complain(missing.message, missing.hint)
+        return missing.exit_code
     if isinstance(error, TimeoutExpired):
         program = error.cmd if isinstance(error.cmd, str) else " ".join(map(str, error.cmd))
         _complain(

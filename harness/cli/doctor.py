@@ -9,6 +9,7 @@ import click
 
 from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.errors import ExitCode, FencepostError, UsageError, unknown_choice
+from fencepost.harness.base.extras import lacking
 from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.plugins import offers, registry
 from fencepost.harness.runtime.disks import availability
@@ -131,7 +132,9 @@ def _of_leaves() -> list[Check]:
         except FencepostError as error:
             checks.append(Check(name, False, "not usable", error.message, error.hint))
         except Exception as error:
-            checks.append(Check(name, False, "not usable", f"{type(error).__name__}: {error}", "run `make setup`"))
+            missing = lacking(error)
+            why = missing.message if missing else f"{type(error).__name__}: {error}"
+            checks.append(Check(name, False, "not usable", why, (missing and missing.hint) or "run `make setup`"))
     return checks
 
 

@@ -1,5 +1,6 @@
 """The start-up archives of the Java programs: made once per user, ZooKeeper's at set-up."""
 
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from fencepost.harness.base.errors import FencepostError, unknown_choice
+from fencepost.harness.base.errors import FencepostError, MachineError, unknown_choice
 from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.contract.servers import StartsFromArchive
 from fencepost.harness.plugins import offers, registry
@@ -31,6 +32,8 @@ def prepare_archives(programs: Sequence[str] = ()) -> int:
     # The machine may have been busy when an earlier attempt failed.
     java.forget_failures()
     there = archives()
+    for name in set(programs) & (_of_leaves().keys() - there.keys()):
+        _of_leaves()[name].made()  # raises what a person must do first
     for name in programs or there:
         if there.get(name) is not None:
             continue
@@ -51,8 +54,12 @@ def prepare_archives(programs: Sequence[str] = ()) -> int:
 
 def archives() -> dict[str, Path | None]:
     """Where each archive is whose program needs no download; None when it is absent."""
-    systems = {name: system.startup_archive() for name, system in _systems().items()}
-    return {**systems, **{name: archive.made() for name, archive in _of_leaves().items()}}
+    there = {name: system.startup_archive() for name, system in _systems().items()}
+    for name, archive in _of_leaves().items():
+        # The program of a leaf may not be installed at all.
+        with contextlib.suppress(MachineError):
+            there[name] = archive.made()
+    return there
 
 
 def _makers() -> dict[str, Callable[[], Path | None]]:

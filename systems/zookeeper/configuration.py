@@ -18,7 +18,13 @@ from typing import Final
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
-from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, required_package_folder, sha256_of
+from fencepost.harness.runtime.artifacts import (
+    Artifacts,
+    ImageFacts,
+    python_package_folder,
+    required_package_folder,
+    sha256_of,
+)
 from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS, Java, find_java, jar_parts
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.systems.zookeeper.options import ZooKeeperOptions
@@ -68,6 +74,11 @@ _LOGBACK: Final = """<configuration>
   <root level="INFO"><appender-ref ref="console"/></root>
 </configuration>
 """
+
+
+def is_packaged() -> bool:
+    """Whether there is a pyspark, whose jars hold the default release."""
+    return python_package_folder("pyspark") is not None
 
 
 def packaged() -> list[Path]:

@@ -34,7 +34,12 @@ class ZooKeeperReleases(BaseReleases):
 
     def startup_archive(self) -> Path | None:
         """Where the archive of the packaged release is; None when it is absent."""
+        if not configuration.is_packaged():
+            return None
         return existing_archive(_ARCHIVE, configuration.archive_key(configuration.packaged()))
+
+    def at_hand(self, version: str) -> bool:
+        return version == self.default and configuration.is_packaged()
 
     @property
     def image_recipe(self) -> ImageRecipe:

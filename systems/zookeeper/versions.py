@@ -1,9 +1,9 @@
 """Which releases of ZooKeeper are known, and where each comes from.
 
-3.9.5 is in the Python package pyspark (see `configuration`). All others are resolved by Maven coordinates: the server
-and the few jars that it needs here, the same ones for almost every release. They are named one by one and everything
-else is excluded, so that Maven and Ivy fetch the same; each is checked against its sum in `jars.toml` (`python -m
-tools.record_sums zookeeper`).
+3.9.5 is in the Python package pyspark (see `configuration`), and comes from Maven where that is not installed. All
+others are resolved by Maven coordinates: the server and the few jars that it needs here, the same ones for almost every
+release. They are named one by one and everything else is excluded, so that Maven and Ivy fetch the same; each is
+checked against its sum in `jars.toml` (`python -m tools.record_sums zookeeper`).
 
 Left out are netty (a server with plain TCP does not load it) and the logging of each release (log4j 1.2, reload4j,
 logback or none): the simple logger inside log4j-api has the same flags for all releases and costs the least.
@@ -41,8 +41,8 @@ def known() -> tuple[str, ...]:
 
 
 def jars(version: str) -> list[Path]:
-    """The jars of a known release: packaged, or fetched, checked and kept."""
-    if version == configuration.PACKAGED_VERSION:
+    """The jars of a known release: inside pyspark where it is installed, or fetched, checked and kept."""
+    if version == configuration.PACKAGED_VERSION and configuration.is_packaged():
         return configuration.packaged()
     if version not in known():
         raise UsageError(

@@ -51,7 +51,7 @@ def _jar() -> Path:
     if not ivy_jars:
         raise MachineError(
             f"{folder}: there is no ivy-<version>.jar in this folder",
-            hint="install `mvn`, or the pyspark of `make setup`",
+            hint="install `mvn`, or the pyspark of fencepost[spark]",
         )
     return ivy_jars[-1]
 

@@ -1,0 +1,27 @@
+"""Packages that only some runs need, and the extra of `pip install fencepost[EXTRA]` that brings each."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from fencepost.harness.base.errors import MachineError
+
+EXTRA_OF: Final[Mapping[str, str]] = {
+    "docker": "containers",
+    "requests": "containers",
+    "testcontainers": "containers",
+    "toxiproxy": "containers",
+    "pandas": "spark",
+    "py4j": "spark",
+    "pyspark": "spark",
+}
+
+
+def lacking(error: BaseException) -> MachineError | None:
+    """What to tell a person whose environment lacks the package that this error is about; None for another error."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if package not in EXTRA_OF:
+        return None
+    return MachineError(
+        f"this needs the Python package {package}, which is not installed",
+        hint=f"pip install 'fencepost[{EXTRA_OF[package]}]'",
+    )
