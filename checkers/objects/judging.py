@@ -65,9 +65,6 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     encode: Callable[[Calls, Hashable, Sequence[Operation]], None]
     flaws: Callable[[Sequence[Operation]], list[Finding]]
     explain: Callable[[Refused], tuple[str, tuple[str, ...]]]
-    #: Without the native search: an order that explains one key's operations (by their events), and was replayed, or a
-    #: flaw that was proven.
-    settle: Callable[[Sequence[Operation]], list[int] | Finding | None] = lambda operations: None
     holds: Callable[[Sequence[int], Sequence[Value]], str]
     #: What can show each anomaly but the one that has no better name.
     chances: tuple[Chance, ...]
@@ -129,15 +126,8 @@ def _judge(kind: Kind, history: History, facts: Facts, permits: int) -> list[Ver
     for key, operations in groups.items():
         flaws = kind.flaws(operations)
         findings += flaws
-        if flaws:
-            continue
-        match kind.settle(operations):
-            case None:
-                kind.encode(calls, (key,), operations)
-            case Finding() as flaw:
-                findings.append(flaw)
-            case order:
-                orders[(key,)] = order
+        if not flaws:
+            kind.encode(calls, (key,), operations)
     results = calls.judged(kind.native, facts.budget, permits=permits) if calls.operations else []
     for subject, result in zip(calls.subjects, results, strict=True):
         if result.verdict == "valid":

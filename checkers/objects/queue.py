@@ -20,8 +20,6 @@ from fencepost.checkers.findings.reading import same_again, something, wrong
 from fencepost.checkers.findings.words import describe
 from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Kind, Refused, judge
-from fencepost.checkers.objects.minimal import minimal_proof
-from fencepost.checkers.objects.queue_order import walked
 from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
@@ -254,31 +252,6 @@ def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:
     return NON_LINEARIZABLE, ()
 
 
-def _settled(operations: Sequence[Operation]) -> list[int] | Finding | None:
-    """An order, found without a search; or why there is none.
-
-    Where no order was found to pass an operation, a few elements and what came shortly before it may suffice to prove
-    that none does.
-    """
-    walk = walked(not_failed(operations))
-    if walk.order is not None:
-        return [step.op.invoke_index for step in walk.order]
-    stuck = walk.stuck
-    proof = None if stuck is None else minimal_proof("queue", operations, [stuck])
-    if stuck is None or proof is None:
-        return None
-    if not outputs_of(stuck):
-        return Finding(
-            anomaly="lost-element",
-            operations=(stuck,),
-            steps=(f"{describe(stuck)} found the queue empty, which in every order held something then.",),
-            proof=proof,
-        )
-    anomaly = "duplicate-element" if proof.about is not None and len(proof.about) == 1 else "reordered-element"
-    steps = (f"{describe(stuck)} returned {stuck.result!r:.80}, which in every order did not stand first then.",)
-    return Finding(about=0, anomaly=anomaly, operations=(stuck,), steps=steps, proof=proof)
-
-
 def _holds(state: Sequence[int], names: Sequence[Value]) -> str:
     if not state:
         return "an empty queue"
@@ -295,7 +268,6 @@ QUEUE: Final = Kind(
     encode=_encode,
     flaws=_flaws,
     explain=_explain,
-    settle=_settled,
     holds=_holds,
     chances=(
         Chance("lost-element", frozenset({"dequeue", "drain"}), frozenset({"enqueue"})),

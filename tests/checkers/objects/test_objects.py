@@ -8,20 +8,14 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from fencepost.checkers.facts.answers import is_ok
 from fencepost.checkers.objects import user_objects
 from fencepost.checkers.objects.calls import Calls
-from fencepost.checkers.objects.queue_order import Step, replays, steps_of, walked
 from fencepost.harness.history import History, Operation
 from fencepost.harness.interchange.formats.family import choose
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Budget, Facts, Stop, Validity
 from tests.checkers.build import assert_each_had_a_chance
 from tests.checkers.objects.object_twins import TWINS, AsModel, Drawn, QueueTwin, Twin, bend, draw, operations_of
-
-
-def order_of(operations: list[Operation]) -> list[Step] | None:
-    return walked(operations).order
 
 
 def facts(parameter: str) -> Facts:
@@ -88,18 +82,6 @@ class DistinctQueue(QueueTwin):
         return ("enqueue", self.last) if rng.random() < 0.5 else ("dequeue", None)
 
 
-def test_long_queues_need_no_search() -> None:
-    """An order of distinct elements is found at once, and replayed."""
-    explained = 0
-    for seed in range(20):
-        rng = random.Random(seed)
-        operations = operations_of(draw(rng, DistinctQueue(), 300, 5, 0))
-        explained += order_of(operations) is not None
-    assert explained >= 18
-    steps = steps_of(operations)
-    assert not replays(steps, steps[:-1]) and not replays(steps, [*steps, steps[-1]])
-
-
 @pytest.mark.parametrize(
     ("budget", "stop"),
     [({"steps": 10}, Stop.STEPS), ({"memory_bytes": 1_000}, Stop.MEMORY), ({"wall_s": 0.0}, Stop.DEADLINE)],
@@ -111,58 +93,6 @@ def test_a_search_that_did_not_end_says_why(budget: dict[str, Any], stop: Stop) 
         calls.add(op, "a counter", 0, 1)
     (result,) = calls.judged("counter", msgspec.structs.replace(Budget(), **budget))
     assert (result.verdict, result.stop, result.reason) == ("unknown", stop, stop.sentence)
-
-
-class FewElements(QueueTwin):
-    """A handful of elements, over and over."""
-
-    def draw(self, rng: random.Random, process: int) -> tuple[str, Any]:
-        return ("enqueue", rng.randrange(5)) if rng.random() < 0.55 else ("dequeue", None)
-
-
-@pytest.mark.parametrize("info", [0, 0.05, 0.2])
-@pytest.mark.parametrize(("kind", "least"), [(DistinctQueue, 12), (FewElements, 11)])
-def test_unknown_outcomes_and_equal_elements_need_no_search(kind: type[QueueTwin], least: int, info: float) -> None:
-    """Of correct queues nearly all are explained; the search left all of these without an answer."""
-    explained = 0
-    for seed in range(12):
-        rng = random.Random(f"{seed} {info}")
-        explained += order_of(operations_of(draw(rng, kind(), 200, 5, info))) is not None
-    assert explained >= least
-
-
-def test_nothing_is_explained_that_a_twin_refutes() -> None:
-    """Small histories of few elements with many unknown outcomes, bent: an order that is found is one."""
-    counted: Counter[bool] = Counter()
-    for seed in range(150):
-        rng = random.Random(f"few {seed}")
-        calls = draw(rng, FewElements(), rng.randrange(4, 12), 3, 0.3)
-        bend(rng, FewElements(), calls)
-        operations = operations_of(calls)
-        refuted = bool(by_twin(FewElements(), operations))
-        assert not (refuted and order_of(operations)), operations
-        counted[refuted] += 1
-    assert min(counted.values()) >= 10, counted
-
-
-class ManyElements(QueueTwin):
-    def draw(self, rng: random.Random, process: int) -> tuple[str, Any]:
-        return ("enqueue", rng.randrange(50)) if rng.random() < 0.5 else ("dequeue", None)
-
-
-@pytest.mark.parametrize("plant", ["empty", "swapped"])
-def test_violations_among_equal_elements_are_refuted_by_a_few_of_them(plant: str) -> None:
-    """Hundreds of operations on fifty elements: the search left such histories without an answer."""
-    for seed in range(3):
-        rng = random.Random(f"planted {seed}")
-        calls = draw(rng, ManyElements(), 400, 10, 0)
-        taken = sorted((c for c in calls if c.f == "dequeue" and c.result is not None), key=lambda c: c.invoked)
-        one, other = taken[90], next(c for c in taken[130:] if c.result != taken[90].result)
-        one.result, other.result = (None, other.result) if plant == "empty" else (other.result, one.result)
-        operations = operations_of(calls)
-        found = walked(operations)
-        assert found.order is None and found.stuck is not None
-        assert native("queue", operations) in ({"lost-element": 1}, {"reordered-element": 1}, {"duplicate-element": 1})
 
 
 def lost_behind(unknown: int) -> list[Operation]:
@@ -180,52 +110,3 @@ def test_dequeues_of_unknown_result_take_one_element_each(unknown: int) -> None:
     found = native("queue", lost_behind(unknown))
     assert found == ({"lost-element": 1} if unknown < 2 else {})
     assert bool(by_twin(QueueTwin(), lost_behind(unknown))) == bool(found)
-
-
-@pytest.mark.parametrize(
-    ("order", "wanted"),
-    [
-        ("0 1 2 3", True),
-        ("1 0 2 3", False),
-        ("0 1 3 2", False),
-        ("0 2 1 3", True),
-        ("0 1 2", False),
-        ("2 0 1 3", False),
-    ],
-)
-def test_an_order_of_a_queue_is_replayed(order: str, wanted: bool) -> None:
-    """Two enqueues one after the other, and two dequeues beside each other and beside the second enqueue."""
-    calls = [
-        Drawn(0, "enqueue", 1, None, 0, 1, True),
-        Drawn(0, "enqueue", 2, None, 2, 6, True),
-        Drawn(1, "dequeue", None, 1, 3, 7, True),
-        Drawn(2, "dequeue", None, 2, 4, 8, True),
-    ]
-    steps = steps_of(operations_of(calls))
-    assert replays(steps, [steps[int(i)] for i in order.split()]) == wanted
-
-
-def test_real_time_and_emptiness_are_replayed() -> None:
-    one_after_the_other = [Drawn(0, "enqueue", 1, None, 0, 1, True), Drawn(0, "enqueue", 2, None, 2, 3, True)]
-    steps = steps_of(operations_of(one_after_the_other))
-    assert replays(steps, steps) and not replays(steps, steps[::-1])
-    beside = [Drawn(0, "enqueue", 1, None, 0, 2, True), Drawn(1, "dequeue", None, None, 1, 3, True)]
-    steps = steps_of(operations_of(beside))
-    assert replays(steps, steps[::-1]) and not replays(steps, steps)
-
-
-def test_what_a_dequeue_of_unknown_result_took_is_replayed() -> None:
-    operations = lost_behind(2)
-    order = order_of(operations)
-    assert order is not None
-    steps = [step for step in order if step.op.f == "enqueue" or is_ok(step.op)]
-    assert replays(steps, order) and len(order) - len(steps) == 2
-    takes = [step for step in order if step not in steps]
-    again = [takes[0] if step is takes[1] else step for step in order]
-    assert not replays(steps, again)
-    assert not replays(
-        steps, [msgspec.structs.replace(step, op=takes[0].op) if step in takes else step for step in order]
-    )
-    taken_by_known = [msgspec.structs.replace(step, op=order[-1].op) if step in takes else step for step in order]
-    assert not replays(steps, taken_by_known)
-    assert not replays(steps, [*takes, *steps])
