@@ -231,6 +231,8 @@ def _workloads() -> Iterator[Entry]:
                 checkers = ", ".join(workload.checkers(system, options))
                 judged[system_name] = f"{workload.guarantee(system, options)}, judged by: {checkers}"
                 defaults[system_name] = plain(options)
+        if not judged:
+            continue  # no system here offers what it asks for
         first = next(iter(judged))
         rows = tuple(_with_defaults(row, defaults) for row in describe(workload.options()))
         yield Entry(
@@ -331,7 +333,9 @@ def _where(fault: FaultKind) -> tuple[tuple[Section, ...], str]:
     spec = fault.for_all[0] if fault.for_all else f"{fault.name}:{fault.default_target}"
     # On a system with a leader, since a fault may follow one.
     leading = [(system, where[0]) for (system, reason), where in places_by.items() if not reason]
-    system, place = next(given for given in leading if _placement(*given).leaderless is None)
+    system, place = next((given for given in leading if _placement(*given).leaderless is None), ("", ""))
+    if not system:
+        return (*_rows("Possible on", possible), *_rows("Not possible on", refused)), ""
     more = () if place == "--runtime lab" else (place,)
     usual, most = Placement().nodes, max(registry.system(system).profile.sizes)
     parsed = fault.spec(spec.split(":")[1]) if ":" in spec else fault.spec()
