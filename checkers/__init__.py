@@ -1,4 +1,4 @@
-"""Judges: pure functions, history in, verdict out; `native/` is the Rust core, `spark/` asks the same at any size."""
+"""Judges: pure functions, history in, verdict out; `native/` is the Rust core."""
 
 from fencepost.checkers.objects.user_model import UNKNOWN, Model
 

@@ -1,1 +1,1 @@
-"""The ground that the other three folders stand on: rooms in the order of a run; none imports one below it."""
+"""The core of a run, from plan to report, in rooms in the order of a run; none imports one below it, or names a system."""

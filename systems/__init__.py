@@ -1,1 +1,1 @@
-"""What a node runs: one folder per system, each with its client, its error table and its promises."""
+"""What a node runs: a leaf for each system, with its client, its error table, its promises and all that only it has."""
