@@ -1,1 +1,1 @@
-"""The core of a run, from plan to report, in rooms in the order of a run; none imports one below it, or names a system."""
+"""The core of a run, in rooms from plan to report; none imports one below it, and none names a system."""
