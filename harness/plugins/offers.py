@@ -42,6 +42,15 @@ KINDS: Final = (
     "faults",
     "checkers",
     "models",
+    # By system, the checkers that judge each of its runs, whatever the workload.
+    "run_checkers",
+    # By checker, what makes registers of its operations, so that its proofs can be checked.
+    "registers",
+    # For `fencepost list guarantees`: by checker, what it judges; by guarantee, the workload's options and the fault
+    # without which nothing judges it.
+    "judges",
+    "judged_with",
+    "judged_under",
     # By name: module, first sentence of its help, and the heading that it stands below in `fencepost --help`.
     "commands",
     # Commands below `fencepost conformance`.

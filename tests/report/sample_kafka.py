@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from fencepost.checkers import leadership, log, metadata
+from fencepost.checkers import leadership, log
 from fencepost.checkers.facts.derive import derive
 from fencepost.checkers.log import zombie_brokers
-from fencepost.checkers.metadata import rejoin, topic_names
 from fencepost.harness.history import Claim, History, Outcome, PhaseName
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.systems.kafka.checkers import metadata
+from fencepost.systems.kafka.checkers.metadata import rejoin, topic_names
 from tests.checkers.build import NODES, Tale, bound, facts
 
 
