@@ -51,6 +51,9 @@ KINDS: Final = (
     "judges",
     "judged_with",
     "judged_under",
+    # Tables of facts, and what a page shows besides; in the order of their table.
+    "fact_tables",
+    "report_sections",
     # By name: module, first sentence of its help, and the heading that it stands below in `fencepost --help`.
     "commands",
     # Commands below `fencepost conformance`.
@@ -202,6 +205,11 @@ def loaded(kind: str) -> dict[str, Any]:
     """What stands behind each name of a kind that no person types; raises what loading it raises."""
     there = offered().offers.items()
     return dict(sorted((name, offer.load()) for (of, name), offer in there if of == kind))
+
+
+def declared(kind: str) -> list[Offer]:
+    """The offers of a kind in the order in which leaves and plug-ins declare them."""
+    return [offer for (of, _), offer in offered().offers.items() if of == kind]
 
 
 def _unread(source: Source, error: BaseException) -> Problem:

@@ -267,8 +267,17 @@ def checker_of_model(name: str) -> Checker:
 
 
 def derive() -> Deriver:
-    """What derives the facts of a history; every run and the warehouse use it."""
-    return cast(Deriver, _load("derivation", "facts", {"facts": DERIVE}))
+    """What derives the facts of a history, the core's and then the leaves'; every run and the warehouse use it."""
+    of_core = cast(Deriver, offers.attribute(DERIVE))
+    return lambda history, facts: {
+        **of_core(history, facts),
+        **{one.table.name: one.derive(history, facts) for one in tables_of_leaves()},
+    }
+
+
+def tables_of_leaves() -> list[Any]:
+    """The tables of facts that leaves and plug-ins bring (`harness.verdict.fact_table.DerivedTable`)."""
+    return [offer.load() for offer in offers.declared("fact_tables")]
 
 
 def table(holds: str) -> OpensTable:

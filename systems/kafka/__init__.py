@@ -77,6 +77,17 @@ JUDGED_UNDER: Final = {
     "zookeeper-is-left": "migrate:all",
     "zookeeper-keeps-up": "migrate:all",
 }
+FACT_TABLES: Final = {
+    "lags": "fencepost.systems.kafka.facts.lags:TABLE",
+    "in-sync": "fencepost.systems.kafka.facts.in_sync:TABLE",
+}
+REPORT_SECTIONS: Final = {
+    "brokers": "fencepost.systems.kafka.report.brokers:SECTION",
+    "costs": "fencepost.systems.kafka.report.costs:TABLES",
+    "handover": "fencepost.systems.kafka.report.handover:TABLES",
+    "lags": "fencepost.systems.kafka.report.lags:TABLES",
+    "in-sync": "fencepost.systems.kafka.report.in_sync:TABLES",
+}
 COMMANDS: Final = {
     "failover": (
         "fencepost.systems.kafka.failover.command",

@@ -25,7 +25,7 @@ OTHER_MEANINGS: Final = {
     "systems/kafka/checkers/brokers/eligible.py": "partition",
     "systems/kafka/checkers/brokers/in_sync_changes.py": "partition",
     "systems/kafka/checkers/brokers/registrations.py": "partition",
-    "checkers/facts/in_sync.py": "partition",
+    "systems/kafka/facts/in_sync.py": "partition",
     "checkers/facts/fault_tables.py": "disk",
     "checkers/log/kafka_history.py": "lost-write",
     "systems/kafka/checkers/metadata/image.py": "partition",
@@ -98,7 +98,7 @@ def test_a_server_that_ended_was_not_paused() -> None:
 
 def test_checkers_and_histories_know_no_fault_by_its_name() -> None:
     found = {}
-    for folder in ("checkers", "harness/history", "systems/kafka/checkers"):
+    for folder in ("checkers", "harness/history", "systems/kafka/checkers", "systems/kafka/facts"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             names = _names_in(path)
             if names:

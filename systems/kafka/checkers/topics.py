@@ -22,15 +22,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.facts.forwarding import HANDED_OVER_ONCE_NS
 from fencepost.checkers.facts.positions import in_final
-from fencepost.checkers.facts.settled import acting, undisturbed_since
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.systems.kafka.facts.forwarding import HANDED_OVER_ONCE_NS
+from fencepost.systems.kafka.facts.settled import acting, undisturbed_since
 
 CHECKER: Final = "topics"
 STAY: Final = "topics-stay-dropped"

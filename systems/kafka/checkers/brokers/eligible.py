@@ -27,13 +27,13 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.in_sync import SAME_LEADER
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.harness.history import History, LogEntry
 from fencepost.harness.verdict import BrokerBound, Facts, Verdict
 from fencepost.systems.kafka.checkers.brokers.registrations import finding_in_log, in_order, log_gap, longest_log
+from fencepost.systems.kafka.facts.in_sync import SAME_LEADER
 
 CHECKER: Final = "brokers"
 ELECTED: Final = "leaders-are-eligible"

@@ -23,7 +23,6 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.in_sync import SAME_LEADER
 from fencepost.checkers.facts.servers import starts
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
@@ -31,6 +30,7 @@ from fencepost.checkers.findings.rules import rule
 from fencepost.harness.history import History, LogEntry, LogEvent, Logged, NodeLog
 from fencepost.harness.verdict import BrokerBound, Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.brokers.shutdown import CONTROLLED
+from fencepost.systems.kafka.facts.in_sync import SAME_LEADER
 
 CHECKER: Final = "brokers"
 STATES: Final = "broker-states"

@@ -15,8 +15,8 @@ from fencepost.checkers.facts.statements import statements
 from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import Claim, History, Operation
 from fencepost.harness.verdict import Facts
-from fencepost.harness.verdict.figure_rows import Attachment, DeposedAnswers
 from fencepost.systems.kafka.checkers.metadata.staleness import Staleness
+from fencepost.systems.kafka.figures import Attachment, DeposedAnswers
 
 #: A broker that follows within this time follows at once: it is asked 10 times a second, and answers take time.
 AT_ONCE_NS: Final = 500_000_000

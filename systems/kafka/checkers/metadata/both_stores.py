@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fencepost.checkers.facts.controllers import COPIED, committed
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
@@ -38,6 +37,7 @@ from fencepost.systems.kafka.checkers.metadata.stored_metadata import (
     znode_in_words,
     znodes_of,
 )
+from fencepost.systems.kafka.facts.controllers import COPIED, committed
 
 CHECKER: Final = "both-stores"
 GUARANTEE: Final = "both-stores-agree"

@@ -22,9 +22,9 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.forwarding import HANDED_OVER_ONCE_NS
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Facts
+from fencepost.systems.kafka.facts.forwarding import HANDED_OVER_ONCE_NS
 
 _COPIES: Final = {"topic": "cache", "partitions": "cache", "acl": "acl", "broker": "broker"}
 #: Of what was there before the run: it was there by then.

@@ -20,15 +20,15 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.controllers import committed
 from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.facts.settled import acting, undisturbed_since
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.harness.history import History, LogEntry, MigrationEvent, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.placed_changes import placed_changes
+from fencepost.systems.kafka.facts.controllers import committed
+from fencepost.systems.kafka.facts.settled import acting, undisturbed_since
 
 CHECKER: Final = "dual-write"
 GUARANTEE: Final = "zookeeper-keeps-up"

@@ -27,7 +27,6 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.controllers import electorates
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
@@ -38,6 +37,7 @@ from fencepost.harness.verdict import Cause, Facts, Verdict, in_words
 from fencepost.systems.kafka.checkers.metadata.durable import GUARANTEE as DURABLE
 from fencepost.systems.kafka.checkers.metadata.placed_changes import Log, Placed
 from fencepost.systems.kafka.checkers.metadata.risk import LACKS, Risk
+from fencepost.systems.kafka.facts.controllers import electorates
 
 CHECKER: Final = "ground-truth"
 AGREES: Final = "metadata-log-agrees"

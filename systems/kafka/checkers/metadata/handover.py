@@ -27,7 +27,12 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from fencepost.checkers.facts.controllers import (
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.rules import rule
+from fencepost.harness.history import History, LogEntry
+from fencepost.harness.verdict import Facts, Verdict
+from fencepost.systems.kafka.facts.controllers import (
     ControllerReign,
     Deed,
     committed,
@@ -35,13 +40,7 @@ from fencepost.checkers.facts.controllers import (
     deeds_of_nodes,
     written_by,
 )
-from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.ladder import Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.harness.history import History, LogEntry
-from fencepost.harness.verdict import Facts, Verdict
-from fencepost.harness.verdict.figure_rows import WritesAfterClaim
-from fencepost.harness.verdict.figures import HandoverFigures
+from fencepost.systems.kafka.figures import HandoverFigures, WritesAfterClaim
 
 CHECKER: Final = "handover"
 IN_ORDER: Final = "claims-in-order"

@@ -13,8 +13,8 @@ ClientQuotasDelta, AclsDelta, DelegationTokenDelta, FeaturesDelta, ProducerIdsDe
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from fencepost.checkers.facts.in_sync import SAME_LEADER
 from fencepost.harness.history import LogEntry
+from fencepost.systems.kafka.facts.in_sync import SAME_LEADER
 
 #: The kind of an object, and what identifies it among those of its kind.
 Key = tuple[str, ...]

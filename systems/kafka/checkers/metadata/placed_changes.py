@@ -8,10 +8,10 @@ entry, which is the same in every log that has it.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from fencepost.checkers.facts.controllers import electorates
 from fencepost.harness.base.quorum import majority
 from fencepost.harness.history import History, LogEntry, NodeLog, Operation, Outcome
 from fencepost.harness.verdict import Facts
+from fencepost.systems.kafka.facts.controllers import electorates
 
 _CHANGES: Final = frozenset({"alter", "create"})
 

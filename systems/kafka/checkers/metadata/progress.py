@@ -16,7 +16,6 @@ from typing import Final
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.facts.servers import ended_by_themselves
-from fencepost.checkers.facts.settled import acting, undisturbed_since
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
@@ -24,6 +23,7 @@ from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import History, MigrationDelayEvent, MigrationEvent, Operation
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.changes import Change, Changes, Required, completed
+from fencepost.systems.kafka.facts.settled import acting, undisturbed_since
 
 #: A phase that began, or that was given up.
 _Wait = MigrationEvent | MigrationDelayEvent

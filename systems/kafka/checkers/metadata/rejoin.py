@@ -34,8 +34,6 @@ from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import FaultSpan, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
-from fencepost.harness.verdict.figure_rows import Attachment, DeposedAnswers, FaultCost
-from fencepost.harness.verdict.figures import RejoinFigures
 from fencepost.systems.kafka.checkers.metadata.attachment import (
     AT_ONCE_NS,
     attached_words,
@@ -44,6 +42,7 @@ from fencepost.systems.kafka.checkers.metadata.attachment import (
 )
 from fencepost.systems.kafka.checkers.metadata.changes import Changes
 from fencepost.systems.kafka.checkers.metadata.staleness import staleness
+from fencepost.systems.kafka.figures import Attachment, DeposedAnswers, FaultCost, RejoinFigures
 
 CHECKER: Final = "rejoin"
 GUARANTEE: Final = "no-disruptive-rejoin"

@@ -19,13 +19,13 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.catch_ups import nodes_with_loaded_snapshots
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.harness.history import History, NodeLog
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.image import Fields, Image, Key, differences, plain
+from fencepost.systems.kafka.facts.snapshots import nodes_with_loaded_snapshots
 
 GUARANTEE: Final = "snapshots-match-log"
 CONTRADICTS: Final = "snapshot-contradicts-log"

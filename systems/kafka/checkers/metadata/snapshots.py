@@ -10,13 +10,13 @@ Source: KIP-630; KAFKA-15076.
 
 from typing import Final
 
-from fencepost.checkers.facts.catch_ups import Start, starts_after_snapshots
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata import snapshot_contents
+from fencepost.systems.kafka.facts.snapshots import Start, starts_after_snapshots
 
 CHECKER: Final = "snapshots"
 GUARANTEE: Final = "snapshots-are-loaded"

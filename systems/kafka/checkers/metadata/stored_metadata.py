@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any, Final
 from urllib.parse import quote
 
-from fencepost.checkers.facts.controllers import written_by
 from fencepost.harness.history import LogEntry
 from fencepost.systems.kafka.checkers.metadata.image import Image, Key
+from fencepost.systems.kafka.facts.controllers import written_by
 
 #: The content of one znode, by name.
 Content = Mapping[str, Any]

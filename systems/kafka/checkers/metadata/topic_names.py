@@ -31,9 +31,8 @@ from fencepost.checkers.storage.register_proofs import proof_of
 from fencepost.checkers.storage.registers import search
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
-from fencepost.harness.verdict.figure_rows import Denied
-from fencepost.harness.verdict.figures import TopicNameFigures
 from fencepost.systems.kafka.checkers.metadata.changes import completed
+from fencepost.systems.kafka.figures import Denied, TopicNameFigures
 
 CHECKER: Final = "topic-names"
 GUARANTEE: Final = "topic-names-linearizable"

@@ -25,7 +25,6 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.acts import STAMPED
-from fencepost.checkers.facts.controllers import ControllerReign, committed, controller_reigns, deeds_of_nodes
 from fencepost.checkers.facts.logged_elections import logged_elections
 from fencepost.checkers.facts.positions import events_of
 from fencepost.checkers.facts.reigns import CONTROLLER
@@ -35,8 +34,13 @@ from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.leadership import NO_ACT
 from fencepost.harness.history import AttemptEvent, History, LogEntry, Operation, OpEvent, Outcome
 from fencepost.harness.verdict import Facts, Verdict
-from fencepost.harness.verdict.figure_rows import ControllerAttempt, ControllerElection
-from fencepost.harness.verdict.figures import ClientChangeFigures, ControllerFigures
+from fencepost.systems.kafka.facts.controllers import ControllerReign, committed, controller_reigns, deeds_of_nodes
+from fencepost.systems.kafka.figures import (
+    ClientChangeFigures,
+    ControllerAttempt,
+    ControllerElection,
+    ControllerFigures,
+)
 
 CHECKER: Final = "zombie-controllers"
 CLIENT_CHANGES: Final = "client-changes-are-fenced"

@@ -4,9 +4,9 @@ from typing import Any
 
 from fencepost.harness.history import History, LogEntry, NodeLog
 from fencepost.harness.verdict import Validity, Verdict
-from fencepost.harness.verdict.figures import HandoverFigures
 from fencepost.systems.kafka.bridge import KAFKA_BRIDGE
 from fencepost.systems.kafka.checkers.metadata import handover
+from fencepost.systems.kafka.figures import HandoverFigures
 from tests.checkers.build import Tale, facts, only
 
 KEEPERS = ("z1", "z2", "z3")

@@ -7,11 +7,11 @@ import pytest
 from fencepost.checkers.facts.reigns import reigns_of
 from fencepost.harness.history import Claim, Outcome
 from fencepost.harness.verdict import Validity, Verdict
-from fencepost.harness.verdict.figure_rows import Attachment
 from fencepost.systems.kafka.checkers.metadata import rejoin
 from fencepost.systems.kafka.checkers.metadata.attachment import attached_words, attachments
 from fencepost.systems.kafka.checkers.metadata.changes import Changes
 from fencepost.systems.kafka.checkers.metadata.staleness import staleness
+from fencepost.systems.kafka.figures import Attachment
 from tests.checkers.build import NODES, Tale, facts, ns
 
 FACTS = facts(nodes=(*NODES, "b1"), electorate=NODES)

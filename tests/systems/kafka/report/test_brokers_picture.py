@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from fencepost.harness.history import LogEvent, Logged
-from fencepost.harness.report.pictures.brokers import broker_states, brokers, in_sync
 from fencepost.harness.verdict import Validity
+from fencepost.systems.kafka.report.brokers import broker_states, brokers, in_sync
 from tests.fakes.kept_brokers import FACTS, run_fake_brokers
 from tests.report.sample import case
 

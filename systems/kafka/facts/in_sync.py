@@ -10,7 +10,21 @@ from typing import Any, Final
 
 from fencepost.harness.history import History, LogEntry, NodeLog
 from fencepost.harness.verdict import Facts
-from fencepost.harness.verdict.fact_tables import IN_SYNC
+from fencepost.harness.verdict.fact_table import LONG, TEXT, DerivedTable, FactTable, columns
+
+IN_SYNC: Final = FactTable(
+    name="in_sync",
+    row="an entry of Kafka's metadata log that changes a partition's leader or its in-sync replicas, as on disk",
+    columns=columns(
+        ("topic", TEXT, "the topic; those of Kafka's own are left out"),
+        ("partition", LONG, "the partition"),
+        ("offset", LONG, "where the entry stands (ZooKeeper mode: the zxid)"),
+        ("epoch", LONG, "the epoch in which it was appended"),
+        ("leader", TEXT, "the node that leads from then on; empty: none"),
+        ("in_sync", TEXT, "the nodes whose replicas are in sync, by spaces"),
+        ("eligible", TEXT, "the nodes that are not in sync and may lead all the same (KIP-966)"),
+    ),
+)
 
 SAME_LEADER: Final = -2
 _INTERNAL: Final = "__"
@@ -70,3 +84,6 @@ def _names(numbers: Iterable[int], nodes: tuple[str, ...]) -> str:
     """Nodes by their numbers, which count from 1 in the order of the cluster's nodes; "" for none."""
     known = (nodes[n - 1] if 0 < n <= len(nodes) else str(n) for n in sorted(numbers) if n >= 0)
     return " ".join(known)
+
+
+TABLE: Final = DerivedTable(table=IN_SYNC, derive=in_sync_table)

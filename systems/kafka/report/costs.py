@@ -1,26 +1,29 @@
 """Tables of what faults cost a quorum and its followers: leaderless time, epochs, late brokers, false answers.
 
-The figures are `FaultCost`, `Attachment` and `Denied` of `harness.verdict.figures`.
+The figures are `FaultCost`, `Attachment` and `Denied` of `systems.kafka.figures`.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
+import msgspec
+
 from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.page.additions import CLAIMS, AddedTables
 from fencepost.harness.report.tables.table import ROWS_MAX, Table, cut_note
 from fencepost.harness.report.words.evidence import Traced, rows_of, traced
 from fencepost.harness.report.words.wording import clock, count, length
-from fencepost.harness.verdict.figure_rows import Attachment, Denied, FaultCost, FigureRow
-from fencepost.harness.verdict.figures import RejoinFigures, TopicNameFigures
 from fencepost.harness.verdict.reading import figures_of
+from fencepost.systems.kafka.figures import Attachment, Denied, FaultCost, RejoinFigures, TopicNameFigures
 
-R = TypeVar("R", bound=FigureRow)
+R = TypeVar("R", bound=msgspec.Struct)
 #: Makes a cell from any row that has the field; a row without it fails when the page is made.
-_Cell = Callable[[FigureRow], str]
+_Cell = Callable[[msgspec.Struct], str]
 
 
-def costs(case: ReportCase, word: str) -> list[Table]:
+def costs(case: ReportCase) -> list[Table]:
     """Make one table for each kind of figure that the verdicts contain."""
+    word = case.facts.vocabulary.epoch
     rejoin = figures_of(case.verdicts, RejoinFigures)
     faults, stays = [c for f in rejoin for c in f.faults], [a for f in rejoin for a in f.attachments]
     denied = [d for f in figures_of(case.verdicts, TopicNameFigures) for d in f.by_node]
@@ -125,3 +128,5 @@ _DENIED: Final[dict[str, Callable[[Denied], str]]] = {
     "last given": _moment("to_ns"),
     "in use for up to": _lasting("late_ns_max"),
 }
+
+TABLES: Final = AddedTables(within=CLAIMS, make=costs)

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from fencepost.harness.history import LogEvent, Logged
 from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.page.additions import AddedSection
 from fencepost.harness.report.pictures.svg import (
     FAULT_ROW,
     LANE,
@@ -40,6 +41,11 @@ _WHOLE: Final = "silent"
 _REDUCED: Final = "proven"
 #: Width of a letter of a label.
 _LETTER: Final = 6
+_BODY: Final = Markup(
+    '<p class="intro">{}</p>\n<figure>\n{}\n<figcaption>By the logs of the controllers (brokers: online, fenced, or '
+    "stopping in a controlled shutdown) and of the partitions' leaders (the in-sync replicas). Filled: fewer than "
+    "before or after, or not online.</figcaption>\n</figure>"
+)
 
 
 class Stay(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +83,14 @@ def brokers(case: ReportCase) -> Brokers | None:
         folded=f"Topic partitions whose in-sync replicas changed in the course of the run: {count(len(partitions))}; "
         f"drawn are {count(len(drawn))}.",
     )
+
+
+def _section(case: ReportCase) -> Markup | None:
+    pictured = brokers(case)
+    return None if pictured is None else _BODY.format(pictured.folded, pictured.picture)
+
+
+SECTION: Final = AddedSection(heading="Brokers and in-sync replicas", after="partitions", make=_section)
 
 
 def broker_states(lines: Sequence[LogEvent], node: str, end_ns: int) -> list[Stay]:

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.page.additions import FAULTS, AddedTables
 from fencepost.harness.report.tables.table import Table
-from fencepost.harness.verdict.fact_tables import IN_SYNC
+from fencepost.systems.kafka.facts.in_sync import IN_SYNC
 
 _SHOWN_MAX: Final = 40
 
@@ -42,3 +43,11 @@ def _rows(changed: dict[tuple[str, int], list[dict[str, Any]]]) -> Iterator[tupl
             f"{sum(not row['leader'] for row in own):,}",
             ", ".join(eligible),
         )
+
+
+def _tables(case: ReportCase) -> list[Table]:
+    table = in_sync_table(case)
+    return [] if table is None else [table]
+
+
+TABLES: Final = AddedTables(within=FAULTS, make=_tables)

@@ -8,7 +8,20 @@ from typing import Any, Final
 
 from fencepost.harness.history import BeliefEvent, Claim, History, PhaseName
 from fencepost.harness.verdict import Facts
-from fencepost.harness.verdict.fact_tables import LAGS
+from fencepost.harness.verdict.fact_table import LONG, TEXT, DerivedTable, FactTable, columns
+
+LAGS: Final = FactTable(
+    name="lags",
+    row="a node whose log was behind the leader's high watermark in some answer of the leader, from the main phase on",
+    columns=columns(
+        ("node", TEXT, "the node"),
+        ("offsets_max", LONG, "the most offsets that its log was behind"),
+        ("at_ns", LONG, "when the leader said so"),
+        ("leader", TEXT, "the leader that said so"),
+        ("answers", LONG, "how many answers say that it was behind"),
+        ("event", LONG, "the row of the history"),
+    ),
+)
 
 _BEHIND: Final = re.compile(r"behind((?: \d+=\d+)+)")
 _ONE: Final = re.compile(r"(\d+)=(\d+)")
@@ -37,3 +50,6 @@ def lags_table(history: History, facts: Facts) -> Any:
                     "event": event.index,
                 }
     return LAGS.of_rows([{**largest[node], "answers": times[node]} for node in facts.nodes if node in largest])
+
+
+TABLE: Final = DerivedTable(table=LAGS, derive=lags_table)
