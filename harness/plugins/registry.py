@@ -83,7 +83,7 @@ _CHECKERS: Final = {
     "set": "fencepost.checkers.storage.sets:check",
     "storage": "fencepost.checkers.storage.puts:check",
     "watch": "fencepost.checkers.watches:check",
-    "zombie-brokers": "fencepost.checkers.log.zombie_brokers:check",
+    "zombie-brokers": "fencepost.checkers.log.zombie_leaders:check",
 }
 
 #: Checkers of histories that stand alone, and whose figures no report shows. Of runs, `list-append` alone judges some.

@@ -11,7 +11,7 @@ import msgspec
 Rows = tuple[int, ...]
 
 
-class BrokerDeeds(msgspec.Struct, frozen=True, kw_only=True):
+class LeaderDeeds(msgspec.Struct, frozen=True, kw_only=True):
     """What a superseded leader of a partition was asked from then on, and what became of it."""
 
     checker: ClassVar = "zombie-brokers"
@@ -36,7 +36,7 @@ class BrokerDeeds(msgspec.Struct, frozen=True, kw_only=True):
     events: dict[str, Rows] = {}
 
 
-class CutBroker(msgspec.Struct, frozen=True, kw_only=True):
+class CutLeader(msgspec.Struct, frozen=True, kw_only=True):
     """A broker that was cut off from every majority of voters for `cut_ns`; other times are since the cut began."""
 
     checker: ClassVar = "zombie-brokers"

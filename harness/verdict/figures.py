@@ -12,11 +12,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from fencepost.harness.verdict.figure_rows import (
-    BrokerDeeds,
     ClaimedSpan,
     Cut,
-    CutBroker,
     CutClaim,
+    CutLeader,
+    LeaderDeeds,
     PartitionReign,
 )
 
@@ -103,7 +103,7 @@ class SelfFencingFigures(Figures, frozen=True, kw_only=True):
     claims_in_doubt: int = 0
 
 
-class ZombieBrokerFigures(Figures, frozen=True, kw_only=True):
+class ZombieLeaderFigures(Figures, frozen=True, kw_only=True):
     """What superseded leaders of topic partitions did, and who led which partition."""
 
     in_own_place = frozenset({"deeds", "cut_brokers", "reigns"})
@@ -122,8 +122,8 @@ class ZombieBrokerFigures(Figures, frozen=True, kw_only=True):
     reads_stale: int = 0
     reads_vanished: int = 0
     reads_stale_ns_max: int = 0
-    deeds: tuple[BrokerDeeds, ...] = ()
-    cut_brokers: tuple[CutBroker, ...] = ()
+    deeds: tuple[LeaderDeeds, ...] = ()
+    cut_leaders: tuple[CutLeader, ...] = msgspec.field(default=(), name="cut_brokers")
     partitions: int = 0
     partitions_quiet: int = 0
     partitions_shown: int = 0

@@ -5,7 +5,7 @@ from typing import Any
 
 from fencepost.checkers import leadership, log
 from fencepost.checkers.facts.derive import derive
-from fencepost.checkers.log import zombie_brokers
+from fencepost.checkers.log import zombie_leaders
 from fencepost.harness.history import Claim, History, Outcome, PhaseName
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.verdict import Facts, Validity, Verdict
@@ -90,7 +90,7 @@ def zombie_brokers_of(**options: Any) -> ReportCase:
         tale.op("scan", key, 0, at=(2_010, 2_015), node="b2", result=final, position=2, epoch=2)
         tale.op("scan", key, 2, at=(2_020, 2_025), node="b2", result=[], position=2, epoch=2)
     given = facts(system="kraft", nodes=(*NODES, "b1", "b2"), electorate=NODES, options=options)
-    return judged(tale, given, log.check, zombie_brokers.check, leadership.check)
+    return judged(tale, given, log.check, zombie_leaders.check, leadership.check)
 
 
 CASES: dict[str, Callable[[], ReportCase]] = {

@@ -10,6 +10,8 @@ from fencepost.harness.base.quorum import majority
 from fencepost.harness.history import History, LogEntry
 from fencepost.harness.verdict import Facts
 
+#: The subject of controllers, where they are not simply the leaders.
+CONTROLLER: Final = "controller"
 #: Begins the types of entries that repeat the other store of a migration.
 COPIED: Final = "copied-"
 _ELECTION: Final = "election"

@@ -27,12 +27,12 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration, seconds
-from fencepost.checkers.log.cut_brokers import cut_brokers
+from fencepost.checkers.log.cut_leaders import cut_leaders
 from fencepost.checkers.log.standing import ZOMBIE, judged_as
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Verdict, in_words
-from fencepost.harness.verdict.figure_rows import BrokerDeeds, ClaimedSpan, PartitionReign
-from fencepost.harness.verdict.figures import ClaimFigures, ZombieBrokerFigures
+from fencepost.harness.verdict.figure_rows import ClaimedSpan, LeaderDeeds, PartitionReign
+from fencepost.harness.verdict.figures import ClaimFigures, ZombieLeaderFigures
 
 CHECKER: Final = "zombie-brokers"
 EXPOSURE_OF: Final = "operations asked of a superseded partition leader"
@@ -126,11 +126,11 @@ def _figures(
     reigns: dict[str, Reigns],
     deeds: Sequence[Deeds],
     marks: Landmarks,
-) -> ZombieBrokerFigures:
+) -> ZombieLeaderFigures:
     claims = {key: claim_figures(own, marks) for key, own in reigns.items()}
     counted = {**_counted(deeds), **_partition_rows(views, reigns)}
     counts: dict[str, Any] = {name: len(own) for name, own in counted.items()}
-    return ZombieBrokerFigures(
+    return ZombieLeaderFigures(
         acks=str(facts.options.get("acks", "all")),
         superseded_leaders=sum(own.claimed_count for own in claims.values()),
         superseded_for_ns_max=max((own.claimed_ns_max for own in claims.values()), default=0),
@@ -139,7 +139,7 @@ def _figures(
         **counts,
         reads_stale_ns_max=max((s.age_ns for one in deeds for s in one.stale), default=0),
         deeds=tuple([_deed(one, marks) for one in deeds if one.requests][:_SHOWN_MAX]),
-        cut_brokers=tuple(cut_brokers(history, facts, views, reigns, marks)[:_SHOWN_MAX]),
+        cut_leaders=tuple(cut_leaders(history, facts, views, reigns, marks)[:_SHOWN_MAX]),
         reigns=_changed_reigns(views, reigns, marks),
     )
 
@@ -164,7 +164,7 @@ def _evidence(reigns: dict[str, Reigns], deeds: Sequence[Deeds], marks: Landmark
     }
 
 
-def _deed(deeds: Deeds, marks: Landmarks) -> BrokerDeeds:
+def _deed(deeds: Deeds, marks: Landmarks) -> LeaderDeeds:
     """Lay out the deeds of one superseded leader as a row."""
     reign, begin = deeds.reign, deeds.reign.superseded
     assert begin is not None
@@ -180,7 +180,7 @@ def _deed(deeds: Deeds, marks: Landmarks) -> BrokerDeeds:
         "stale_reads": [s.read for s in deeds.stale],
         "vanished_reads": deeds.acted(VANISHED),
     }
-    return BrokerDeeds(
+    return LeaderDeeds(
         partition=deeds.view.key,
         node=reign.node,
         incarnation=reign.incarnation,

@@ -1,4 +1,4 @@
-"""What brokers did that led a partition when they were cut off from every majority of voters."""
+"""What nodes did that led a partition when they were cut off from every majority of voters."""
 
 from fencepost.checkers.facts.cuts import cuts
 from fencepost.checkers.facts.evidence import row, rows
@@ -8,19 +8,19 @@ from fencepost.checkers.facts.reigns import Reign, Reigns
 from fencepost.checkers.facts.successions import end_rows
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
-from fencepost.harness.verdict.figure_rows import Cut, CutBroker
+from fencepost.harness.verdict.figure_rows import Cut, CutLeader
 
 
-def cut_brokers(
+def cut_leaders(
     history: History, facts: Facts, views: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks
-) -> list[CutBroker]:
-    """Describe, for each broker that led a partition when it was cut off from every majority, how it went on."""
-    brokers = []
+) -> list[CutLeader]:
+    """Describe, for each node that led a partition when it was cut off from every majority, how it went on."""
+    leaders = []
     for cut in cuts(history, facts.nodes, facts.voters):
         led = [view for view in views if _led(reigns[view.key], cut)]
         if led:
-            brokers.append(_cut_broker(cut, led, reigns, marks))
-    return brokers
+            leaders.append(_cut_leader(cut, led, reigns, marks))
+    return leaders
 
 
 def _led(reigns: Reigns, cut: Cut) -> list[Reign]:
@@ -32,7 +32,7 @@ def _led(reigns: Reigns, cut: Cut) -> list[Reign]:
     ]
 
 
-def _cut_broker(cut: Cut, led: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks) -> CutBroker:
+def _cut_leader(cut: Cut, led: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks) -> CutLeader:
     def inside(operation: Operation) -> bool:
         done_ns = operation.completed_ns
         return operation.node == cut.node and operation.invoked_ns >= cut.from_ns and (done_ns or 0) <= cut.to_ns
@@ -48,7 +48,7 @@ def _cut_broker(cut: Cut, led: list[PartitionView], reigns: dict[str, Reigns], m
     last_append = max((a for _, a in appends), key=_done, default=None)
     last_read = max(reads, key=_done, default=None)
     began = marks.at(cut.from_ns)
-    return CutBroker(
+    return CutLeader(
         node=cut.node,
         cut_from_ns=cut.from_ns,
         cut_ns=cut.to_ns - cut.from_ns,
