@@ -2,7 +2,8 @@
 
 `wire/` has the bytes of the protocol, the connection and the table from error codes to outcomes. `client/` has the
 requests by name, the questions about a node's role, and the protocols of `harness.coordination`. `server/` starts
-servers and reads their logs.
+servers and reads their logs. `checkers/` judges what only Kafka promises, by what `facts/` takes from a history, and
+`report/` shows it.
 """
 
 from typing import Final
