@@ -15,7 +15,6 @@ import msgspec
 
 from fencepost.checkers.findings.impossible import PROOF as ANSWER
 from fencepost.checkers.findings.impossible import Impossible, impossible_answers, nothing_impossible, set_aside
-from fencepost.checkers.metadata.topic_names import names_of
 from fencepost.checkers.objects.append_log import APPEND_LOG
 from fencepost.checkers.objects.bank import BANK
 from fencepost.checkers.objects.counter import COUNTER
@@ -39,10 +38,8 @@ from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Proof, Validity
 
 #: By checker: its operations as registers.
-_REGISTERS: Final[dict[str, Callable[[Sequence[Operation]], Columns]]] = {
-    "linearizable": lambda operations: encode(operations, CAS_REGISTER),
-    "topic-names": lambda operations: encode(names_of(operations)),
-}
+Registers = Mapping[str, Callable[[Sequence[Operation]], Columns]]
+_REGISTERS: Final[Registers] = {"linearizable": lambda operations: encode(operations, CAS_REGISTER)}
 #: By checker: its kind of object.
 _OBJECTS: Final = {
     kind.name: kind
@@ -87,8 +84,13 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     shown: tuple[tuple[int, int], ...]
 
 
-def confirm(history: History, document: Mapping[str, Any]) -> int:
+def confirm(history: History, document: Mapping[str, Any], *, registers: Registers | None = None) -> int:
     """Check every proof of a verdict, or of all verdicts of a document.
+
+    Args:
+        history: what was judged.
+        document: the verdict, or what has "verdicts".
+        registers: by further checkers, what makes registers of their operations.
 
     Returns:
         The number of proofs, all of which hold.
@@ -102,10 +104,11 @@ def confirm(history: History, document: Mapping[str, Any]) -> int:
         verdicts = msgspec.convert(given, list[_Kept])
     except msgspec.ValidationError as error:
         raise UsageError(f"the verdict cannot be read: {error}") from None
-    return sum(_confirmed(history, verdict) for verdict in verdicts)
+    by_checker = {**_REGISTERS, **(registers or {})}
+    return sum(_confirmed(history, verdict, by_checker) for verdict in verdicts)
 
 
-def _confirmed(history: History, verdict: _Kept) -> int:
+def _confirmed(history: History, verdict: _Kept, registers: Registers) -> int:
     proofs = (*verdict.proofs, *(w.proof for w in verdict.witnesses if w.proof is not None))
     if not proofs and verdict.validity is not Validity.INVALID:
         return 0
@@ -113,7 +116,7 @@ def _confirmed(history: History, verdict: _Kept) -> int:
     own = operations if kind is None else [op for op in operations if op.f in kind.functions]
     strange = impossible_answers(_IMPOSSIBLE.get(verdict.checker, nothing_impossible), own)
     if not strange:
-        return _confirmed_rest(history, verdict, proofs)
+        return _confirmed_rest(history, verdict, proofs, registers)
     if verdict.validity is not Validity.INVALID:
         raise ProofFails(f"{verdict.checker}: the operation of event {min(strange)} has an impossible answer")
     answers = [proof for proof in proofs if proof.kind == ANSWER]
@@ -121,12 +124,12 @@ def _confirmed(history: History, verdict: _Kept) -> int:
         raise ProofFails(f"{verdict.checker}: the answer to the operation of event {min(wrong)} is possible")
     rest = tuple(proof for proof in proofs if proof.kind != ANSWER)
     aside = history.with_operations(set_aside(operations, strange))
-    return len(answers) + (_confirmed_rest(aside, verdict, rest) if rest or not answers else 0)
+    return len(answers) + (_confirmed_rest(aside, verdict, rest, registers) if rest or not answers else 0)
 
 
-def _confirmed_rest(history: History, verdict: _Kept, proofs: Sequence[Proof]) -> int:
-    if verdict.checker in _REGISTERS:
-        rows = _Registers(_REGISTERS[verdict.checker](history.operations))
+def _confirmed_rest(history: History, verdict: _Kept, proofs: Sequence[Proof], registers: Registers) -> int:
+    if verdict.checker in registers:
+        rows = _Registers(registers[verdict.checker](history.operations))
         check: Callable[[Proof], str | None] = rows.wrong
         if verdict.validity is Validity.INVALID and all(proof.kind == "order" for proof in proofs):
             raise ProofFails(f"{verdict.checker}: invalid without a proof")

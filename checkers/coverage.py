@@ -48,7 +48,7 @@ from fencepost.harness.verdict.figures import CoverageFigures
 _MIXTURE: Final = "all"
 #: Of a loss of power: the files that lost something, each as "node:path".
 _LOST: Final = "lost"
-_OF_TOPIC: Final = re.compile(r"(?!__)[^/]+-\d+/")
+_OF_PARTITION: Final = re.compile(r"(?!__)[^/]+-\d+/")
 #: Every single kind of operation must reach this share of the threshold for all of them: seldom is not never.
 _SHARE_OF_EACH: Final = 10
 
@@ -177,9 +177,9 @@ def _lost_own_data(history: History, fault: FaultSpan) -> bool:
     lost = fault.details.get(_LOST)
     if not isinstance(lost, str):
         return True
-    brokers = {o.node for o in history.operations if o.f in PARTITION_STAMPED}
+    appended = {o.node for o in history.operations if o.f in PARTITION_STAMPED}
     files = [file.partition(":") for file in lost.split(", ") if file]
-    return any(not brokers or (node in brokers and _OF_TOPIC.match(path)) for node, _, path in files)
+    return any(not appended or (node in appended and _OF_PARTITION.match(path)) for node, _, path in files)
 
 
 def _idle_losses(idle: int, losses: int) -> list[str]:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from fencepost.harness.plugins.fact_tables import derived_tables
 from fencepost.harness.verdict.fact_table import FactTable
-from fencepost.harness.verdict.fact_tables import DERIVED
 from fencepost.harness.verdict.run_tables import OF_RUN
 from fencepost.warehouse.night_tables import OF_NIGHTS, PLACED
 
@@ -18,7 +18,7 @@ _HEAD: Final = """\
 table.*
 
 A run's folder holds one Parquet file for each table in `facts/`. They are derived from the history by one function
-(`checkers/facts/derive.py`); `fencepost check RUN` derives them again, and the
+(`checkers/facts/derive.py`, and those that a leaf brings); `fencepost check RUN` derives them again, and the
 [warehouse](../how-to/many-runs-on-spark.md) does so for any number of runs. Pages show them, and Spark computes from
 them what spans runs.
 
@@ -40,7 +40,7 @@ attempt that never reported has no run.
 def render() -> str:
     """The whole page."""
     parts = [_HEAD, "## The run and its verdicts\n", _tables(OF_RUN)]
-    parts += ["## Derived from the history\n", _tables(DERIVED)]
+    parts += ["## Derived from the history\n", _tables(derived_tables())]
     return "\n".join([*parts, _WAREHOUSE, _tables((PLACED, *OF_NIGHTS.values()))])
 
 

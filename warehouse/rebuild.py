@@ -21,12 +21,13 @@ from fencepost.harness.base.options import plain
 from fencepost.harness.judging.judge import judge_by, resolved_of
 from fencepost.harness.judging.run_facts import facts_of_run, run_id_of
 from fencepost.harness.plugins import offers, registry
+from fencepost.harness.plugins.fact_tables import stored_tables
 from fencepost.harness.report.documents.verdict_json import FORMAT as VERDICT_FORMAT
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table
 from fencepost.harness.results.reader import require_history
 from fencepost.harness.verdict.fact_table import FLAG, LONG, TEXT, VERSION_KEY, FactTables
-from fencepost.harness.verdict.run_tables import GUARANTEES, RUN, TABLES
+from fencepost.harness.verdict.run_tables import GUARANTEES, RUN
 from fencepost.warehouse.night_tables import PLACED
 from fencepost.warehouse.sources import Source
 from fencepost.warehouse.store import Store
@@ -204,7 +205,7 @@ def _stored_tables(folder: Path, run_id: str) -> FactTables | None:
         UsageError: a newer fencepost wrote one of them.
     """
     tables = {}
-    for name, table in TABLES.items():
+    for name, table in stored_tables().items():
         try:
             stored = read_table(folder / FACTS / f"{name}.parquet")
         except (OSError, pa.ArrowException):

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.verdict.run_tables import TABLES
+from fencepost.harness.plugins.fact_tables import stored_tables
 from fencepost.warehouse.store import Add, NightPart
 
 
@@ -52,8 +52,9 @@ def latest_nights(adds: Iterable[Add]) -> list[NightPart]:
 
 
 def _refuse_newer(add: Add) -> None:
+    known = stored_tables()
     for name, version in add.tables.items():
-        own = TABLES.get(name)
+        own = known.get(name)
         if own is not None and version > own.version:
             raise UsageError(
                 f"the table {name} of {add.id} has version {version}, and this fencepost reads {own.version}",

@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.plugins.fact_tables import stored_tables
 from fencepost.harness.verdict.fact_table import RUN_ID, FactTable
-from fencepost.harness.verdict.run_tables import TABLES
 from fencepost.warehouse.executors import shuffle_partitions
 from fencepost.warehouse.night_tables import OF_NIGHTS, PLACED, schema_of
 from fencepost.warehouse.rebuild import REBUILT
@@ -18,7 +18,7 @@ from fencepost.warehouse.steps import STEPS
 from fencepost.warehouse.store import Add, open_store
 
 #: Every table that parts hold, by name.
-STORED: Final = {**TABLES, PLACED.name: PLACED, **OF_NIGHTS}
+STORED: Final = {**stored_tables(), PLACED.name: PLACED, **OF_NIGHTS}
 #: One row for each run that an add looked at: its outcome, the verdicts that differ from before, or why it failed.
 REBUILT_NAME: Final = "rebuilt"
 NAMES: Final = (*STORED, *STEPS, REBUILT_NAME)

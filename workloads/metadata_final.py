@@ -16,7 +16,7 @@ from fencepost.workloads.metadata_kinds import kind_of, things_at
 
 #: The setting that is written last; it is read like the others.
 LAST_KEY: Final = "k-last"
-#: Rounds begin this far apart; `checkers.metadata.views` rests on more than a second.
+#: Rounds begin this far apart; `systems.kafka.checkers.metadata.views` rests on more than a second.
 PAUSE_NS: Final = 1_300_000_000
 _ROUNDS_MIN: Final = 2
 #: At most this many of the newest names are asked for, so that the end of a long run stays short.

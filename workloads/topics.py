@@ -38,7 +38,7 @@ _STAYS_ONE_IN: Final = 8
 _STREAM: Final = 18
 _FINAL_EVERY_NS: Final = 2_000_000
 #: The final phase begins with this pause: nodes delete logs, and forget topics, some time after the answer. It is a
-#: little longer than what `checkers.log.topics` leaves to them.
+#: little longer than what `systems.kafka.checkers.topics` leaves to them.
 _PAUSE_NS: Final = 10_500_000_000
 #: Each node lists its topics this often at least, and this far apart: what is deleted goes piece by piece.
 _LISTS: Final = 2

@@ -6,7 +6,7 @@ import msgspec
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import History
-from fencepost.harness.judging.judge import ALWAYS, facts_of
+from fencepost.harness.judging.judge import checkers_of, facts_of
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.plugins import registry
@@ -20,7 +20,7 @@ def guarantees_of(checked: CheckedPlan) -> frozenset[str] | None:
     names: set[str] = set()
     try:
         facts = facts_of(checked, checked.plan.version or checked.system.releases.default)
-        for checker in (*checked.workload.checkers(checked.system, checked.options), *ALWAYS):
+        for checker in checkers_of(checked):
             names |= {verdict.guarantee for verdict in registry.checker(checker)(History([]), facts)}
     except Exception:
         return None

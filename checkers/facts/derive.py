@@ -1,7 +1,8 @@
 """Facts, derived once: from a history to the tables that pages show and that Spark computes over many runs with.
 
 A pure function of the history and of what is known of the run. Every definition lies with its subject, in a module
-of this folder; this module only says which tables there are. Checkers read the same definitions.
+of this folder; this module only says which tables the core has. `harness.plugins.registry.derive` adds those of leaves.
+Checkers read the same definitions.
 
 Cost: O(n log n) for n events.
 """
@@ -17,8 +18,6 @@ from fencepost.checkers.facts.episodes import (
     stale_answers_table,
 )
 from fencepost.checkers.facts.fault_tables import cuts_table, faults_table, stops_table
-from fencepost.checkers.facts.in_sync import in_sync_table
-from fencepost.checkers.facts.lags import lags_table
 from fencepost.checkers.facts.operation_columns import OperationColumns
 from fencepost.checkers.facts.partition_deeds import Deeds, deeds_of_partitions
 from fencepost.checkers.facts.partition_reigns import reigns_of_partitions
@@ -37,8 +36,6 @@ from fencepost.harness.verdict.fact_tables import (
     CUTS,
     EPOCHS,
     FAULTS,
-    IN_SYNC,
-    LAGS,
     OPERATIONS,
     OVERLAPS,
     PHASES,
@@ -82,8 +79,6 @@ def derive(history: History, facts: Facts) -> FactTables:
         STALLS.name: _stalls_table(history, facts),
         SERVER_ENDS.name: server_ends_table(history),
         CATCH_UPS.name: catch_ups_table(history),
-        LAGS.name: lags_table(history, facts),
-        IN_SYNC.name: in_sync_table(history, facts),
     }
 
 

@@ -29,16 +29,16 @@ BOUND_LOOKS: Final = frozenset({"look"})
 MEMBER_READS: Final = frozenset({"list", "listen"})
 #: Operations that are made as often as something ends or is due, and not at a rate of their own.
 OCCASIONAL: Final = frozenset({"watch", "compact", "join", "leave", "late-commit", "begin", "late-record", "resign"})
-#: What brokers say of the cluster.
-BROKER_VIEWS: Final = frozenset({"view"})
+#: What nodes say of the cluster.
+CLUSTER_VIEWS: Final = frozenset({"view"})
 #: What a member of a group asks of its coordinator.
 GROUP_READS: Final = frozenset({"offset-fetch", "beat"})
 #: Reads of partitions that hold transactions, and of how far those have read.
 TRANSACTION_READS: Final = frozenset({"read-committed", "read-uncommitted", "consumed"})
 #: What callers of KIP-30's storage read.
 FETCHES: Final = frozenset({"fetch"})
-#: What nodes know of topics, and what those hold.
-TOPIC_READS: Final = frozenset({"list-topics", "read-topic"})
+#: What nodes know of named logs, and what those hold.
+LOG_LISTS: Final = frozenset({"list-topics", "read-topic"})
 #: Operations that change nothing.
 EFFECT_FREE: Final = (
     READS
@@ -48,10 +48,10 @@ EFFECT_FREE: Final = (
     | LISTENS
     | BOUND_LOOKS
     | MEMBER_READS
-    | BROKER_VIEWS
+    | CLUSTER_VIEWS
     | GROUP_READS
     | TRANSACTION_READS
-    | TOPIC_READS
+    | LOG_LISTS
     | FETCHES
 )
 #: What counts as having looked again after healing; an id given out then meets those given before, and transactions

@@ -46,8 +46,6 @@ from fencepost.harness.history import (
 )
 from fencepost.harness.verdict import Facts
 
-#: The subject of controllers, where they are not simply the leaders.
-CONTROLLER: Final = "controller"
 #: The subject whose epochs operations are stamped with, when beliefs are about several.
 _STAMPED_SUBJECT: Final = "leader"
 

@@ -97,7 +97,7 @@ def _requests(history: History, facts: Facts, reigns: Reigns) -> Iterator[Reques
     stamped: dict[tuple[str, int], list[Operation]] = {}
     for operation in history.operations:
         if operation.f in PARTITION_STAMPED:
-            # They go to the leader of a topic partition, which may be any node (`checkers.log.zombie_brokers`).
+            # They go to the leader of a topic partition, which may be any node (`checkers.log.zombie_leaders`).
             continue
         of_node.setdefault(operation.node, []).append(operation)
         if reigns.stamps_exact and _is_stamped_write(operation):

@@ -46,7 +46,7 @@ from fencepost.harness.verdict.figures import ClaimFigures, LeadershipFigures
 
 CHECKER: Final = "leadership"
 NO_ACT: Final = "superseded-leader-does-not-act"
-_TOPIC_PARTITION: Final = re.compile(r"p\d+")
+_PARTITION: Final = re.compile(r"p\d+")
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -65,8 +65,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     verdicts: list[Verdict] = []
     marks = Landmarks(history)
     for subject in sorted(subjects(history), key=lambda s: facts.subjects.index(s) if s in facts.subjects else -1):
-        if _TOPIC_PARTITION.fullmatch(subject):
-            # Its epochs and its effects are another log's: `checkers.log.zombie_brokers` judges them.
+        if _PARTITION.fullmatch(subject):
+            # Its epochs and its effects are another log's: `checkers.log.zombie_leaders` judges them.
             continue
         reigns = reigns_of(history, subject)
         acts = find_acts(history, facts, reigns)

@@ -21,8 +21,8 @@ class Risk:
 
     def __init__(self, history: History, facts: Facts, views: list[PartitionView]) -> None:
         self._undisturbed: Final = plans_no_fault(facts)
-        brokers = {o.node for view in views for o in (*view.appends, *view.attempts)}
-        self._fault_ns: Final = last_fault_ns(history, brokers)
+        nodes = {o.node for view in views for o in (*view.appends, *view.attempts)}
+        self._fault_ns: Final = last_fault_ns(history, nodes)
 
     def runs(self, view: PartitionView, append: Operation) -> bool:
         """Whether something that could take this append away came after it was sent."""

@@ -42,10 +42,8 @@ from fencepost.harness.verdict.by_guarantee import OfGuarantee, by_guarantee, ex
 from fencepost.harness.verdict.counting import counts_in_words
 from fencepost.harness.verdict.decision import COVERAGE, decides
 
-#: These have nothing to judge where no node leads.
-_OF_LEADERS: Final = ("leadership", "zombie-controllers", "handover", "dual-write", "both-stores", "progress")
-#: These judge every run, whatever the workload.
-ALWAYS: Final = (*_OF_LEADERS, "brokers", COVERAGE)
+#: Has nothing to judge where no node leads.
+_OF_LEADERS: Final = "leadership"
 CHECKER_LOG: Final = "checkers.log"
 
 
@@ -152,18 +150,23 @@ def judge_by(resolved: ResolvedPlan, folder: Path) -> tuple[History, Judgement]:
         failure=_failure_of(folder),
         guarantees=tuple(in_this_run(g, history, resolved.members) for g in facts.guarantees),
     )
-    idle = frozenset() if facts.subjects else _OF_LEADERS
-    names = (
-        *resolved.workload.checkers(resolved.system, resolved.options),
-        *(name for name in ALWAYS if name not in idle),
-    )
     history.operations  # noqa: B018  # paired once, before the checkers are timed
     verdicts: list[Verdict] = []
     began_ns = time.monotonic_ns()
-    for name in names:
+    for name in checkers_of(resolved):
         verdicts += _guarded(name, history, facts, folder)
     judgement = conclude(history, facts, tuple(verdicts))
     return history, msgspec.structs.replace(judgement, took_ns=time.monotonic_ns() - began_ns)
+
+
+def checkers_of(resolved: ResolvedPlan) -> tuple[str, ...]:
+    """List the checkers that judge a run of this plan, by their registry keys: first those that its workload names."""
+    return (
+        *resolved.workload.checkers(resolved.system, resolved.options),
+        *((_OF_LEADERS,) if resolved.system.profile.subjects else ()),
+        *registry.run_checkers(resolved.plan.system),
+        COVERAGE,
+    )
 
 
 def _failure_of(folder: Path) -> str | None:

@@ -15,12 +15,13 @@ from fencepost.harness.history import History, ending_of
 from fencepost.harness.judging.judge import Judgement
 from fencepost.harness.plan.checked_plan import ResolvedPlan
 from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.fact_tables import stored_tables
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.by_guarantee import by_guarantee
 from fencepost.harness.verdict.decision import decides
 from fencepost.harness.verdict.fact_table import FactTables
 from fencepost.harness.verdict.fingerprint import anomalies
-from fencepost.harness.verdict.run_tables import ANOMALIES, EXPOSURES, GUARANTEES, RULES, RUN, TABLES, VERDICTS
+from fencepost.harness.verdict.run_tables import ANOMALIES, EXPOSURES, GUARANTEES, RULES, RUN, VERDICTS
 
 Row = dict[str, Any]
 
@@ -37,7 +38,7 @@ def run_id_of(folder: Path, run: Mapping[str, Any]) -> str:
 def facts_of_run(
     resolved: ResolvedPlan, folder: Path, run: Mapping[str, Any], history: History, judgement: Judgement
 ) -> FactTables:
-    """Every table of `harness.verdict.run_tables.TABLES`, by name, with the run's id; `run` is its `run.json`."""
+    """Every table of `harness.plugins.fact_tables`, by name, with the run's id; `run` is its `run.json`."""
     facts, verdicts = judgement.facts, judgement.verdicts
     effect_free = resolved.workload.effect_free
     tables = {
@@ -55,7 +56,8 @@ def facts_of_run(
         **registry.derive()(history, facts),
     }
     run_id = run_id_of(folder, run)
-    return {name: TABLES[name].stored(table, run_id) for name, table in tables.items()}
+    known = stored_tables()
+    return {name: known[name].stored(table, run_id) for name, table in tables.items()}
 
 
 def _run(resolved: ResolvedPlan, folder: Path, run: Mapping[str, Any], history: History, judgement: Judgement) -> Row:

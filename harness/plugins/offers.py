@@ -42,6 +42,18 @@ KINDS: Final = (
     "faults",
     "checkers",
     "models",
+    # By system, the checkers that judge each of its runs, whatever the workload.
+    "run_checkers",
+    # By checker, what makes registers of its operations, so that its proofs can be checked.
+    "registers",
+    # For `fencepost list guarantees`: by checker, what it judges; by guarantee, the workload's options and the fault
+    # without which nothing judges it.
+    "judges",
+    "judged_with",
+    "judged_under",
+    # Tables of facts, and what a page shows besides; in the order of their table.
+    "fact_tables",
+    "report_sections",
     # By name: module, first sentence of its help, and the heading that it stands below in `fencepost --help`.
     "commands",
     # Commands below `fencepost conformance`.
@@ -193,6 +205,11 @@ def loaded(kind: str) -> dict[str, Any]:
     """What stands behind each name of a kind that no person types; raises what loading it raises."""
     there = offered().offers.items()
     return dict(sorted((name, offer.load()) for (of, name), offer in there if of == kind))
+
+
+def declared(kind: str) -> list[Offer]:
+    """The offers of a kind in the order in which leaves and plug-ins declare them."""
+    return [offer for (of, _), offer in offered().offers.items() if of == kind]
 
 
 def _unread(source: Source, error: BaseException) -> Problem:

@@ -68,39 +68,22 @@ _FAULTS: Final = {
 }
 
 _CHECKERS: Final = {
-    "both-stores": "fencepost.checkers.metadata.both_stores:check",
-    "brokers": "fencepost.checkers.brokers:check",
-    "consumer-groups": "fencepost.checkers.groups:check",
     "coverage": "fencepost.checkers.coverage:check",
-    "dual-write": "fencepost.checkers.metadata.dual_write:check",
     "election": "fencepost.checkers.elections.elections:check",
     "freshness": "fencepost.checkers.leadership.freshness:check",
-    "ground-truth": "fencepost.checkers.metadata.ground_truth:check",
     "group-membership": "fencepost.checkers.membership:check",
-    "leadership": "fencepost.checkers.leadership:check",
-    "handover": "fencepost.checkers.metadata.handover:check",
-    "lease": "fencepost.checkers.leases:check",
     "late-effects": "fencepost.checkers.storage.late_effects:check",
+    "leadership": "fencepost.checkers.leadership:check",
+    "lease": "fencepost.checkers.leases:check",
     "linearizable": "fencepost.checkers.storage.registers:check",
     "lock": "fencepost.checkers.elections.locks:check",
     "log": "fencepost.checkers.log:check",
-    "log-transactions": "fencepost.checkers.log_transactions:check",
-    "metadata": "fencepost.checkers.metadata:check",
-    "metadata-listeners": "fencepost.checkers.metadata.listeners:check",
     "metastore": "fencepost.checkers.metastore:check",
-    "partition-states": "fencepost.checkers.metadata.partition_states:check",
-    "producer-ids": "fencepost.checkers.elections.producer_ids:check",
-    "progress": "fencepost.checkers.metadata.progress:check",
-    "rejoin": "fencepost.checkers.metadata.rejoin:check",
     "session-order": "fencepost.checkers.storage.sessions:check",
     "set": "fencepost.checkers.storage.sets:check",
-    "snapshots": "fencepost.checkers.metadata.snapshots:check",
     "storage": "fencepost.checkers.storage.puts:check",
-    "topics": "fencepost.checkers.log.topics:check",
-    "topic-names": "fencepost.checkers.metadata.topic_names:check",
     "watch": "fencepost.checkers.watches:check",
-    "zombie-brokers": "fencepost.checkers.log.zombie_brokers:check",
-    "zombie-controllers": "fencepost.checkers.metadata.zombie_controllers:check",
+    "zombie-brokers": "fencepost.checkers.log.zombie_leaders:check",
 }
 
 #: Checkers of histories that stand alone, and whose figures no report shows. Of runs, `list-append` alone judges some.
@@ -284,8 +267,17 @@ def checker_of_model(name: str) -> Checker:
 
 
 def derive() -> Deriver:
-    """What derives the facts of a history; every run and the warehouse use it."""
-    return cast(Deriver, _load("derivation", "facts", {"facts": DERIVE}))
+    """What derives the facts of a history, the core's and then the leaves'; every run and the warehouse use it."""
+    of_core = cast(Deriver, offers.attribute(DERIVE))
+    return lambda history, facts: {
+        **of_core(history, facts),
+        **{one.table.name: one.derive(history, facts) for one in tables_of_leaves()},
+    }
+
+
+def tables_of_leaves() -> list[Any]:
+    """The tables of facts that leaves and plug-ins bring (`harness.verdict.fact_table.DerivedTable`)."""
+    return [offer.load() for offer in offers.declared("fact_tables")]
 
 
 def table(holds: str) -> OpensTable:
@@ -304,10 +296,22 @@ def table_judge() -> TableJudge:
     return cast(TableJudge, next(iter(judges.values())))
 
 
+def run_checkers(system: str) -> tuple[str, ...]:
+    """The checkers that judge every run of this system because it is this system, by their registry keys."""
+    return tuple(offers.targets("run_checkers").get(system, ()))
+
+
+def confirm(history: History, document: Mapping[str, Any]) -> int:
+    """Check the proofs of a verdict, or of a document's verdicts, as `checkers.confirm` does."""
+    # Each is loaded when it is called, since hardly any document has a verdict of its checker.
+    registers = {name: lambda rows, t=t: offers.attribute(t)(rows) for name, t in offers.targets("registers").items()}
+    return int(offers.attribute(CONFIRM)(history, document, registers=registers))
+
+
 def confirmed(history: History, verdict: Verdict) -> bool:
     """Whether the verdict bears proofs, and each of them holds by the history alone."""
     try:
-        return bool(offers.attribute(CONFIRM)(history, msgspec.to_builtins(verdict)))
+        return bool(confirm(history, msgspec.to_builtins(verdict)))
     except UsageError:
         return False
 

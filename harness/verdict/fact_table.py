@@ -3,7 +3,7 @@
 A table has `run_id` before its own columns as soon as it is kept: rows of many runs then stand in one table.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -62,6 +62,13 @@ class FactTable(msgspec.Struct, frozen=True, kw_only=True):
         """`table` with the run's id in each row."""
         ids = pa.array([run_id], TEXT).take(pa.array([0] * len(table), pa.int64()))
         return pa.table([ids, *table.columns], schema=self.stored_schema)
+
+
+class DerivedTable(msgspec.Struct, frozen=True, kw_only=True):
+    """A table that a leaf brings, and what derives it from a history and the facts of its run."""
+
+    table: FactTable
+    derive: Callable[[Any, Any], Any]
 
 
 #: Tables by name.

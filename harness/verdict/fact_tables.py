@@ -300,34 +300,7 @@ CATCH_UPS: Final = FactTable(
     ),
 )
 
-LAGS: Final = FactTable(
-    name="lags",
-    row="a node whose log was behind the leader's high watermark in some answer of the leader, from the main phase on",
-    columns=columns(
-        ("node", TEXT, "the node"),
-        ("offsets_max", LONG, "the most offsets that its log was behind"),
-        ("at_ns", LONG, "when the leader said so"),
-        ("leader", TEXT, "the leader that said so"),
-        ("answers", LONG, "how many answers say that it was behind"),
-        ("event", LONG, "the row of the history"),
-    ),
-)
-
-IN_SYNC: Final = FactTable(
-    name="in_sync",
-    row="an entry of Kafka's metadata log that changes a partition's leader or its in-sync replicas, as on disk",
-    columns=columns(
-        ("topic", TEXT, "the topic; those of Kafka's own are left out"),
-        ("partition", LONG, "the partition"),
-        ("offset", LONG, "where the entry stands (ZooKeeper mode: the zxid)"),
-        ("epoch", LONG, "the epoch in which it was appended"),
-        ("leader", TEXT, "the node that leads from then on; empty: none"),
-        ("in_sync", TEXT, "the nodes whose replicas are in sync, by spaces"),
-        ("eligible", TEXT, "the nodes that are not in sync and may lead all the same (KIP-966)"),
-    ),
-)
-
-#: Every table that is derived from a history.
+#: Every table of the core that is derived from a history.
 DERIVED: Final = (
     OPERATIONS,
     CLAIMS,
@@ -346,6 +319,4 @@ DERIVED: Final = (
     STALLS,
     SERVER_ENDS,
     CATCH_UPS,
-    LAGS,
-    IN_SYNC,
 )

@@ -12,19 +12,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from fencepost.harness.verdict.figure_rows import (
-    Attachment,
-    BrokerDeeds,
     ClaimedSpan,
-    ControllerAttempt,
-    ControllerElection,
     Cut,
-    CutBroker,
     CutClaim,
-    Denied,
-    DeposedAnswers,
-    FaultCost,
+    CutLeader,
+    LeaderDeeds,
     PartitionReign,
-    WritesAfterClaim,
 )
 
 
@@ -110,66 +103,7 @@ class SelfFencingFigures(Figures, frozen=True, kw_only=True):
     claims_in_doubt: int = 0
 
 
-class RejoinFigures(Figures, frozen=True, kw_only=True):
-    """What each fault cost the quorum, and how long brokers stayed with a superseded controller."""
-
-    in_own_place = frozenset({"faults", "attachments", "deposed", "told"})
-
-    faults: tuple[FaultCost, ...] = ()
-    leaderless_ns_max: int = 0
-    epochs_used_max: int = 0
-    attachments: tuple[Attachment, ...] = ()
-    deposed: tuple[DeposedAnswers, ...] = ()
-    attached_ns_max: int = 0
-    sentences: tuple[str, ...] = msgspec.field(default=(), name="told")
-
-
-class TopicNameFigures(Figures, frozen=True, kw_only=True):
-    """Names that were asked for, and the answers that denied one that had been taken."""
-
-    in_own_place = frozenset({"denied"})
-
-    names: int = 0
-    answers: int = 0
-    denials: int = 0
-    denial_late_ns_max: int = 0
-    denials_from_ns: int | None = None
-    denials_to_ns: int | None = None
-    by_node: tuple[Denied, ...] = msgspec.field(default=(), name="denied")
-
-
-class ControllerFigures(Figures, frozen=True, kw_only=True):
-    """What superseded controllers tried to do as controllers, and what refused it."""
-
-    controllers: int = 0
-    elections: tuple[ControllerElection, ...] = ()
-    attempted_but_fenced: int = 0
-    fenced_by: dict[str, int] = {}
-    acted: int = 0
-    attempts: tuple[ControllerAttempt, ...] = ()
-
-
-class ClientChangeFigures(Figures, frozen=True, kw_only=True):
-    """What superseded controllers did for clients."""
-
-    attempted_but_fenced: int = 0
-    unfenced_changes_for_clients: int = 0
-    attempts: tuple[ControllerAttempt, ...] = ()
-
-
-class HandoverFigures(Figures, frozen=True, kw_only=True):
-    """What others than the controller asked ZooKeeper for after a claim; `writes` has the controller's, too."""
-
-    in_own_place = frozenset({"writes"})
-
-    refused: int = 0
-    written: int = 0
-    migration_state: int = 0
-    partition_states: int = 0
-    writes: tuple[WritesAfterClaim, ...] = ()
-
-
-class ZombieBrokerFigures(Figures, frozen=True, kw_only=True):
+class ZombieLeaderFigures(Figures, frozen=True, kw_only=True):
     """What superseded leaders of topic partitions did, and who led which partition."""
 
     in_own_place = frozenset({"deeds", "cut_brokers", "reigns"})
@@ -188,8 +122,8 @@ class ZombieBrokerFigures(Figures, frozen=True, kw_only=True):
     reads_stale: int = 0
     reads_vanished: int = 0
     reads_stale_ns_max: int = 0
-    deeds: tuple[BrokerDeeds, ...] = ()
-    cut_brokers: tuple[CutBroker, ...] = ()
+    deeds: tuple[LeaderDeeds, ...] = ()
+    cut_leaders: tuple[CutLeader, ...] = msgspec.field(default=(), name="cut_brokers")
     partitions: int = 0
     partitions_quiet: int = 0
     partitions_shown: int = 0

@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from fencepost.harness.verdict.fact_table import FLAG, LONG, TEXT, TEXTS, FactTable, by_name, columns
-from fencepost.harness.verdict.fact_tables import DERIVED
+from fencepost.harness.verdict.fact_table import FLAG, LONG, TEXT, TEXTS, FactTable, columns
 
 RUN: Final = FactTable(
     name="run",
@@ -106,5 +105,3 @@ GUARANTEES: Final = FactTable(
 
 #: The tables about a run and its verdicts.
 OF_RUN: Final = (RUN, VERDICTS, ANOMALIES, EXPOSURES, RULES, GUARANTEES)
-#: Every table that is stored beside a history, by name.
-TABLES: Final = by_name((*OF_RUN, *DERIVED))

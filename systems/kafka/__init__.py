@@ -2,7 +2,8 @@
 
 `wire/` has the bytes of the protocol, the connection and the table from error codes to outcomes. `client/` has the
 requests by name, the questions about a node's role, and the protocols of `harness.coordination`. `server/` starts
-servers and reads their logs.
+servers and reads their logs. `checkers/` judges what only Kafka promises, by what `facts/` takes from a history, and
+`report/` shows it.
 """
 
 from typing import Final
@@ -11,6 +12,82 @@ SYSTEMS: Final = {
     "kafka-bridge": "fencepost.systems.kafka.bridge:KAFKA_BRIDGE",
     "kafka-zk": "fencepost.systems.kafka.zookeeper_mode:KAFKA_ZK",
     "kraft": "fencepost.systems.kafka.kraft:KRAFT",
+}
+CHECKERS: Final = {
+    "both-stores": "fencepost.systems.kafka.checkers.metadata.both_stores:check",
+    "brokers": "fencepost.systems.kafka.checkers.brokers:check",
+    "consumer-groups": "fencepost.systems.kafka.checkers.groups:check",
+    "dual-write": "fencepost.systems.kafka.checkers.metadata.dual_write:check",
+    "ground-truth": "fencepost.systems.kafka.checkers.metadata.ground_truth:check",
+    "handover": "fencepost.systems.kafka.checkers.metadata.handover:check",
+    "log-transactions": "fencepost.systems.kafka.checkers.log_transactions:check",
+    "metadata": "fencepost.systems.kafka.checkers.metadata:check",
+    "metadata-listeners": "fencepost.systems.kafka.checkers.metadata.listeners:check",
+    "partition-states": "fencepost.systems.kafka.checkers.metadata.partition_states:check",
+    "producer-ids": "fencepost.systems.kafka.checkers.producer_ids:check",
+    "progress": "fencepost.systems.kafka.checkers.metadata.progress:check",
+    "rejoin": "fencepost.systems.kafka.checkers.metadata.rejoin:check",
+    "snapshots": "fencepost.systems.kafka.checkers.metadata.snapshots:check",
+    "topic-names": "fencepost.systems.kafka.checkers.metadata.topic_names:check",
+    "topics": "fencepost.systems.kafka.checkers.topics:check",
+    "zombie-controllers": "fencepost.systems.kafka.checkers.metadata.zombie_controllers:check",
+}
+_OF_EVERY_RUN: Final = ("zombie-controllers", "handover", "dual-write", "both-stores", "progress", "brokers")
+RUN_CHECKERS: Final = {"kafka-bridge": _OF_EVERY_RUN, "kafka-zk": _OF_EVERY_RUN, "kraft": _OF_EVERY_RUN}
+REGISTERS: Final = {"topic-names": "fencepost.systems.kafka.checkers.metadata.topic_names:as_registers"}
+JUDGES: Final = {
+    "both-stores": ("both-stores-agree",),
+    "consumer-groups": (
+        *("group-commits-durable", "group-generations-fence", "group-offsets-fresh", "group-one-owner"),
+    ),
+    "dual-write": ("zookeeper-keeps-up",),
+    "ground-truth": ("metadata-log-agrees",),
+    "handover": ("claims-in-order", "zookeeper-is-left"),
+    "log-transactions": (
+        *("aborted-transactions-hidden", "no-hanging-transactions", "transactional-producers-fenced"),
+        *("transactions-atomic", "transactions-durable", "transforms-exactly-once"),
+    ),
+    "metadata": ("epochs-never-go-back", "metadata-converges", "metadata-durable", "metadata-forward"),
+    "metadata-listeners": ("metadata-listener-complete", "metadata-listener-order"),
+    "partition-states": (
+        *("partition-states-agree", "partition-states-converge", "partition-states-forward", "partition-states-fresh"),
+        *("stale-broker-is-fenced", "fencing-is-told"),
+        # What every run with brokers has judged.
+        *("broker-fenced-in-time", "broker-self-fencing", "in-sync-changes-are-kept", "broker-states"),
+        *("leaders-are-eligible", "broker-epochs", "one-broker-per-id", "eligible-replicas-kept"),
+        *("controlled-shutdown", "controlled-shutdown-unnoticed", "orderly-restart-unnoticed"),
+    ),
+    "producer-ids": ("unique-producer-ids",),
+    "progress": ("brokers-keep-up", "migration-goes-on"),
+    "rejoin": ("no-disruptive-rejoin",),
+    "snapshots": ("snapshots-are-loaded", "snapshots-match-log"),
+    "topic-names": ("topic-names-linearizable",),
+    "topics": ("topics-keep-records", "topics-stay-dropped"),
+    "zombie-controllers": ("client-changes-are-fenced", "superseded-leader-does-not-act"),
+}
+_LISTENING: Final = {"listeners": 1}
+JUDGED_WITH: Final = {"metadata-listener-complete": _LISTENING, "metadata-listener-order": _LISTENING}
+JUDGED_UNDER: Final = {
+    "both-stores-agree": "migrate:all",
+    "brokers-keep-up": "migrate:all",
+    "claims-in-order": "migrate:all",
+    "controlled-shutdown": "rolling:all",
+    "controlled-shutdown-unnoticed": "rolling:all",
+    "migration-goes-on": "migrate:all",
+    "orderly-restart-unnoticed": "rolling:all",
+    "zookeeper-is-left": "migrate:all",
+    "zookeeper-keeps-up": "migrate:all",
+}
+FACT_TABLES: Final = {
+    "lags": "fencepost.systems.kafka.facts.lags:TABLE",
+    "in-sync": "fencepost.systems.kafka.facts.in_sync:TABLE",
+}
+REPORT_SECTIONS: Final = {
+    "brokers": "fencepost.systems.kafka.report.brokers:SECTION",
+    "costs": "fencepost.systems.kafka.report.costs:TABLES",
+    "handover": "fencepost.systems.kafka.report.handover:TABLES",
+    "lags": "fencepost.systems.kafka.report.lags:TABLES",
+    "in-sync": "fencepost.systems.kafka.report.in_sync:TABLES",
 }
 COMMANDS: Final = {
     "failover": (

@@ -6,11 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from fencepost.checkers.confirm import ProofFails, confirm
+from fencepost.checkers.confirm import ProofFails
 from fencepost.checkers.storage import registers as linearizable
 from fencepost.checkers.transactions.history import check_lists, check_registers
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import Event, History, OpEvent, Outcome
+from fencepost.harness.plugins.registry import confirm
 from fencepost.harness.verdict import Facts, Thresholds, Verdict
 from fencepost.harness.verdict.reading import plain_verdict
 from tests.checkers.transactions.test_transaction_history import told

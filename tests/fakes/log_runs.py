@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from fencepost.checkers import coverage, log
-from fencepost.checkers.log import zombie_brokers
+from fencepost.checkers.log import zombie_leaders
 from fencepost.harness.base.options import plain
 from fencepost.harness.contract.system import System
 from fencepost.harness.generators import time_limit
@@ -67,7 +67,7 @@ def judge_log(history: History, **given: Any) -> Judgement:
         options=plain(options),
         thresholds=Thresholds(ok_operations_min=40),
     )
-    verdicts = [v for check in (log.check, zombie_brokers.check, coverage.check) for v in check(history, facts)]
+    verdicts = [v for check in (log.check, zombie_leaders.check, coverage.check) for v in check(history, facts)]
     return conclude(history, facts, tuple(verdicts))
 
 

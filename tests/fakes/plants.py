@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from fencepost.checkers import brokers, groups, leases, membership, metastore
-from fencepost.checkers.elections import elections, producer_ids
-from fencepost.checkers.log import topics
-from fencepost.checkers.metadata import check as check_metadata
-from fencepost.checkers.metadata import listeners, partition_states, snapshots, topic_names
+from fencepost.checkers import leases, membership, metastore
+from fencepost.checkers.elections import elections
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Verdict
+from fencepost.systems.kafka.checkers import brokers, groups, producer_ids, topics
+from fencepost.systems.kafka.checkers.metadata import check as check_metadata
+from fencepost.systems.kafka.checkers.metadata import listeners, partition_states, snapshots, topic_names
 from tests.fakes import (
     catalogue,
     election_store,

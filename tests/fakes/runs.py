@@ -30,11 +30,12 @@ from fencepost.harness.history import (
 )
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
-from fencepost.harness.judging.judge import ALWAYS, Judgement, conclude
+from fencepost.harness.judging.judge import Judgement, conclude
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds, Verdict
+from fencepost.harness.verdict.decision import COVERAGE
 from tests.fakes.catalogue import BUGS, OPTIONS
 from tests.fakes.cluster import FakeCluster, FakeNode
 from tests.fakes.session import FakeSession
@@ -127,7 +128,7 @@ def judge_fake(
         scheduled=scheduled,
     )
     verdicts: list[Verdict] = []
-    for name in (*asking.checkers(SYSTEM, merged), *ALWAYS):
+    for name in (*asking.checkers(SYSTEM, merged), "leadership", COVERAGE):
         verdicts += registry.checker(name)(history, facts)
     return conclude(history, facts, tuple(verdicts))
 

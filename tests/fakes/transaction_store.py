@@ -5,10 +5,10 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from fencepost.checkers import log_transactions
 from fencepost.harness.coordination import Begun, Definite, Indefinite, Piece, Put, TransactionRecord, Transformed
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds, Verdict
+from fencepost.systems.kafka.checkers import log_transactions
 from fencepost.workloads.log_transactions import LogTransactions
 from tests.fakes.playing import play
 

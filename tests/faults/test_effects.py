@@ -22,15 +22,15 @@ FAULTS: Final = registry.faults()
 TABLE: Final = "harness/history/effects.py"
 #: What else these words name: an anomaly of stores, the key of a Kafka record's partition in a witness, and an effect.
 OTHER_MEANINGS: Final = {
-    "checkers/brokers/eligible.py": "partition",
-    "checkers/brokers/in_sync_changes.py": "partition",
-    "checkers/brokers/registrations.py": "partition",
-    "checkers/facts/in_sync.py": "partition",
+    "systems/kafka/checkers/brokers/eligible.py": "partition",
+    "systems/kafka/checkers/brokers/in_sync_changes.py": "partition",
+    "systems/kafka/checkers/brokers/registrations.py": "partition",
+    "systems/kafka/facts/in_sync.py": "partition",
     "checkers/facts/fault_tables.py": "disk",
     "checkers/log/kafka_history.py": "lost-write",
-    "checkers/metadata/image.py": "partition",
-    "checkers/metadata/stored_metadata.py": "partition",
-    "checkers/metadata/zombie_controllers.py": "partition",
+    "systems/kafka/checkers/metadata/image.py": "partition",
+    "systems/kafka/checkers/metadata/stored_metadata.py": "partition",
+    "systems/kafka/checkers/metadata/zombie_controllers.py": "partition",
     "checkers/storage/register_anomalies.py": "lost-write",
     "checkers/storage/registers.py": "lost-write",
     "checkers/storage/sets.py": "lost-write",
@@ -98,7 +98,7 @@ def test_a_server_that_ended_was_not_paused() -> None:
 
 def test_checkers_and_histories_know_no_fault_by_its_name() -> None:
     found = {}
-    for folder in ("checkers", "harness/history"):
+    for folder in ("checkers", "harness/history", "systems/kafka/checkers", "systems/kafka/facts"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             names = _names_in(path)
             if names:

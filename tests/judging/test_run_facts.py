@@ -14,6 +14,7 @@ from fencepost.harness.judging.judge import judge
 from fencepost.harness.judging.run_facts import facts_of_run, run_id_of
 from fencepost.harness.plan import read_plan
 from fencepost.harness.plan.checked_plan import resolve_plan
+from fencepost.harness.plugins.fact_tables import stored_tables
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table
 from fencepost.harness.results.reader import read_history
@@ -21,7 +22,6 @@ from fencepost.harness.run.child import Outcome
 from fencepost.harness.run.conclude import conclude_run, judge_stored
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.harness.verdict.fact_table import VERSION_KEY
-from fencepost.harness.verdict.run_tables import TABLES
 from tools.facts_page import PAGE, render
 
 FOUND = Path(__file__).parents[1] / "histories" / "found" / "zookeeper-3.9.5-stale-after-sync"
@@ -39,8 +39,8 @@ def folder(tmp_path: Path) -> Path:
 def test_every_table_is_kept_with_the_runs_id(folder: Path) -> None:
     result = judge_stored(folder, progress=lambda _: None)
     assert result.warnings == ()
-    assert {path.stem for path in (folder / FACTS).iterdir()} == set(TABLES)
-    for name, table in TABLES.items():
+    assert {path.stem for path in (folder / FACTS).iterdir()} == set(stored_tables())
+    for name, table in stored_tables().items():
         kept = read_table(folder / FACTS / f"{name}.parquet")
         assert kept.schema.equals(table.stored_schema), name
         assert pq.read_schema(folder / FACTS / f"{name}.parquet").metadata[VERSION_KEY] == str(table.version).encode()

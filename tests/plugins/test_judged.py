@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from fencepost.harness.history import History
-from fencepost.harness.judging.judge import ALWAYS, facts_of
+from fencepost.harness.judging.judge import checkers_of, facts_of
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.plugins import catalogue, registry
@@ -38,7 +38,7 @@ def test_the_example_has_the_guarantee_judged(system: str, guarantee: str) -> No
         return
     checked = _plan_of(example)
     assert checked.plan.require and guarantee in checked.plan.require
-    names = [*checked.workload.checkers(checked.system, checked.options), *ALWAYS]
+    names = checkers_of(checked)
     facts = facts_of(checked, checked.system.releases.default)
     judged = {verdict.guarantee for name in names for verdict in registry.checker(name)(History(()), facts)}
     if guarantee in judged:

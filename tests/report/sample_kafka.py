@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from fencepost.checkers import leadership, log, metadata
+from fencepost.checkers import leadership, log
 from fencepost.checkers.facts.derive import derive
-from fencepost.checkers.log import zombie_brokers
-from fencepost.checkers.metadata import rejoin, topic_names
+from fencepost.checkers.log import zombie_leaders
 from fencepost.harness.history import Claim, History, Outcome, PhaseName
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.systems.kafka.checkers import metadata
+from fencepost.systems.kafka.checkers.metadata import rejoin, topic_names
 from tests.checkers.build import NODES, Tale, bound, facts
 
 
@@ -89,7 +90,7 @@ def zombie_brokers_of(**options: Any) -> ReportCase:
         tale.op("scan", key, 0, at=(2_010, 2_015), node="b2", result=final, position=2, epoch=2)
         tale.op("scan", key, 2, at=(2_020, 2_025), node="b2", result=[], position=2, epoch=2)
     given = facts(system="kraft", nodes=(*NODES, "b1", "b2"), electorate=NODES, options=options)
-    return judged(tale, given, log.check, zombie_brokers.check, leadership.check)
+    return judged(tale, given, log.check, zombie_leaders.check, leadership.check)
 
 
 CASES: dict[str, Callable[[], ReportCase]] = {

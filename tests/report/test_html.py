@@ -16,12 +16,11 @@ from fencepost.harness.report.page import html as page
 from fencepost.harness.report.page.assets import json_for_script
 from fencepost.harness.report.page.html import render
 from fencepost.harness.report.tables import tables
-from fencepost.harness.report.tables.catch_ups import catch_ups_table, lags_table
-from fencepost.harness.report.tables.in_sync import in_sync_table
+from fencepost.harness.report.tables.catch_ups import catch_ups_table
 from fencepost.harness.report.tables.table import cell
 from fencepost.harness.report.tables.zombies import zombies
 from fencepost.harness.verdict import Validity, Verdict
-from fencepost.harness.verdict.fact_tables import CATCH_UPS, IN_SYNC, LAGS
+from fencepost.harness.verdict.fact_tables import CATCH_UPS
 from fencepost.harness.verdict.figures import LeadershipFigures
 from tests.report import sample
 
@@ -311,35 +310,3 @@ def test_ways_of_catching_up_that_none_took_are_named() -> None:
     etcd = catch_ups_table(sample.etcd_valid())
     assert etcd is not None and len(etcd.rows) == 1
     assert catch_ups_table(msgspec.structs.replace(case, run={**case.run, "system": "kafka-zk"})) is None
-
-
-def test_the_replica_that_stood_alone_is_named() -> None:
-    case = sample.zookeeper_invalid()
-    assert in_sync_table(case) is None
-    first = {
-        "topic": "log",
-        "partition": 0,
-        "offset": 1,
-        "epoch": 1,
-        "leader": "b1",
-        "in_sync": "b1 b2",
-        "eligible": "",
-    }
-    states = (
-        first,
-        {**first, "in_sync": "b2", "leader": "b2"},
-        {**first, "in_sync": "", "leader": "", "eligible": "b2"},
-    )
-    table = IN_SYNC.of_rows(list(states))
-    made = in_sync_table(msgspec.structs.replace(case, derived={**case.derived, IN_SYNC.name: table}))
-    assert made is not None
-    assert [tuple(map(str, row)) for row in made.rows] == [("log-0", "2", "b1, b2", "0", "b2", "1", "b2")]
-
-
-def test_how_far_nodes_were_behind_is_shown_where_a_leader_said_so() -> None:
-    case = sample.zookeeper_invalid()
-    assert lags_table(case) is None
-    row = {"node": "b1", "offsets_max": 12, "at_ns": 2_500_000_000, "leader": "n2", "answers": 7, "event": 3}
-    made = lags_table(msgspec.structs.replace(case, derived={**case.derived, LAGS.name: LAGS.of_rows([row])}))
-    assert made is not None
-    assert [str(cell) for cell in made.rows[0]] == ["b1", "12 offsets", "2.500 s", "n2", "7"]

@@ -125,7 +125,8 @@ def test_other_systems_show_nothing_of_it() -> None:
 
 
 def test_attachment_of_the_sample_is_that_of_the_checker() -> None:
-    from fencepost.harness.verdict.figure_rows import Attachment, ClaimedSpan
+    from fencepost.harness.verdict.figure_rows import ClaimedSpan
+    from fencepost.systems.kafka.figures import Attachment
 
     assert msgspec.to_builtins(msgspec.convert(ATTACHMENT, Attachment)).keys() == ATTACHMENT.keys()
     assert msgspec.convert(SPAN, ClaimedSpan).indexes == (7, 9)

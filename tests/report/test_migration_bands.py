@@ -9,11 +9,10 @@ from fencepost.harness.report.facts.lanes import Lanes, LaneState, Stretch
 from fencepost.harness.report.pictures.migration import migration_bands, who_controls
 from fencepost.harness.report.pictures.overview import overview
 from fencepost.harness.report.pictures.svg import Axis
-from fencepost.harness.report.tables.handover import writes_after_claims
 from fencepost.harness.report.words import wording
 from fencepost.harness.verdict import Validity, Verdict
-from fencepost.harness.verdict.figure_rows import WritesAfterClaim
-from fencepost.harness.verdict.figures import HandoverFigures
+from fencepost.systems.kafka.figures import HandoverFigures, WritesAfterClaim
+from fencepost.systems.kafka.report.handover import writes_after_claims
 
 S = 10**9
 

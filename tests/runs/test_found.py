@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fencepost.checkers.confirm import confirm
 from fencepost.harness.judging.judge import judge
+from fencepost.harness.plugins.registry import confirm
 from fencepost.harness.verdict import Validity
 
 FOUND = Path(__file__).parents[1] / "histories" / "found"

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.verdict import Validity, Verdict
-from fencepost.harness.verdict.figures import CoverageFigures, Figures, LeadershipFigures, RejoinFigures
+from fencepost.harness.verdict.figures import CoverageFigures, Figures, LeadershipFigures
 from fencepost.harness.verdict.reading import figures_of, plain_figures, plain_verdict
+from fencepost.systems.kafka.figures import RejoinFigures
 
 ROOT = Path(__file__).parents[2]
 #: A read by a literal name: a renamed figure would vanish from the reader without an error.

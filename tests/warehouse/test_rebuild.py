@@ -9,11 +9,11 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from fencepost.harness.plugins.fact_tables import stored_tables
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table, write_table
 from fencepost.harness.run.conclude import judge_stored
 from fencepost.harness.verdict.fact_table import VERSION_KEY
-from fencepost.harness.verdict.run_tables import TABLES
 from fencepost.warehouse.rebuild import DEALT, REBUILT, rebuild, task
 from fencepost.warehouse.sources import Source, sources_of
 
@@ -59,7 +59,7 @@ def test_it_writes_what_the_run_itself_wrote(folder: Path, tmp_path: Path, again
     judge_stored(folder, progress=lambda _: None)
     (row,) = judge_all([folder], tmp_path / "out", again=again)
     assert (row["run_id"], row["outcome"], row["error"], row["changes"]) == ("cd" * 16, "invalid", None, [])
-    for name in TABLES:
+    for name in stored_tables():
         of_run = read_table(folder / FACTS / f"{name}.parquet")
         written = [read_table(path) for path in parts(tmp_path / "out", name)]
         assert written == [of_run] * bool(len(of_run)), name

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from fencepost.checkers import groups
 from fencepost.harness.history import Outcome, PhaseName
 from fencepost.harness.verdict import Validity
+from fencepost.systems.kafka.checkers import groups
 from tests.fakes.group_store import BUGS, FACTS, NODES, run_fake_groups
 from tests.seeds import seeds
 

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from fencepost.checkers.log_transactions.view import View
 from fencepost.harness.history import Outcome, PhaseName
 from fencepost.harness.verdict import Validity
+from fencepost.systems.kafka.checkers.log_transactions.view import View
 from tests.fakes.transaction_store import BUGS, NODES, judge_transactions, run_fake_transactions
 from tests.seeds import seeds
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from fencepost.checkers import metadata
-from fencepost.checkers.metadata import listeners, snapshots, topic_names
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.coordination import Reply
 from fencepost.harness.generators import phases, time_limit, validate
@@ -21,6 +19,8 @@ from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.testing.simulation import respond, simulate
 from fencepost.harness.verdict import Validity, Verdict
+from fencepost.systems.kafka.checkers import metadata
+from fencepost.systems.kafka.checkers.metadata import listeners, snapshots, topic_names
 from fencepost.workloads.metadata import MetadataOptions, MetadataWorkload, settings_in_turn
 from tests.fakes.metadata_store import BUGS, FACTS, NODES, FakeMetadata, FakeQuorum, run_fake_metadata
 from tests.seeds import seeds

@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from fencepost.checkers.metadata import partition_states
 from fencepost.harness.history import Outcome, PhaseName, broker_view
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.verdict import Validity
+from fencepost.systems.kafka.checkers.metadata import partition_states
 from fencepost.workloads.partition_states import PartitionStatesWorkload
 from tests.fakes.partition_store import BUGS, FACTS, NODES, run_fake_partitions
 from tests.seeds import seeds

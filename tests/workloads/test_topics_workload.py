@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from fencepost.checkers.log import topics
 from fencepost.harness.history import Outcome, PhaseName
 from fencepost.harness.verdict import Validity
+from fencepost.systems.kafka.checkers import topics
 from tests.fakes.topic_store import BUGS, FACTS, NODES, run_fake_topics
 from tests.seeds import seeds
 

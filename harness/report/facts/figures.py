@@ -2,13 +2,13 @@
 
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.verdict.figure_rows import PartitionReign
-from fencepost.harness.verdict.figures import ZombieBrokerFigures
+from fencepost.harness.verdict.figures import ZombieLeaderFigures
 from fencepost.harness.verdict.reading import figures_of
 
 
 def reigns_by_partition(case: ReportCase) -> dict[str, list[PartitionReign]]:
     """Who led each topic partition that changed its leader; first those that a superseded broker went on leading."""
     by_partition: dict[str, list[PartitionReign]] = {}
-    for reign in (r for f in figures_of(case.verdicts, ZombieBrokerFigures) for r in f.reigns):
+    for reign in (r for f in figures_of(case.verdicts, ZombieLeaderFigures) for r in f.reigns):
         by_partition.setdefault(reign.partition, []).append(reign)
     return dict(sorted(by_partition.items(), key=lambda item: not any(reign.claimed_samples for reign in item[1])))

@@ -5,6 +5,7 @@ so in its place and is named in `Rendered.problems`; it can hide neither the ver
 escaped by the templates, and a content policy lets only this file's own script and style run.
 """
 
+import functools
 import traceback
 from collections.abc import Callable
 from typing import Any, Final
@@ -21,8 +22,8 @@ from fencepost.harness.report.drawing.cycle import cycle_of
 from fencepost.harness.report.drawing.scene import witness_operations
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.facts.lanes import Lanes, lanes
+from fencepost.harness.report.page.additions import CLAIMS, EPISODES, FAULTS, AddedSection, additions, tables_within
 from fencepost.harness.report.page.assets import asset, content_hash, json_for_script
-from fencepost.harness.report.pictures.brokers import brokers
 from fencepost.harness.report.pictures.cycle import cycle_picture, kinds_in_words
 from fencepost.harness.report.pictures.latency import latency
 from fencepost.harness.report.pictures.overview import overview
@@ -30,11 +31,8 @@ from fencepost.harness.report.pictures.partitions import partitions
 from fencepost.harness.report.pictures.timeline import timeline
 from fencepost.harness.report.pictures.witness import drawn, events_of, untimed
 from fencepost.harness.report.tables import tables
-from fencepost.harness.report.tables.catch_ups import catch_ups_table, lags_table
-from fencepost.harness.report.tables.costs import costs
+from fencepost.harness.report.tables.catch_ups import catch_ups_table
 from fencepost.harness.report.tables.episodes import episodes
-from fencepost.harness.report.tables.handover import writes_after_claims
-from fencepost.harness.report.tables.in_sync import in_sync_table
 from fencepost.harness.report.tables.partitions import partition_tables
 from fencepost.harness.report.tables.quorum import left_out_table, quorum_table
 from fencepost.harness.report.tables.reigns import attached, reigns
@@ -108,7 +106,7 @@ Sections = tuple[tuple[str, str, Callable[[Page], Markup | None]], ...]
 
 def render(case: ReportCase) -> Rendered:
     """The whole report of one run."""
-    return assembled(Page(case), _verdict, _SECTIONS, case.name, script=asset("timeline.js"))
+    return assembled(Page(case), _verdict, _sections(), case.name, script=asset("timeline.js"))
 
 
 def assembled(
@@ -293,8 +291,7 @@ def _faults(page: Page) -> Markup:
         quorum=quorum_table(page.case),
         left_out=left_out_table(page.case),
         catch_ups=catch_ups_table(page.case),
-        lags=lags_table(page.case),
-        in_sync=in_sync_table(page.case),
+        more=tables_within(FAULTS, page.case),
     )
 
 
@@ -312,8 +309,8 @@ def _leadership(page: Page) -> Markup:
         "leadership",
         reigns=reigns(page.lanes, page.case.facts.vocabulary),
         attached=attached(page.lanes, page.word),
-        episodes=[*episodes(page.case, page.word), *writes_after_claims(page.case)],
-        costs=costs(page.case, page.word),
+        episodes=[*episodes(page.case, page.word), *tables_within(EPISODES, page.case)],
+        more=tables_within(CLAIMS, page.case),
         zombies=superseded[0] if superseded else None,
         claimed=superseded[1] if superseded else None,
         details=superseded[2] if superseded else [],
@@ -324,11 +321,6 @@ def _leadership(page: Page) -> Markup:
 def _partitions(page: Page) -> Markup | None:
     pictured = partitions(page.case)
     return None if pictured is None else page.made("partitions", found=pictured, tables=partition_tables(page.case))
-
-
-def _brokers(page: Page) -> Markup | None:
-    pictured = brokers(page.case)
-    return None if pictured is None else page.made("brokers", found=pictured)
 
 
 def rows_section(page: Page) -> Markup:
@@ -380,10 +372,23 @@ _SECTIONS: Final[Sections] = (
     ("exposure", "How often tested", _exposure),
     ("leadership", "Who led when", _leadership),
     ("partitions", "Topic partitions", _partitions),
-    ("brokers", "Brokers and in-sync replicas", _brokers),
     ("beside", "Not deciding", _beside),
     ("health", "Health", _health),
     ("reproduce", "Reproduce", _reproduce),
     ("facts", "The run", _facts),
     ("rows", "Rows", rows_section),
 )
+
+
+def _sections() -> Sections:
+    """The sections of a run's page, those of leaves in their places."""
+    sections = list(_SECTIONS)
+    for name, added in additions().items():
+        if isinstance(added, AddedSection):
+            place = next((i for i, (id_, *_) in enumerate(sections) if id_ == added.after), len(sections) - 1)
+            sections.insert(place + 1, (name, added.heading, functools.partial(_added, added)))
+    return tuple(sections)
+
+
+def _added(section: AddedSection, page: Page) -> Markup | None:
+    return section.make(page.case)

@@ -28,8 +28,8 @@ from fencepost.harness.report.pictures.svg import (
     picture,
 )
 from fencepost.harness.report.words.wording import count, text
-from fencepost.harness.verdict.figure_rows import BrokerDeeds, PartitionReign
-from fencepost.harness.verdict.figures import ZombieBrokerFigures
+from fencepost.harness.verdict.figure_rows import LeaderDeeds, PartitionReign
+from fencepost.harness.verdict.figures import ZombieLeaderFigures
 from fencepost.harness.verdict.reading import figures_of
 
 _CHECKER: Final = "zombie-brokers"
@@ -50,10 +50,10 @@ class Partitions(msgspec.Struct, frozen=True, kw_only=True):
 
 def partitions(case: ReportCase) -> Partitions | None:
     """Draw the partitions; None when no log of topic partitions was judged."""
-    whole = next(iter(figures_of(case.verdicts, ZombieBrokerFigures)), None)
+    whole = next(iter(figures_of(case.verdicts, ZombieLeaderFigures)), None)
     if whole is None:
         return None
-    deeds = [d for f in figures_of(case.verdicts, ZombieBrokerFigures) for d in f.deeds]
+    deeds = [d for f in figures_of(case.verdicts, ZombieLeaderFigures) for d in f.deeds]
     by_partition = reigns_by_partition(case)
     drawn = dict(list(by_partition.items())[:_DRAWN_MAX])
     return Partitions(
@@ -62,14 +62,14 @@ def partitions(case: ReportCase) -> Partitions | None:
     )
 
 
-def _folded(whole: ZombieBrokerFigures, drawn: int) -> str:
+def _folded(whole: ZombieLeaderFigures, drawn: int) -> str:
     changed = whole.partitions - whole.partitions_quiet
     summary = f"{count(changed)} of {count(whole.partitions)} topic partitions changed leader or leader epoch"
     summary += f", {count(drawn)} of them are drawn" if drawn < changed else ""
     return f"{summary}; {count(whole.partitions_quiet)} kept one leader in one epoch."
 
 
-def _picture(history: History, drawn: Mapping[str, list[PartitionReign]], deeds: list[BrokerDeeds]) -> Markup:
+def _picture(history: History, drawn: Mapping[str, list[PartitionReign]], deeds: list[LeaderDeeds]) -> Markup:
     axis = Axis(0, max(history.end_ns, 1))
     epochs = sorted({reign.epoch for reigns in drawn.values() for reign in reigns})
     lanes = [(name, node) for name, reigns in drawn.items() for node in dict.fromkeys(r.node for r in reigns)]
@@ -117,7 +117,7 @@ def _stretch(reign: PartitionReign) -> Stretch:
     )
 
 
-def _did(deed: BrokerDeeds, reigns: list[PartitionReign], axis: Axis, y: float) -> Markup:
+def _did(deed: LeaderDeeds, reigns: list[PartitionReign], axis: Axis, y: float) -> Markup:
     """Say beside its lane what a superseded leader acknowledged and answered."""
     reign = next((r for r in reigns if r.epoch == deed.epoch and r.incarnation == deed.incarnation), None)
     if reign is None:

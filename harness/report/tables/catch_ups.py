@@ -8,8 +8,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.tables.table import Table
 from fencepost.harness.report.words.evidence import traced
-from fencepost.harness.report.words.wording import clock
-from fencepost.harness.verdict.fact_tables import CATCH_UPS, LAGS
+from fencepost.harness.verdict.fact_tables import CATCH_UPS
 
 _WORDS: Final = {
     CatchUp.DIFFERENCE: "by the changes that it lacked",
@@ -40,26 +39,5 @@ def catch_ups_table(case: ReportCase) -> Table | None:
                 ", ".join(sorted({row["node"] for row in own})),
             )
             for way, own in by_way.items()
-        ),
-    )
-
-
-def lags_table(case: ReportCase) -> Table | None:
-    """Tabulate how far each node's log was behind the leader's high watermark; None where no leader said so."""
-    rows = case.rows(LAGS.name)
-    if not rows:
-        return None
-    return Table(
-        caption="How far nodes were behind the leader's high watermark, as the leader knew",
-        columns=("node", "at most", "at", "leader", "answers"),
-        rows=tuple(
-            (
-                row["node"],
-                traced(f"{row['offsets_max']:,} offsets", [row["event"]]),
-                clock(row["at_ns"]),
-                row["leader"],
-                f"{row['answers']:,}",
-            )
-            for row in rows
         ),
     )

@@ -1,7 +1,7 @@
 """The zombie table: what deposed leaders did, in the rows claimed, served, attempted, self-fencing failed, acted.
 
-The counts come from `figures` and `anomalies` of the leadership checker and of the checker that reads controllers'
-attempts from the logs on disk. A kind that no checker counted says so.
+The counts come from `figures` and `anomalies` of the leadership checker, and of those of leaves that count attempts of
+superseded leaders by other means, such as the logs on disk. A kind that no checker counted says so.
 """
 
 from collections import Counter
@@ -15,10 +15,10 @@ from fencepost.harness.report.tables.table import Table, generic
 from fencepost.harness.report.words.evidence import traced
 from fencepost.harness.report.words.wording import count
 from fencepost.harness.verdict import Verdict
-from fencepost.harness.verdict.figures import ClientChangeFigures, ControllerFigures, Figures, LeadershipFigures
+from fencepost.harness.verdict.figures import Figures, LeadershipFigures
 from fencepost.harness.verdict.reading import figures_of, plain_figures
 
-_CHECKERS: Final = ("leadership", "zombie-controllers")
+_CHECKER: Final = "leadership"
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -36,12 +36,11 @@ def _of_leaders(read: Callable[[LeadershipFigures], int]) -> Callable[[Figures],
 
 
 def _fenced(figures: Figures) -> int | None:
-    known = LeadershipFigures | ControllerFigures | ClientChangeFigures
-    return figures.attempted_but_fenced if isinstance(figures, known) else None
+    return getattr(figures, "attempted_but_fenced", None)
 
 
 def _acted(figures: Figures) -> int | None:
-    return figures.acted if isinstance(figures, LeadershipFigures | ControllerFigures) else None
+    return getattr(figures, "acted", None)
 
 
 _KINDS: Final = (
@@ -98,7 +97,7 @@ _KINDS: Final = (
 
 def zombies(case: ReportCase) -> tuple[Table, Table | None, list[Table]] | None:
     """Tabulate the counts, the claims that outlived their epoch, and all figures; None without a leadership verdict."""
-    verdicts = [v for v in case.verdicts if any(name in v.checker for name in _CHECKERS)]
+    verdicts = [v for v in case.verdicts if _CHECKER in v.checker or _fenced(v.figures) is not None]
     if not verdicts:
         return None
     # The subject of a figure matters only if the nodes report on several subjects.

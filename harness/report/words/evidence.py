@@ -14,7 +14,6 @@ from markupsafe import Markup, escape
 
 from fencepost.harness.history import BeliefEvent, History
 from fencepost.harness.report.words.wording import clock, count, event
-from fencepost.harness.verdict.figure_rows import ControllerAttempt, ControllerElection, FigureRow
 
 #: The most rows that the page holds, and the most claims that it lists.
 ROWS_MAX: Final = 1_000
@@ -44,10 +43,10 @@ def traced(phrase: str, rows: Iterable[int] | None) -> str:
     return Traced(phrase, rows) if rows else phrase
 
 
-def rows_of(row: FigureRow | Mapping[str, Any], key: str) -> tuple[int, ...]:
+def rows_of(row: msgspec.Struct | Mapping[str, Any], key: str) -> tuple[int, ...]:
     """Return the rows of the history that a figure's row names for one of its columns."""
     if not isinstance(row, Mapping):
-        return row.indexes if isinstance(row, ControllerElection | ControllerAttempt) else row.events.get(key, ())
+        return tuple(row.events.get(key, ()) if hasattr(row, "events") else getattr(row, "indexes", ()))
     events = row.get("events")
     return tuple(events.get(key, ())) if isinstance(events, Mapping) else tuple(row.get("indexes", ()))
 

@@ -21,14 +21,6 @@ from tests.checkers import test_coverage
 from tests.checkers.build import Tale, facts
 from tests.checkers.elections import test_elections
 from tests.checkers.leadership import test_freshness
-from tests.checkers.metadata import (
-    test_both_stores,
-    test_dual_write,
-    test_ground_truth,
-    test_handover,
-    test_progress,
-    test_zombie_controllers,
-)
 from tests.checkers.storage import test_late_effects
 from tests.checkers.watches import test_watches
 from tests.fakes import (
@@ -45,6 +37,14 @@ from tests.fakes import (
 from tests.histories.language import FOLDER, cases, parse
 from tests.report import sample_kafka
 from tests.report.proof import Figure, figures_of, why_not
+from tests.systems.kafka.checkers.metadata import (
+    test_both_stores,
+    test_dual_write,
+    test_ground_truth,
+    test_handover,
+    test_progress,
+    test_zombie_controllers,
+)
 
 OK, FAIL, INFO, INVOKE = Outcome.OK, Outcome.FAIL, Outcome.INFO, Outcome.INVOKE
 Example = tuple[History, Facts]

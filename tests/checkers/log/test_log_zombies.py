@@ -3,7 +3,7 @@
 from typing import Any
 
 from fencepost.checkers import leadership
-from fencepost.checkers.log import zombie_brokers
+from fencepost.checkers.log import zombie_leaders
 from fencepost.harness.history import Claim, Outcome, PhaseName
 from fencepost.harness.verdict import Validity, Verdict
 from tests.checkers.build import Tale, facts
@@ -42,7 +42,7 @@ def _refused(tale: Tale, node: str, at: tuple[float, float]) -> None:
 
 
 def _judge(tale: Tale, **options: Any) -> Verdict:
-    (verdict,) = zombie_brokers.check(tale.history(), facts(options=options, **BROKERS))
+    (verdict,) = zombie_leaders.check(tale.history(), facts(options=options, **BROKERS))
     return verdict
 
 

@@ -1,0 +1,77 @@
+"""What nodes did that led a partition when they were cut off from every majority of voters."""
+
+from fencepost.checkers.facts.cuts import cuts
+from fencepost.checkers.facts.evidence import row, rows
+from fencepost.checkers.facts.fault_index import Landmarks
+from fencepost.checkers.facts.partitions import PartitionView
+from fencepost.checkers.facts.reigns import Reign, Reigns
+from fencepost.checkers.facts.successions import end_rows
+from fencepost.harness.history import History, Operation
+from fencepost.harness.verdict import Facts
+from fencepost.harness.verdict.figure_rows import Cut, CutLeader
+
+
+def cut_leaders(
+    history: History, facts: Facts, views: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks
+) -> list[CutLeader]:
+    """Describe, for each node that led a partition when it was cut off from every majority, how it went on."""
+    leaders = []
+    for cut in cuts(history, facts.nodes, facts.voters):
+        led = [view for view in views if _led(reigns[view.key], cut)]
+        if led:
+            leaders.append(_cut_leader(cut, led, reigns, marks))
+    return leaders
+
+
+def _led(reigns: Reigns, cut: Cut) -> list[Reign]:
+    """List the broker's reigns that held when it was cut off."""
+    return [
+        r
+        for r in reigns.reigns
+        if r.node == cut.node and r.first_ns <= cut.from_ns and (r.over_ns is None or r.over_ns > cut.from_ns)
+    ]
+
+
+def _cut_leader(cut: Cut, led: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks) -> CutLeader:
+    def inside(operation: Operation) -> bool:
+        done_ns = operation.completed_ns
+        return operation.node == cut.node and operation.invoked_ns >= cut.from_ns and (done_ns or 0) <= cut.to_ns
+
+    appends = [(view, a) for view in led for a in view.acknowledged if inside(a)]
+    reads = [r for view in led for r in view.reads if inside(r)]
+    lost = [a for view, a in appends if a.value not in view.final_values and view.scans and view.complete]
+    own = [(reigns[view.key], r) for view in led for r in reigns[view.key].reigns if r.node == cut.node]
+    over = [(of, r) for of, r in own if r.over_ns is not None and r.over_ns > cut.from_ns]
+    first_over = min(over, key=lambda pair: pair[1].over_ns or 0, default=None)
+    begins = [r.superseded for _, r in own if r.superseded is not None]
+    superseded = min((b for b in begins if cut.from_ns <= b.at_ns <= cut.to_ns), key=lambda b: b.at_ns, default=None)
+    last_append = max((a for _, a in appends), key=_done, default=None)
+    last_read = max(reads, key=_done, default=None)
+    began = marks.at(cut.from_ns)
+    return CutLeader(
+        node=cut.node,
+        cut_from_ns=cut.from_ns,
+        cut_ns=cut.to_ns - cut.from_ns,
+        partitions_led=len(led),
+        superseded_after_ns=None if superseded is None else superseded.at_ns - cut.from_ns,
+        appends_acknowledged=len(appends),
+        appends_lost=len(lost),
+        last_append_after_ns=None if last_append is None else _done(last_append) - cut.from_ns,
+        last_read_after_ns=None if last_read is None else _done(last_read) - cut.from_ns,
+        stopped_leading_after_ns=None if first_over is None else (first_over[1].over_ns or 0) - cut.from_ns,
+        events={
+            "cut_from_ns": began,
+            "cut_ns": (*began, *marks.at(cut.to_ns)),
+            "partitions_led": tuple(_led(reigns[view.key], cut)[0].samples[0].index for view in led),
+            "superseded_after_ns": () if superseded is None else (*began, superseded.event),
+            "appends_acknowledged": rows(a for _, a in appends),
+            "appends_lost": rows(lost),
+            "last_append_after_ns": () if last_append is None else (*began, row(last_append)),
+            "last_read_after_ns": () if last_read is None else (*began, row(last_read)),
+            "stopped_leading_after_ns": () if first_over is None else (*began, *end_rows(*first_over, marks)),
+        },
+    )
+
+
+def _done(operation: Operation) -> int:
+    return operation.completed_ns or 0

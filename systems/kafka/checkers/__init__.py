@@ -1,0 +1,1 @@
+"""What judges only Kafka's runs."""

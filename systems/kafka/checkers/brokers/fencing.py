@@ -1,0 +1,256 @@
+"""Brokers that reach no controller: are they fenced by it in time, and do they stop serving by themselves?
+
+"broker-fenced-in-time"
+  broker-not-fenced          a broker was down, or cut off from whoever keeps its session, for longer than its session
+                             allows, under one controller that ran all the time, and no controller fenced it
+"broker-self-fencing"
+  served-without-controller  a broker that reached no controller for that long still answered a client
+
+A controller that is elected begins every broker's session again, so silence counts from its election. The log of each
+controller tells when it fenced a broker. A broker may serve without a controller: that is measured.
+
+Source: KIP-631, "Broker lease": a broker that the controller does not hear of within broker.session.timeout.ms is
+fenced; KAFKA-18138 (a broker that dies while the controller changes). KIP-500, "Broker states": "Fenced brokers".
+"""
+
+from typing import Final
+
+import msgspec
+
+from fencepost.checkers.facts.cuts import possibly_stopped
+from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.fault_index import Landmarks
+from fencepost.checkers.facts.own_time import OwnTime
+from fencepost.checkers.facts.stalls import Stall, overlapping, stalls_of, watched_until
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
+from fencepost.checkers.findings.words import duration, seconds
+from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
+from fencepost.harness.verdict import BrokerBound, Cause, Facts, Verdict
+from fencepost.systems.kafka.checkers.brokers.silence import Silence, Silences
+
+CHECKER: Final = "brokers"
+IN_TIME: Final = "broker-fenced-in-time"
+SELF: Final = "broker-self-fencing"
+NOT_FENCED: Final = "broker-not-fenced"
+SERVED: Final = "served-without-controller"
+
+_STATES: Final = frozenset({Logged.REGISTERED, Logged.UNFENCED, Logged.FENCED})
+_FENCED: Final = frozenset({Logged.REGISTERED, Logged.FENCED})
+
+
+class States:
+    """What the controllers' logs say about each broker's registration, in order of time."""
+
+    def __init__(self, history: History) -> None:
+        self._of: Final[dict[str, list[LogEvent]]] = {}
+        for event in history.events:
+            if type(event) is LogEvent and event.change in _STATES:
+                self._of.setdefault(event.node, []).append(event)
+
+    def online(self, broker: str, at_ns: int) -> bool:
+        """Whether the last word on it before `at_ns` was that it may serve."""
+        before = [e for e in self._of.get(broker, ()) if e.time_ns <= at_ns]
+        return bool(before) and before[-1].change not in _FENCED
+
+    def fenced(self, broker: str, after_ns: int) -> LogEvent | None:
+        """The first line after `after_ns` that tells of its fencing."""
+        return next((e for e in self._of.get(broker, ()) if e.change is Logged.FENCED and e.time_ns > after_ns), None)
+
+
+class Due(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker that had to be fenced; `fenced` is the line that tells of it, `late`: it came late, or never."""
+
+    silence: Silence
+    fenced: LogEvent | None
+    late: bool
+    stalls: tuple[Stall, ...]
+
+
+def judge_in_time(history: History, facts: Facts, bound: BrokerBound, silences: Silences) -> Verdict:
+    """Judge whether every broker that could not keep its session alive was fenced in time."""
+    states, marks = States(history), Landmarks(history)
+    due, quick = _due(history, facts, bound, silences, states)
+    late = [one for one in due if one.late]
+    proven = [one for one in late if not one.stalls and watched_until(history) >= one.silence.to_ns]
+    times = [one for one in (*due, *quick) if one.fenced is not None and not one.late]
+    slowest = max(times, key=_took_ns, default=None)
+    findings = [_not_fenced(one, bound, marks) for one in proven]
+    exposed = tuple(i for one in due for i in _began(one.silence, marks))
+    limit = duration(bound.limit_ns)
+    return Findings(
+        checker=CHECKER,
+        guarantee=IN_TIME,
+        findings=findings,
+        broken=f"{len(findings)} times a broker that reported to nobody for more than {limit} was not fenced",
+        doubt=Doubt(Cause.STALLED, "a broker was fenced late or never, while the harness or the machine stalled")
+        if late and not proven
+        else None,
+        exposed=exposed,
+        exposure_of=f"times that an online broker reported to nobody for more than {limit} under one controller",
+        untested=f"no online broker reported to nobody for more than {limit} under one controller",
+        rules=(rule(NOT_FENCED, len(due), f"no broker was silent for more than {limit} under one controller"),),
+        kept=f"{len(due)} silent brokers were fenced within {limit} (session {duration(bound.session_ns)})",
+        figures={"fenced_after_ns_max": 0 if slowest is None else _took_ns(slowest), "fenced": len(times)},
+        evidence={
+            "fenced": tuple(one.fenced.index for one in times if one.fenced is not None),
+            "fenced_after_ns_max": () if slowest is None else _took_rows(slowest, marks),
+        },
+    ).verdict(facts)
+
+
+def _due(
+    history: History, facts: Facts, bound: BrokerBound, silences: Silences, states: States
+) -> tuple[list[Due], list[Due]]:
+    """The brokers that had to be fenced, and those that were fenced before they had to be."""
+    threshold_ns = facts.thresholds.stall_ns_max
+    stalls = stalls_of(history, threshold_ns)
+    due, quick = [], []
+    for silence in silences.all():
+        leader = silence.reign.node
+        time = OwnTime(history, leader, possibly_stopped(history, leader))
+        if not states.online(silence.broker, silence.from_ns):
+            continue
+        fenced = states.fenced(silence.broker, silence.from_ns)
+        inside = fenced is not None and fenced.asked_ns <= silence.to_ns
+        until_ns = fenced.asked_ns if fenced is not None and inside else silence.to_ns
+        one = Due(
+            silence=silence,
+            fenced=fenced if inside else None,
+            late=time.running_ns(silence.from_ns, until_ns) > bound.limit_ns,
+            stalls=tuple(overlapping(stalls, silence.from_ns, until_ns)),
+        )
+        if time.running_ns(silence.from_ns, silence.to_ns) > bound.limit_ns:
+            due.append(one)
+        elif inside:
+            quick.append(one)
+    return due, quick
+
+
+def _took_ns(one: Due) -> int:
+    assert one.fenced is not None
+    return one.fenced.time_ns - one.silence.from_ns
+
+
+def _took_rows(one: Due, marks: Landmarks) -> Rows:
+    assert one.fenced is not None
+    return (*_began(one.silence, marks), one.fenced.index)
+
+
+def _began(silence: Silence, marks: Landmarks) -> Rows:
+    """The row at which the silence began: a fault, a death, or the first claim of the controller."""
+    first = min(silence.reign.samples, key=lambda s: s.hi_ns)
+    return marks.at(silence.from_ns)[:1] or marks.until(first)[:1]
+
+
+def _not_fenced(one: Due, bound: BrokerBound, marks: Landmarks) -> Finding:
+    silence, reign = one.silence, one.silence.reign
+    ended = (
+        f"It was still not fenced {duration(silence.to_ns - silence.from_ns)} later."
+        if one.fenced is None
+        else f"It was fenced after {duration(_took_ns(one))}."
+    )
+    began = _began(silence, marks)
+    return Finding(
+        anomaly=NOT_FENCED,
+        events=(*began, reign.samples[-1].index, *(() if one.fenced is None else (one.fenced.index,))),
+        counted_by=began[0],
+        steps=(
+            f"{reign.node} was the controller, in epoch {reign.epoch}, from {seconds(reign.first_ns)} on.",
+            f"From {seconds(silence.from_ns)} on nothing that {silence.broker} sent can have kept its session alive.",
+            f"{ended} Its session is {duration(bound.session_ns)} ({bound.source}), judged at 1.5 times that and a"
+            " second.",
+        ),
+        from_ns=silence.from_ns,
+        to_ns=silence.to_ns,
+        nodes=(silence.broker, reign.node),
+    )
+
+
+class Lonely(msgspec.Struct, frozen=True, kw_only=True):
+    """One time without a controller: what the broker was asked beyond the limit, and what it answered."""
+
+    broker: str
+    from_ns: int
+    to_ns: int
+    requests: list[Operation]
+    answered: list[Operation]
+    #: The last operation at all that it answered in that time.
+    last: Operation | None
+
+
+def judge_self_fencing(history: History, bound: BrokerBound, facts: Facts, silences: Silences) -> Verdict:
+    """Measure for how long brokers without a controller went on serving clients."""
+    marks = Landmarks(history)
+    alone = [one for broker in bound.nodes for one in _lonely(history, broker, bound, silences)]
+    findings = [_served(one, marks) for one in alone if one.answered]
+    requests = [operation for one in alone for operation in one.requests]
+    longest = max((one for one in alone if one.last is not None), key=_served_for_ns, default=None)
+    limit = duration(bound.limit_ns)
+    return Findings(
+        checker=CHECKER,
+        guarantee=SELF,
+        findings=findings,
+        broken=f"{len(findings)} times a broker that reached no controller for more than {limit} still served clients,"
+        f" once for {duration(0 if longest is None else _served_for_ns(longest))}",
+        exposed=rows(requests),
+        exposure_of=f"operations asked of a broker that had reached no controller for more than {limit}",
+        untested=f"no broker was asked for anything after it had reached no controller for {limit}",
+        rules=(rule(SERVED, len(requests), f"nothing was asked of a broker without a controller for {limit}"),),
+        kept=f"no broker served a client {limit} after it had lost its controller",
+        figures={
+            "without_controller": len(alone),
+            "served_without_controller_ns_max": 0 if longest is None else _served_for_ns(longest),
+        },
+        evidence={
+            "without_controller": tuple(i for one in alone for i in _alone_since(one, marks)),
+            "served_without_controller_ns_max": ()
+            if longest is None or longest.last is None
+            else (*_alone_since(longest, marks), row(longest.last)),
+        },
+    ).verdict(facts)
+
+
+def _lonely(history: History, broker: str, bound: BrokerBound, silences: Silences) -> list[Lonely]:
+    time = OwnTime(history, broker, possibly_stopped(history, broker))
+    own = [o for o in history.operations if o.node == broker and o.ended_ns is not None]
+    alone = []
+    for from_ns, to_ns in silences.lonely(broker):
+        inside = [o for o in own if o.invoked_ns >= from_ns and (o.ended_ns or 0) <= to_ns]
+        late = [o for o in inside if time.running_ns(from_ns, o.invoked_ns) > bound.limit_ns]
+        answered = [o for o in inside if o.type is Outcome.OK]
+        alone.append(
+            Lonely(
+                broker=broker,
+                from_ns=from_ns,
+                to_ns=to_ns,
+                requests=late,
+                answered=[o for o in late if o.type is Outcome.OK],
+                last=max(answered, key=lambda o: o.completed_ns or 0, default=None),
+            )
+        )
+    return alone
+
+
+def _served_for_ns(one: Lonely) -> int:
+    return 0 if one.last is None else (one.last.completed_ns or 0) - one.from_ns
+
+
+def _alone_since(one: Lonely, marks: Landmarks) -> Rows:
+    return marks.at(one.from_ns)[:1]
+
+
+def _served(one: Lonely, marks: Landmarks) -> Finding:
+    last = one.answered[-1]
+    return Finding(
+        anomaly=SERVED,
+        operations=(last,),
+        events=_alone_since(one, marks),
+        steps=(
+            f"From {seconds(one.from_ns)} to {seconds(one.to_ns)} {one.broker} reached no controller that acted.",
+            f"It answered {len(one.answered)} operations beyond the limit, the last {duration(_served_for_ns(one))}"
+            " after it had lost its controller.",
+        ),
+        from_ns=one.from_ns,
+    )

@@ -1,0 +1,232 @@
+"""Controlled shutdowns: a broker that is told to end hands over its partitions first, so that nobody waits for them.
+
+"controlled-shutdown"
+  ended-without-leave     a broker began its controlled shutdown and ended by itself, no controller had let it, and
+                          meanwhile no fault touched another server
+"controlled-shutdown-unnoticed"
+  unavailable-partition   while a broker was in its controlled shutdown, a partition took no append for a second
+"orderly-restart-unnoticed"
+  unavailable-in-restart  the same, from the beginning of the shutdown until the broker's server serves again
+
+Which partitions a broker still led when it was let go is judged by `systems.kafka.checkers.brokers.registrations`.
+
+A broker that meets no controller, or whose leaders nobody in sync can take over, may give up and end after
+`controlled.shutdown.max.retries`. So what ended without leave under a fault of another server is counted, not accused.
+
+Source: Kafka's documentation, "Graceful shutdown": leaders are moved prior to shutting down, which "minimizes the time
+each partition is unavailable to a few milliseconds", and the move "will only succeed if" another replica is alive;
+KIP-631, "Controlled shutdown".
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import msgspec
+
+from fencepost.checkers.facts.disturbance import touches_others
+from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.servers import Exit, Return, exits, next_return
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.rules import rule
+from fencepost.checkers.findings.words import duration, seconds
+from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
+from fencepost.harness.verdict import Facts, Verdict
+
+CHECKER: Final = "brokers"
+RESTART: Final = "orderly-restart-unnoticed"
+IN_RESTART: Final = "unavailable-in-restart"
+CONTROLLED: Final = "controlled-shutdown"
+UNNOTICED: Final = "controlled-shutdown-unnoticed"
+NO_LEAVE: Final = "ended-without-leave"
+UNAVAILABLE: Final = "unavailable-partition"
+
+#: A partition without an append for longer was unavailable.
+_GAP_NS_MAX: Final = 1_000_000_000
+#: The exit status of a server that was killed, in the two ways in which it is told.
+_KILLED: Final = frozenset({-9, 137})
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
+    """One controlled shutdown by the broker's own log, until its server ended."""
+
+    broker: str
+    began: LogEvent
+    leave: LogEvent | None
+    ended: Exit
+    #: When the next server of this broker served; None where none did.
+    back: Return | None
+
+    @property
+    def killed(self) -> bool:
+        return self.ended.status in _KILLED
+
+
+def stops(history: History) -> list[Stop]:
+    """Every controlled shutdown whose server ended."""
+    begun: dict[tuple[str, int], LogEvent] = {}
+    leaves: dict[tuple[str, int], LogEvent] = {}
+    ended = []
+    for event in history.events:
+        if type(event) is LogEvent and event.source == "log":
+            which = event.node, event.incarnation
+            if event.change is Logged.STOPPING:
+                begun.setdefault(which, event)
+            elif event.change is Logged.MAY_STOP:
+                leaves.setdefault(which, event)
+    for end in exits(history):
+        which = end.node, end.incarnation
+        if which in begun:
+            back = next_return(history, end)
+            ended.append(Stop(broker=end.node, began=begun[which], leave=leaves.get(which), ended=end, back=back))
+    return ended
+
+
+def judge(history: History, facts: Facts) -> list[Verdict]:
+    """Judge the controlled shutdowns of one history; nothing is said where none was begun."""
+    own = stops(history)
+    if not own and not {CONTROLLED, UNNOTICED, RESTART} & set(facts.required):
+        return []
+    ended = [stop for stop in own if not stop.killed]
+    hindered = [stop for stop in ended if stop.leave is None and _hindered(history, stop)]
+    judged = [stop for stop in ended if stop not in hindered]
+    slowest = max((stop for stop in ended if stop.leave), key=_took_ns, default=None)
+    lacks = "no broker ended by a controlled shutdown while no fault touched another server"
+    controlled = Findings(
+        checker=CHECKER,
+        guarantee=CONTROLLED,
+        findings=[_no_leave(stop) for stop in judged if stop.leave is None],
+        exposed=tuple(stop.ended.event for stop in judged),
+        exposure_of="brokers that ended by a controlled shutdown",
+        untested=lacks,
+        rules=(rule(NO_LEAVE, len(judged), lacks),),
+        kept=f"{len(judged)} brokers ended after a controller had let them, within"
+        f" {duration(0 if slowest is None else _took_ns(slowest))}",
+        counted={
+            "stopped": tuple(stop.ended.event for stop in ended),
+            "killed_while_stopping": tuple(stop.ended.event for stop in own if stop.killed),
+            "hindered_while_stopping": tuple(stop.ended.event for stop in hindered),
+        },
+        figures={"stopped_within_ns_max": 0 if slowest is None else _took_ns(slowest)},
+        evidence={"stopped_within_ns_max": () if slowest is None else _took_rows(slowest)},
+    )
+    shutdowns = [_Window(stop=stop, to_ns=stop.ended.at_ns, to_event=stop.ended.event) for stop in ended]
+    restarts = [_Window(stop=s, to_ns=s.back.at_ns, to_event=s.back.event) for s in ended if s.back is not None]
+    return [
+        controlled.verdict(facts),
+        _unnoticed(history, facts, _Question(UNNOTICED, UNAVAILABLE, "in its controlled shutdown"), shutdowns),
+        _unnoticed(history, facts, _Question(RESTART, IN_RESTART, "restarted by a controlled shutdown"), restarts),
+    ]
+
+
+def _hindered(history: History, stop: Stop) -> bool:
+    """Whether a fault may have touched another server, or a link, during the shutdown."""
+    spans = [(fault, history.possible(fault)) for fault in history.faults if touches_others(fault, stop.broker)]
+    return any(from_ns <= stop.ended.at_ns and to_ns >= stop.began.asked_ns for _, (from_ns, to_ns) in spans)
+
+
+def _took_ns(stop: Stop) -> int:
+    return (stop.leave or stop.began).time_ns - stop.began.time_ns
+
+
+def _took_rows(stop: Stop) -> Rows:
+    return (stop.began.index, (stop.leave or stop.began).index)
+
+
+def _no_leave(stop: Stop) -> Finding:
+    return Finding(
+        anomaly=NO_LEAVE,
+        events=(stop.began.index, stop.ended.event),
+        counted_by=stop.ended.event,
+        steps=(
+            f"At {seconds(stop.began.time_ns)} the log of {stop.broker} tells that its controlled shutdown began.",
+            f"It ended at {seconds(stop.ended.at_ns)}, and its log never tells that a controller let it.",
+        ),
+        from_ns=stop.began.asked_ns,
+        to_ns=stop.ended.at_ns,
+        nodes=(stop.broker,),
+    )
+
+
+class _Question(NamedTuple):
+    """A guarantee with its rule, and what a broker was meanwhile."""
+
+    guarantee: str
+    anomaly: str
+    was: str
+
+
+class _Window(msgspec.Struct, frozen=True, kw_only=True):
+    """The time from the beginning of a controlled shutdown to an event that ends the window."""
+
+    stop: Stop
+    to_ns: int
+    to_event: int
+
+    @property
+    def from_ns(self) -> int:
+        return self.stop.began.asked_ns
+
+
+class _Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """`first` and `last` are acknowledged appends of one partition with none between them, and `waiting` had begun."""
+
+    window: _Window
+    first: Operation
+    last: Operation
+    waiting: int
+
+    @property
+    def length_ns(self) -> int:
+        return (self.last.completed_ns or 0) - (self.first.completed_ns or 0)
+
+
+def _unnoticed(history: History, facts: Facts, question: _Question, windows: Sequence[_Window]) -> Verdict:
+    appends: dict[str | None, list[Operation]] = {}
+    for operation in history.operations:
+        if operation.f == "append":
+            appends.setdefault(operation.key, []).append(operation)
+    gaps = [gap for window in windows for own in appends.values() for gap in _gaps(window, own)]
+    longest = max(gaps, key=lambda gap: gap.length_ns, default=None)
+    inside = [o for w in windows for own in appends.values() for o in own if w.from_ns <= o.invoked_ns <= w.to_ns]
+    lacks = f"nothing was appended while a broker was {question.was}"
+    return Findings(
+        checker=CHECKER,
+        guarantee=question.guarantee,
+        findings=[_unavailable(question, gap) for gap in gaps if gap.length_ns > _GAP_NS_MAX and gap.waiting],
+        exposed=rows(inside),
+        exposure_of=f"appends asked for while a broker was {question.was}",
+        untested=lacks,
+        rules=(rule(question.anomaly, len(inside), lacks),),
+        kept=f"no partition was without an append for more than {duration(_GAP_NS_MAX)}; the longest time was"
+        f" {duration(0 if longest is None else longest.length_ns)}",
+        figures={"without_append_ns_max": 0 if longest is None else longest.length_ns},
+        evidence={"without_append_ns_max": () if longest is None else (row(longest.first), row(longest.last))},
+    ).verdict(facts)
+
+
+def _gaps(window: _Window, own: Sequence[Operation]) -> list[_Gap]:
+    """The times between two acknowledged appends that reach into the window."""
+    done = sorted((o for o in own if o.type is Outcome.OK), key=lambda o: o.completed_ns or 0)
+    gaps = []
+    for first, last in pairwise(done):
+        from_ns, to_ns = first.completed_ns or 0, last.completed_ns or 0
+        if from_ns <= window.to_ns and to_ns >= window.from_ns:
+            waiting = sum(from_ns <= o.invoked_ns <= to_ns - _GAP_NS_MAX // 2 for o in own)
+            gaps.append(_Gap(window=window, first=first, last=last, waiting=waiting))
+    return gaps
+
+
+def _unavailable(question: _Question, gap: _Gap) -> Finding:
+    stop = gap.window.stop
+    return Finding(
+        anomaly=question.anomaly,
+        operations=(gap.first, gap.last),
+        events=(stop.began.index, gap.window.to_event),
+        steps=(
+            f"{stop.broker} was {question.was} from {seconds(stop.began.time_ns)} to {seconds(gap.window.to_ns)}.",
+            f"No append to {gap.first.key} was acknowledged for {duration(gap.length_ns)}, though {gap.waiting} were"
+            " sent.",
+        ),
+    )

@@ -1,0 +1,85 @@
+"""Consume, transform, produce: was each record of an input transformed once, up to the committed offset?"""
+
+from typing import Final
+
+from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.findings.finding import Finding, few_of_each
+from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
+from fencepost.harness.history import History, Operation
+from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.systems.kafka.checkers.log_transactions.outcomes import disturbed, unread
+from fencepost.systems.kafka.checkers.log_transactions.view import CHECKER, Sight, View
+
+ONCE: Final = "transforms-exactly-once"
+TWICE: Final = "repeated-transform"
+MISSING: Final = "missing-transform"
+AHEAD: Final = "uncounted-transform"
+_NO_INPUT: Final = "no input was read"
+_LACKS: Final = "no fault touched a broker after an input was read"
+
+
+def judge_inputs(history: History, view: View, facts: Facts) -> Verdict:
+    """Judge the inputs whose committed offset was read at the end."""
+    outputs: dict[str, dict[int, list[Sight]]] = {name: {} for name in view.consumed}
+    for partition in view.partitions.values():
+        for number, own in partition.final.items():
+            transaction = view.transactions.get(number)
+            for sight in own.values():
+                if transaction is not None and sight.input is not None and transaction.operation.key in outputs:
+                    outputs[transaction.operation.key].setdefault(sight.input, []).append(sight)
+    findings = [finding for name in sorted(outputs) for finding in _of_input(view, name, outputs[name])]
+    transforms = [p for p in view.transactions.values() if p.operation.f == "transform"]
+    exposed = [p for p in disturbed(history, facts, transforms) if p.committed or p.left_open]
+    names = {p.operation.key for p in transforms}
+    unasked = sorted(name for name in names if name is not None and name not in view.consumed)
+    doubt = Doubt(Cause.UNDECIDED, f"nobody read at the end how far {', '.join(unasked)} had come") if unasked else None
+    return Findings(
+        checker=CHECKER,
+        guarantee=ONCE,
+        findings=findings,
+        doubt=doubt or unread(view),
+        exposed=rows(p.operation for p in exposed),
+        exposure_of="transactions that read an input, and that something disturbed",
+        untested=_LACKS if transforms else _NO_INPUT,
+        kept=f"{sum(o.result for o in view.consumed.values())} records of {len(outputs)} inputs were transformed once"
+        " each, and none beyond the committed offsets",
+        shown=few_of_each(findings, 2),
+        rules=(
+            *(rule(name, sum(map(len, outputs.values())), _NO_INPUT) for name in (TWICE, AHEAD)),
+            rule(MISSING, sum(answer.result for answer in view.consumed.values()), _NO_INPUT),
+        ),
+        counted={"transforms_ok": rows(p.operation for p in transforms if p.committed)},
+    ).verdict(facts)
+
+
+def _of_input(view: View, name: str, outputs: dict[int, list[Sight]]) -> list[Finding]:
+    answer = view.consumed[name]
+    end = answer.result
+    findings = []
+    for offset, own in sorted(outputs.items()):
+        makers = [view.transactions[sight.number].operation for sight in own]
+        if len(own) > 1:
+            where = " and ".join(f"{sight.partition} at offset {sight.offset} ({sight.number})" for sight in own)
+            both = (f"Of the record at offset {offset} of the input of {name}, transactions put records into {where}.",)
+            findings.append(Finding(anomaly=TWICE, operations=(*_distinct(makers), own[-1].read), steps=both))
+        if offset >= end:
+            steps = (
+                f"Transaction {own[0].number} put a record of the input's offset {offset} into {own[0].partition}.",
+                f"The committed offset of {name} is {end} at the end: that record is still to be read.",
+            )
+            findings.append(Finding(anomaly=AHEAD, operations=(makers[0], own[0].read, answer), steps=steps))
+    if view.unread:
+        return findings
+    for offset in range(end):
+        if offset not in outputs:
+            lacking = (
+                f"The committed offset of {name} is {end} at the end.",
+                f"No committed record of its input's offset {offset} stands in any partition.",
+            )
+            findings.append(Finding(anomaly=MISSING, operations=(answer,), steps=lacking))
+    return findings
+
+
+def _distinct(operations: list[Operation]) -> list[Operation]:
+    return list({operation.invoke_index: operation for operation in operations}.values())

@@ -1,0 +1,151 @@
+"""How long a node without a vote stayed with a superseded controller, and how old its answers were meanwhile.
+
+A broker passes on the question who leads the quorum, so its answer names the controller that it is attached to. While
+that controller can commit nothing, the broker may not answer at all. So there are two figures for every epoch that
+began: how long after that the broker certainly still named an older one, and when it first named the new or a later
+one; the second includes silence.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from fencepost.checkers.facts.evidence import row, rows
+from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, Sample
+from fencepost.checkers.facts.statements import statements
+from fencepost.checkers.findings.words import duration
+from fencepost.harness.history import Claim, History, Operation
+from fencepost.harness.verdict import Facts
+from fencepost.systems.kafka.checkers.metadata.staleness import Staleness
+from fencepost.systems.kafka.figures import Attachment, DeposedAnswers
+
+#: A broker that follows within this time follows at once: it is asked 10 times a second, and answers take time.
+AT_ONCE_NS: Final = 500_000_000
+
+
+def attached_words(attachment: Attachment) -> str:
+    """Return one sentence about an attachment for the report."""
+    broker, leader, epoch = attachment.broker, attachment.leader, attachment.epoch
+    if attachment.followed_ns is None:
+        how = f"broker {broker} never followed in this run"
+    else:
+        how = f"broker {broker} followed after {duration(attachment.followed_ns)}"
+    if attachment.named_ns:
+        whom = f"{leader} (epoch {epoch})" if leader else f"epoch {epoch}"
+        how += f", and named {whom} for at least {duration(attachment.named_ns)}"
+    elif attachment.silent:
+        how += f", and left {attachment.silent} questions unanswered"
+    if attachment.stale_describes:
+        oldest = duration(attachment.stale_age_ns_max)
+        least = "at least " if attachment.undecided_describes else ""
+        how += f"; {least}{attachment.stale_describes} configuration reads there were stale, the oldest by {oldest}"
+    return f"Epoch {attachment.superseded_by} had begun: {how}."
+
+
+def attachments(history: History, facts: Facts, reigns: Reigns, subject: str, stale: Staleness) -> list[Attachment]:
+    """Return one attachment for each node without a vote and each epoch that began while it was asked, by time."""
+    answers: dict[str, list[Sample]] = {}
+    for sample in statements(history):
+        if sample.subject == subject and sample.node not in facts.voters:
+            answers.setdefault(sample.node, []).append(sample)
+    attached = []
+    for broker, own in answers.items():
+        of_broker = Staleness(
+            stale=[s for s in stale.stale if s.read.node == broker],
+            undecided=[read for read in stale.undecided if read.node == broker],
+        )
+        for begin in reigns.begins:
+            one = _attachment(broker, own, begin, of_broker)
+            if one is not None:
+                attached.append(one)
+    return sorted(attached, key=lambda a: (a.from_ns, a.broker))
+
+
+def _attachment(broker: str, samples: list[Sample], begin: Begin, stale: Staleness) -> Attachment | None:
+    """Return how long one broker stayed with an older epoch; None if it named no older epoch before."""
+    epoch, from_ns = begin.epoch, begin.at_ns
+    answers = sorted(
+        (s for s in samples if s.claims is not Claim.SILENT and s.named is not None), key=lambda s: s.answered_ns
+    )
+    before = [s for s in answers if (s.named or 0) < epoch]
+    if not before:
+        return None
+    follows = next((s for s in answers if (s.named or 0) >= epoch), None)
+    until_ns = follows.answered_ns if follows is not None else max(s.answered_ns for s in samples)
+    # Asked after the new epoch had begun, and still naming an older one.
+    late = max((s for s in before if s.asked_ns > from_ns), key=lambda s: s.asked_ns, default=None)
+    last = max((s for s in before if s.answered_ns <= until_ns), key=lambda s: s.answered_ns, default=before[0])
+    own = [s for s in stale.stale if from_ns <= s.read.invoked_ns <= until_ns]
+    undecided = [read for read in stale.undecided if from_ns <= read.invoked_ns <= until_ns]
+    oldest = max(own, key=lambda s: s.age_ns, default=None)
+    silent = [s for s in samples if s.claims is Claim.SILENT and from_ns < s.asked_ns < until_ns]
+    return Attachment(
+        broker=broker,
+        epoch=last.named or 0,
+        leader=last.leader,
+        superseded_by=epoch,
+        from_ns=from_ns,
+        named_ns=0 if late is None else late.asked_ns - from_ns,
+        followed_ns=None if follows is None else max(0, follows.answered_ns - from_ns),
+        silent=len(silent),
+        stale_describes=len(own),
+        undecided_describes=len(undecided),
+        stale_age_ns_max=0 if oldest is None else oldest.age_ns,
+        events={
+            "epoch": (last.index,),
+            "leader": (last.index,),
+            "superseded_by": (begin.event,),
+            "from_ns": (begin.event,),
+            "named_ns": () if late is None else (begin.event, late.index),
+            "followed_ns": () if follows is None else (begin.event, follows.index),
+            "silent": tuple(s.index for s in silent),
+            "stale_describes": rows(s.read for s in own),
+            "undecided_describes": rows(undecided),
+            "stale_age_ns_max": () if oldest is None else (row(oldest.missed), oldest.read.invoke_index),
+            "missed": tuple(dict.fromkeys(rows(s.missed for s in own))),
+        },
+    )
+
+
+def deposed_answers(reigns: Reigns, stale: Staleness, reads: Sequence[Operation]) -> list[DeposedAnswers]:
+    """Return what each superseded leader itself answered to reads of settings, until it led again."""
+    answers = []
+    for reign in reigns.reigns:
+        begin = reign.superseded
+        if begin is not None:
+            again = [r.first_ns for r in reigns.reigns if r.node == reign.node and r.first_ns > begin.at_ns]
+            until_ns = min(again, default=None)
+            own = [read for read in reads if read.node == reign.node and _between(read, begin.at_ns, until_ns)]
+            if own:
+                answers.append(_deposed(reign, begin, own, stale))
+    return answers
+
+
+def _between(read: Operation, from_ns: int, until_ns: int | None) -> bool:
+    return read.invoked_ns > from_ns and (until_ns is None or read.invoked_ns < until_ns)
+
+
+def _deposed(reign: Reign, begin: Begin, own: Sequence[Operation], stale: Staleness) -> DeposedAnswers:
+    indexes = {read.invoke_index for read in own}
+    late = [s for s in stale.stale if s.read.invoke_index in indexes]
+    undecided = [read for read in stale.undecided if read.invoke_index in indexes]
+    oldest = max(late, key=lambda s: s.age_ns, default=None)
+    return DeposedAnswers(
+        node=reign.node,
+        epoch=reign.epoch,
+        superseded_by=begin.epoch,
+        from_ns=begin.at_ns,
+        describes=len(own),
+        stale_describes=len(late),
+        undecided_describes=len(undecided),
+        stale_age_ns_max=0 if oldest is None else oldest.age_ns,
+        events={
+            "epoch": (reign.samples[-1].index,),
+            "superseded_by": (begin.event,),
+            "from_ns": (begin.event,),
+            "describes": rows(own),
+            "stale_describes": rows(s.read for s in late),
+            "undecided_describes": rows(undecided),
+            "stale_age_ns_max": () if oldest is None else (row(oldest.missed), oldest.read.invoke_index),
+            "missed": tuple(dict.fromkeys(rows(s.missed for s in late))),
+        },
+    )

@@ -1,0 +1,243 @@
+"""Is every acknowledged change in every final view, unless a later change overwrote it?
+
+A view may lag for any time, so an answer proves that change X was lost only if the answer cannot be old. That is so if
+the same server had shown, in the final phase and at least `PUBLISHED_NS` before, a change Y that was invoked after X
+had taken effect. One log orders all changes, so X stands before Y, and a view that holds Y holds X or something later.
+The margin of time allows for nodes that publish what they learn one setting after the other.
+
+Questions about names are passed on to the controller in charge. So a name is lost if the last answer of every node
+denies it, and one of these nodes is a controller, and no broker, that had shown a later name in this way.
+
+Only changes that something could have taken away count as tests (`metadata.risk`).
+"""
+
+from typing import Final
+
+import msgspec
+
+from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.positions import in_final
+from fencepost.checkers.facts.servers import Incarnations
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
+from fencepost.checkers.findings.words import duration
+from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.systems.kafka.checkers.metadata.changes import (
+    Change,
+    Changes,
+    Required,
+    completed,
+    direct_nodes,
+    view_of,
+)
+from fencepost.systems.kafka.checkers.metadata.risk import LACKS, Risk
+
+GUARANTEE: Final = "metadata-durable"
+EXPOSURE_OF: Final = "acknowledged changes that something disturbed, and that a later final view had to show"
+PUBLISHED_NS: Final = 1_000_000_000
+
+#: The operation by which a change was put to the test, and the change.
+_Due = tuple[Operation, Operation]
+
+
+class _Evidence(msgspec.Struct, frozen=True):
+    """By the time of `read`, its server had everything that was in effect when `change` was invoked."""
+
+    read: Operation
+    change: Operation
+
+
+def judge(history: History, changes: Changes, incarnations: Incarnations, facts: Facts, *, checker: str) -> Verdict:
+    """Judge "metadata-durable" by the answers of the final phase.
+
+    Args:
+        history: one run with a final phase.
+        changes: its changes of settings, with when each had certainly taken effect.
+        incarnations: which run of a server answered.
+        facts: voters, and the faults that the plan asks for.
+        checker: the name that stands in the verdict.
+
+    Returns:
+        A verdict that is `unknown` if nothing was read in the final phase, or if nothing disturbed a change.
+
+    Cost: O(n log n) for n operations.
+    """
+    final = _final(history, history.operations)
+    findings = [*_refused_but_shown(changes)]
+    lost, due = _settings(final, changes, incarnations)
+    lost_names, due_names = _names(history, final, incarnations, facts)
+    findings += [*lost, *lost_names]
+    due += due_names
+    risk = Risk(history, facts)
+    exposed = [answer for answer, change in due if risk.runs(change)]
+    lacks = LACKS if due else "no final view was proven to be late enough"
+    acknowledged = sum(o.type is Outcome.OK for o in history.operations if o.f in ("alter", "create"))
+    return Findings(
+        checker=checker,
+        guarantee=GUARANTEE,
+        findings=findings,
+        broken=f"{len(findings)} acknowledged changes are missing, or refused ones took effect",
+        doubt=None if final else Doubt(Cause.NO_EXPOSURE, "nothing was read in the final phase"),
+        exposed=rows(exposed),
+        exposure_of=EXPOSURE_OF,
+        untested=lacks,
+        kept=f"{acknowledged} acknowledged changes: none is missing from a final view",
+        rules=(
+            rule("lost-acknowledged-change", len(exposed), lacks),
+            rule("views-contradict", len(exposed), lacks),
+            rule(
+                "refused-change-took-effect",
+                sum(o.f == "alter" and o.type is Outcome.FAIL for o in history.operations),
+                "no change of a setting was refused",
+            ),
+        ),
+        counted=_counted(history, changes),
+    ).verdict(facts)
+
+
+def _final(history: History, operations: list[Operation]) -> list[Operation]:
+    """List the answered reads of the final phase, in the order of invocation."""
+    reads = (o for o in operations if o.f in ("describe", "exists") and o.type is Outcome.OK)
+    return [o for o in reads if in_final(history, o)]
+
+
+def _counted(history: History, changes: Changes) -> dict[str, Rows]:
+    """Return the rows of changes by how they ended, and of the unanswered ones that were seen."""
+    counted: dict[str, Rows] = {}
+    for f in ("alter", "create"):
+        for outcome in (Outcome.OK, Outcome.FAIL, Outcome.INFO):
+            counted[f"{f}s_{outcome.value}"] = rows(o for o in history.operations if o.f == f and o.type is outcome)
+    unanswered = [c for key in changes.keys for c in changes.of(key) if c.operation.type is Outcome.INFO]
+    counted["alters_info_seen"] = tuple(row(change.seen_by) for change in unanswered if change.seen_by is not None)
+    return counted
+
+
+# -- settings -----------------------------------------------------------------------------------------------------
+
+
+def _refused_but_shown(changes: Changes) -> list[Finding]:
+    findings = []
+    for key in changes.keys:
+        for change in changes.of(key):
+            alter, read = change.operation, change.seen_by
+            if alter.type is not Outcome.FAIL or read is None:
+                continue
+            steps = (
+                f"{alter.node} refused to set {key} to {alter.value!r} ({alter.error}).",
+                f"{read.node} shows it nevertheless.",
+            )
+            findings.append(Finding(anomaly="refused-change-took-effect", operations=(alter, read), steps=steps))
+    return findings
+
+
+def _settings(final: list[Operation], changes: Changes, incarnations: Incarnations) -> tuple[list[Finding], list[_Due]]:
+    """Return what was lost, and the answers that had to show a change."""
+    required = {key: Required(changes.of(key)) for key in changes.keys}
+    servers: dict[tuple[str, int, str], list[Operation]] = {}
+    for read in final:
+        incarnation = incarnations.of(read) if read.f == "describe" else None
+        if incarnation is not None:
+            servers.setdefault((read.node, incarnation, view_of(read.key)), []).append(read)
+    findings: list[Finding] = []
+    answered: list[_Due] = []
+    newest_elsewhere = {(read.key, read.result): read for read in final if read.f == "describe"}
+    for reads in servers.values():
+        evidence = _evidence(reads, {r.invoke_index: c for r in reads if (c := changes.shown(r)) is not None})
+        last = {read.key: read for read in reads}
+        for read in last.values():
+            proof = _proof(evidence, read)
+            due = required[read.key].by(proof.change.invoked_ns) if proof and read.key in required else None
+            if proof is None or due is None:
+                continue
+            answered.append((read, due.operation))
+            last_by_ns = changes.last_by(read)
+            if last_by_ns is not None and last_by_ns < due.invoked_ns:
+                findings.append(_lost(read, due, proof, newest_elsewhere.get((read.key, due.operation.value))))
+    return findings, answered
+
+
+def _evidence(reads: list[Operation], shown: dict[int, Change]) -> list[_Evidence]:
+    """List one server's answers by completion, each with the latest change that it had shown by then."""
+    evidence: list[_Evidence] = []
+    for read in sorted(reads, key=completed):
+        change = shown.get(read.invoke_index)
+        if change is None:
+            continue
+        if evidence and evidence[-1].change.invoked_ns >= change.invoked_ns:
+            continue
+        evidence.append(_Evidence(read, change.operation))
+    return evidence
+
+
+def _proof(evidence: list[_Evidence], read: Operation) -> _Evidence | None:
+    """Return the latest evidence of what the server held when it was asked for `read`; None without any."""
+    before = [e for e in evidence if completed(e.read) + PUBLISHED_NS <= read.invoked_ns]
+    return before[-1] if before else None
+
+
+def _lost(read: Operation, due: Change, proof: _Evidence, elsewhere: Operation | None) -> Finding:
+    change = due.operation
+    standing = "acknowledged" if due.acknowledged else "unanswered, but seen"
+    steps = [
+        f"Process {change.process} set {read.key} to {change.value!r} through {change.node}: {standing}.",
+        f"After that process {proof.change.process} set {proof.change.key} to {proof.change.value!r}, and {read.node} "
+        f"showed it: so its view held everything up to there.",
+        f"{duration(read.invoked_ns - completed(proof.read))} later {read.node} answered that {read.key} is "
+        f"{read.result!r}, which is older than {change.value!r}.",
+    ]
+    shown = [change, proof.change, proof.read, read]
+    if elsewhere is not None and elsewhere.node != read.node:
+        steps.append(f"{elsewhere.node} has it: two views of one log contradict each other.")
+        shown.append(elsewhere)
+        return Finding(anomaly="views-contradict", operations=tuple(shown), steps=tuple(steps))
+    return Finding(anomaly="lost-acknowledged-change", operations=tuple(shown), steps=tuple(steps))
+
+
+# -- names --------------------------------------------------------------------------------------------------------
+
+
+def _names(
+    history: History, final: list[Operation], incarnations: Incarnations, facts: Facts
+) -> tuple[list[Finding], list[_Due]]:
+    """Return what was lost, and the acknowledged creations that a final answer had to show."""
+    acknowledged: dict[str | None, Operation] = {}
+    first_request: dict[str | None, Operation] = {}
+    for create in (o for o in history.operations if o.f == "create" and o.type is not Outcome.FAIL):
+        first_request.setdefault(create.key, create)
+        if create.type is Outcome.OK:
+            acknowledged.setdefault(create.key, create)
+    direct = direct_nodes(facts)
+    answers: dict[str | None, dict[str, Operation]] = {}
+    evidence: dict[tuple[str, int], list[_Evidence]] = {}
+    for read in sorted((o for o in final if o.f == "exists"), key=completed):
+        answers.setdefault(read.key, {})[read.node] = read
+        request, incarnation = first_request.get(read.key), incarnations.of(read)
+        if read.result is not None and request is not None and incarnation is not None and read.node in direct:
+            own = evidence.setdefault((read.node, incarnation), [])
+            if not own or own[-1].change.invoked_ns < request.invoked_ns:
+                own.append(_Evidence(read, request))
+    findings: list[Finding] = []
+    answered: list[_Due] = []
+    for name, create in acknowledged.items():
+        last = answers.get(name, {})
+        proofs = []
+        for read in last.values():
+            incarnation = incarnations.of(read)
+            proof = None if incarnation is None else _proof(evidence.get((read.node, incarnation), []), read)
+            if proof is not None and completed(create) < proof.change.invoked_ns:
+                proofs.append((proof, read))
+        answered += [(create, create)] if proofs else []
+        if proofs and all(read.result is None for read in last.values()):
+            findings.append(_lost_name(create, *proofs[0], denied_by=tuple(last)))
+    return findings, answered
+
+
+def _lost_name(create: Operation, proof: _Evidence, read: Operation, *, denied_by: tuple[str, ...]) -> Finding:
+    steps = (
+        f"Process {create.process} took the name {create.key} through {create.node}: acknowledged.",
+        f"Later {proof.change.key} was taken, and {read.node} said so: so it knew everything up to there.",
+        f"After that {', '.join(denied_by)} said that {create.key} is not taken; nothing gives names back.",
+    )
+    return Finding(anomaly="lost-acknowledged-change", operations=(create, proof.change, proof.read, read), steps=steps)

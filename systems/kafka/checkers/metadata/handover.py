@@ -1,0 +1,215 @@
+"""How the role of the controller went from brokers to KRaft controllers, by the ZooKeepers' disks.
+
+Every election of a broker and every claim of a KRaft controller is one transaction, which makes /controller and raises
+/controller_epoch. ZooKeeper orders all transactions, and each names its session, so no clock takes part. Judged if the
+logs hold a claim:
+
+"claims-in-order"
+  epoch-skipped      an election or claim raised /controller_epoch by another number than one. A person may raise it by
+                     hand in between, as Kafka's documentation asks before a roll-back (KAFKA-20488)
+  kraft-epoch-fell   a claim names an earlier epoch of KRaft's quorum than the claim right before. After a roll-back, so
+                     with an election of a broker in between, another quorum may begin from the first epoch
+
+"zookeeper-is-left"
+  migration-state-overwritten   after a claim, an earlier controller wrote /migration: the new one then finds a version
+                                that it does not expect, and may stop writing to ZooKeeper (KAFKA-16171, KAFKA-16667)
+  partition-state-after-claim   after a claim, an earlier controller or a broker wrote the state of a topic partition:
+                                leaders and replicas in sync that nobody decided in KRaft
+  write-after-claim             after a claim, an earlier controller or a broker wrote something else. A broker in
+                                ZooKeeper mode makes settings by itself, and such a write checks no epoch
+
+A broker's registration and the beginning and end of a session are no writes of metadata.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.rules import rule
+from fencepost.harness.history import History, LogEntry
+from fencepost.harness.verdict import Facts, Verdict
+from fencepost.systems.kafka.facts.controllers import (
+    ControllerReign,
+    Deed,
+    committed,
+    controller_reigns,
+    deeds_of_nodes,
+    written_by,
+)
+from fencepost.systems.kafka.figures import HandoverFigures, WritesAfterClaim
+
+CHECKER: Final = "handover"
+IN_ORDER: Final = "claims-in-order"
+LEFT: Final = "zookeeper-is-left"
+GUARANTEES: Final = (IN_ORDER, LEFT)
+SKIPPED: Final = "epoch-skipped"
+FELL: Final = "kraft-epoch-fell"
+OVERWRITTEN: Final = "migration-state-overwritten"
+STATE: Final = "partition-state-after-claim"
+WRITE: Final = "write-after-claim"
+_MIGRATION: Final = "/migration"
+#: A topic's `partitions`, one of them, or its state, where a transaction names paths.
+_PARTITIONS: Final = re.compile(r"/brokers/topics/[^/]+/partitions(/|$)")
+#: Of a path, as many parts tell what kind of znode it is: "", "brokers", "topics".
+_FOLDERS: Final = 3
+_NO_WRITES: Final = frozenset({"registration", "session", "session-closed", "election"})
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """Judge the order of the claims, and what earlier controllers wrote after them.
+
+    Returns:
+        Two verdicts; none if no ZooKeeper's log holds a claim of a KRaft controller.
+
+    Source: KIP-866; Zab orders all transactions (Junqueira, Reed, Serafini, 2011).
+
+    Cost: O(n log n) for n transactions.
+    """
+    entries = committed(history, facts)
+    reigns = controller_reigns(entries)
+    claims = [reign for reign in reigns if reign.kraft_epoch is not None]
+    if not claims:
+        return []
+    by_hand = {e.offset: int(e.fields["controller_epoch"]) for e in entries if e.type == "epoch-raised"}
+    deeds = [deed for deed in deeds_of_nodes(entries) if deed.current.kraft_epoch is not None]
+    return [_in_order(history, facts, reigns, by_hand), _left(history, facts, claims, deeds)]
+
+
+def _in_order(history: History, facts: Facts, reigns: Sequence[ControllerReign], by_hand: Mapping[int, int]) -> Verdict:
+    """Judge the epochs of all elections and claims; `by_hand`: epochs that a person set, by their transactions."""
+    claims = [reign for reign in reigns if reign.kraft_epoch is not None]
+    skipped = [
+        _finding(history, SKIPPED, (_shown(before), _shown(after)), (after.node,))
+        for before, after in pairwise(reigns)
+        if after.epoch
+        != 1 + max([before.epoch, *(epoch for at, epoch in by_hand.items() if before.at < at < after.at)])
+    ]
+    fell = [
+        _finding(history, FELL, (_shown(before), _shown(after)), (after.node,))
+        for before, after in pairwise(reigns)
+        if before.kraft_epoch is not None and after.kraft_epoch is not None and after.kraft_epoch < before.kraft_epoch
+    ]
+    return Findings(
+        checker=CHECKER,
+        guarantee=IN_ORDER,
+        findings=[*skipped, *fell],
+        broken=f"{len(skipped) + len(fell)} elections or claims are out of order",
+        exposure=len(reigns) - 1,
+        exposure_of="elections and claims after the first one",
+        untested="no election or claim came after another one",
+        rules=(
+            rule(SKIPPED, len(reigns) - 1, "no election or claim came after another one"),
+            rule(FELL, len(claims) - 1, "no claim came after another one"),
+        ),
+        kept=f"{len(reigns)} elections and claims in order, {len(claims)} of them by KRaft controllers",
+        figures={"elections": len(reigns) - len(claims), "claims": len(claims)},
+    ).verdict(facts)
+
+
+def _left(history: History, facts: Facts, claims: Sequence[ControllerReign], every: Sequence[Deed]) -> Verdict:
+    deeds = [deed for deed in every if deed.own is not deed.current and deed.entry.type not in _NO_WRITES]
+    written = [deed for deed in deeds if deed.entry.type != "refused"]
+    anomalies = [_anomaly(deed.entry) for deed in written]
+    counts = {name: anomalies.count(name) for name in (OVERWRITTEN, STATE, WRITE)}
+    return Findings(
+        checker=CHECKER,
+        guarantee=LEFT,
+        findings=[_deed_finding(history, deed, name) for deed, name in zip(written, anomalies, strict=True)],
+        broken=f"{len(written)} transactions of earlier controllers or brokers came after a claim,"
+        f" {counts[OVERWRITTEN]} of them set {_MIGRATION}, {counts[STATE]} the state of a topic partition",
+        exposure=len(deeds),
+        exposure_of="transactions that earlier controllers or brokers asked for after a claim",
+        untested=f"{len(claims)} claims, and only the controller asked ZooKeeper for anything after one",
+        rules=tuple(
+            rule(name, len(deeds), "only the controller asked ZooKeeper for anything after a claim")
+            for name in (OVERWRITTEN, STATE, WRITE)
+        ),
+        kept=f"earlier controllers and brokers asked for {len(deeds)} transactions after a claim, and all were refused",
+        figures=HandoverFigures(
+            refused=len(deeds) - len(written),
+            written=len(written),
+            migration_state=counts[OVERWRITTEN],
+            partition_states=counts[STATE],
+            writes=_by_writer(every),
+        ),
+    ).verdict(facts)
+
+
+def _by_writer(deeds: Sequence[Deed]) -> tuple[WritesAfterClaim, ...]:
+    """Count the transactions after each claim by who asked for them, what they did and what they checked."""
+    first: dict[tuple[str, str, str, str], LogEntry] = {}
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    for deed in deeds:
+        if deed.entry.type in _NO_WRITES:
+            continue
+        claim = f"{deed.current.node}, controller epoch {deed.current.epoch}"
+        kind = claim, deed.node, _kind(deed.entry), _guard(deed.entry)
+        first.setdefault(kind, deed.entry)
+        counts[kind] += 1
+    return tuple(
+        WritesAfterClaim(
+            claim=claim,
+            node=node,
+            what=what,
+            guard=guard,
+            transactions=counts[claim, node, what, guard],
+            first=f"{entry.offset:#x}",
+        )
+        for (claim, node, what, guard), entry in first.items()
+    )
+
+
+def _kind(entry: LogEntry) -> str:
+    """What a transaction wrote, without names: the kind of its object, or the folder of its znode."""
+    kind, fields = written_by(entry)
+    if kind == "multi" and entry.fields.get("changes"):
+        kind, _, path = str(entry.fields["changes"][-1]).partition(" ")
+        return f"{kind} {_folder(path)}"
+    return f"{kind} {_folder(str(fields['path']))}" if "path" in fields else kind
+
+
+def _folder(path: str) -> str:
+    parts = path.split("/")
+    return path if len(parts) <= _FOLDERS else "/".join(parts[:_FOLDERS])
+
+
+def _guard(entry: LogEntry) -> str:
+    if entry.type == "refused":
+        return "unknown"
+    return "checks /controller_epoch" if "checked_version" in entry.fields else "checks no controller epoch"
+
+
+def _anomaly(entry: LogEntry) -> str:
+    paths = [entry.fields.get("path", ""), *(change.split(" ", 1)[-1] for change in entry.fields.get("changes", ()))]
+    if _MIGRATION in paths:
+        return OVERWRITTEN
+    if entry.type == "partition-state" or any(map(_PARTITIONS.match, paths)):
+        return STATE
+    return WRITE
+
+
+def _deed_finding(history: History, deed: Deed, anomaly: str) -> Finding:
+    fields = deed.entry.fields
+    named = next((fields[name] for name in ("path", "changes", "resource_name", "topic", "name") if name in fields), "")
+    what = f"{deed.entry.type} {named}".strip()
+    guard = "it checked /controller_epoch" if "checked_version" in fields else "it checks no controller epoch"
+    steps = (
+        *([_shown(deed.own)] if deed.own is not None else []),
+        _shown(deed.current),
+        f"Transaction {deed.entry.offset:#x} came after it, in the session of {deed.node}: {what}; {guard}.",
+    )
+    return _finding(history, anomaly, steps, (deed.node, deed.current.node))
+
+
+def _finding(history: History, anomaly: str, steps: tuple[str, ...], nodes: tuple[str, ...]) -> Finding:
+    return Finding(anomaly=anomaly, steps=steps, nodes=nodes, from_ns=history.end_ns, to_ns=history.end_ns)
+
+
+def _shown(reign: ControllerReign) -> str:
+    kraft = f", in epoch {reign.kraft_epoch} of KRaft's quorum" if reign.kraft_epoch is not None else ""
+    how = "claimed /controller" if kraft else "was elected"
+    return f"Transaction {reign.at:#x}: {reign.node} {how}, controller epoch {reign.epoch}{kraft}."

@@ -1,0 +1,210 @@
+"""Listeners of the metadata log: is each told of every committed change, once, in the log's order?
+
+Two verdicts:
+
+"metadata-listener-order"
+  listener-missed-offset       an answer goes on behind the offset that was asked for, or leaves one out, or repeats one
+  listener-epoch-fell          an entry has a lower epoch than the one before it
+  committed-entry-withdrawn    what a leader had named as committed is not in a later leader's log, or is another entry
+  listeners-differ             two listeners were told of different committed entries at one offset
+  listener-differs-from-disk   a node's disk holds another entry there, of the same or a later epoch, or agrees later on
+
+"metadata-listener-complete"
+  change-not-heard   an acknowledged change is not among the entries of a listener that was told of a change that was
+                     asked for after that acknowledgement
+
+A listener that stays behind is late: `unknown`. A removal has no value of its own, so no entry names it, and what a
+snapshot stands for may have been overwritten before: neither is looked for.
+
+Source: KIP-595 (the log, the high watermark, diverging epochs), KIP-630 (snapshots); log matching (Ongaro & Ousterhout,
+2014).
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Final
+
+from fencepost.checkers.facts.evidence import row, rows
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
+from fencepost.harness.history import History, NodeLog, Operation, Outcome
+from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.systems.kafka.checkers.metadata.heard_log import (
+    FELL,
+    MISSED,
+    WITHDRAWN,
+    HeardLog,
+    Told,
+    heard_logs,
+    shown,
+)
+from fencepost.systems.kafka.checkers.metadata.placed_changes import ALWAYS_SHOWN, Name, change_name, entry_name
+from fencepost.systems.kafka.checkers.metadata.risk import LACKS, Risk
+
+CHECKER: Final = "metadata-listeners"
+ORDER: Final = "metadata-listener-order"
+COMPLETE: Final = "metadata-listener-complete"
+DIFFER: Final = "listeners-differ"
+FROM_DISK: Final = "listener-differs-from-disk"
+NOT_HEARD: Final = "change-not-heard"
+_SILENT: Final = "no listener was told of an entry"
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """Judge what the listeners of a history were told.
+
+    Returns:
+        The two verdicts above: `unknown` if no listener was told of an entry, or of an acknowledged change that
+        something disturbed; the second one also if a listener had not heard the newest acknowledged change at the end.
+
+    Source: KIP-595: records below the high watermark are never truncated, and every replica reads them by offset.
+
+    Cost: O(n) in entries, for each pair of listeners and each log on disk.
+    """
+    logs = heard_logs(history)
+    return [_order(logs, history, facts), _complete(logs, history, facts)]
+
+
+def _order(logs: list[HeardLog], history: History, facts: Facts) -> Verdict:
+    differ = list(_differences(logs))
+    from_disk = [finding for log in logs for disk in history.logs.values() for finding in _from_disk(log, disk)]
+    entries = sum(len(log.committed) for log in logs)
+    parted = [answer for log in logs for answer in log.parted]
+    later = [answer for log in logs for answer in log.of_new_leaders]
+    shared = sum(len(one.committed.keys() & other.committed.keys()) for one, other in combinations(logs, 2))
+    on_disk = sum(entry.offset in log.committed for log in logs for d in history.logs.values() for entry in d.entries)
+    answers = [answer for log in logs for answer in log.with_entries]
+    again = len(later) + len(parted) + sum(log.told_again for log in logs)
+    return Findings(
+        checker=CHECKER,
+        guarantee=ORDER,
+        findings=[*(finding for log in logs for finding in log.findings), *differ, *from_disk],
+        exposed=rows(answers),
+        exposure_of="answers that told a listener of entries",
+        untested=_SILENT,
+        rules=(
+            rule(MISSED, len(answers), _SILENT),
+            rule(FELL, max(0, entries - len(logs)), "no listener was told of two entries"),
+            rule(WITHDRAWN, again, "no listener was told again of what was committed, nor answered by a later leader"),
+            rule(DIFFER, shared, "no two listeners were told of the same offset"),
+            rule(FROM_DISK, on_disk, "no disk holds an offset that a listener was told of"),
+        ),
+        kept=f"{entries} committed entries were told in order, to {len(logs)} listeners; logs parted"
+        f" {len(parted)} times, and later leaders answered {len(later)} times",
+        counted={"answers_of_later_leaders": rows(later), "answers_that_parted": rows(parted)},
+        figures={"entries_told": entries, "entries_compared_with_disks": on_disk},
+    ).verdict(facts)
+
+
+def _differences(logs: Sequence[HeardLog]) -> Iterator[Finding]:
+    for one, other in combinations(logs, 2):
+        for offset in sorted(one.committed.keys() & other.committed.keys()):
+            mine, theirs = one.committed[offset], other.committed[offset]
+            if mine.entry != theirs.entry:
+                steps = (
+                    f"{one.name} was told by {mine.by.node} of {shown(mine.entry)} at offset {offset}, as committed.",
+                    f"{other.name} was told by {theirs.by.node} of {shown(theirs.entry)} there, as committed.",
+                )
+                yield Finding(anomaly=DIFFER, operations=(mine.by, theirs.by), steps=steps)
+                break
+
+
+def _from_disk(log: HeardLog, disk: NodeLog) -> Iterator[Finding]:
+    """Find the first entry on a disk that contradicts; an earlier epoch's may be the tail of a superseded leader."""
+    there = {entry.offset: entry for entry in disk.entries if entry.offset in log.committed}
+    agreed = max((offset for offset, entry in there.items() if log.committed[offset].entry == entry), default=-1)
+    for offset in sorted(there):
+        mine, entry = log.committed[offset], there[offset]
+        if entry != mine.entry and (entry.epoch >= mine.entry.epoch or offset < agreed):
+            steps = (
+                f"{log.name} was told by {mine.by.node} of {shown(mine.entry)} at offset {offset}, as committed.",
+                f"After the run the disk of {disk.node} holds {shown(entry)} there.",
+            )
+            yield Finding(anomaly=FROM_DISK, operations=(mine.by,), steps=steps)
+            return
+
+
+def _complete(logs: list[HeardLog], history: History, facts: Facts) -> Verdict:
+    changes = [o for o in history.operations if o.type is Outcome.OK and o.f in ("alter", "create")]
+    named = [(change, name) for change in changes if (name := change_name(change)) is not None]
+    risk = Risk(history, facts)
+    findings: list[Finding] = []
+    heard: dict[int, Operation] = {}
+    looked_for = 0
+    behind: list[str] = []
+    latest: tuple[int, Operation, Operation] | None = None
+    for log in logs:
+        own = _Named(log)
+        expected = [(change, name) for change, name in named if name[0] in own.kinds]
+        reached = max((pair for pair in expected if pair[1] in own.at), key=_invoked_ns, default=None)
+        late = False
+        for change, name in expected:
+            if name in own.at:
+                heard[change.invoke_index] = change
+                looked_for += 1
+                known = log.known_by[own.at[name]]
+                after_ns = (known.completed_ns or 0) - (change.completed_ns or 0)
+                if after_ns > (latest[0] if latest is not None else 0):
+                    latest = after_ns, change, known
+            elif name in own.in_snapshots or own.may_be_hidden(change):
+                continue
+            elif reached is not None and _completed_ns(change) < _invoked_ns(reached):
+                findings.append(_not_heard(log, change, reached[0], log.committed[own.at[reached[1]]]))
+            else:
+                late = True
+        if late:
+            behind.append(log.name)
+    at_risk = [change for change in heard.values() if risk.runs(change)]
+    lag = {} if latest is None else {"heard_after_ns_max": latest[0]}
+    evidence = {} if latest is None else {"heard_after_ns_max": (row(latest[1]), row(latest[2]))}
+    who = ", ".join(behind)
+    return Findings(
+        checker=CHECKER,
+        guarantee=COMPLETE,
+        findings=findings,
+        doubt=Doubt(Cause.UNDECIDED, f"not told of every acknowledged change by the end: {who}") if behind else None,
+        exposed=rows(at_risk),
+        exposure_of="acknowledged changes that something disturbed, and that a listener was told of",
+        untested=LACKS if heard else "no listener was told of an acknowledged change",
+        rules=(rule(NOT_HEARD, looked_for + len(findings), "no listener was told of an acknowledged change"),),
+        kept=f"each of {len(logs)} listeners was told of each of {len(heard)} acknowledged changes",
+        figures=lag,
+        evidence=evidence,
+    ).verdict(facts)
+
+
+class _Named:
+    """The changes that one listener was told of: the offset of the first entry of each."""
+
+    def __init__(self, log: HeardLog) -> None:
+        self.at: Final[dict[Name, int]] = {}
+        for offset in sorted(log.committed):
+            name = entry_name(log.committed[offset].entry)
+            if name is not None:
+                self.at.setdefault(name, offset)
+        names = (entry_name(entry) for snapshot in log.snapshots for entry in snapshot.entries)
+        self.in_snapshots: Final = {name for name in names if name is not None}
+        self.kinds: Final = ALWAYS_SHOWN | {name[0] for name in (*self.at, *self.in_snapshots)}
+        self._sent_ns: Final = max((_completed_ns(snapshot.by) for snapshot in log.snapshots), default=-1)
+
+    def may_be_hidden(self, change: Operation) -> bool:
+        """Whether a snapshot may stand for the change, with a later one of the same thing."""
+        return change.invoked_ns < self._sent_ns
+
+
+def _not_heard(log: HeardLog, change: Operation, reached: Operation, later: Told) -> Finding:
+    steps = (
+        f"{change.f} of {change.key} to {change.value!r} through {change.node} was acknowledged.",
+        f"{reached.f} of {reached.key} to {reached.value!r} was asked for after that.",
+        f"{log.name} was told of the second one, at offset {later.entry.offset}, and of no entry of the first.",
+    )
+    return Finding(anomaly=NOT_HEARD, operations=(reached, later.by, change), steps=steps, key=change.key)
+
+
+def _invoked_ns(named: tuple[Operation, Name]) -> int:
+    return named[0].invoked_ns
+
+
+def _completed_ns(operation: Operation) -> int:
+    return operation.completed_ns or 0

@@ -1,0 +1,118 @@
+"""Does a snapshot hold what the log makes? A node may begin from the one or replay the other.
+
+A node writes a snapshot of the state that it has in memory: of what it began from, a snapshot or nothing, and of every
+record since. So what it keeps on disk shows whether it got, by its own way of catching up, to the state that a replay
+of the whole log gives at the same offset (`image`). One verdict:
+
+"snapshots-match-log"
+  snapshot-contradicts-log   an object of a snapshot is not what the records below the snapshot's end make of it
+
+The log that is replayed begins at offset 0, and its record right below the snapshot's end has the snapshot's epoch: by
+log matching it is then the log that the snapshot was made of. A log whose beginning was deleted is not replayed, and a
+snapshot with records that this product cannot read is not compared.
+
+Source: KIP-630, "Snapshots" and "Loading snapshots"; KIP-595 (log matching).
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
+from fencepost.harness.history import History, NodeLog
+from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.systems.kafka.checkers.metadata.image import Fields, Image, Key, differences, plain
+from fencepost.systems.kafka.facts.snapshots import nodes_with_loaded_snapshots
+
+GUARANTEE: Final = "snapshots-match-log"
+CONTRADICTS: Final = "snapshot-contradicts-log"
+_LACKS: Final = "no node kept a snapshot whose records a whole log still holds"
+
+
+class _Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """A node's snapshot beside a replay of the log of `source`; `differ` are the objects that are not the same."""
+
+    log: NodeLog
+    source: str
+    kept: Image
+    made: Image
+    differ: tuple[Key, ...]
+
+
+def judge(history: History, facts: Facts, *, checker: str) -> Verdict:
+    """Compare each node's newest snapshot with what the log makes.
+
+    Returns:
+        One verdict: `invalid` with each object that differs; `unknown` where no snapshot could be compared.
+
+    Source: KIP-630; log matching (Ongaro & Ousterhout, 2014).
+
+    Cost: O(n) in records, for each node with a snapshot.
+    """
+    compared = list(_compared(history))
+    unread = sorted({kind for one in compared for kind in one.kept.unread | one.made.unread})
+    began = nodes_with_loaded_snapshots(history)
+    loaded = [one for one in compared if one.log.node in began]
+    findings = [finding for one in compared for finding in _findings(one, history)]
+    objects = sum(len(one.kept.objects) for one in compared)
+    return Findings(
+        checker=checker,
+        guarantee=GUARANTEE,
+        findings=findings if not unread else (),
+        doubt=Doubt(Cause.UNDECIDED, f"records that cannot be read: {', '.join(unread)}") if unread else None,
+        exposure=len(compared),
+        exposure_of="snapshots that a whole log could be replayed beside",
+        untested=_LACKS,
+        rules=(rule(CONTRADICTS, objects, _LACKS),),
+        kept=f"{len(compared)} snapshots with {objects} objects are what the log makes; {len(loaded)} of them by nodes"
+        " that had begun from a snapshot or were sent one",
+        figures={"loaded_ones_compared": len(loaded), "objects_compared": objects},
+    ).verdict(facts)
+
+
+def _compared(history: History) -> Iterator[_Compared]:
+    for log in history.logs.values():
+        source = _whole_log(history, log)
+        if source is None:
+            continue
+        made = Image(entry for entry in source.entries if entry.offset < log.snapshot_end)
+        kept = Image(log.snapshot)
+        yield _Compared(log=log, source=source.node, kept=kept, made=made, differ=tuple(differences(kept, made)))
+
+
+def _whole_log(history: History, log: NodeLog) -> NodeLog | None:
+    """A log from the first record on that the snapshot was made of: the node's own, or else another node's."""
+    if not log.snapshot:
+        return None
+    epoch, last = log.snapshot[0].epoch, log.snapshot_end - 1
+    others = (other for other in history.logs.values() if other.of == log.of and other is not log)
+    for other in (log, *others):
+        if other.start_offset == 0 and any(e.offset == last and e.epoch == epoch for e in other.entries):
+            return other
+    return None
+
+
+def _findings(one: _Compared, history: History) -> Iterator[Finding]:
+    log = one.log
+    for key in one.differ:
+        yield Finding(
+            anomaly=CONTRADICTS,
+            steps=(
+                f"{log.node}'s snapshot of everything below offset {log.snapshot_end} has as {' '.join(key)}: "
+                f"{_text(one.kept.objects.get(key))}.",
+                f"The records below that offset in {one.source}'s log make of it: {_text(one.made.objects.get(key))}.",
+            ),
+            nodes=(log.node,),
+            from_ns=history.end_ns,
+            to_ns=history.end_ns,
+        )
+
+
+def _text(fields: Fields | None) -> str:
+    shown: dict[str, Any] | None = plain(fields)
+    if shown is None:
+        return "nothing"
+    return ", ".join(f"{name}={shown[name]}" for name in sorted(shown)) or "nothing but defaults"

@@ -1,0 +1,1 @@
+"""What only Kafka's checkers and pages take from a history."""

@@ -1,0 +1,20 @@
+"""Who wrote what to ZooKeeper after a KRaft controller had claimed /controller, and what each write checked."""
+
+from typing import Final
+
+import msgspec
+
+from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.page.additions import EPISODES, AddedTables
+from fencepost.harness.report.tables.table import Table, generic
+from fencepost.harness.verdict.reading import figures_of
+from fencepost.systems.kafka.figures import HandoverFigures
+
+
+def writes_after_claims(case: ReportCase) -> list[Table]:
+    """One row for each claim, node, kind of write and guard; nothing without a claim."""
+    rows = [msgspec.to_builtins(row) for f in figures_of(case.verdicts, HandoverFigures) for row in f.writes]
+    return generic("Transactions in ZooKeeper's log after a claim", rows) if rows else []
+
+
+TABLES: Final = AddedTables(within=EPISODES, make=writes_after_claims)

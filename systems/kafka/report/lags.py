@@ -1,0 +1,39 @@
+"""How far nodes' logs were behind the leader's high watermark, as the leader said."""
+
+from typing import Final
+
+from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.page.additions import FAULTS, AddedTables
+from fencepost.harness.report.tables.table import Table
+from fencepost.harness.report.words.evidence import traced
+from fencepost.harness.report.words.wording import clock
+from fencepost.systems.kafka.facts.lags import LAGS
+
+
+def lags_table(case: ReportCase) -> Table | None:
+    """Tabulate how far each node's log was behind the leader's high watermark; None where no leader said so."""
+    rows = case.rows(LAGS.name)
+    if not rows:
+        return None
+    return Table(
+        caption="How far nodes were behind the leader's high watermark, as the leader knew",
+        columns=("node", "at most", "at", "leader", "answers"),
+        rows=tuple(
+            (
+                row["node"],
+                traced(f"{row['offsets_max']:,} offsets", [row["event"]]),
+                clock(row["at_ns"]),
+                row["leader"],
+                f"{row['answers']:,}",
+            )
+            for row in rows
+        ),
+    )
+
+
+def _tables(case: ReportCase) -> list[Table]:
+    table = lags_table(case)
+    return [] if table is None else [table]
+
+
+TABLES: Final = AddedTables(within=FAULTS, make=_tables)
