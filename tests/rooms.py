@@ -81,7 +81,7 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
     "systems/etcd": ("wire",),
     "systems/nats": ("wire",),
     "systems/zookeeper": ("wire",),
-    "systems/kafka": ("wire", "client", "server", "kraft", "zookeeper_mode", "bridge", "failover"),
+    "systems/kafka": ("wire", "client", "server", "kraft", "zookeeper_mode", "bridge", "failover", "workloads"),
     "harness/interchange": ("formats", "second_opinion"),
     "harness/report": ("words", "facts", "drawing", "pictures", "tables", "documents", "page"),
     "campaigns": ("replay", "night", "gate", "kip", "commands"),

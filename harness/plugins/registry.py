@@ -26,22 +26,16 @@ from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.tables import OpensTable
 
 _WORKLOADS: Final = {
-    "consumer-groups": "fencepost.workloads.consumer_groups:ConsumerGroups",
     "election": "fencepost.workloads.election:Election",
     "group-membership": "fencepost.workloads.group_membership:GroupMembership",
     "lease": "fencepost.workloads.lease:Lease",
     "list-append": "fencepost.workloads.list_append:ListAppend",
     "lock": "fencepost.workloads.lock:Lock",
     "log": "fencepost.workloads.log:Log",
-    "log-transactions": "fencepost.workloads.log_transactions:LogTransactions",
-    "metadata": "fencepost.workloads.metadata:MetadataWorkload",
     "metastore": "fencepost.workloads.metastore:MetastoreWorkload",
-    "partition-states": "fencepost.workloads.partition_states:PartitionStatesWorkload",
-    "producer-ids": "fencepost.workloads.producer_ids:ProducerIds",
     "register": "fencepost.workloads.register:Register",
     "set": "fencepost.workloads.set:Set",
     "storage": "fencepost.workloads.storage:StorageWorkload",
-    "topics": "fencepost.workloads.topics:TopicsWorkload",
     "watch": "fencepost.workloads.watch:Watch",
 }
 

@@ -2,7 +2,7 @@
 
 `wire/` has the bytes of the protocol, the connection and the table from error codes to outcomes. `client/` has the
 requests by name, the questions about a node's role, and the protocols of `harness.coordination`. `server/` starts
-servers and reads their logs.
+servers and reads their logs. `protocols.py` has what Kafka alone offers to workloads, and `workloads/` asks for it.
 """
 
 from typing import Final
@@ -11,6 +11,14 @@ SYSTEMS: Final = {
     "kafka-bridge": "fencepost.systems.kafka.bridge:KAFKA_BRIDGE",
     "kafka-zk": "fencepost.systems.kafka.zookeeper_mode:KAFKA_ZK",
     "kraft": "fencepost.systems.kafka.kraft:KRAFT",
+}
+WORKLOADS: Final = {
+    "consumer-groups": "fencepost.systems.kafka.workloads.consumer_groups:ConsumerGroups",
+    "log-transactions": "fencepost.systems.kafka.workloads.log_transactions:LogTransactions",
+    "metadata": "fencepost.systems.kafka.workloads.metadata:MetadataWorkload",
+    "partition-states": "fencepost.systems.kafka.workloads.partition_states:PartitionStatesWorkload",
+    "producer-ids": "fencepost.systems.kafka.workloads.producer_ids:ProducerIds",
+    "topics": "fencepost.systems.kafka.workloads.topics:TopicsWorkload",
 }
 COMMANDS: Final = {
     "failover": (

@@ -8,7 +8,7 @@ from typing import Any, Final
 from fencepost.harness.coordination import CommittedAs, Definite, Indefinite, Joined
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
-from fencepost.workloads.consumer_groups import ConsumerGroups
+from fencepost.systems.kafka.workloads.consumer_groups import ConsumerGroups
 from tests.fakes.playing import play
 
 NODES: Final = ("b1", "b2", "b3")

@@ -15,7 +15,7 @@ from fencepost.harness.coordination import Definite, Indefinite, LogPiece, NotSe
 from fencepost.harness.history import BeliefEvent, CatchUp, CatchUpEvent, Claim, History, LogEntry
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
-from fencepost.workloads.metadata import MetadataWorkload
+from fencepost.systems.kafka.workloads.metadata import MetadataWorkload
 from tests.fakes.playing import play
 
 VOTERS: Final = ("n1", "n2", "n3")

@@ -8,7 +8,7 @@ from typing import Any, Final
 from fencepost.harness.coordination import Appended, Definite, Indefinite, Polled, Record
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Guarantee, Standing
-from fencepost.workloads.topics import TopicsWorkload
+from fencepost.systems.kafka.workloads.topics import TopicsWorkload
 from tests.fakes.playing import play
 
 NODES: Final = ("b1", "b2", "b3")

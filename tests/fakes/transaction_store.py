@@ -9,7 +9,7 @@ from fencepost.checkers import log_transactions
 from fencepost.harness.coordination import Begun, Definite, Indefinite, Piece, Put, TransactionRecord, Transformed
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds, Verdict
-from fencepost.workloads.log_transactions import LogTransactions
+from fencepost.systems.kafka.workloads.log_transactions import LogTransactions
 from tests.fakes.playing import play
 
 NODES: Final = ("b1", "b2", "b3")

@@ -14,7 +14,6 @@ from fencepost.harness.testing.simulation import Respond, simulate
 from fencepost.harness.verdict import Standing, Validity
 from fencepost.systems.kafka.guarantees import LOG_GUARANTEES
 from fencepost.workloads.log import Log
-from fencepost.workloads.producer_ids import ProducerIds
 from tests.fakes.log_broker import BUGS
 from tests.fakes.log_runs import SYSTEM, judge_log, options_of, run_log
 from tests.seeds import seeds
@@ -220,17 +219,9 @@ def test_brokers_that_fall_behind_are_left_out_within_a_fault(system: str) -> No
 
 def test_clients_connect_to_brokers_where_there_are_any() -> None:
     kraft = (Member("n1", ("controller",)), Member("b1", ("broker",), votes=False))
-    for workload in (Log(), ProducerIds()):
-        assert workload.nodes(kraft) == ("b1",)
-        assert workload.nodes((Member("n1"), Member("n2"))) == ("n1", "n2")
+    assert Log().nodes(kraft) == ("b1",)
+    assert Log().nodes((Member("n1"), Member("n2"))) == ("n1", "n2")
 
 
 def test_keys_name_the_partitions_and_what_they_are_made_with() -> None:
     assert Log().keys(options_of({"partitions": 2, "min_isr": 3})) == ("p0", "p1", "min_isr=3")
-
-
-def test_ids_are_asked_for_on_every_node_at_the_end() -> None:
-    workload = ProducerIds()
-    options = workload.defaults(SYSTEM)
-    events = simulate(workload.final_generator(options, 3), workers=9)
-    assert Counter(e.node for e in events if e.type is Outcome.OK) == {"n1": 20, "n2": 20, "n3": 20}

@@ -8,7 +8,7 @@ from fencepost.checkers.metadata import partition_states
 from fencepost.harness.history import Outcome, PhaseName, broker_view
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.verdict import Validity
-from fencepost.workloads.partition_states import PartitionStatesWorkload
+from fencepost.systems.kafka.workloads.partition_states import PartitionStatesWorkload
 from tests.fakes.partition_store import BUGS, FACTS, NODES, run_fake_partitions
 from tests.seeds import seeds
 

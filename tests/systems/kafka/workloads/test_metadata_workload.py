@@ -21,7 +21,7 @@ from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.testing.simulation import respond, simulate
 from fencepost.harness.verdict import Validity, Verdict
-from fencepost.workloads.metadata import MetadataOptions, MetadataWorkload, settings_in_turn
+from fencepost.systems.kafka.workloads.metadata import MetadataOptions, MetadataWorkload, settings_in_turn
 from tests.fakes.metadata_store import BUGS, FACTS, NODES, FakeMetadata, FakeQuorum, run_fake_metadata
 from tests.seeds import seeds
 

@@ -1,7 +1,7 @@
 """What a listener of the metadata log asks for next, after each kind of answer."""
 
 from fencepost.harness.history import OpEvent, Outcome, Value
-from fencepost.workloads.metadata_listeners import ListenMemory
+from fencepost.systems.kafka.workloads.metadata_listeners import ListenMemory
 
 NODES = 3
 

@@ -12,7 +12,7 @@ import msgspec
 from fencepost.harness.generators import PENDING, Context, Generator, Invocation, Offer
 from fencepost.harness.generators.contract import Step
 from fencepost.harness.history import OpEvent, Outcome, Value
-from fencepost.workloads.metadata_kinds import kind_of, things_at
+from fencepost.systems.kafka.workloads.metadata_kinds import kind_of, things_at
 
 #: The setting that is written last; it is read like the others.
 LAST_KEY: Final = "k-last"

@@ -39,9 +39,9 @@ from fencepost.harness.history import CatchUp, Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runtime.node import Member
-from fencepost.workloads import metadata_kinds as kinds
-from fencepost.workloads.metadata_final import LAST_KEY, Rounds
-from fencepost.workloads.metadata_listeners import WAIT_S, Listen, ListenMemory, answers
+from fencepost.systems.kafka.workloads import metadata_kinds as kinds
+from fencepost.systems.kafka.workloads.metadata_final import LAST_KEY, Rounds
+from fencepost.systems.kafka.workloads.metadata_listeners import WAIT_S, Listen, ListenMemory, answers
 
 #: How long a node that is not the controller gets no changes: each would cost a connection and prove nothing.
 _SPARED_NS: Final = 250_000_000
