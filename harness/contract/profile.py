@@ -7,7 +7,7 @@ from typing import Generic
 from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.base.options import parse
 from fencepost.harness.contract.options import S, with_durations
-from fencepost.harness.coordination import Interface, ReadMode
+from fencepost.harness.coordination import ReadMode
 from fencepost.harness.verdict import Vocabulary
 
 
@@ -20,7 +20,7 @@ class Profile(Generic[S]):
     #: The struct of [system_options]: names, types, defaults and explanations.
     options: type[S]
     #: The protocols that the sessions of `System.open_client` offer.
-    interfaces: frozenset[Interface]
+    interfaces: frozenset[str]
     #: The guarantee that reads of each mode are held to; the first mode is the default.
     reads: Mapping[ReadMode, str]
     #: Ports by listener. Nodes dial every listener but "client"; the harness dials those that each member names.

@@ -46,6 +46,8 @@ KINDS: Final = (
     "commands",
     # Commands below `fencepost conformance`.
     "conformance",
+    # What the conformance suite asks of sessions that offer an interface, by its name.
+    "probes",
     # What `fencepost prepare` makes beside the archives of systems, and what `fencepost doctor` looks at.
     "archives",
     "machine_checks",

@@ -25,7 +25,7 @@ import msgspec
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import O, one_of, parse
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import Interface, ReadMode
+from fencepost.harness.coordination import ReadMode
 from fencepost.harness.coordination.client_gate import Freezer
 from fencepost.harness.generators import Generator
 from fencepost.harness.interpreter.client import Client, ClientFactory
@@ -41,7 +41,7 @@ class Workload(ABC, Generic[O]):
     #: One line for `fencepost list`.
     about: str
     #: The protocol that `client` needs; a system offers it in `System.interfaces`.
-    protocol: Interface
+    protocol: str
     #: The struct of [workload_options]: names, types, defaults and explanations.
     options: type[O]
     #: Operations that change nothing: one whose outcome is unknown ends `fail`, never `info`.

@@ -20,6 +20,7 @@ WORKLOADS: Final = {
     "producer-ids": "fencepost.systems.kafka.workloads.producer_ids:ProducerIds",
     "topics": "fencepost.systems.kafka.workloads.topics:TopicsWorkload",
 }
+PROBES: Final = {"metadata": "fencepost.systems.kafka.conformance_probe:NameProbe"}
 COMMANDS: Final = {
     "failover": (
         "fencepost.systems.kafka.failover.command",

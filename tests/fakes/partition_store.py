@@ -107,7 +107,7 @@ class FakeBrokers:
 
 
 class FakePartitionStates:
-    """Implements `harness.coordination.PartitionStates`."""
+    """Implements `systems.kafka.protocols.PartitionStates`."""
 
     def __init__(self, brokers: FakeBrokers, node: str) -> None:
         self._brokers, self._node = brokers, node

@@ -74,7 +74,7 @@ class FakeCluster:
 
 
 class FakeTopics:
-    """Implements `harness.coordination.Topics`."""
+    """Implements `systems.kafka.protocols.Topics`."""
 
     def __init__(self, cluster: FakeCluster, node: str) -> None:
         self._cluster, self._node = cluster, node

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fencepost.checkers import log_transactions
-from fencepost.harness.coordination import Begun, Definite, Indefinite, Piece, Put, TransactionRecord, Transformed
+from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds, Verdict
+from fencepost.systems.kafka.protocols import Begun, Piece, Put, TransactionRecord, Transformed
 from fencepost.systems.kafka.workloads.log_transactions import LogTransactions
 from tests.fakes.playing import play
 
@@ -169,7 +170,7 @@ class FakeCluster:
 
 
 class FakeTransactions:
-    """Implements `harness.coordination.Transactions`."""
+    """Implements `systems.kafka.protocols.Transactions`."""
 
     session_id: Final = None
 

@@ -32,23 +32,16 @@ from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.coordination import (
     TRAIL,
     Appended,
-    Begun,
-    CommittedAs,
     Deeds,
     Definite,
     Held,
     Indefinite,
     Interface,
-    Joined,
     Leading,
-    LogPiece,
-    Piece,
     Polled,
-    Put,
     ReadMode,
     Record,
     Reply,
-    Transformed,
 )
 from fencepost.harness.history import LOG_TOPIC, NO_LEADER, BrokerView, PartitionState
 from fencepost.systems.kafka.client import metadata_kinds
@@ -62,6 +55,16 @@ from fencepost.systems.kafka.client.partition_logs import ACKS_ALL
 from fencepost.systems.kafka.client.reassignments import reassign
 from fencepost.systems.kafka.client.replicated_topics import make_topic
 from fencepost.systems.kafka.client.topics import KafkaTopics
+from fencepost.systems.kafka.protocols import (
+    Begun,
+    CommittedAs,
+    Joined,
+    KafkaInterface,
+    LogPiece,
+    Piece,
+    Put,
+    Transformed,
+)
 from fencepost.systems.kafka.wire.errors import (
     INVALID_REPLICATION_FACTOR,
     TOPIC_ALREADY_EXISTS,
@@ -74,13 +77,13 @@ from fencepost.systems.kafka.wire.values import ConfigSource, PartitionView, Res
 INTERFACES: Final = frozenset(
     {
         Interface.ELECTION,
-        Interface.METADATA,
-        Interface.PRODUCER_IDS,
+        KafkaInterface.METADATA,
+        KafkaInterface.PRODUCER_IDS,
         Interface.LOG,
-        Interface.TOPICS,
-        Interface.PARTITION_STATES,
-        Interface.GROUPS,
-        Interface.TRANSACTIONS,
+        KafkaInterface.TOPICS,
+        KafkaInterface.PARTITION_STATES,
+        KafkaInterface.GROUPS,
+        KafkaInterface.TRANSACTIONS,
     }
 )
 NOT_LEADER: Final = "not-leader"

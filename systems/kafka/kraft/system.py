@@ -11,7 +11,7 @@ from fencepost.harness.contract.logged_changes import LoggedChange
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
 from fencepost.harness.contract.system import Question
-from fencepost.harness.coordination import Definite, Interface, ReadMode, Session
+from fencepost.harness.coordination import Definite, ReadMode, Session
 from fencepost.harness.history import CatchUp, NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
@@ -30,6 +30,7 @@ from fencepost.systems.kafka.kraft.metadata_log import read_archive
 from fencepost.systems.kafka.kraft.options import KraftOptions
 from fencepost.systems.kafka.kraft.releases import KraftReleases
 from fencepost.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
+from fencepost.systems.kafka.protocols import KafkaInterface
 from fencepost.systems.kafka.server import reported_version
 from fencepost.systems.kafka.server import settings as server_settings
 from fencepost.systems.kafka.server import start as server
@@ -47,7 +48,7 @@ class Kraft(BaseSystem[KraftOptions]):
         name=NAME,
         java=True,
         options=KraftOptions,
-        interfaces=INTERFACES | {Interface.METADATA_LOG},
+        interfaces=INTERFACES | {KafkaInterface.METADATA_LOG},
         # Every node answers reads of settings from its own copy.
         reads={ReadMode.PLAIN: "metadata-forward"},
         listeners=configuration.LISTENERS,

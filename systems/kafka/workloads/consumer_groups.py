@@ -19,12 +19,12 @@ from typing import Annotated, Final
 import msgspec
 
 from fencepost.harness.base.options import Duration, Options, about, seconds
-from fencepost.harness.coordination import Groups, Interface
 from fencepost.harness.generators import at_rate, stagger
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
+from fencepost.systems.kafka.protocols import Groups, KafkaInterface
 
 #: Refusals after which a member has to join again; a member that is told the first one is still in its generation.
 _REBALANCE: Final = "rebalance-in-progress"
@@ -57,7 +57,7 @@ class ConsumerGroupsOptions(Options, frozen=True, kw_only=True):
 class ConsumerGroups(Workload[ConsumerGroupsOptions]):
     name = "consumer-groups"
     about = "members of groups commit offsets, fall behind and leave, while coordinators move"
-    protocol = Interface.GROUPS
+    protocol = KafkaInterface.GROUPS
     options = ConsumerGroupsOptions
     effect_free = frozenset({"offset-fetch", "beat"})
     promise = "group-commits-durable"

@@ -29,12 +29,12 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from fencepost.harness.base.options import Duration, Options, about, seconds
-from fencepost.harness.coordination import Interface, Piece, Transactions
 from fencepost.harness.generators import at_rate, reserve
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
+from fencepost.systems.kafka.protocols import KafkaInterface, Piece, Transactions
 
 COMMIT: Final = "commit"
 ABORT: Final = "abort"
@@ -96,7 +96,7 @@ class LogTransactionsOptions(Options, frozen=True, kw_only=True):
 class LogTransactions(Workload[LogTransactionsOptions]):
     name = "log-transactions"
     about = "transactions over partitions and over what was read, of superseded producers"
-    protocol = Interface.TRANSACTIONS
+    protocol = KafkaInterface.TRANSACTIONS
     options = LogTransactionsOptions
     effect_free = frozenset({"read-committed", "read-uncommitted", "consumed"})
     promise = "transactions-atomic"

@@ -32,13 +32,13 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.contract.catching_up import LogsCatchUps
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import Interface, LogListener, Metadata
 from fencepost.harness.generators import draws, limit, numbered, phases, reserve, stagger, time_limit, until_ok
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import CatchUp, Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runtime.node import Member
+from fencepost.systems.kafka.protocols import KafkaInterface, LogListener, Metadata
 from fencepost.systems.kafka.workloads import metadata_kinds as kinds
 from fencepost.systems.kafka.workloads.metadata_final import LAST_KEY, Rounds
 from fencepost.systems.kafka.workloads.metadata_listeners import WAIT_S, Listen, ListenMemory, answers
@@ -105,7 +105,7 @@ class MetadataOptions(Options, frozen=True, kw_only=True):
 class MetadataWorkload(Workload[MetadataOptions]):
     name = "metadata"
     about = "unique settings and names, written and read through every controller and broker"
-    protocol = Interface.METADATA
+    protocol = KafkaInterface.METADATA
     options = MetadataOptions
     effect_free = frozenset({"describe", "exists", "listen"})
     promise = "metadata-durable"
@@ -126,7 +126,7 @@ class MetadataWorkload(Workload[MetadataOptions]):
         return self.options(window=_WINDOW_WITHOUT_QUEUE)
 
     def choices(self, system: System) -> Mapping[str, tuple[str, ...]]:
-        served = Interface.METADATA_LOG in system.profile.interfaces
+        served = KafkaInterface.METADATA_LOG in system.profile.interfaces
         return {} if served else {"listeners": _NO_LISTENERS}
 
     def refuse(self, options: MetadataOptions, members: tuple[Member, ...]) -> Refusal | None:

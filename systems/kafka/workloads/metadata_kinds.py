@@ -1,8 +1,9 @@
 """Metadata of every kind, as the workload `metadata` changes it beside topics' settings and names.
 
-The keys have the form "kind/name" (`harness.coordination.Metadata`). Settings of brokers, quotas and credentials take
-unique numbers, as topics' settings do, and some are removed again. Things (topics, ACLs) belong to moments, as names
-do: each is made once, and every other one is deleted once, a while later. One topic grows by a partition at a time.
+The keys have the form "kind/name" (`systems.kafka.protocols.Metadata`). Settings of brokers, quotas and credentials
+take unique numbers, as topics' settings do, and some are removed again. Things (topics, ACLs) belong to moments, as
+names do: each is made once, and every other one is deleted once, a while later. One topic grows by a partition at a
+time.
 """
 
 from collections.abc import Callable

@@ -17,9 +17,9 @@ from typing import Final
 
 import msgspec
 
-from fencepost.harness.coordination import LogPiece
 from fencepost.harness.generators.contract import PENDING, Context, Generator, Invocation, Offer, Step
 from fencepost.harness.history import OpEvent, Outcome, Value
+from fencepost.systems.kafka.protocols import LogPiece
 
 #: The node serves no log at all, whoever leads it.
 _NEVER: Final = frozenset({"no-metadata-log", "unsupported-api"})

@@ -17,12 +17,12 @@ from typing import Annotated, Final
 import msgspec
 
 from fencepost.harness.base.options import Duration, Options, about, seconds
-from fencepost.harness.coordination import Interface, PartitionStates
 from fencepost.harness.generators import at_rate, draws, reserve, stagger
 from fencepost.harness.generators.contract import PENDING, Context, Generator, Invocation, Offer, Step
 from fencepost.harness.history import BrokerView, Completion, OpEvent, Outcome, broker_view
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
+from fencepost.systems.kafka.protocols import KafkaInterface, PartitionStates
 
 #: How long a node that is not the controller gets no moves: each would cost a request and prove nothing.
 _SPARED_NS: Final = 1_000_000_000
@@ -63,7 +63,7 @@ class PartitionStatesOptions(Options, frozen=True, kw_only=True):
 class PartitionStatesWorkload(Workload[PartitionStatesOptions]):
     name = "partition-states"
     about = "leaders of partitions move, and every broker says what it knows of them"
-    protocol = Interface.PARTITION_STATES
+    protocol = KafkaInterface.PARTITION_STATES
     options = PartitionStatesOptions
     effect_free = frozenset({"view"})
     promise = "partition-states-agree"

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Annotated, Final
 
 from fencepost.harness.base.options import Options, about
-from fencepost.harness.coordination import Interface
-from fencepost.harness.coordination import ProducerIds as ProducerIdsSession
 from fencepost.harness.generators import Generator, Offer, at_rate, draws, each_worker, limit, reserve
 from fencepost.harness.history import Completion, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
+from fencepost.systems.kafka.protocols import KafkaInterface
+from fencepost.systems.kafka.protocols import ProducerIds as ProducerIdsSession
 
 KEY: Final = "producer-ids"
 _FINAL_OF_EACH: Final = 20
@@ -30,7 +30,7 @@ class ProducerIdsOptions(Options, frozen=True, kw_only=True):
 class ProducerIds(Workload[ProducerIdsOptions]):
     name = "producer-ids"
     about = "producer ids from every node; no id may come twice"
-    protocol = Interface.PRODUCER_IDS
+    protocol = KafkaInterface.PRODUCER_IDS
     options = ProducerIdsOptions
     #: An id that never arrived is lost, which does no harm.
     effect_free = frozenset({"allocate"})

@@ -20,12 +20,12 @@ from typing import Annotated, Final
 import msgspec
 
 from fencepost.harness.base.options import Duration, Options, about, seconds
-from fencepost.harness.coordination import Interface, Topics
 from fencepost.harness.generators import at_rate, stagger
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
+from fencepost.systems.kafka.protocols import KafkaInterface, Topics
 
 #: The names of this workload, among those that servers use themselves.
 _NAME: Final = re.compile(r"n\d+")
@@ -59,7 +59,7 @@ class TopicsOptions(Options, frozen=True, kw_only=True):
 class TopicsWorkload(Workload[TopicsOptions]):
     name = "topics"
     about = "topics are made, written, dropped, and made again under the same names"
-    protocol = Interface.TOPICS
+    protocol = KafkaInterface.TOPICS
     options = TopicsOptions
     effect_free = frozenset({"list-topics", "read-topic"})
     promise = "topics-stay-dropped"
