@@ -18,12 +18,11 @@ import msgspec
 from fencepost.harness.base.errors import Refusal, UsageError, choices_hint
 from fencepost.harness.base.options import Duration, parse
 from fencepost.harness.contract.membership import ChangesMembers
-from fencepost.harness.contract.migration import Phase
 from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.system import System
 from fencepost.harness.faults.fault_options import OF_MOMENTS, OF_TRIGGERS, FaultOptions
-from fencepost.harness.faults.trigger import CLAIM, LEADER, PHASES, Trigger
+from fencepost.harness.faults.trigger import CLAIM, LEADER, Trigger
 from fencepost.harness.history import Effects, Event, FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.network import Effect, Link
@@ -240,8 +239,8 @@ class Cluster:
     runs: dict[str, Artifacts] = field(default_factory=dict)
     #: Nodes that a fault has ended for good: nothing starts them but that fault.
     retired: set[str] = field(default_factory=set)
-    #: The phases of a migration that have begun, in order; written by the fault that migrates.
-    phases: list[Phase] = field(default_factory=list)
+    #: The phases that have begun, in order; written by the fault that has phases.
+    phases: list[str] = field(default_factory=list)
     #: Whether a person is ending the run: then faults wait only until the nodes run.
     hurried: Callable[[], bool] = _no
     clients: Clients | None = None
@@ -339,7 +338,6 @@ class FaultKind(ABC):
         return (
             (placement.leaderless if follows else None)
             or (placement.unlogged_leader if CLAIM in events else None)
-            or (placement.not_migrating if events & PHASES.keys() else None)
             or _unknown_node(triggers, placement)
             or self.refuse(spec, placement)
         )

@@ -42,6 +42,8 @@ KINDS: Final = (
     "faults",
     "checkers",
     "models",
+    # Protocols that a system may have, by the name that `fencepost list` prints.
+    "abilities",
     # By name: module, first sentence of its help, and the heading that it stands below in `fencepost --help`.
     "commands",
     # Commands below `fencepost conformance`.

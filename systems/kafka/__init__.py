@@ -21,6 +21,15 @@ WORKLOADS: Final = {
     "topics": "fencepost.systems.kafka.workloads.topics:TopicsWorkload",
 }
 PROBES: Final = {"metadata": "fencepost.systems.kafka.conformance_probe:NameProbe"}
+FAULTS: Final = {
+    "depose": "fencepost.systems.kafka.faults.depose:Depose",
+    "migrate": "fencepost.systems.kafka.faults.migrate:Migrate",
+}
+ABILITIES: Final = {
+    "deposes-controller": "fencepost.systems.kafka.contract.deposing:DeposesController",
+    "measures-failover": "fencepost.systems.kafka.contract.failover:MeasuresFailover",
+    "migrates-metadata": "fencepost.systems.kafka.contract.migration:MigratesMetadata",
+}
 COMMANDS: Final = {
     "failover": (
         "fencepost.systems.kafka.failover.command",

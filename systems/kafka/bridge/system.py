@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.failover import Failover
 from fencepost.harness.contract.logged_changes import LoggedChange
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
@@ -31,6 +30,7 @@ from fencepost.systems.kafka.bridge.question import (
 from fencepost.systems.kafka.bridge.releases import NAME, BridgeReleases
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.systems.kafka.client.session import INTERFACES, KafkaSession
+from fencepost.systems.kafka.contract.failover import Failover
 from fencepost.systems.kafka.guarantees import broker_numbers
 from fencepost.systems.kafka.names import CLIENT_PORT
 from fencepost.systems.kafka.server.log_lines import Layer
@@ -87,7 +87,7 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
     def migration(
         self, layout: Layout, artifacts: Artifacts, options: BridgeOptions, settings: Settings
     ) -> BridgeMigration:
-        """`harness.contract.migration.MigratesMetadata`."""
+        """`systems.kafka.contract.migration.MigratesMetadata`."""
         return BridgeMigration(layout, artifacts, options, settings)
 
     def leadership(self, options: BridgeOptions, version: str = "") -> LeadershipBound:

@@ -6,7 +6,6 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import seconds
-from fencepost.harness.contract.failover import Failover
 from fencepost.harness.contract.fenced_attempts import AttemptReader
 from fencepost.harness.contract.logged_changes import LoggedChange
 from fencepost.harness.contract.profile import Profile
@@ -20,6 +19,7 @@ from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.verdict import BrokerBound, LeadershipBound, Vocabulary
 from fencepost.systems.kafka.client.question import ControllerQuestion, ViewQuestion
 from fencepost.systems.kafka.client.session import INTERFACES, KafkaSession, open_session
+from fencepost.systems.kafka.contract.failover import Failover
 from fencepost.systems.kafka.guarantees import broker_numbers
 from fencepost.systems.kafka.names import CLIENT_PORT
 from fencepost.systems.kafka.server import reported_version

@@ -21,7 +21,6 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import seconds
-from fencepost.harness.contract.deposing import Administrator, DeposesController
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
@@ -29,6 +28,7 @@ from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Need, Placement
 from fencepost.nemesis.process.pause import Pause
+from fencepost.systems.kafka.contract.deposing import Administrator, DeposesController
 
 _ELECTION_DEADLINE_S: Final = 3.0
 
@@ -50,7 +50,12 @@ class Depose(FaultKind):
         return Effects(stops=Stops.CERTAIN)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
-        return placement.fixed_controller
+        if isinstance(placement.system, DeposesController):
+            return None
+        return Refusal(
+            f"nobody can take the role from the controller of {placement.system.profile.name}",
+            "choose a system with the ability deposes-controller (fencepost list abilities)",
+        )
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         if view.leader is None:

@@ -1,17 +1,14 @@
 """Moving a running cluster's metadata from one store to another, phase by phase, and back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol, runtime_checkable
 
-from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.options import S_contra
 from fencepost.harness.contract.server_settings import Settings
-from fencepost.harness.contract.system import System
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec
-from fencepost.harness.runtime.provider import Placement
 
 
 class Phase(StrEnum):
@@ -96,14 +93,3 @@ class MigratesMetadata(Protocol[S_contra]):
     """Its metadata can be moved to another store while it runs."""
 
     def migration(self, layout: Layout, artifacts: Artifacts, options: S_contra, settings: Settings) -> Migration: ...
-
-
-def with_migration(placement: Placement, system: System) -> Placement:
-    """Add to the placement whether this system migrates, so that faults can wait for its phases."""
-    if isinstance(system, MigratesMetadata):
-        return placement
-    refusal = Refusal(
-        f"{system.profile.name} does not migrate",
-        "choose a system with the ability migrates-metadata (fencepost list abilities)",
-    )
-    return replace(placement, not_migrating=refusal)

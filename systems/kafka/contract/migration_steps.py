@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from fencepost.harness.contract.migration import Migration, Phase, Stage, Turn
 from fencepost.harness.runtime.node import Node, NodeSpec
+from fencepost.systems.kafka.contract.migration import Migration, Phase, Stage, Turn
 
 _POLL_S: Final = 0.05
 

@@ -1,14 +1,9 @@
 """Taking the role from a controller without asking it, for systems whose administrators can do that."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
-from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.leadership import with_leader
-from fencepost.harness.contract.system import System
 from fencepost.harness.runtime.node import Place
-from fencepost.harness.runtime.provider import Placement
 
 
 class Administrator(Protocol):
@@ -40,15 +35,3 @@ class DeposesController(Protocol):
     async def open_administrator(self, running: Sequence[Place]) -> Administrator:
         """Connect to one of these nodes; raises `Definite` or `Indefinite` when none can be reached."""
         ...
-
-
-def with_controller(placement: Placement, system: System) -> Placement:
-    """Add to the placement whether a node of this system leads, and whether its controller can be deposed."""
-    placement = with_leader(placement, system)
-    if isinstance(system, DeposesController):
-        return placement
-    refusal = Refusal(
-        f"nobody can take the role from the controller of {system.profile.name}",
-        "choose a system with the ability deposes-controller (fencepost list abilities)",
-    )
-    return replace(placement, fixed_controller=refusal)

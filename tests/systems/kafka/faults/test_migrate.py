@@ -10,7 +10,6 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.cli.output.outcome import repeat_command
-from fencepost.harness.contract.migration import Phase, Stage, Turn
 from fencepost.harness.contract.system import System
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import Cluster, View
@@ -30,6 +29,7 @@ from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member, Node, NodeSpec, NodeState, members_alike
 from fencepost.harness.runtime.provider import Placement
+from fencepost.systems.kafka.contract.migration import Phase, Stage, Turn
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual

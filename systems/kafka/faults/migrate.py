@@ -21,11 +21,8 @@ from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.migration import MigratesMetadata, Migration, Phase, Stage, Turn
-from fencepost.harness.contract.migration_steps import carry_out, give_next_spec, wait_for_phase
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
-from fencepost.harness.faults.trigger import PHASES
 from fencepost.harness.history import (
     NEW_DISK,
     Effects,
@@ -38,6 +35,8 @@ from fencepost.harness.history import (
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.upgrade.restart import Restart, until
+from fencepost.systems.kafka.contract.migration import MEANINGS, MigratesMetadata, Migration, Phase, Stage, Turn
+from fencepost.systems.kafka.contract.migration_steps import carry_out, give_next_spec, wait_for_phase
 
 #: Longest wait for all servers to serve before the next step; other faults may be in force meanwhile.
 _OTHERS_S: Final = 90.0
@@ -284,7 +283,7 @@ class Migrate(FaultKind):
     holds: frozenset[str] = frozenset()
     #: It changes a cluster for good, so a plan must name it.
     for_all = ()
-    phases = PHASES
+    phases: Mapping[str, str] = {phase.value: meaning for phase, meaning in MEANINGS.items()}
     alone = True
     #: Covers the longest wait of a step; a roll-back has several. Each wait has a shorter limit.
     act_deadline_s = 600.0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.deposing import with_controller
+from fencepost.harness.contract.leadership import with_leader
 from fencepost.harness.contract.servers import members_of
 from fencepost.harness.coordination import Definite
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
@@ -18,8 +18,8 @@ from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, Fau
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import NodeState, Place
 from fencepost.harness.runtime.provider import Placement
-from fencepost.nemesis.leadership import depose
-from fencepost.nemesis.leadership.depose import Depose
+from fencepost.systems.kafka.faults import depose
+from fencepost.systems.kafka.faults.depose import Depose
 from fencepost.systems.kafka.zookeeper_mode.administrator import Administrator
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 
@@ -29,7 +29,7 @@ FAULTS = registry.faults()
 def placement(system: str) -> Placement:
     chosen = registry.system(system)
     members = members_of(chosen, 3, chosen.profile.options())
-    return with_controller(Placement(nodes=len(members), members=members), chosen)
+    return with_leader(Placement(nodes=len(members), members=members, system=chosen), chosen)
 
 
 @dataclass
