@@ -16,7 +16,6 @@ from fencepost.harness.contract.fenced_attempts import TellsAttempts
 from fencepost.harness.contract.kip_rows import FillsColumn
 from fencepost.harness.contract.leadership import (
     BoundsLeadership,
-    LeadsPartitions,
     LogsClaims,
     LogsReigns,
     MovesLeadership,
@@ -46,7 +45,6 @@ ABILITIES: Final[Mapping[str, type]] = {
     "bounds-leases": BoundsLeases,
     "changes-members": ChangesMembers,
     "fills-column": FillsColumn,
-    "leads-partitions": LeadsPartitions,
     "logs-catch-ups": LogsCatchUps,
     "logs-changes": LogsChanges,
     "logs-claims": LogsClaims,

@@ -83,8 +83,8 @@ class View:
     leader: str | None
     epoch: int | None
     members: tuple[Member, ...] = ()
-    #: The system's word for its leader ("leader", "controller").
-    subject: str = "leader"
+    #: The targets that mean the node that leads, beside `leader` (`Profile.leader_names`).
+    leader_names: tuple[str, ...] = ()
     #: Who leads something else, by the word that a target has for it (NATS: "meta"); None for nobody.
     other_leaders: Mapping[str, str | None] = field(default_factory=dict)
     #: How long a cut-off leader may go on claiming to lead, as the system promises; None: it promises nothing.
@@ -109,6 +109,11 @@ class View:
     def electorates(self) -> tuple[tuple[str, ...], ...]:
         """The nodes that elect, by what they elect."""
         return electorates(self.members) or (self.nodes,)
+
+    @property
+    def serving(self) -> tuple[str, ...]:
+        """The nodes that serve clients, in order."""
+        return tuple(member.name for member in self.members if member.serves) or self.nodes
 
     def with_role(self, role: str) -> tuple[str, ...]:
         """The nodes that have this role, in order."""
@@ -266,6 +271,17 @@ class Cluster:
 _OF_A_LEADER: Final = frozenset({"leader", "follower"})
 
 
+class AddedTarget(Protocol):
+    """A target that a leaf adds to a kind of fault, which injects and heals what it resolves to (`FaultKind`)."""
+
+    @property
+    def about(self) -> str: ...
+
+    def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None: ...
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip: ...
+
+
 class FaultKind(ABC):
     """One kind of fault: what it declares, and how it is injected and healed.
 
@@ -297,6 +313,14 @@ class FaultKind(ABC):
     alone: bool = False
     #: The time limit in seconds of each injection and each healing.
     act_deadline_s: float = 10.0
+    #: Targets that leaves add.
+    added: Mapping[str, AddedTarget] = MappingProxyType({})
+
+    def extend(self, target: str, added: AddedTarget) -> None:
+        """Take this target too; a mixture tries it after the others."""
+        self.added = {**self.added, target: added}
+        self.targets = {**self.targets, target: added.about}
+        self.for_all = (*self.for_all, f"{self.name}:{target}")
 
     def spec(self, target: str = "", given: Mapping[str, str] | None = None) -> FaultSpec:
         """Return this fault with the options that a person gave; raise UsageError for options that make no sense."""
@@ -339,8 +363,12 @@ class FaultKind(ABC):
             (placement.leaderless if follows else None)
             or (placement.unlogged_leader if CLAIM in events else None)
             or _unknown_node(triggers, placement)
-            or self.refuse(spec, placement)
+            or (self.added.get(spec.target) or self).refuse(spec, placement)
         )
+
+    def choose(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        """Make the target concrete as `resolve` does, or as the leaf does that added the target."""
+        return (self.added.get(spec.target) or self).resolve(spec, view, draw)
 
     def unavailable(self, placement: Placement) -> Refusal | None:
         """Return why this machine cannot do it on that runtime; None when it can. Called before a run."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal, UsageError, choices_hint
 from fencepost.harness.faults.kind import FaultKind, FaultSpec
+from fencepost.harness.faults.targets import role_targets
 from fencepost.harness.faults.trigger import AT, TRIGGERS
 from fencepost.harness.runtime.provider import Placement
 
@@ -133,17 +134,6 @@ def _choices(faults: Mapping[str, FaultKind], name: str = "") -> str:
     return choices_hint(name, sorted([*faults, ALL, NONE]))
 
 
-def _roles(placement: Placement) -> list[str]:
-    """Return the roles that distinguish nodes; none where all nodes are the same.
-
-    Where there are brokers, one node is the active controller, even if no node has that role.
-    """
-    roles = dict.fromkeys(role for member in placement.cluster for role in member.roles)
-    if "broker" in roles:
-        roles["controller"] = None
-    return list(roles) if len(roles) > 1 else []
-
-
 def _parse_one(text: str, faults: Mapping[str, FaultKind], placement: Placement) -> FaultSpec:
     name, *rest = text.split(":")
     fault = faults.get(name)
@@ -168,7 +158,7 @@ def _parse_one(text: str, faults: Mapping[str, FaultKind], placement: Placement)
     spec = fault.spec(target, given)
     _refuse_unknown_events(spec, faults)
     nodes = (member.name for member in placement.cluster)
-    choices = list(dict.fromkeys([*fault.targets, *placement.other_leaders, *_roles(placement), *nodes]))
+    choices = list(dict.fromkeys([*fault.targets, *placement.other_leaders, *role_targets(placement), *nodes]))
     if target not in choices:
         fitting = [c for c in choices if fault.refusal(fault.spec(c), placement) is None]
         raise UsageError(f"{name}: unknown target {target!r}", hint=choices_hint(target, fitting or choices))

@@ -329,7 +329,7 @@ def _required(resolved: ResolvedPlan, request: NemesisRequest) -> tuple[str, ...
     for spec in request.specs:
         # A fault that a mixture happens to draw does not ensure that a guarantee is tested.
         named = spec.fault in request.named
-        if named and may_cut_off_leader(spec, faults[spec.fault], resolved.members, system.profile.subject):
+        if named and may_cut_off_leader(spec, faults[spec.fault], resolved.members, system.profile.leader_names):
             out_of_reach = frozenset()
     known = {g.name for g in system.promises()}
     for name in plan.require:

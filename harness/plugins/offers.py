@@ -42,6 +42,8 @@ KINDS: Final = (
     "faults",
     "checkers",
     "models",
+    # Further targets of faults, as "FAULT:TARGET" (`harness.faults.kind.AddedTarget`), in the order of the table.
+    "fault_targets",
     # Protocols that a system may have, by the name that `fencepost list` prints.
     "abilities",
     # By name: module, first sentence of its help, and the heading that it stands below in `fencepost --help`.
@@ -197,6 +199,12 @@ def loaded(kind: str) -> dict[str, Any]:
     """What stands behind each name of a kind that no person types; raises what loading it raises."""
     there = offered().offers.items()
     return dict(sorted((name, offer.load()) for (of, name), offer in there if of == kind))
+
+
+def in_order(kind: str) -> Iterator[tuple[str, Any]]:
+    """What stands behind each name of a kind, in the order of the tables; raises what loading it raises."""
+    there = [offer for (of, _), offer in offered().offers.items() if of == kind]
+    yield from ((offer.name, offer.load()) for offer in sorted(there, key=lambda offer: offer.source.name))
 
 
 def _unread(source: Source, error: BaseException) -> Problem:

@@ -252,8 +252,13 @@ def workloads() -> dict[str, Any]:
 
 
 def faults() -> dict[str, FaultKind]:
-    """Every fault by name, without those of broken plug-ins."""
-    return dict(_usable(NEMESES, lambda name: _load("fault", name, NEMESES)()))
+    """Every fault by name, with the targets that leaves add, without those of broken plug-ins."""
+    known: dict[str, FaultKind] = dict(_usable(NEMESES, lambda name: _load("fault", name, NEMESES)()))
+    for name, added in offers.in_order("fault_targets"):
+        fault, _, target = name.partition(":")
+        if fault in known:
+            known[fault].extend(target, added)
+    return known
 
 
 def checkers() -> dict[str, Checker]:

@@ -25,8 +25,16 @@ FAULTS: Final = {
     "depose": "fencepost.systems.kafka.faults.depose:Depose",
     "migrate": "fencepost.systems.kafka.faults.migrate:Migrate",
 }
+FAULT_TARGETS: Final = {
+    "churn:partitions": "fencepost.systems.kafka.faults.partition_moves:PARTITIONS",
+    "partition:broker-broker": "fencepost.systems.kafka.faults.partition_shapes:BROKER_BROKER",
+    "partition:broker-metadata": "fencepost.systems.kafka.faults.partition_shapes:BROKER_METADATA",
+    "partition:broker-controller": "fencepost.systems.kafka.faults.partition_shapes:BROKER_CONTROLLER",
+    "partition:controller": "fencepost.systems.kafka.faults.partition_shapes:CONTROLLER",
+}
 ABILITIES: Final = {
     "deposes-controller": "fencepost.systems.kafka.contract.deposing:DeposesController",
+    "leads-partitions": "fencepost.systems.kafka.contract.partition_leaders:LeadsPartitions",
     "measures-failover": "fencepost.systems.kafka.contract.failover:MeasuresFailover",
     "migrates-metadata": "fencepost.systems.kafka.contract.migration:MigratesMetadata",
 }

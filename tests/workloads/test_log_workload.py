@@ -205,7 +205,7 @@ def test_options_that_contradict_each_other_are_refused() -> None:
     members = tuple(Member(f"b{number}", ("broker",)) for number in (1, 2, 3))
     for given, said in (
         ({"idempotence": "on", "acks": "1"}, "idempotence=on needs acks=all"),
-        ({"min_isr": 4}, "min_isr=4 is more than the number of brokers, 3"),
+        ({"min_isr": 4}, "min_isr=4 is more than the number of nodes that keep the log, 3"),
     ):
         assert said in str(Log().refuse(options_of(given), members))
     for given in ({}, {"min_isr": 3}, {"idempotence": "on"}):

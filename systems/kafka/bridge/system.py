@@ -29,7 +29,7 @@ from fencepost.systems.kafka.bridge.question import (
 )
 from fencepost.systems.kafka.bridge.releases import NAME, BridgeReleases
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
-from fencepost.systems.kafka.client.session import INTERFACES, KafkaSession
+from fencepost.systems.kafka.client.session import INTERFACES, LEADER_WORD, WANTS, KafkaSession
 from fencepost.systems.kafka.contract.failover import Failover
 from fencepost.systems.kafka.guarantees import broker_numbers
 from fencepost.systems.kafka.names import CLIENT_PORT
@@ -55,6 +55,8 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
         reads={ReadMode.PLAIN: "metadata-forward"},
         listeners=configuration.LISTENERS,
         subjects=(ACTS, RAFT),
+        leader_word=LEADER_WORD,
+        wants=WANTS,
         sizes=(3,),
         vocabulary=Vocabulary(
             epoch="controller epoch", subjects={ACTS: "controller (/controller)", RAFT: "KRaft quorum"}

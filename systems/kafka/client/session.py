@@ -86,6 +86,16 @@ INTERFACES: Final = frozenset(
         KafkaInterface.TRANSACTIONS,
     }
 )
+#: With three brokers a record can be on two nodes while one is away. The short times let a broker that is cut off be
+#: superseded, and one that has fallen behind leave the in-sync replicas (`replica.lag.time.max.ms`, 30 s by default),
+#: while the fault lasts.
+_SHORT: Final = {"brokers": 3, "broker_session": "3s", "broker_heartbeat": "500ms"}
+WANTS: Final[Mapping[str, Mapping[str, object]]] = {
+    Interface.ELECTION: _SHORT,
+    Interface.LOG: {**_SHORT, "replica_lag": "3s"},
+}
+#: What operators call the node that leads; in KRaft also a role, of which the active node is meant.
+LEADER_WORD: Final = "controller"
 NOT_LEADER: Final = "not-leader"
 NO_PRODUCER_ID: Final = "no-producer-id"
 NO_SUCH_TOPIC: Final = "unknown-topic-or-partition"

@@ -6,7 +6,6 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.base import BaseSystem
-from fencepost.harness.contract.leadership import PartitionReign
 from fencepost.harness.contract.logged_changes import LoggedChange
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
@@ -18,7 +17,8 @@ from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.verdict import BrokerBound, Guarantee, LeadershipBound, Vocabulary
 from fencepost.systems.kafka.client import partition_leaders
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
-from fencepost.systems.kafka.client.session import INTERFACES, KafkaSession, open_session
+from fencepost.systems.kafka.client.session import INTERFACES, LEADER_WORD, WANTS, KafkaSession, open_session
+from fencepost.systems.kafka.contract.partition_leaders import PartitionReign
 from fencepost.systems.kafka.guarantees import broker_numbers, unpromised
 from fencepost.systems.kafka.kraft import catching_up, configuration, features, health, membership
 from fencepost.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
@@ -54,6 +54,8 @@ class Kraft(BaseSystem[KraftOptions]):
         listeners=configuration.LISTENERS,
         # The raft layer goes first: its answers carry their epoch.
         subjects=(RAFT, ACTIVE_CONTROLLER),
+        leader_word=LEADER_WORD,
+        wants=WANTS,
         vocabulary=Vocabulary(
             epoch="controller epoch", subjects={RAFT: "raft layer", ACTIVE_CONTROLLER: "QuorumController"}
         ),

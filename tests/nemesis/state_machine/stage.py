@@ -251,7 +251,7 @@ class Stage:
     def obstacle(self, spec: FaultSpec, seed: int) -> str | None:
         """Why the conductor would not inject it now."""
         fault = self.faults[spec.fault]
-        resolved = fault.resolve(spec, self.view(), random.Random(seed))
+        resolved = fault.choose(spec, self.view(), random.Random(seed))
         if isinstance(resolved, Skip):
             return resolved.why
         return self.conductor._obstacle(fault, spec, resolved, self.view())

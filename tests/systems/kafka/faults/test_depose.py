@@ -140,9 +140,9 @@ def test_only_kafka_on_zookeeper_has_such_a_controller() -> None:
 
 def test_whom_it_deposes() -> None:
     (spec,) = parse_faults("depose", FAULTS, placement("kafka-zk"))
-    view = View(nodes=("b1", "b2", "b3"), leader="b3", epoch=2, subject="controller")
+    view = View(nodes=("b1", "b2", "b3"), leader="b3", epoch=2, leader_names=("controller",))
     assert Depose().resolve(spec, view, random.Random(0)) == Resolved(nodes=("b3",))
-    nobody = View(nodes=("b1", "b2", "b3"), leader=None, epoch=None, subject="controller")
+    nobody = View(nodes=("b1", "b2", "b3"), leader=None, epoch=None, leader_names=("controller",))
     assert isinstance(Depose().resolve(spec, nobody, random.Random(0)), Skip)
 
 

@@ -20,11 +20,11 @@ from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 
 FAULTS = registry.faults()
 KRAFT = (
-    *(Member(f"n{i}", ("controller",)) for i in (1, 2, 3)),
+    *(Member(f"n{i}", ("controller",), serves=False) for i in (1, 2, 3)),
     *(Member(f"b{i}", ("broker",), votes=False) for i in (1, 2, 3)),
 )
 KAFKA_ZK = (
-    *(Member(f"z{i}", ("zookeeper",)) for i in (1, 2, 3)),
+    *(Member(f"z{i}", ("zookeeper",), serves=False) for i in (1, 2, 3)),
     *(Member(f"b{i}", ("broker",), votes=False) for i in (1, 2, 3)),
 )
 COMBINED = tuple(Member(f"n{i}", ("controller", "broker")) for i in (1, 2, 3))
@@ -32,16 +32,18 @@ ETCD = members_alike(3)
 
 
 def _placement(members: tuple[Member, ...]) -> Placement:
-    return Placement(nodes=len(members), members=members)
+    system = registry.system("etcd" if members is ETCD else "kraft")
+    return Placement(nodes=len(members), members=members, system=system)
 
 
-def _view(members: tuple[Member, ...], leader: str | None, subject: str = "controller") -> View:
-    return View(nodes=tuple(m.name for m in members), leader=leader, epoch=4, members=members, subject=subject)
+def _view(members: tuple[Member, ...], leader: str | None) -> View:
+    names = ("raft", "controller")
+    return View(nodes=tuple(m.name for m in members), leader=leader, epoch=4, members=members, leader_names=names)
 
 
 def _resolve(text: str, members: tuple[Member, ...], leader: str | None, seed: int = 0) -> Resolved | Skip:
     (spec,) = parse_faults(text, FAULTS, _placement(members))
-    return FAULTS["partition"].resolve(spec, _view(members, leader, "raft"), random.Random(seed))
+    return FAULTS["partition"].choose(spec, _view(members, leader), random.Random(seed))
 
 
 def _cut(text: str, members: tuple[Member, ...], leader: str | None) -> set[str]:
@@ -180,7 +182,7 @@ def test_without_a_known_controller_the_shape_is_skipped() -> None:
 def test_for_other_faults_controller_is_the_active_one(fault: str, members: tuple[Member, ...]) -> None:
     (spec,) = parse_faults(f"{fault}:controller", FAULTS, _placement(members))
     leader = "b2" if members is KAFKA_ZK else "n2"
-    view = _view(members, leader, "raft")
+    view = _view(members, leader)
     assert {choose_nodes(spec.target, view, random.Random(seed)) for seed in range(5)} == {(leader,)}
 
 
@@ -209,5 +211,5 @@ def test_the_nodes_that_a_workload_wishes_for_count_when_a_fault_is_checked() ->
     assert check_plan(plan).plan.system_options["brokers"] == 3
     with pytest.raises(UsageError, match="only one broker"):
         check_plan(msgspec.structs.replace(plan, system_options={"brokers": 1}, workload_options={"min_isr": 1}))
-    with pytest.raises(UsageError, match="min_isr=2 is more than the number of brokers, 1"):
+    with pytest.raises(UsageError, match="min_isr=2 is more than the number of nodes that keep the log, 1"):
         check_plan(msgspec.structs.replace(plan, system_options={"brokers": 1}))

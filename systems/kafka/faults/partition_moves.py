@@ -12,14 +12,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.harness.contract.leadership import LeadsPartitions, PartitionReign
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip
+from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.restarts import started_if_dead
 from fencepost.harness.faults.rounds import PATIENCE_S, Play, Rounds
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.node import NodeState
+from fencepost.harness.runtime.provider import Placement
+from fencepost.nemesis.leadership.churn import ChurnOptions
+from fencepost.systems.kafka.contract.partition_leaders import LeadsPartitions, PartitionReign
 
+_BROKER: Final = "broker"
 _ASK_S: Final = 2.0
 #: Longest wait for new leaders; below the conductor's limit for one act.
 _MOVED_S: Final = 8.0
@@ -61,6 +65,31 @@ class PartitionMoves:
             await asyncio.sleep(self.every_ns / 1e9)
 
         return move
+
+
+class Partitions:
+    """The target `churn:partitions`."""
+
+    about = "the leaders of topic partitions: a broker is restarted, a preferred election moves them back"
+
+    def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
+        if sum(_BROKER in member.roles for member in placement.cluster) < 2:
+            return Refusal("leaders of topic partitions can move only where there are two brokers or more")
+        if spec.own(ChurnOptions).by != "auto":
+            return Refusal(
+                "by= is not possible here: partitions move by a restart, and back on request", "leave out by="
+            )
+        if len(placement.cluster) < 3:
+            return Refusal("with fewer than three nodes nobody can take over")
+        return None
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        every_ns, seed = int(spec.own(ChurnOptions).every), draw.getrandbits(32)
+        details: dict[str, str | int] = {"every_ms": every_ns // 10**6, "churn_seed": seed, "of": "partitions"}
+        return Resolved(nodes=(), means=PartitionMoves(every_ns=every_ns, seed=seed), details=details)
+
+
+PARTITIONS: Final = Partitions()
 
 
 async def _next(
