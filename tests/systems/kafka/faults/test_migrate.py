@@ -299,10 +299,10 @@ def test_a_plan_without_a_time_limit_has_time_for_a_whole_migration(nemesis: str
 @pytest.mark.parametrize(
     ("nemesis", "said", "hint"),
     [
-        ("kill:b1:when=hybrid", "no fault of the plan migrates", "migrate\\+kill:b1:when=hybrid"),
-        ("pause:b1:end=copy+1s,kill", "no fault of the plan migrates", "migrate\\+pause"),
+        ("kill:b1:when=hybrid", "no fault migrate is in the plan", "migrate\\+kill:b1:when=hybrid"),
+        ("pause:b1:end=copy+1s,kill", "no fault migrate is in the plan", "migrate\\+pause"),
         ("migrate:until=hybrid+kill:when=dual-write", "never reaches dual-write", "provisioned, copy, hybrid; see"),
-        ("migrate:until=hybrid+kill:when=rolled-back", "never reaches rolled-back", "back="),
+        ("migrate:until=hybrid+kill:when=rolled-back", "never reaches rolled-back", "hybrid; see its options"),
         ("migrate:early=yes+kill:when=dual-write", "never reaches dual-write", "hybrid, final"),
     ],
 )
