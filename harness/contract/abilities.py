@@ -24,7 +24,6 @@ from fencepost.harness.contract.leases import BoundsLeases
 from fencepost.harness.contract.listeners import OffersWatches
 from fencepost.harness.contract.logged_changes import LogsChanges
 from fencepost.harness.contract.membership import ChangesMembers
-from fencepost.harness.contract.replicas import PlacesReplicas
 from fencepost.harness.contract.reported_version import TellsVersion
 from fencepost.harness.contract.server_clock import TellsTime
 from fencepost.harness.contract.server_settings import SamplesSettings, TakesSettings
@@ -52,7 +51,6 @@ ABILITIES: Final[Mapping[str, type]] = {
     "logs-reigns": LogsReigns,
     "moves-leadership": MovesLeadership,
     "offers-watches": OffersWatches,
-    "places-replicas": PlacesReplicas,
     "prepares-keys": PreparesKeys,
     "qualifies-promises": QualifiesPromises,
     "raises-features": RaisesFeatures,

@@ -53,7 +53,6 @@ _FAULTS: Final = {
     "partition": "fencepost.nemesis.network.partition:Partition",
     "pause": "fencepost.nemesis.process.pause:Pause",
     "power-loss": "fencepost.nemesis.disk.power_loss:PowerLoss",
-    "reassign": "fencepost.nemesis.members.reassign:Reassign",
     "rolling": "fencepost.nemesis.upgrade.rolling:Rolling",
     "stagger": "fencepost.nemesis.process.stagger:Stagger",
     "toxic": "fencepost.nemesis.network.toxic:ToxicFault",

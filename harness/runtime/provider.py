@@ -51,13 +51,11 @@ class Placement:
     limited_data: bool = False
     #: The system under test, for a fault that asks whether it has an ability (`isinstance`).
     system: Any = field(default=None, compare=False, repr=False)
+    system_options: Any = field(default=None, compare=False, repr=False)
     #: Why members of this system cannot be removed and added; None where they can.
     fixed_members: Refusal | None = None
     #: Why a removed member can come back only without its data; None where it can keep it.
     wiped_members: Refusal | None = None
-    #: How many replicas its data have, and why nobody can change that; None where the number or places can change.
-    replicas: int = 0
-    fixed_replicas: Refusal | None = None
     #: Why the cluster has no features to raise after an upgrade; None where it has.
     fixed_features: Refusal | None = None
     #: Targets that follow the leader of something else than most faults follow (NATS: "meta").

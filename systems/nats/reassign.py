@@ -18,13 +18,13 @@ from typing import Annotated, Any, Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import about, seconds
-from fencepost.harness.contract.replicas import PlacesReplicas
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
-from fencepost.harness.faults.replica_requests import ReplicaRequests
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.provider import Placement
+from fencepost.systems.nats.placing import PlacesReplicas
+from fencepost.systems.nats.replica_requests import ReplicaRequests
 
 _MORE: Final = "more"
 _FEWER: Final = "fewer"
@@ -73,9 +73,13 @@ class Reassign(FaultKind):
         return Effects(changes_members=True)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
-        if placement.fixed_replicas is not None:
-            return placement.fixed_replicas
-        nodes, now, to = len(placement.cluster), placement.replicas, spec.own(ReassignOptions).to
+        if not isinstance(placement.system, PlacesReplicas):
+            return Refusal(
+                f"{placement.system.profile.name} has no replicas that could be placed elsewhere",
+                "choose a system with the ability places-replicas (fencepost list abilities)",
+            )
+        now = placement.system.replica_count(placement.system_options)
+        nodes, to = len(placement.cluster), spec.own(ReassignOptions).to
         if spec.target not in (_MORE, _FEWER):
             if to:
                 return Refusal(

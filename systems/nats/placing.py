@@ -1,15 +1,12 @@
 """The replicas of a system's data and changes of them, for systems that place them on some of their servers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.options import S_contra, SystemOptions
-from fencepost.harness.contract.system import System
+from fencepost.harness.contract.options import S_contra
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout
-from fencepost.harness.runtime.provider import Placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +57,3 @@ class PlacesReplicas(Protocol[S_contra]):
     def replica_count(self, options: S_contra) -> int: ...
 
     def replicas(self, layout: Layout, artifacts: Artifacts) -> Replicas: ...
-
-
-def with_replicas(placement: Placement, system: System, options: SystemOptions) -> Placement:
-    """Add to the placement how many replicas this system's data have, or why nobody can change that."""
-    if not isinstance(system, PlacesReplicas):
-        why = Refusal(
-            f"{system.profile.name} has no replicas that could be placed elsewhere",
-            "choose a system with the ability places-replicas (fencepost list abilities)",
-        )
-        return replace(placement, fixed_replicas=why)
-    return replace(placement, replicas=system.replica_count(options))

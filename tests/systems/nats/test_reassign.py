@@ -12,7 +12,6 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.refused_faults import with_refusals
-from fencepost.harness.contract.replicas import PlacesReplicas, Replica
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
 from fencepost.harness.faults.nemesis_text import parse_faults
@@ -21,7 +20,8 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout
 from fencepost.harness.runtime.provider import Placement
-from fencepost.nemesis.members.reassign import MovingAway, Reassign, Scaling
+from fencepost.systems.nats.placing import PlacesReplicas, Replica
+from fencepost.systems.nats.reassign import MovingAway, Reassign, Scaling
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual
@@ -29,7 +29,7 @@ from tests.fakes.virtual_time import run_virtual
 
 @dataclass
 class FakeReplicas:
-    """`harness.contract.replicas.Replicas` of one stream. `answers` are those of the next requests: done at
+    """`systems.nats.placing.Replicas` of one stream. `answers` are those of the next requests: done at
     once where there are none, "no" refuses, "in doubt" is done without an answer."""
 
     nodes: tuple[str, ...]

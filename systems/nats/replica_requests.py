@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from fencepost.harness.contract.replicas import Replica, Replicas
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.change_requests import ChangeRequests
 from fencepost.harness.faults.kind import Cluster, Proof
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.node import NodeState
+from fencepost.systems.nats.placing import Replica, Replicas
 
 _ASK_S: Final = 2.5
 _LOOK_S: Final = 1.0
