@@ -217,8 +217,8 @@ def test_brokers_that_fall_behind_are_left_out_within_a_fault(system: str) -> No
     assert Log().system_options(registry.system(system))["replica_lag"] == "3s"
 
 
-def test_clients_connect_to_brokers_where_there_are_any() -> None:
-    kraft = (Member("n1", ("controller",)), Member("b1", ("broker",), votes=False))
+def test_clients_connect_to_the_nodes_that_serve() -> None:
+    kraft = (Member("n1", ("controller",), serves=False), Member("b1", ("broker",), votes=False))
     assert Log().nodes(kraft) == ("b1",)
     assert Log().nodes((Member("n1"), Member("n2"))) == ("n1", "n2")
 
