@@ -72,6 +72,11 @@ class Placement:
     why_unshaped: Callable[[], Refusal | None] = field(default=_possible, compare=False, repr=False)
 
     @property
+    def system_name(self) -> str:
+        """The system in a message."""
+        return "this system" if self.system is None else str(self.system.profile.name)
+
+    @property
     def cluster(self) -> tuple[Member, ...]:
         """Every node, in order."""
         return self.members or members_alike(self.nodes)

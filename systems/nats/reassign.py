@@ -75,7 +75,7 @@ class Reassign(FaultKind):
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         if not isinstance(placement.system, PlacesReplicas):
             return Refusal(
-                f"{placement.system.profile.name} has no replicas that could be placed elsewhere",
+                f"{placement.system_name} has no replicas that could be placed elsewhere",
                 "choose a system with the ability places-replicas (fencepost list abilities)",
             )
         now = placement.system.replica_count(placement.system_options)

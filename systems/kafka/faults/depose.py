@@ -53,7 +53,7 @@ class Depose(FaultKind):
         if isinstance(placement.system, DeposesController):
             return None
         return Refusal(
-            f"nobody can take the role from the controller of {placement.system.profile.name}",
+            f"nobody can take the role from the controller of {placement.system_name}",
             "choose a system with the ability deposes-controller (fencepost list abilities)",
         )
 
