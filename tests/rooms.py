@@ -82,6 +82,7 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
     "systems/nats": ("wire",),
     "systems/zookeeper": ("wire",),
     "systems/kafka": (
+        "contract",
         "wire",
         "client",
         "server",
@@ -92,6 +93,8 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
         "zookeeper_mode",
         "bridge",
         "failover",
+        "workloads",
+        "faults",
     ),
     "harness/interchange": ("formats", "second_opinion"),
     "harness/report": ("words", "facts", "drawing", "pictures", "tables", "documents", "page"),

@@ -93,16 +93,8 @@ class Election(Workload[ElectionOptions]):
     options = ElectionOptions
     effect_free = frozenset({"observe", "confirm", "members"})
     judges = ("election",)
-    roles = frozenset({"broker"})
-    #: A lease that is longer than a stall would test nothing. With three brokers a deed can be on two while one is
-    #: away. The short broker session lets a broker that is cut off be superseded while the fault lasts.
-    wants = {  # noqa: RUF012  # a read-only mapping
-        "lock_ttl": "2s",
-        "session_timeout": "2500ms",
-        "brokers": 3,
-        "broker_session": "3s",
-        "broker_heartbeat": "500ms",
-    }
+    #: A lease that is longer than a stall would test nothing.
+    wants = {"lock_ttl": "2s", "session_timeout": "2500ms"}  # noqa: RUF012  # a read-only mapping
 
     def defaults(self, system: System) -> ElectionOptions:
         members, has_locks = current_read(system), Interface.LOCKS in system.profile.interfaces

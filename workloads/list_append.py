@@ -46,8 +46,6 @@ class ListAppend(Workload[ListAppendOptions]):
     options = ListAppendOptions
     promise = "strict-serializable"
     judges = ("list-append",)
-    #: Cassandra has transactions over several rows with Accord alone.
-    wants = {"transactions": "accord"}  # noqa: RUF012  # a read-only mapping
 
     def workers(self, options: ListAppendOptions, node_count: int) -> int:
         return node_count * options.workers_per_node

@@ -88,21 +88,11 @@ class LogOptions(Options, frozen=True, kw_only=True):
 
 class Log(Workload[LogOptions]):
     name = "log"
-    about = "append unique values to several topic partitions, and poll them"
+    about = "append unique values to several partitions of a log, and poll them"
     protocol = Interface.LOG
     options = LogOptions
     effect_free = frozenset({"poll", "scan"})
     judges = ("log", "zombie-brokers")
-    roles = frozenset({"broker"})
-    #: With three brokers a record can be on two nodes while one is away. The short times let a broker that is cut off
-    #: be superseded, and one that has fallen behind leave the in-sync replicas (Kafka's `replica.lag.time.max.ms`, 30 s
-    #: by default), while the fault lasts.
-    wants = {  # noqa: RUF012  # a read-only mapping
-        "brokers": 3,
-        "broker_session": "3s",
-        "broker_heartbeat": "500ms",
-        "replica_lag": "3s",
-    }
 
     def guarantee(self, system: System, options: LogOptions) -> str:
         return "log-durable" if options.replicated else "log-durable-unreplicated"
@@ -110,11 +100,11 @@ class Log(Workload[LogOptions]):
     def refuse(self, options: LogOptions, members: tuple[Member, ...]) -> Refusal | None:
         if options.idempotence == "on" and options.acks != "all":
             return Refusal("idempotence=on needs acks=all", "leave one of them out")
-        brokers = len(self.nodes(members))
-        if options.min_isr > brokers:
+        nodes = len(self.nodes(members))
+        if options.min_isr > nodes:
             return Refusal(
-                f"min_isr={options.min_isr} is more than the number of brokers, {brokers}",
-                f"ask for more brokers, or for at most -o min_isr={brokers}",
+                f"min_isr={options.min_isr} is more than the number of nodes that keep the log, {nodes}",
+                f"ask for more of them, or for at most -o min_isr={nodes}",
             )
         return None
 

@@ -27,7 +27,7 @@ from fencepost.harness.coordination.kip_273 import (
     Create,
     Delete,
     GetData,
-    KafkaMetastore,
+    Metastore,
     Metastores,
     Refusal,
     Request,
@@ -53,7 +53,7 @@ _SLACK_S: Final = 2.0
 
 class MetastoreOptions(Options, frozen=True, kw_only=True):
     rate: Annotated[float, about("scenarios per second, all workers together", above=0, most=1e6)] = 40.0
-    write_rate: Annotated[float, about("writes of watched znodes per second", above=0, most=1e6)] = 150.0
+    write_rate: Annotated[float, about("writes of watched paths per second", above=0, most=1e6)] = 150.0
     ttl: Annotated[Duration, about("time to live of sessions that are left to end", above=0)] = seconds(1)
     workers_per_node: Annotated[int, about("workers per node that play scenarios", least=1, most=1000)] = 2
 
@@ -97,7 +97,7 @@ class MetastoreClient(SessionClient[Metastores]):
 
     def __init__(self, store: Metastores) -> None:
         super().__init__(store)
-        self._metastore: KafkaMetastore | None = None
+        self._metastore: Metastore | None = None
 
     async def invoke(self, offer: Offer) -> Completion:
         if self._metastore is None:
@@ -120,7 +120,7 @@ class MetastoreClient(SessionClient[Metastores]):
                 value = await _versions(own, key)
         return Completion(Outcome.OK, value, session=self._store.session_id)
 
-    async def _expire(self, own: KafkaMetastore, key: str, ttl_ms: int) -> Value:
+    async def _expire(self, own: Metastore, key: str, ttl_ms: int) -> Value:
         ending = await self._store.metastore(ttl_ms)
         try:
             _hold(await ending.handle_request(Create(key, b"1", ephemeral=True)))
@@ -133,7 +133,7 @@ class MetastoreClient(SessionClient[Metastores]):
             await ending.close()
 
 
-async def _pipeline(own: KafkaMetastore, key: str) -> Value:
+async def _pipeline(own: Metastore, key: str) -> Value:
     _hold(await own.handle_request(Create(key, b"-")))
     requests: list[tuple[str, Request]] = [
         ("write", SetData(key, str(place).encode())) for place in range(_BEFORE_READ)
@@ -150,7 +150,7 @@ async def _pipeline(own: KafkaMetastore, key: str) -> Value:
     return arrived
 
 
-async def _watched(own: KafkaMetastore, key: str) -> Value:
+async def _watched(own: Metastore, key: str) -> Value:
     arrived: list[list[Value]] = []
 
     def hear(change: Change) -> None:
@@ -159,7 +159,7 @@ async def _watched(own: KafkaMetastore, key: str) -> Value:
     def note(place: int, answer: Response) -> None:
         arrived.append(["read", answer.position])
 
-    own.register_znode_change_handler(key, hear)
+    own.register_path_change_handler(key, hear)
     try:
         (first,) = await own.handle_requests((GetData(key),), note)
         for _ in range(_READS if first.refusal is None else 0):
@@ -167,11 +167,11 @@ async def _watched(own: KafkaMetastore, key: str) -> Value:
             if any(kind == "event" for kind, _ in arrived):
                 break
     finally:
-        own.unregister_znode_change_handler(key)
+        own.unregister_path_change_handler(key)
     return arrived
 
 
-async def _write(own: KafkaMetastore, key: str, number: int) -> Value:
+async def _write(own: Metastore, key: str, number: int) -> Value:
     data = str(number).encode()
     written = await own.handle_request(SetData(key, data))
     if written.refusal is Refusal.NO_NODE:
@@ -179,7 +179,7 @@ async def _write(own: KafkaMetastore, key: str, number: int) -> Value:
     return number
 
 
-async def _family(own: KafkaMetastore, key: str) -> Value:
+async def _family(own: Metastore, key: str) -> Value:
     _hold(await own.handle_request(Create(key, b"-")))
     _hold(await own.handle_request(Create(f"{key}/child", b"-")))
     deleted = await own.handle_request(Delete(key))
@@ -187,7 +187,7 @@ async def _family(own: KafkaMetastore, key: str) -> Value:
     return [deleted.refusal, child.refusal is None]
 
 
-async def _versions(own: KafkaMetastore, key: str) -> Value:
+async def _versions(own: Metastore, key: str) -> Value:
     _hold(await own.handle_request(Create(key, b"-")))
     versions = [(await own.handle_request(GetData(key))).version]
     for number in range(3):
@@ -196,7 +196,7 @@ async def _versions(own: KafkaMetastore, key: str) -> Value:
     return list(versions)
 
 
-async def _in_an_ended_session(ending: KafkaMetastore, key: str) -> Refusal | None:
+async def _in_an_ended_session(ending: Metastore, key: str) -> Refusal | None:
     """Write in a session that is over; None when that was carried out. A closed connection refuses as well."""
     try:
         return (await ending.handle_request(Create(key, b"1"))).refusal

@@ -7,10 +7,9 @@ from typing import Final, Protocol, cast
 
 from fencepost.harness.contract.servers import prepare_keys
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import Interface, KeyValue, Metadata, ReadMode, Session
+from fencepost.harness.coordination import Interface, KeyValue, ReadMode, Session
+from fencepost.harness.plugins import offers
 
-#: The interfaces that the suite has requests for; of several that a system offers the first is used.
-PROBED: Final = (Interface.STORAGE, Interface.METADATA)
 _WRITTEN: Final = b"1"
 
 
@@ -55,27 +54,13 @@ class StorageProbe:
         await cast(KeyValue, session).cas(key, b"another", b"2")
 
 
-class MetadataProbe:
-    """Takes a name; one that is not a name must be refused.
-
-    A name that is taken is no such refusal: a controller that asks its own keeper again may find what it made itself.
-    """
-
-    async def prepare(self, session: Session, keys: tuple[str, ...]) -> None:
-        return None
-
-    async def change(self, session: Session, key: str) -> None:
-        await cast(Metadata, session).create_name(key)
-
-    async def holds(self, session: Session, key: str) -> bool:
-        return (await cast(Metadata, session).name_taken(key)).value is not None
-
-    async def refuse(self, session: Session, key: str) -> None:
-        await cast(Metadata, session).create_name(f"{key}!")
+def probed() -> tuple[str, ...]:
+    """The interfaces that the suite has requests for; of several that a system offers the first is used."""
+    return (Interface.STORAGE, *offers.targets("probes"))
 
 
 def probe_of(system: System) -> Probe | None:
     """The probe of the first interface that the suite has requests for; None where the system offers none of them."""
     if Interface.STORAGE in system.profile.interfaces:
         return StorageProbe(system)
-    return MetadataProbe() if Interface.METADATA in system.profile.interfaces else None
+    return next((make() for name, make in offers.loaded("probes").items() if name in system.profile.interfaces), None)

@@ -15,7 +15,7 @@ import msgspec
 from fencepost.harness.base.errors import HarnessError, UsageError, unknown_choice
 from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.conformance.documents import JUNIT, ROWS_FILE, junit_of
-from fencepost.harness.conformance.probes import PROBED
+from fencepost.harness.conformance.probes import probed
 from fencepost.harness.conformance.rows import ROWS, Outcome, Row, failed, not_applicable, passed, played
 from fencepost.harness.contract.server_settings import SamplesSettings
 from fencepost.harness.faults.nemesis_text import NONE
@@ -58,7 +58,7 @@ def suite_plan(keys: Mapping[str, Any]) -> CheckedPlan:
         given["set"] = {of: dict(values) for of, values in system.sample_settings.items()}
     # No workload runs; it says which nodes clients connect to.
     fitting = {workload.protocol: name for name, workload in reversed(registry.workloads().items())}
-    workload = next((fitting[kind] for kind in PROBED if kind in fitting and kind in system.profile.interfaces), None)
+    workload = next((fitting[kind] for kind in probed() if kind in fitting and kind in system.profile.interfaces), None)
     with contextlib.suppress(UsageError):
         return cluster_plan({**given, "nemesis": _MEMBERSHIP}, seed=1, workload=workload or "")
     return cluster_plan({**given, "nemesis": NONE}, seed=1, workload=workload or "")

@@ -1,7 +1,8 @@
 """The abilities that a system may have beside the eight members of `System`.
 
 An ability is a Protocol. Code that needs one tests `isinstance(system, Ability)` and does without it where it is
-missing. `fencepost list abilities` prints the first sentence of each docstring, with the systems that have the ability.
+missing. `fencepost list abilities` prints the first sentence of each docstring, with the systems that have the ability,
+and those of leaves beside these (their table ABILITIES).
 """
 
 from collections.abc import Mapping
@@ -10,14 +11,11 @@ from typing import Final
 from fencepost.harness.contract.brokers import BoundsBrokers
 from fencepost.harness.contract.catching_up import LogsCatchUps
 from fencepost.harness.contract.conditions import QualifiesPromises
-from fencepost.harness.contract.deposing import DeposesController
-from fencepost.harness.contract.failover import MeasuresFailover
 from fencepost.harness.contract.features import RaisesFeatures
 from fencepost.harness.contract.fenced_attempts import TellsAttempts
 from fencepost.harness.contract.kip_rows import FillsColumn
 from fencepost.harness.contract.leadership import (
     BoundsLeadership,
-    LeadsPartitions,
     LogsClaims,
     LogsReigns,
     MovesLeadership,
@@ -26,8 +24,6 @@ from fencepost.harness.contract.leases import BoundsLeases
 from fencepost.harness.contract.listeners import OffersWatches
 from fencepost.harness.contract.logged_changes import LogsChanges
 from fencepost.harness.contract.membership import ChangesMembers
-from fencepost.harness.contract.migration import MigratesMetadata
-from fencepost.harness.contract.replicas import PlacesReplicas
 from fencepost.harness.contract.reported_version import TellsVersion
 from fencepost.harness.contract.server_clock import TellsTime
 from fencepost.harness.contract.server_settings import SamplesSettings, TakesSettings
@@ -39,7 +35,6 @@ from fencepost.harness.contract.servers import (
     StartsFromArchive,
 )
 from fencepost.harness.contract.starting import WaitsToStart
-from fencepost.harness.contract.system import System
 
 #: By the name that `fencepost list` prints.
 ABILITIES: Final[Mapping[str, type]] = {
@@ -48,19 +43,14 @@ ABILITIES: Final[Mapping[str, type]] = {
     "bounds-leadership": BoundsLeadership,
     "bounds-leases": BoundsLeases,
     "changes-members": ChangesMembers,
-    "deposes-controller": DeposesController,
     "fills-column": FillsColumn,
-    "leads-partitions": LeadsPartitions,
     "logs-catch-ups": LogsCatchUps,
     "logs-changes": LogsChanges,
     "logs-claims": LogsClaims,
     "logs-failures": LogsFailures,
     "logs-reigns": LogsReigns,
-    "measures-failover": MeasuresFailover,
-    "migrates-metadata": MigratesMetadata,
     "moves-leadership": MovesLeadership,
     "offers-watches": OffersWatches,
-    "places-replicas": PlacesReplicas,
     "prepares-keys": PreparesKeys,
     "qualifies-promises": QualifiesPromises,
     "raises-features": RaisesFeatures,
@@ -73,13 +63,3 @@ ABILITIES: Final[Mapping[str, type]] = {
     "tells-version": TellsVersion,
     "waits-to-start": WaitsToStart,
 }
-
-
-def abilities_of(system: System) -> tuple[str, ...]:
-    """The names of the abilities that this system has."""
-    return tuple(word for word, ability in ABILITIES.items() if isinstance(system, ability))
-
-
-def meaning(word: str) -> str:
-    """What the ability of this name is, in one sentence."""
-    return (ABILITIES[word].__doc__ or "").strip().partition("\n")[0]

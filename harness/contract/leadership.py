@@ -1,13 +1,13 @@
 """Who leads: the bound for a leader that is cut off, what logs say about it, and how leadership is moved."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, Protocol, runtime_checkable
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.options import S_contra, SystemOptions
 from fencepost.harness.contract.system import System
-from fencepost.harness.runtime.node import Layout, Place
+from fencepost.harness.runtime.node import Place
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.verdict import LeadershipBound, Standing
 
@@ -79,34 +79,5 @@ class MovesLeadership(Protocol):
         Raises:
             Definite: it refuses, and nothing changed.
             Indefinite: nobody knows whether leadership moved.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionReign:
-    """The leader of a topic partition, its leader epoch and the preferred leader; None for a node that is not known."""
-
-    leader: str | None
-    epoch: int
-    preferred: str | None
-    #: Whether the preferred leader is in sync; otherwise it is not elected.
-    in_sync: bool
-
-
-@runtime_checkable
-class LeadsPartitions(Protocol):
-    """Each of its topic partitions has a leader of its own, and a preferred leader."""
-
-    async def partition_reigns(self, layout: Layout, *, timeout_s: float) -> Mapping[str, PartitionReign]:
-        """The reigns by partition, as one node knows them; raises `Definite` or `Indefinite` when no node answers."""
-        ...
-
-    async def elect_preferred(self, layout: Layout, *, timeout_s: float) -> None:
-        """Ask for an election in which each partition gets its preferred leader back.
-
-        Raises:
-            Definite: no node accepts the request.
-            Indefinite: nobody knows whether a node accepted it.
         """
         ...

@@ -5,7 +5,6 @@ from typing import Any, Final, TypeVar
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options
-from fencepost.harness.coordination import Interface
 
 _MS_NS: Final = 1_000_000
 
@@ -17,7 +16,7 @@ class SystemOptions(Options, frozen=True, kw_only=True):
         """Why a server cannot run with these values; None when it can. Called before the start."""
         return None
 
-    def refuse_for(self, interface: Interface) -> Refusal | None:
+    def refuse_for(self, interface: str) -> Refusal | None:
         """Why no workload written against this interface can run with these values; None when each can."""
         return None
 

@@ -7,7 +7,7 @@ from typing import Generic
 from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.base.options import parse
 from fencepost.harness.contract.options import S, with_durations
-from fencepost.harness.coordination import Interface, ReadMode
+from fencepost.harness.coordination import ReadMode
 from fencepost.harness.verdict import Vocabulary
 
 
@@ -20,15 +20,19 @@ class Profile(Generic[S]):
     #: The struct of [system_options]: names, types, defaults and explanations.
     options: type[S]
     #: The protocols that the sessions of `System.open_client` offer.
-    interfaces: frozenset[Interface]
+    interfaces: frozenset[str]
     #: The guarantee that reads of each mode are held to; the first mode is the default.
     reads: Mapping[ReadMode, str]
     #: Ports by listener. Nodes dial every listener but "client"; the harness dials those that each member names.
     listeners: Mapping[str, int]
     #: The roles that beliefs are about; the nemesis follows the first one. Empty where no node leads.
     subjects: tuple[str, ...] = ("leader",)
+    #: A target that means the node that leads, beside `leader` and the subject, where roles tell nodes apart.
+    leader_word: str = ""
     #: Of the other subjects, those whose leader a fault may be aimed at, with what that leader does.
     other_leaders: Mapping[str, str] = field(default_factory=dict)
+    #: Values of its options that a workload needs to show anything, by the interface that the workload asks for.
+    wants: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     #: The words of its users, for reports.
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     #: The numbers of nodes that a plan may ask for.
@@ -44,6 +48,11 @@ class Profile(Generic[S]):
     def subject(self) -> str:
         """The role that the nemesis follows; "" where no node leads."""
         return self.subjects[0] if self.subjects else ""
+
+    @property
+    def leader_names(self) -> tuple[str, ...]:
+        """The targets that mean the node that leads, beside `leader`."""
+        return tuple(filter(None, (self.subject, self.leader_word)))
 
     @property
     def read_modes(self) -> tuple[ReadMode, ...]:

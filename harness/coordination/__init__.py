@@ -1,15 +1,13 @@
 """The protocols that workloads are written against, and how their requests end. This module is the whole public face.
 
 KIP-30 names four: `KeyValue` (storage.py), `Watchable` (listeners.py), `Locks` and `Elections` (election.py) and
-`Leases` (membership.py) with `Memberships` (members.py). `ListTransactions` (lists.py) reach several keys. Kafka's own
-are `Log` (log.py), `Metadata`, `LogListener` and `ProducerIds` (metadata.py), `PartitionStates` (partition_states.py),
-`Groups` (groups.py) and `Transactions` (transactions.py). `session.py` says what every connection owes its user,
-`outcomes.py` how a request ends without a reply. `recipes.py` puts the interfaces that KIP-30 proposes on these
-requests; that of KIP-273 is in `kip_273.py`.
+`Leases` (membership.py) with `Memberships` (members.py). `ListTransactions` (lists.py) reach several keys, and
+`Log` (log.py) is append-only. What only one system offers stands in its folder. `session.py` says what every connection
+owes its user, `outcomes.py` how a request ends without a reply. `recipes.py` puts the interfaces that KIP-30 proposes
+on these requests; that of KIP-273 is in `kip_273.py`.
 """
 
 from fencepost.harness.coordination.election import TRAIL, Deeds, Elections, Held, Leading, Locks
-from fencepost.harness.coordination.groups import CommittedAs, Groups, Joined
 from fencepost.harness.coordination.interface import Interface
 from fencepost.harness.coordination.listeners import (
     PAIR,
@@ -28,36 +26,28 @@ from fencepost.harness.coordination.lists import Lists, ListTransactions
 from fencepost.harness.coordination.log import Appended, Log, Polled, Record
 from fencepost.harness.coordination.members import Member, Memberships, Roster
 from fencepost.harness.coordination.membership import BOUND, Granted, Leases
-from fencepost.harness.coordination.metadata import LogListener, LogPiece, LogSnapshot, Metadata, ProducerIds
 from fencepost.harness.coordination.outcomes import Compacted, Definite, Indefinite, NotSent
-from fencepost.harness.coordination.partition_states import PartitionStates
 from fencepost.harness.coordination.session import Session
 from fencepost.harness.coordination.storage import KeyValue, Members, ReadMode, Reply
-from fencepost.harness.coordination.topics import Topics
-from fencepost.harness.coordination.transactions import Begun, Piece, Put, TransactionRecord, Transactions, Transformed
 
 __all__ = [
     "BOUND",
     "PAIR",
     "TRAIL",
     "Appended",
-    "Begun",
     "Bookmark",
     "Change",
     "Changes",
-    "CommittedAs",
     "Compacted",
     "Deeds",
     "Definite",
     "Elections",
     "Entry",
     "Granted",
-    "Groups",
     "Heard",
     "Held",
     "Indefinite",
     "Interface",
-    "Joined",
     "KeyValue",
     "Leading",
     "Leases",
@@ -65,29 +55,17 @@ __all__ = [
     "Lists",
     "Locks",
     "Log",
-    "LogListener",
-    "LogPiece",
-    "LogSnapshot",
     "Look",
     "Member",
     "Members",
     "Memberships",
-    "Metadata",
     "NotSent",
-    "PartitionStates",
-    "Piece",
     "Polled",
-    "ProducerIds",
-    "Put",
     "ReadMode",
     "Record",
     "Reply",
     "Roster",
     "Session",
-    "Topics",
-    "TransactionRecord",
-    "Transactions",
-    "Transformed",
     "WatchBegun",
     "WatchMode",
     "Watchable",

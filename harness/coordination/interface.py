@@ -1,4 +1,7 @@
-"""The names of the interfaces: what a session offers, what a workload needs, what a system declares."""
+"""The names of the shared interfaces: what a session offers, what a workload needs, what a system declares.
+
+An interface that only one system offers is named beside it, by a `StrEnum` of its own; who compares takes any name.
+"""
 
 from enum import StrEnum
 
@@ -14,11 +17,4 @@ class Interface(StrEnum):
     METASTORE = "metastore"
     LISTENERS = "watches"
     LISTS = "list-transactions"
-    METADATA = "metadata"
-    METADATA_LOG = "metadata-log"
-    PRODUCER_IDS = "producer-ids"
-    PARTITION_STATES = "partition-states"
     LOG = "log"
-    TOPICS = "topics"
-    GROUPS = "consumer-groups"
-    TRANSACTIONS = "log-transactions"

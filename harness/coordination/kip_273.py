@@ -1,6 +1,7 @@
 """KIP-273's interface: Kafka's requests to its metastore, its handlers and its session, method by method.
 
-The names are those of the proposal's trait `KafkaMetastore`, in Python's spelling; requests and errors are ZooKeeper's.
+The names are those of the proposal's trait `KafkaMetastore`, in Python's spelling, without Kafka and ZNode in them;
+requests and errors are ZooKeeper's.
 A handler is registered for a path, and the next request that reads the path sets its watch, as Kafka's own client does.
 
 Source: KIP-273, "Kafka to support using ETCD beside Zookeeper" (cwiki, 2018), trait KafkaMetastore; kafka.zookeeper
@@ -69,14 +70,14 @@ class Change(msgspec.Struct, frozen=True):
     position: int | None = None
 
 
-ZNodeChangeHandler: TypeAlias = Callable[[Change], None]
+PathChangeHandler: TypeAlias = Callable[[Change], None]
 #: Called when the session has ended.
 StateChangeHandler: TypeAlias = Callable[[str], None]
 #: Hears of each answer when it arrives: its place among the requests, and the answer. Not a part of KIP-273.
 AnswerListener: TypeAlias = Callable[[int, Response], None]
 
 
-class KafkaMetastore(Protocol):
+class Metastore(Protocol):
     """One session of the metastore."""
 
     @property
@@ -84,9 +85,9 @@ class KafkaMetastore(Protocol):
 
     async def wait_until_connected(self) -> None: ...
 
-    def register_znode_change_handler(self, path: str, handler: ZNodeChangeHandler) -> None: ...
+    def register_path_change_handler(self, path: str, handler: PathChangeHandler) -> None: ...
 
-    def unregister_znode_change_handler(self, path: str) -> None: ...
+    def unregister_path_change_handler(self, path: str) -> None: ...
 
     def register_state_change_handler(self, handler: StateChangeHandler) -> None: ...
 
@@ -107,16 +108,16 @@ class BaseMetastore(ABC):
     """What every recipe does alike: it keeps the handlers, and is made on a connection that stands."""
 
     def __init__(self) -> None:
-        self._handlers: dict[str, ZNodeChangeHandler] = {}
+        self._handlers: dict[str, PathChangeHandler] = {}
         self._states: list[StateChangeHandler] = []
 
     async def wait_until_connected(self) -> None:
         return
 
-    def register_znode_change_handler(self, path: str, handler: ZNodeChangeHandler) -> None:
+    def register_path_change_handler(self, path: str, handler: PathChangeHandler) -> None:
         self._handlers[path] = handler
 
-    def unregister_znode_change_handler(self, path: str) -> None:
+    def unregister_path_change_handler(self, path: str) -> None:
         self._handlers.pop(path, None)
 
     def register_state_change_handler(self, handler: StateChangeHandler) -> None:
@@ -133,12 +134,12 @@ class BaseMetastore(ABC):
     async def handle_requests(
         self, requests: Sequence[Request], listener: AnswerListener | None = None
     ) -> tuple[Response, ...]:
-        """`KafkaMetastore.handle_requests`."""
+        """`Metastore.handle_requests`."""
 
 
 class Metastores(Session, Protocol):
     """A connection on which metastores can be opened."""
 
-    async def metastore(self, ttl_ms: int | None) -> KafkaMetastore:
+    async def metastore(self, ttl_ms: int | None) -> Metastore:
         """A metastore on this connection's session, or with `ttl_ms` on a new session that nothing keeps alive."""
         ...

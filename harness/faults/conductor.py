@@ -244,7 +244,7 @@ class Conductor:
         while skip is None:
             waited_ns = self._records.now_ns() - from_ns
             act = replace(act, view=self._view(), waited_ns=waited_ns)
-            target = fault.resolve(entry.spec, act.view, random.Random(entry.draw_seed))
+            target = fault.choose(entry.spec, act.view, random.Random(entry.draw_seed))
             if isinstance(target, Skip):
                 if act.view.leader is not None or waited_ns >= LEADER_WAIT_S * 1e9:
                     skip = target

@@ -22,14 +22,18 @@ _LIMITS_HELD: Final = 3
 _QUIET_SHARE_MAX: Final = 1.2
 
 
-def may_cut_off_leader(spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], subject: str) -> bool:
+def may_cut_off_leader(
+    spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], leader_names: tuple[str, ...]
+) -> bool:
     """Decide whether this fault can cut off the leader, for some leader and some draw."""
-    return any(_cases(spec, fault, members, subject))
+    return any(_cases(spec, fault, members, leader_names))
 
 
-def cuts_off_leader(spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], subject: str) -> bool:
+def cuts_off_leader(
+    spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], leader_names: tuple[str, ...]
+) -> bool:
     """Decide whether this fault always cuts off the leader, for every leader and every draw."""
-    return all(_cases(spec, fault, members, subject))
+    return all(_cases(spec, fault, members, leader_names))
 
 
 def with_holds(
@@ -37,7 +41,7 @@ def with_holds(
     faults: Mapping[str, FaultKind],
     *,
     members: tuple[Member, ...],
-    subject: str,
+    leader_names: tuple[str, ...],
     bound: LeadershipBound,
     time_limit_ns: int,
     quiet_ns: int,
@@ -56,7 +60,9 @@ def with_holds(
     limit_ns = bound.limit_ns
     if limit_ns is None:
         return list(specs)
-    chosen = ["for" not in spec.given and cuts_off_leader(spec, faults[spec.fault], members, subject) for spec in specs]
+    chosen = [
+        "for" not in spec.given and cuts_off_leader(spec, faults[spec.fault], members, leader_names) for spec in specs
+    ]
     others_ns = sum(s.duration_ns for s, long in zip(specs, chosen, strict=True) if not long)
     quiet_in_all_ns = quiet_ns // 2 + round((len(specs) - 1) * quiet_ns * _QUIET_SHARE_MAX)
     room_ns = (time_limit_ns - quiet_in_all_ns - others_ns) // max(1, sum(chosen))
@@ -66,15 +72,15 @@ def with_holds(
     ]
 
 
-def _cases(spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], subject: str) -> list[bool]:
+def _cases(spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], leader_names: tuple[str, ...]) -> list[bool]:
     """Return, for every possible leader and a number of draws, whether the fault cuts that leader off."""
     nodes = tuple(member.name for member in members)
     voters = [member.name for member in members if member.votes]
     cases = []
     for leader in voters:
-        view = View(nodes=nodes, leader=leader, epoch=1, members=members, subject=subject)
+        view = View(nodes=nodes, leader=leader, epoch=1, members=members, leader_names=leader_names)
         for seed in range(_DRAWS):
-            resolved = fault.resolve(spec, view, random.Random(seed))
+            resolved = fault.choose(spec, view, random.Random(seed))
             cases.append(not isinstance(resolved, Skip) and _is_cut_off(leader, voters, resolved.links))
     return cases
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from fencepost.harness.contract.leadership import claim_reader
 from fencepost.harness.faults.kind import Cluster
-from fencepost.harness.faults.trigger import CLAIM, LEADER, PHASES, Seen, Trigger
+from fencepost.harness.faults.trigger import CLAIM, LEADER, TRIGGERS, Seen, Trigger
 from fencepost.harness.runtime.server_log import LogFollower
 
 #: A trigger's delay counts from the moment when its event is seen, so looks for events are closer together than others.
@@ -62,7 +62,7 @@ class EventWatch:
     def _look(self) -> _Happened | None:
         """The event if it has happened, else None."""
         what, phases, now = self.trigger.what, self._cluster.phases, self._cluster.view()
-        if what in PHASES:
+        if what not in TRIGGERS:
             if (bool(phases) and phases[-1] == what) is self.trigger.leaves:
                 return None
             return _Happened(f"the migration {'has left' if self.trigger.leaves else 'is in'} its phase {what}")

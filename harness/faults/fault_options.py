@@ -7,7 +7,6 @@ from msgspec import UNSET, UnsetType
 
 from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.base.options import Duration, Options, about, seconds
-from fencepost.harness.contract.migration import Phase
 from fencepost.harness.faults.trigger import Moment, Trigger
 
 
@@ -24,11 +23,12 @@ class FaultOptions(Options, frozen=True, kw_only=True):
         Literal["act", "skip"], about("whether it acts or is skipped when the event of when= does not come")
     ] = "act"
 
-    end: Annotated[Moment | UnsetType, about("event that ends it before for= is over: claim+50ms, hybrid")] = UNSET
+    end: Annotated[Moment | UnsetType, about("event that ends it before for= is over: claim+50ms")] = UNSET
     during: Annotated[
-        Phase | UnsetType,
+        str | UnsetType,
         about(
-            "phase of a migration: it waits for the phase, ends with it, and is skipped when the phase does not come"
+            "phase of a fault that has phases: it waits for the phase, ends with it, and is skipped when the phase"
+            " does not come"
         ),
     ] = UNSET
 
@@ -65,7 +65,7 @@ class FaultOptions(Options, frozen=True, kw_only=True):
         )
 
     @staticmethod
-    def _during(phase: Phase) -> Trigger:
+    def _during(phase: str) -> Trigger:
         return Trigger(
             text=phase,
             what=phase,

@@ -38,7 +38,7 @@ class Surroundings:
 
     placement: Placement
     members: tuple[Member, ...]
-    subject: str
+    leader_names: tuple[str, ...]
     bound: LeadershipBound
     seed: int
     time_limit_ns: int
@@ -146,7 +146,7 @@ def _with_lengths(
             [choice[0] for choice in worker],
             faults,
             members=around.members,
-            subject=around.subject,
+            leader_names=around.leader_names,
             bound=around.bound,
             time_limit_ns=around.time_limit_ns,
             quiet_ns=around.quiet_ns,
@@ -167,6 +167,6 @@ def _in_mixture(spec: FaultSpec, fault: FaultKind, around: Surroundings) -> Faul
             drawn_ns = math.exp(draw.uniform(math.log(_DRAWN_NS_MIN), math.log(longest_ns)))
             return spec.lasting(round(drawn_ns / 1e6) * 1_000_000)
     limit_ns = around.bound.limit_ns
-    if limit_ns is not None and cuts_off_leader(spec, fault, around.members, around.subject):
+    if limit_ns is not None and cuts_off_leader(spec, fault, around.members, around.leader_names):
         return spec.lasting(max(limit_ns + _BEYOND_LIMIT_NS, spec.duration_ns))
     return spec.lasting(_USUAL_NS_MAX) if spec.duration_ns > _USUAL_NS_MAX else spec

@@ -18,12 +18,11 @@ import msgspec
 from fencepost.harness.base.errors import Refusal, UsageError, choices_hint
 from fencepost.harness.base.options import Duration, parse
 from fencepost.harness.contract.membership import ChangesMembers
-from fencepost.harness.contract.migration import Phase
 from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.system import System
 from fencepost.harness.faults.fault_options import OF_MOMENTS, OF_TRIGGERS, FaultOptions
-from fencepost.harness.faults.trigger import CLAIM, LEADER, PHASES, Trigger
+from fencepost.harness.faults.trigger import CLAIM, LEADER, Trigger
 from fencepost.harness.history import Effects, Event, FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.network import Effect, Link
@@ -84,8 +83,8 @@ class View:
     leader: str | None
     epoch: int | None
     members: tuple[Member, ...] = ()
-    #: The system's word for its leader ("leader", "controller").
-    subject: str = "leader"
+    #: The targets that mean the node that leads, beside `leader` (`Profile.leader_names`).
+    leader_names: tuple[str, ...] = ()
     #: Who leads something else, by the word that a target has for it (NATS: "meta"); None for nobody.
     other_leaders: Mapping[str, str | None] = field(default_factory=dict)
     #: How long a cut-off leader may go on claiming to lead, as the system promises; None: it promises nothing.
@@ -110,6 +109,11 @@ class View:
     def electorates(self) -> tuple[tuple[str, ...], ...]:
         """The nodes that elect, by what they elect."""
         return electorates(self.members) or (self.nodes,)
+
+    @property
+    def serving(self) -> tuple[str, ...]:
+        """The nodes that serve clients, in order."""
+        return tuple(member.name for member in self.members if member.serves) or self.nodes
 
     def with_role(self, role: str) -> tuple[str, ...]:
         """The nodes that have this role, in order."""
@@ -240,8 +244,8 @@ class Cluster:
     runs: dict[str, Artifacts] = field(default_factory=dict)
     #: Nodes that a fault has ended for good: nothing starts them but that fault.
     retired: set[str] = field(default_factory=set)
-    #: The phases of a migration that have begun, in order; written by the fault that migrates.
-    phases: list[Phase] = field(default_factory=list)
+    #: The phases that have begun, in order; written by the fault that has phases.
+    phases: list[str] = field(default_factory=list)
     #: Whether a person is ending the run: then faults wait only until the nodes run.
     hurried: Callable[[], bool] = _no
     clients: Clients | None = None
@@ -265,6 +269,17 @@ class Cluster:
 
 #: The targets that follow whoever leads.
 _OF_A_LEADER: Final = frozenset({"leader", "follower"})
+
+
+class AddedTarget(Protocol):
+    """A target that a leaf adds to a kind of fault, which injects and heals what it resolves to (`FaultKind`)."""
+
+    @property
+    def about(self) -> str: ...
+
+    def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None: ...
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip: ...
 
 
 class FaultKind(ABC):
@@ -298,6 +313,14 @@ class FaultKind(ABC):
     alone: bool = False
     #: The time limit in seconds of each injection and each healing.
     act_deadline_s: float = 10.0
+    #: Targets that leaves add.
+    added: Mapping[str, AddedTarget] = MappingProxyType({})
+
+    def extend(self, target: str, added: AddedTarget) -> None:
+        """Take this target too; a mixture tries it after the others."""
+        self.added = {**self.added, target: added}
+        self.targets = {**self.targets, target: added.about}
+        self.for_all = (*self.for_all, f"{self.name}:{target}")
 
     def spec(self, target: str = "", given: Mapping[str, str] | None = None) -> FaultSpec:
         """Return this fault with the options that a person gave; raise UsageError for options that make no sense."""
@@ -339,10 +362,13 @@ class FaultKind(ABC):
         return (
             (placement.leaderless if follows else None)
             or (placement.unlogged_leader if CLAIM in events else None)
-            or (placement.not_migrating if events & PHASES.keys() else None)
             or _unknown_node(triggers, placement)
-            or self.refuse(spec, placement)
+            or (self.added.get(spec.target) or self).refuse(spec, placement)
         )
+
+    def choose(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        """Make the target concrete as `resolve` does, or as the leaf does that added the target."""
+        return (self.added.get(spec.target) or self).resolve(spec, view, draw)
 
     def unavailable(self, placement: Placement) -> Refusal | None:
         """Return why this machine cannot do it on that runtime; None when it can. Called before a run."""

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.harness.base.errors import UsageError, choices_hint
+from fencepost.harness.base.errors import Refusal, UsageError, choices_hint
 from fencepost.harness.faults.kind import FaultKind, FaultSpec
+from fencepost.harness.faults.targets import role_targets
+from fencepost.harness.faults.trigger import AT, TRIGGERS
 from fencepost.harness.runtime.provider import Placement
 
 #: A mixture of everything that this system, runtime and machine support.
@@ -132,17 +134,6 @@ def _choices(faults: Mapping[str, FaultKind], name: str = "") -> str:
     return choices_hint(name, sorted([*faults, ALL, NONE]))
 
 
-def _roles(placement: Placement) -> list[str]:
-    """Return the roles that distinguish nodes; none where all nodes are the same.
-
-    Where there are brokers, one node is the active controller, even if no node has that role.
-    """
-    roles = dict.fromkeys(role for member in placement.cluster for role in member.roles)
-    if "broker" in roles:
-        roles["controller"] = None
-    return list(roles) if len(roles) > 1 else []
-
-
 def _parse_one(text: str, faults: Mapping[str, FaultKind], placement: Placement) -> FaultSpec:
     name, *rest = text.split(":")
     fault = faults.get(name)
@@ -165,15 +156,35 @@ def _parse_one(text: str, faults: Mapping[str, FaultKind], placement: Placement)
         else:
             given[key] = value
     spec = fault.spec(target, given)
+    _refuse_unknown_events(spec, faults)
     nodes = (member.name for member in placement.cluster)
-    choices = list(dict.fromkeys([*fault.targets, *placement.other_leaders, *_roles(placement), *nodes]))
+    choices = list(dict.fromkeys([*fault.targets, *placement.other_leaders, *role_targets(placement), *nodes]))
     if target not in choices:
         fitting = [c for c in choices if fault.refusal(fault.spec(c), placement) is None]
         raise UsageError(f"{name}: unknown target {target!r}", hint=choices_hint(target, fitting or choices))
-    refusal = fault.refusal(spec, placement)
+    refusal = fault.refusal(spec, placement) or _refused_wait(spec, faults, placement)
     if refusal:
         raise refusal.error(spec.text)
     return spec
+
+
+def _refuse_unknown_events(spec: FaultSpec, faults: Mapping[str, FaultKind]) -> None:
+    phases = [phase for fault in faults.values() for phase in fault.phases]
+    for trigger in filter(None, (spec.options.trigger, spec.options.ending)):
+        if trigger.what not in TRIGGERS and trigger.what not in phases:
+            raise UsageError(
+                f"{spec.text}: there is no {'phase' if trigger.during else 'event'} {trigger.what!r}",
+                hint=choices_hint(trigger.what, phases if trigger.during else [*TRIGGERS, *phases]),
+            )
+        if trigger.node and trigger.what in phases:
+            raise UsageError(f"{spec.text}: a phase belongs to no node", hint=f"leave out {AT}{trigger.node}")
+
+
+def _refused_wait(spec: FaultSpec, faults: Mapping[str, FaultKind], placement: Placement) -> Refusal | None:
+    """Why this cluster never comes to a phase that the fault waits for: the fault that has the phase cannot act."""
+    waits = {trigger.what for trigger in (spec.options.trigger, spec.options.ending) if trigger is not None}
+    having = (fault for fault in faults.values() if waits & fault.phases.keys())
+    return next((why for fault in having if (why := fault.refusal(fault.spec(), placement)) is not None), None)
 
 
 def parse_choice(texts: list[str], faults: Mapping[str, FaultKind], placement: Placement) -> Choice:

@@ -5,10 +5,10 @@ from typing import Final
 
 from fencepost.harness.faults.fault_options import LastingOptions
 from fencepost.harness.faults.kind import Skip, View
+from fencepost.harness.runtime.provider import Placement
 
-#: What each name means. A node's own name ("n2") is a target too. Where nodes differ, so is a role ("broker": one node
-#: of that role, drawn at random), the system's own word for the leader ("controller"), and its word for something else
-#: that has a leader ("meta").
+#: What each name means. A node's own name ("n2") is a target too. Where nodes differ, so is a role (one node of that
+#: role, drawn at random), the system's own word for the leader, and its word for something else that has a leader.
 NODE_TARGETS: Final = {
     "one": "one node, drawn at random",
     "minority": "voters drawn at random, as many as the cluster can lose and keep a quorum",
@@ -18,8 +18,19 @@ NODE_TARGETS: Final = {
     "restarted": "the node whose server was restarted last; with when=restart+200ms it is hit while it recovers",
 }
 
-#: What Kafka calls the node that leads; a role's name as well in KRaft, where the active one of that role is meant.
-CONTROLLER: Final = "controller"
+#: One node that serves clients; no person can type it.
+SERVING: Final = "serving"
+
+
+def role_targets(placement: Placement) -> list[str]:
+    """Return the roles that distinguish nodes, and the system's word for the leader; none where all are the same.
+
+    The word for the leader may be a role's name as well: the active one of that role is meant.
+    """
+    roles = dict.fromkeys(role for member in placement.cluster for role in member.roles)
+    if placement.system is not None and placement.system.profile.leader_word:
+        roles[placement.system.profile.leader_word] = None
+    return list(roles) if len(roles) > 1 else []
 
 
 def choose_nodes(target: str, view: View, draw: random.Random) -> tuple[str, ...] | Skip:
@@ -36,6 +47,8 @@ def choose_nodes(target: str, view: View, draw: random.Random) -> tuple[str, ...
         chosen = shuffled
     elif target == "one":
         chosen = shuffled[:1]
+    elif target == SERVING:
+        chosen = [node for node in shuffled if node in view.serving][:1]
     elif target == "restarted":
         if view.restarted is None:
             return Skip("no server had been started again")
@@ -49,7 +62,7 @@ def choose_nodes(target: str, view: View, draw: random.Random) -> tuple[str, ...
         if leader is None:
             return Skip(f"no node was known to lead the {target} group")
         chosen = [leader]
-    elif target not in ("leader", "follower", CONTROLLER, view.subject):
+    elif target not in ("leader", "follower", *view.leader_names):
         chosen = [node for node in shuffled if node in view.with_role(target)][:1]
     elif view.leader is None:
         return Skip("no node was known to lead")

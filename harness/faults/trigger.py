@@ -4,8 +4,9 @@
 then for the delay. When the event does not come, the fault acts anyway, or is skipped with `otherwise=skip`. The
 schedule records which. An event of one node alone is `restart@b2+2s`.
 
-`end=claim+50ms` ends a fault when the event is seen, and its delay later, but never after its `for=`. `during=hybrid`
-does both: the fault acts in this phase of a migration and ends with it.
+`end=claim+50ms` ends a fault when the event is seen, and its delay later, but never after its `for=`. A fault may have
+phases (`FaultKind.phases`), and each of them is an event for others. `during=` does both: the fault acts in this phase
+and ends with it.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from typing import Final, Self
 from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.quantities import Quantity
-from fencepost.harness.contract.migration import MEANINGS
 
 LEADER: Final = "leader"
 CLAIM: Final = "claim"
@@ -26,13 +26,14 @@ TRIGGERS: Final = {
 }
 #: Joins such an event and the one node whose events count.
 AT: Final = "@"
-#: Further ones while a cluster migrates: each phase of a migration, by what holds in it.
-PHASES: Final = {phase.value: meaning for phase, meaning in MEANINGS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Moment(Quantity):
-    """An event and a delay after it: `leader+300ms`. `node`: only events of this node count; empty: of any."""
+    """An event and a delay after it: `leader+300ms`. `node`: only events of this node count; empty: of any.
+
+    Whether there is such an event is known with the kinds of faults (`nemesis_text`), since these may have phases.
+    """
 
     text: str
     event: str
@@ -45,14 +46,6 @@ class Moment(Quantity):
     def read(cls, text: str, *, what: str) -> Self:
         whole, plus, delay = text.partition("+")
         event, at, node = whole.partition(AT)
-        if event not in TRIGGERS and event not in PHASES:
-            raise UsageError(
-                f"{what}={text!r}: there is no event {event!r}",
-                hint=f"choose from: {', '.join(TRIGGERS)}, or a phase of a migration ({', '.join(PHASES)}), with a"
-                " delay: leader+300ms",
-            )
-        if at and event in PHASES:
-            raise UsageError(f"{what}={text!r}: a phase belongs to no node", hint=f"leave out {AT}{node}")
         if at and not node:
             raise UsageError(f"{what}={text!r}: no node stands after {AT}", hint=f"such as restart{AT}n2+200ms")
         return cls(text, event, parse_duration_ns(delay, what=what) if plus else 0, node)

@@ -27,7 +27,7 @@ from fencepost.harness.faults.cuts import NEED_A_CUT, may_cut_off_leader
 from fencepost.harness.faults.kind import FaultSpec
 from fencepost.harness.faults.nemesis_text import ALL, NONE, NemesisRequest, parse_nemesis
 from fencepost.harness.faults.schedule import Entry, given_entries, nemesis_of
-from fencepost.harness.faults.trigger import PHASES
+from fencepost.harness.faults.trigger import TRIGGERS
 from fencepost.harness.plan.plan import QUORUMS, TIME_LIMIT, Plan, check_choices
 from fencepost.harness.plugins import offers, registry
 from fencepost.harness.plugins.offers import UsedPlugin
@@ -214,19 +214,19 @@ def _refuse_broken_faults(nemesis: str) -> None:
 
 
 def _refuse_vain_waits(request: NemesisRequest) -> None:
-    """Raise UsageError for a fault that waits for a phase of a migration which no fault of the plan brings about."""
+    """Raise UsageError for a fault that waits for a phase which no fault of the plan brings about."""
     faults = registry.faults()
+    phases = {phase: name for name, fault in faults.items() for phase in fault.phases}
     reached = {phase for spec in request.specs for phase in faults[spec.fault].reached(spec)}
     for spec in request.specs:
         for moment in (spec.options.trigger, spec.options.ending):
-            if moment is not None and moment.what in PHASES and moment.what not in reached:
+            if moment is not None and moment.what not in TRIGGERS and moment.what not in reached:
                 if not reached:
-                    why, hint = "no fault of the plan migrates", "add one: migrate+" + spec.text
+                    owner = phases[moment.what]
+                    why, hint = f"no fault {owner} is in the plan", f"add one: {owner}+{spec.text}"
                 else:
-                    why = f"the migration of this plan never reaches {moment.what}"
-                    hint = (
-                        f"it reaches {', '.join(phase for phase in PHASES if phase in reached)}; see until= and back="
-                    )
+                    why = f"{phases[moment.what]} never reaches {moment.what} in this plan"
+                    hint = f"it reaches {', '.join(phase for phase in phases if phase in reached)}; see its options"
                 raise Refusal(why, hint).error(spec.text)
 
 
@@ -329,7 +329,7 @@ def _required(resolved: ResolvedPlan, request: NemesisRequest) -> tuple[str, ...
     for spec in request.specs:
         # A fault that a mixture happens to draw does not ensure that a guarantee is tested.
         named = spec.fault in request.named
-        if named and may_cut_off_leader(spec, faults[spec.fault], resolved.members, system.profile.subject):
+        if named and may_cut_off_leader(spec, faults[spec.fault], resolved.members, system.profile.leader_names):
             out_of_reach = frozenset()
     known = {g.name for g in system.promises()}
     for name in plan.require:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.base.options import OptionRow, describe, in_words, plain
 from fencepost.harness.contract import releases
-from fencepost.harness.contract.abilities import ABILITIES, abilities_of, meaning
+from fencepost.harness.contract.abilities import ABILITIES
 from fencepost.harness.contract.refused_faults import with_refusals
 from fencepost.harness.contract.server_settings import TakesSettings
 from fencepost.harness.contract.servers import members_of
@@ -432,8 +432,23 @@ def _runtimes() -> Iterator[Entry]:
         yield Entry(name=name, about=registry.runtime(name).about, example=example)
 
 
+def abilities() -> dict[str, type]:
+    """Every ability by the name that `list` prints, those of leaves among them."""
+    return dict(sorted({**ABILITIES, **offers.loaded("abilities")}.items()))
+
+
+def abilities_of(system: System) -> tuple[str, ...]:
+    """The names of the abilities that this system has."""
+    return tuple(word for word, ability in abilities().items() if isinstance(system, ability))
+
+
+def meaning(word: str) -> str:
+    """What the ability of this name is, in one sentence."""
+    return (abilities()[word].__doc__ or "").strip().partition("\n")[0]
+
+
 def _abilities() -> Iterator[Entry]:
-    for word in ABILITIES:
+    for word in abilities():
         having = [name for name, system in registry.systems().items() if word in abilities_of(system)]
         yield Entry(name=word, about=meaning(word), sections=_rows("Systems", dict.fromkeys(having, "has it")))
 

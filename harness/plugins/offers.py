@@ -54,10 +54,16 @@ KINDS: Final = (
     # Tables of facts, and what a page shows besides; in the order of their table.
     "fact_tables",
     "report_sections",
+    # Further targets of faults, as "FAULT:TARGET" (`harness.faults.kind.AddedTarget`), in the order of the table.
+    "fault_targets",
+    # Protocols that a system may have, by the name that `fencepost list` prints.
+    "abilities",
     # By name: module, first sentence of its help, and the heading that it stands below in `fencepost --help`.
     "commands",
     # Commands below `fencepost conformance`.
     "conformance",
+    # What the conformance suite asks of sessions that offer an interface, by its name.
+    "probes",
     # What `fencepost prepare` makes beside the archives of systems, and what `fencepost doctor` looks at.
     "archives",
     "machine_checks",
@@ -210,6 +216,11 @@ def loaded(kind: str) -> dict[str, Any]:
 def declared(kind: str) -> list[Offer]:
     """The offers of a kind in the order in which leaves and plug-ins declare them."""
     return [offer for (of, _), offer in offered().offers.items() if of == kind]
+
+
+def in_order(kind: str) -> Iterator[tuple[str, Any]]:
+    """What stands behind each name of a kind, in the order of the tables; raises what loading it raises."""
+    yield from ((offer.name, offer.load()) for offer in sorted(declared(kind), key=lambda offer: offer.source.name))
 
 
 def _unread(source: Source, error: BaseException) -> Problem:

@@ -26,22 +26,16 @@ from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.tables import OpensTable
 
 _WORKLOADS: Final = {
-    "consumer-groups": "fencepost.workloads.consumer_groups:ConsumerGroups",
     "election": "fencepost.workloads.election:Election",
     "group-membership": "fencepost.workloads.group_membership:GroupMembership",
     "lease": "fencepost.workloads.lease:Lease",
     "list-append": "fencepost.workloads.list_append:ListAppend",
     "lock": "fencepost.workloads.lock:Lock",
     "log": "fencepost.workloads.log:Log",
-    "log-transactions": "fencepost.workloads.log_transactions:LogTransactions",
-    "metadata": "fencepost.workloads.metadata:MetadataWorkload",
     "metastore": "fencepost.workloads.metastore:MetastoreWorkload",
-    "partition-states": "fencepost.workloads.partition_states:PartitionStatesWorkload",
-    "producer-ids": "fencepost.workloads.producer_ids:ProducerIds",
     "register": "fencepost.workloads.register:Register",
     "set": "fencepost.workloads.set:Set",
     "storage": "fencepost.workloads.storage:StorageWorkload",
-    "topics": "fencepost.workloads.topics:TopicsWorkload",
     "watch": "fencepost.workloads.watch:Watch",
 }
 
@@ -49,7 +43,6 @@ _FAULTS: Final = {
     "clock-skew": "fencepost.nemesis.clock.clock_skew:ClockSkew",
     "churn": "fencepost.nemesis.leadership.churn:Churn",
     "damage": "fencepost.nemesis.disk.damage:DamageFiles",
-    "depose": "fencepost.nemesis.leadership.depose:Depose",
     "disk": "fencepost.nemesis.disk.disk:Disk",
     "flapping": "fencepost.nemesis.network.flapping:Flapping",
     "gray": "fencepost.nemesis.process.gray:Gray",
@@ -57,11 +50,9 @@ _FAULTS: Final = {
     "link": "fencepost.nemesis.network.link:LinkFault",
     "lost-write": "fencepost.nemesis.disk.lost_write:LostWrite",
     "membership": "fencepost.nemesis.members.membership:MembershipChange",
-    "migrate": "fencepost.nemesis.upgrade.migrate:Migrate",
     "partition": "fencepost.nemesis.network.partition:Partition",
     "pause": "fencepost.nemesis.process.pause:Pause",
     "power-loss": "fencepost.nemesis.disk.power_loss:PowerLoss",
-    "reassign": "fencepost.nemesis.members.reassign:Reassign",
     "rolling": "fencepost.nemesis.upgrade.rolling:Rolling",
     "stagger": "fencepost.nemesis.process.stagger:Stagger",
     "toxic": "fencepost.nemesis.network.toxic:ToxicFault",
@@ -243,8 +234,13 @@ def workloads() -> dict[str, Any]:
 
 
 def faults() -> dict[str, FaultKind]:
-    """Every fault by name, without those of broken plug-ins."""
-    return dict(_usable(NEMESES, lambda name: _load("fault", name, NEMESES)()))
+    """Every fault by name, with the targets that leaves add, without those of broken plug-ins."""
+    known: dict[str, FaultKind] = dict(_usable(NEMESES, lambda name: _load("fault", name, NEMESES)()))
+    for name, added in offers.in_order("fault_targets"):
+        fault, _, target = name.partition(":")
+        if fault in known:
+            known[fault].extend(target, added)
+    return known
 
 
 def checkers() -> dict[str, Checker]:

@@ -25,7 +25,7 @@ import msgspec
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import O, one_of, parse
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import Interface, ReadMode
+from fencepost.harness.coordination import ReadMode
 from fencepost.harness.coordination.client_gate import Freezer
 from fencepost.harness.generators import Generator
 from fencepost.harness.interpreter.client import Client, ClientFactory
@@ -41,7 +41,7 @@ class Workload(ABC, Generic[O]):
     #: One line for `fencepost list`.
     about: str
     #: The protocol that `client` needs; a system offers it in `System.interfaces`.
-    protocol: Interface
+    protocol: str
     #: The struct of [workload_options]: names, types, defaults and explanations.
     options: type[O]
     #: Operations that change nothing: one whose outcome is unknown ends `fail`, never `info`.
@@ -50,7 +50,7 @@ class Workload(ABC, Generic[O]):
     promise: str = ""
     #: Registry keys of the checkers that judge its operations, where no option decides that.
     judges: tuple[str, ...] = ()
-    #: Roles of the nodes that clients connect to; where no node has one of them (or none is named), all nodes.
+    #: Roles of the nodes that clients connect to, instead of those that serve; where no node has one, all nodes.
     roles: frozenset[str] = frozenset()
     #: Options of systems that it wants instead of their defaults, where a system has them; the plan's own win.
     wants: Mapping[str, object] = {}
@@ -88,13 +88,15 @@ class Workload(ABC, Generic[O]):
         return None
 
     def system_options(self, system: System) -> dict[str, object]:
-        """Those of `wants` that this system has."""
+        """Those of `wants` that this system has, and what it wants itself for workloads of this interface."""
         known = system.profile.options.__struct_fields__
-        return {name: value for name, value in self.wants.items() if name in known}
+        wanted = {**self.wants, **system.profile.wants.get(self.protocol, {})}
+        return {name: value for name, value in wanted.items() if name in known}
 
     def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:
         """The names of the nodes that clients connect to, in the members' order."""
-        chosen = tuple(member.name for member in members if self.roles & set(member.roles))
+        fits = [bool(self.roles & {*member.roles}) if self.roles else member.serves for member in members]
+        chosen = tuple(member.name for member, fit in zip(members, fits, strict=True) if fit)
         return chosen or tuple(member.name for member in members)
 
     def keys(self, options: O) -> tuple[str, ...]:

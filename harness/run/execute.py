@@ -136,7 +136,7 @@ def _surroundings(checked: CheckedPlan) -> Surroundings:
     return Surroundings(
         placement=checked.placement,
         members=checked.members,
-        subject=checked.system.profile.subject,
+        leader_names=checked.system.profile.leader_names,
         bound=checked.leadership(plan.version),
         seed=plan.seed,
         time_limit_ns=plan.duration_ns("time_limit"),

@@ -46,7 +46,7 @@ def cluster_of(
             leader=leader,
             epoch=epoch,
             members=tuple(member for member in checked.members if not absent(member.name)),
-            subject=checked.system.profile.subject,
+            leader_names=checked.system.profile.leader_names,
             other_leaders={subject: observers.leader_of(subject) for subject in checked.system.profile.other_leaders},
             bound_ns=servers.bound_ns,
             unready=frozenset(servers.unready),

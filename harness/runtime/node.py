@@ -16,7 +16,7 @@ from fencepost.harness.runtime.network import CLIENT, Network, Streams
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A node's part in the cluster: its roles ("controller", "broker", ...), and whether it votes.
+    """A node's part in the cluster: its roles, whether it votes, and whether it serves clients.
 
     The harness dials its listeners `dialled`; other nodes dial every listener except "client". A node that
     `joins_later` is not started with the cluster; a fault starts it.
@@ -25,6 +25,7 @@ class Member:
     name: str
     roles: tuple[str, ...] = ("member",)
     votes: bool = True
+    serves: bool = True
     dialled: tuple[str, ...] = (CLIENT,)
     joins_later: bool = False
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
@@ -49,15 +49,13 @@ class Placement:
     links: Links = Links.AUTO
     image: str = ""
     limited_data: bool = False
+    #: The system under test, for a fault that asks whether it has an ability (`isinstance`).
+    system: Any = field(default=None, compare=False, repr=False)
+    system_options: Any = field(default=None, compare=False, repr=False)
     #: Why members of this system cannot be removed and added; None where they can.
     fixed_members: Refusal | None = None
     #: Why a removed member can come back only without its data; None where it can keep it.
     wiped_members: Refusal | None = None
-    #: How many replicas its data have, and why nobody can change that; None where the number or places can change.
-    replicas: int = 0
-    fixed_replicas: Refusal | None = None
-    #: Why this system's controller cannot be deposed while it is paused; None where it can.
-    fixed_controller: Refusal | None = None
     #: Why the cluster has no features to raise after an upgrade; None where it has.
     fixed_features: Refusal | None = None
     #: Targets that follow the leader of something else than most faults follow (NATS: "meta").
@@ -66,14 +64,17 @@ class Placement:
     leaderless: Refusal | None = None
     #: Why no fault can wait for the log line of a node that comes to lead; None where the logs tell.
     unlogged_leader: Refusal | None = None
-    #: Why no fault can wait for a phase of a migration; None where the system migrates.
-    not_migrating: Refusal | None = None
     #: Why the files of the nodes cannot be changed from here (`Provider.closed_files`); None where they can.
     closed_files: Refusal | None = None
     #: Asks the runtime (`Provider.why_untraceable`).
     why_untraceable: Callable[[], Refusal | None] = field(default=_possible, compare=False, repr=False)
     #: Asks the runtime (`Provider.why_unshaped`).
     why_unshaped: Callable[[], Refusal | None] = field(default=_possible, compare=False, repr=False)
+
+    @property
+    def system_name(self) -> str:
+        """The system in a message."""
+        return "this system" if self.system is None else str(self.system.profile.name)
 
     @property
     def cluster(self) -> tuple[Member, ...]:

@@ -4,25 +4,30 @@ A system that hands over on request (etcd's MoveLeader) is asked to. Elsewhere t
 once, so that another node is elected while it comes back; `by=restart` does so everywhere. Each move is recorded as a
 part of this fault. Its proof is a node that leads in a higher epoch.
 
-`churn:partitions` moves the leaders of Kafka's topic partitions instead (`harness/faults/partition_moves.py`).
+A system may add a target whose leaders are others; its `means` say what one round does (`Moves`).
 """
 
 import random
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal, Protocol, runtime_checkable
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.leader_moves import LeaderMoves
-from fencepost.harness.faults.partition_moves import PartitionMoves
-from fencepost.harness.faults.rounds import Rounds
+from fencepost.harness.faults.rounds import Play, Rounds
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.provider import Placement
 
-_PARTITIONS: Final = "partitions"
-_BROKER: Final = "broker"
+
+@runtime_checkable
+class Moves(Protocol):
+    """Changes of leaders, one after another."""
+
+    def play(self, fault_id: int, cluster: Cluster) -> Play | str:
+        """Return what one round does, or why there is nothing to do."""
+        ...
 
 
 class ChurnOptions(FaultOptions, frozen=True, kw_only=True):
@@ -38,12 +43,11 @@ class Churn(FaultKind):
     about = "the system is made to change its leader again and again, by request or by a restart"
     targets: Mapping[str, str] = {
         "leader": "whoever leads at each move",
-        _PARTITIONS: "the leaders of topic partitions: a broker is restarted, a preferred election moves them back",
     }
     default_target = "leader"
     options = ChurnOptions(for_=seconds(6))
     holds = frozenset({"process"})
-    for_all = ("churn:leader", "churn:partitions")
+    for_all = ("churn:leader",)
 
     def __init__(self) -> None:
         self._rounds: dict[int, Rounds] = {}
@@ -52,14 +56,7 @@ class Churn(FaultKind):
         return Effects(stops=Stops.POSSIBLE)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
-        if spec.target == _PARTITIONS:
-            if sum(_BROKER in member.roles for member in placement.cluster) < 2:
-                return Refusal("leaders of topic partitions can move only where there are two brokers or more")
-            if spec.own(ChurnOptions).by != "auto":
-                return Refusal(
-                    "by= is not possible here: partitions move by a restart, and back on request", "leave out by="
-                )
-        elif spec.target != "leader":
+        if spec.target != "leader":
             return Refusal("it moves the leadership of whichever node leads", "leave the target out")
         if len(placement.cluster) < 3:
             return Refusal("with fewer than three nodes nobody can take over")
@@ -70,9 +67,6 @@ class Churn(FaultKind):
         options = spec.own(ChurnOptions)
         every_ns = int(options.every)
         details: dict[str, str | int] = {"every_ms": every_ns // 10**6, "churn_seed": seed}
-        if spec.target == _PARTITIONS:
-            partitions = PartitionMoves(every_ns=every_ns, seed=seed)
-            return Resolved(nodes=(), means=partitions, details={**details, "of": _PARTITIONS})
         if view.leader is None:
             return Skip("no node was known to lead")
         moves = LeaderMoves(every_ns=every_ns, seed=seed, by=options.by)
@@ -80,7 +74,7 @@ class Churn(FaultKind):
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         moves = resolved.means
-        assert isinstance(moves, LeaderMoves | PartitionMoves), "made by resolve"
+        assert isinstance(moves, Moves), "made by resolve"
         play = moves.play(fault_id, cluster)
         if isinstance(play, str):
             return Proof(FaultOutcome.INDETERMINATE, play)

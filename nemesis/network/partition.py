@@ -4,10 +4,8 @@
 cuts what the chosen nodes send, `in` what they receive. `ring` and `bridge` need five nodes: with three, no two
 nodes of a ring could hold a connection.
 
-Where nodes have roles, the four partitions of KIP-500 are shapes of their own: `total`, `broker-broker`,
-`broker-metadata` and `broker-controller`; so is `controller`, which the KIP leaves out. They cut links between nodes
-only, so clients reach both sides (except with `total:links=all`). Here "controller" is the name of a shape; for other
-faults it is the active controller. To cut that node off from every other node, write `total:of=controller`.
+`total` cuts one node off from every other node; the first partition of KIP-500. A system whose nodes have roles may add
+shapes of its own.
 """
 
 import random
@@ -20,43 +18,34 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import about
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.link_choice import LinkChoice, reversed_links
-from fencepost.harness.faults.targets import CONTROLLER, NODE_TARGETS, choose_nodes
+from fencepost.harness.faults.targets import NODE_TARGETS, SERVING, choose_nodes, role_targets
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
-from fencepost.harness.runtime.node import Member, Runtime
+from fencepost.harness.runtime.node import Runtime
 from fencepost.harness.runtime.provider import Placement
 
 _WIDE: Final = {
     "ring": "every node sees a majority, and no two nodes see the same one (needs 5 nodes)",
     "bridge": "two halves, and one node that sees both (needs 5 nodes)",
 }
-#: KIP-500, "Network partitions", and the case that it leaves out: a controller that its brokers still follow.
-#: "Kafka needs no keeper" (QCon 2019) has the same four; its fourth is the broker that keeps its session, while the
-#: controller cannot push metadata to it.
-_BY_ROLE: Final = {
-    "total": "one broker (where none is, one node) is cut off from every other node: drawn at random, or named by of=",
-    "broker-broker": "one broker is cut off from every other broker, but not from controllers or ZooKeepers",
-    "broker-metadata": "one broker is cut off from every controller (or ZooKeeper), but not from brokers",
-    "broker-controller": (
-        "one broker is cut off from the active controller alone: its session and the other brokers stay in reach"
-    ),
-    "controller": "the active controller is cut off from its quorum (or the ZooKeepers), but not from brokers",
+TOTAL: Final = "total"
+_CUT_OFF: Final = {
+    TOTAL: "one node that serves clients is cut off from every other node: drawn at random, or named by of=",
 }
-_BROKER: Final = "broker"
 _SECOND_PROBE_S: Final = 1.0
 _OPPOSITE: Final = {Effect.DROP: Reach.DROPPED, Effect.RESET: Reach.RESET}
 
 
 class PartitionOptions(LinkChoice, frozen=True, kw_only=True):
     of: Annotated[
-        str | UnsetType, about("which node a partition by roles cuts off: a node, a role or a target above")
+        str | UnsetType, about("which node total, or a partition by roles, cuts off: a node, a role or a target above")
     ] = UNSET
 
 
 class Partition(FaultKind):
     name = "partition"
     about = "a network partition: chosen links carry no packets"
-    targets: Mapping[str, str] = {**NODE_TARGETS, **_WIDE, **_BY_ROLE}
+    targets: Mapping[str, str] = {**NODE_TARGETS, **_WIDE, **_CUT_OFF}
     options = PartitionOptions()
     any_length = True
     of_leadership = True
@@ -67,18 +56,19 @@ class Partition(FaultKind):
         "partition:minority",
         "partition:majority",
         "partition:one:links=client",
-        *(f"partition:{shape}" for shape in (*_WIDE, *_BY_ROLE)),
+        *(f"partition:{shape}" for shape in (*_WIDE, TOTAL)),
     )
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(cuts=True)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
-        if spec.target in _BY_ROLE:
-            return _refuse_shape(spec, placement)
         options = spec.own(PartitionOptions)
         if options.of is not UNSET:
-            return Refusal(f"of= goes only with {', '.join(name for name in _BY_ROLE if name != 'controller')}")
+            if spec.target != TOTAL:
+                return Refusal(f"of= goes only with {', '.join((TOTAL, *self.added))}")
+            if options.of not in (choices := _subjects(placement)):
+                return Refusal(f"of={options.of!r} is not a choice", f"choose from: {', '.join(choices)}")
         if spec.target not in _WIDE:
             return None
         if placement.nodes < 5:
@@ -88,17 +78,18 @@ class Partition(FaultKind):
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-        if spec.target in _BY_ROLE:
-            return _resolve_shape(spec, view, draw)
         if spec.target in _WIDE:
             order = list(view.nodes)
             draw.shuffle(order)
             links = _ring(order) if spec.target == "ring" else _bridge(order)
             return Resolved(nodes=view.nodes, links=dict.fromkeys(sorted(links | reversed_links(links)), Effect.DROP))
-        chosen = choose_nodes(spec.target, view, draw)
+        options, target = spec.own(PartitionOptions), spec.target
+        if target == TOTAL:
+            target = SERVING if options.of is UNSET else options.of
+        chosen = choose_nodes(target, view, draw)
         if isinstance(chosen, Skip):
             return chosen
-        links_cut = spec.own(PartitionOptions).between(chosen, [node for node in view.nodes if node not in chosen])
+        links_cut = options.between(chosen, [node for node in view.nodes if node not in chosen])
         return Resolved(nodes=chosen, links=dict.fromkeys(links_cut, Effect.DROP))
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
@@ -122,79 +113,9 @@ class Partition(FaultKind):
         )
 
 
-def _refuse_shape(spec: FaultSpec, placement: Placement) -> Refusal | None:
-    shape = spec.target
-    possible = [name for name in _BY_ROLE if _lacks(name, placement.cluster) is None]
-    lacks = _lacks(shape, placement.cluster)
-    if lacks:
-        others = ", ".join([*possible, *NODE_TARGETS])
-        return Refusal(f"no such partition here, {lacks}", f"choose from: {others}, or a node's name")
-    options = spec.own(PartitionOptions)
-    if shape != "total" and options.links != "node":
-        return Refusal(f"{shape} cuts links between nodes only", "leave out links=")
-    choices = _subjects(shape, placement.cluster)
-    if options.of is UNSET or options.of in choices:
-        return None
-    return Refusal(f"of={options.of!r} is not a choice", f"choose from: {', '.join(choices) or 'none'}")
-
-
-def _lacks(shape: str, members: tuple[Member, ...]) -> str | None:
-    """Return why these members cannot be partitioned in this shape; None when they can."""
-    brokers = [member for member in members if _BROKER in member.roles]
-    if shape == "total":
-        return None
-    if not brokers:
-        return "since no node is a broker"
-    if shape == "controller":
-        return None
-    if any(member.votes for member in brokers):
-        return "since each node is broker and controller at once, and a link belongs to both"
-    if shape == "broker-broker" and len(brokers) < 2:
-        return "since there is only one broker"
-    if shape == "broker-controller" and len(brokers) < 2 and not any(CONTROLLER in m.roles for m in members):
-        return "since the only broker is the active controller"
-    return None
-
-
-def _subjects(shape: str, members: tuple[Member, ...]) -> list[str]:
+def _subjects(placement: Placement) -> list[str]:
     """Return what of= may name."""
-    if shape == "controller":
-        return []
-    if shape != "total":
-        return [member.name for member in members if _BROKER in member.roles]
-    roles = dict.fromkeys(role for member in members for role in member.roles)
-    kinds = dict.fromkeys([*roles, "controller"]) if _BROKER in roles else {}
-    return [*NODE_TARGETS, *kinds, *(member.name for member in members)]
-
-
-def _resolve_shape(spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-    """Choose the node that is cut off (or the few that of= means), and cut its links to the other side."""
-    shape = spec.target
-    whole = _BROKER if view.with_role(_BROKER) else "one"
-    default = {"total": whole, "controller": "leader"}.get(shape, _BROKER)
-    options = spec.own(PartitionOptions)
-    if shape == "broker-controller":
-        return _resolve_broker_and_controller(options, view, draw)
-    chosen = choose_nodes(default if options.of is UNSET else options.of, view, draw)
-    if isinstance(chosen, Skip):
-        return chosen
-    outer = {"total": view.nodes, "broker-broker": view.with_role(_BROKER)}.get(shape, view.voters)
-    links = options.between(chosen, [node for node in outer if node not in chosen])
-    return Resolved(nodes=chosen, links=dict.fromkeys(links, Effect.DROP))
-
-
-def _resolve_broker_and_controller(options: PartitionOptions, view: View, draw: random.Random) -> Resolved | Skip:
-    """Cut the links between one broker and the active controller, which may be a broker itself (ZooKeeper mode)."""
-    brokers = [name for name in view.with_role(_BROKER) if name != view.leader]
-    drawn = draw.choice(brokers) if brokers else None
-    if view.leader is None:
-        return Skip("no node was known to be the active controller")
-    broker = drawn if options.of is UNSET else str(options.of)
-    if broker is None or broker == view.leader:
-        return Skip(f"{broker or 'the only broker'} is the active controller itself")
-    links = options.between((broker,), [view.leader])
-    details = {"controller": view.leader}
-    return Resolved(nodes=(broker,), links=dict.fromkeys(links, Effect.DROP), details=details)
+    return [*NODE_TARGETS, *role_targets(placement), *(member.name for member in placement.cluster)]
 
 
 async def prove_links(

@@ -212,9 +212,7 @@ class RollingOptions(FaultOptions, frozen=True, kw_only=True):
     how: Annotated[Literal["stop", "kill"], about("how a server is ended: stop sends SIGTERM, kill SIGKILL")] = "stop"
     pause: Annotated[Duration, about("time from a node that serves again to the next restart")] = seconds(1)
     back: Annotated[bool, about("whether healing returns the nodes to their first release")] = False
-    finish: Annotated[
-        bool, about("whether the cluster's features are raised once every node runs as to= (Kafka's metadata.version)")
-    ] = False
+    finish: Annotated[bool, about("whether the cluster's features are raised once every node runs as to=")] = False
 
 
 class Rolling(FaultKind):
@@ -223,7 +221,7 @@ class Rolling(FaultKind):
     targets: Mapping[str, str] = {
         "all": "every node, one after the other",
         _VOTERS: "every node that votes",
-        _OTHERS: "every node that does not vote (brokers)",
+        _OTHERS: "every node that does not vote",
         **{name: NODE_TARGETS[name] for name in ("one", "minority", "majority", "leader", "follower")},
     }
     default_target = "all"

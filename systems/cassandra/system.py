@@ -65,6 +65,8 @@ class Cassandra(BaseSystem[CassandraOptions]):
         },
         listeners=configuration.LISTENERS,
         subjects=(),
+        # Transactions over several rows are Accord's alone.
+        wants={Interface.LISTS: {"transactions": "accord"}},
         sizes=(1, 3, 5),
     )
     releases: Final = CassandraReleases()

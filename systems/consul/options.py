@@ -49,8 +49,8 @@ class ConsulOptions(SystemOptions, frozen=True, kw_only=True):
         about("what a member of a group is: a key that a session locks, or a service in the catalog with a TTL check"),
     ] = MembersBy.SESSION_KEY
 
-    def refuse_for(self, interface: Interface) -> Refusal | None:
-        if self.members is MembersBy.CATALOG_TTL and interface is not Interface.MEMBERSHIP:
+    def refuse_for(self, interface: str) -> Refusal | None:
+        if self.members is MembersBy.CATALOG_TTL and interface != Interface.MEMBERSHIP:
             return Refusal(
                 f"members={self.members} is about members of groups, and this workload has none",
                 "choose --workload group-membership, or leave it out",

@@ -30,7 +30,7 @@ _ROOT: Final = b"metastore"
 
 
 class EtcdMetastore(BaseMetastore):
-    """`harness.coordination.kip_273.KafkaMetastore` on one connection; `lease` 0: a session without ephemerals.
+    """`harness.coordination.kip_273.Metastore` on one connection; `lease` 0: a session without ephemerals.
 
     It never calls a handler of state changes: nothing tells a client that its lease has ended.
     """
@@ -48,8 +48,8 @@ class EtcdMetastore(BaseMetastore):
     def session_id(self) -> str:
         return f"{self._lease:x}"
 
-    def unregister_znode_change_handler(self, path: str) -> None:
-        super().unregister_znode_change_handler(path)
+    def unregister_path_change_handler(self, path: str) -> None:
+        super().unregister_path_change_handler(path)
         watch = self._watches.pop(path, None)
         if watch is not None:
             watch.close()
@@ -67,7 +67,7 @@ class EtcdMetastore(BaseMetastore):
 
     async def close(self) -> None:
         for path in list(self._watches):
-            self.unregister_znode_change_handler(path)
+            self.unregister_path_change_handler(path)
 
     async def _handle(self, request: Request) -> Response:
         key = _ROOT + request.path.encode()

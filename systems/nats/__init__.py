@@ -3,3 +3,5 @@
 from typing import Final
 
 SYSTEMS: Final = {"nats": "fencepost.systems.nats.system:NATS"}
+FAULTS: Final = {"reassign": "fencepost.systems.nats.reassign:Reassign"}
+ABILITIES: Final = {"places-replicas": "fencepost.systems.nats.placing:PlacesReplicas"}

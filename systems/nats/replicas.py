@@ -12,16 +12,16 @@ Source: nats-server 2.15 server/jetstream_cluster.go (jsClusteredStreamUpdateReq
 import asyncio
 from collections.abc import Mapping
 
-from fencepost.harness.contract.replicas import Replica
 from fencepost.harness.coordination import Indefinite
 from fencepost.harness.runtime.node import Layout
 from fencepost.systems.nats import raftz
 from fencepost.systems.nats.administration import ask, connected, groups, servers_of, shortage, streams
 from fencepost.systems.nats.configuration import node_of
+from fencepost.systems.nats.placing import Replica
 
 
 class NatsReplicas:
-    """`harness.contract.replicas.Replicas`, by the names of streams."""
+    """`systems.nats.placing.Replicas`, by the names of streams."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout

@@ -123,7 +123,7 @@ class Nats(BaseSystem[NatsOptions]):
         return NatsMembership(layout)
 
     def replica_count(self, options: NatsOptions) -> int:
-        """`harness.contract.replicas.PlacesReplicas`: of each stream."""
+        """`systems.nats.placing.PlacesReplicas`: of each stream."""
         return options.replicas
 
     def replicas(self, layout: Layout, artifacts: Artifacts) -> NatsReplicas:

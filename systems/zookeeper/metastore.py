@@ -39,7 +39,7 @@ _REFUSALS: Final = {
 
 
 class ZooKeeperMetastore(BaseMetastore):
-    """`harness.coordination.kip_273.KafkaMetastore` on one session; `owns`: closing it closes the session."""
+    """`harness.coordination.kip_273.Metastore` on one session; `owns`: closing it closes the session."""
 
     def __init__(self, session: ZooKeeperSession, *, owns: bool) -> None:
         super().__init__()

@@ -5,10 +5,11 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fencepost.harness.coordination import CommittedAs, Definite, Indefinite, Joined
+from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
-from fencepost.workloads.consumer_groups import ConsumerGroups
+from fencepost.systems.kafka.protocols import CommittedAs, Joined
+from fencepost.systems.kafka.workloads.consumer_groups import ConsumerGroups
 from tests.fakes.playing import play
 
 NODES: Final = ("b1", "b2", "b3")
@@ -129,7 +130,7 @@ class FakeCoordinator:
 
 
 class FakeGroups:
-    """Implements `harness.coordination.Groups`."""
+    """Implements `systems.kafka.protocols.Groups`."""
 
     def __init__(self, coordinator: FakeCoordinator) -> None:
         self._coordinator = coordinator

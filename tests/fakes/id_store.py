@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Guarantee, Standing
-from fencepost.workloads.producer_ids import ProducerIds
+from fencepost.systems.kafka.workloads.producer_ids import ProducerIds
 from tests.fakes.playing import play
 
 NODES: Final = ("b1", "b2", "b3")
@@ -49,7 +49,7 @@ class FakeController:
 
 
 class FakeProducerIds:
-    """Implements `harness.coordination.ProducerIds`."""
+    """Implements `systems.kafka.protocols.ProducerIds`."""
 
     def __init__(self, controller: FakeController, node: str) -> None:
         self._controller, self._node = controller, node

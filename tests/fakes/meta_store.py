@@ -12,11 +12,11 @@ from fencepost.harness.coordination.kip_273 import (
     Create,
     Delete,
     GetData,
+    PathChangeHandler,
     Refusal,
     Request,
     Response,
     StateChangeHandler,
-    ZNodeChangeHandler,
 )
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Guarantee, Standing
@@ -111,14 +111,14 @@ class FakeStore:
 
 
 class FakeMetastore:
-    """Implements `harness.coordination.kip_273.KafkaMetastore`."""
+    """Implements `harness.coordination.kip_273.Metastore`."""
 
     session_id = "1"
 
     def __init__(self, store: FakeStore, ttl_s: float | None) -> None:
         self._store = store
         self.over = False
-        self.handlers: dict[str, ZNodeChangeHandler] = {}
+        self.handlers: dict[str, PathChangeHandler] = {}
         if ttl_s is not None:
             asyncio.get_running_loop().call_later(ttl_s, self._end)
 
@@ -129,10 +129,10 @@ class FakeMetastore:
     async def wait_until_connected(self) -> None:
         return
 
-    def register_znode_change_handler(self, path: str, handler: ZNodeChangeHandler) -> None:
+    def register_path_change_handler(self, path: str, handler: PathChangeHandler) -> None:
         self.handlers[path] = handler
 
-    def unregister_znode_change_handler(self, path: str) -> None:
+    def unregister_path_change_handler(self, path: str) -> None:
         self.handlers.pop(path, None)
 
     def register_state_change_handler(self, handler: StateChangeHandler) -> None:

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from fencepost.harness.coordination import Definite, Indefinite, LogPiece, NotSent, Reply
+from fencepost.harness.coordination import Definite, Indefinite, NotSent, Reply
 from fencepost.harness.history import BeliefEvent, CatchUp, CatchUpEvent, Claim, History, LogEntry
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
-from fencepost.workloads.metadata import MetadataWorkload
+from fencepost.systems.kafka.protocols import LogPiece
+from fencepost.systems.kafka.workloads.metadata import MetadataWorkload
 from tests.fakes.playing import play
 
 VOTERS: Final = ("n1", "n2", "n3")
@@ -166,7 +167,7 @@ class FakeQuorum:
 
 
 class FakeMetadata:
-    """Implements `harness.coordination.Metadata`."""
+    """Implements `systems.kafka.protocols.Metadata`."""
 
     def __init__(self, quorum: FakeQuorum, node: str) -> None:
         self._quorum, self._node, self._closed = quorum, node, False

@@ -15,7 +15,7 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import BrokerView, History, PartitionState
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
-from fencepost.workloads.partition_states import PartitionStatesWorkload
+from fencepost.systems.kafka.workloads.partition_states import PartitionStatesWorkload
 from tests.fakes.playing import play
 
 NODES: Final = ("b1", "b2", "b3")
@@ -107,7 +107,7 @@ class FakeBrokers:
 
 
 class FakePartitionStates:
-    """Implements `harness.coordination.PartitionStates`."""
+    """Implements `systems.kafka.protocols.PartitionStates`."""
 
     def __init__(self, brokers: FakeBrokers, node: str) -> None:
         self._brokers, self._node = brokers, node

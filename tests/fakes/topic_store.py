@@ -8,7 +8,7 @@ from typing import Any, Final
 from fencepost.harness.coordination import Appended, Definite, Indefinite, Polled, Record
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Guarantee, Standing
-from fencepost.workloads.topics import TopicsWorkload
+from fencepost.systems.kafka.workloads.topics import TopicsWorkload
 from tests.fakes.playing import play
 
 NODES: Final = ("b1", "b2", "b3")
@@ -74,7 +74,7 @@ class FakeCluster:
 
 
 class FakeTopics:
-    """Implements `harness.coordination.Topics`."""
+    """Implements `systems.kafka.protocols.Topics`."""
 
     def __init__(self, cluster: FakeCluster, node: str) -> None:
         self._cluster, self._node = cluster, node

@@ -5,11 +5,12 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from fencepost.harness.coordination import Begun, Definite, Indefinite, Piece, Put, TransactionRecord, Transformed
+from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds, Verdict
 from fencepost.systems.kafka.checkers import log_transactions
-from fencepost.workloads.log_transactions import LogTransactions
+from fencepost.systems.kafka.protocols import Begun, Piece, Put, TransactionRecord, Transformed
+from fencepost.systems.kafka.workloads.log_transactions import LogTransactions
 from tests.fakes.playing import play
 
 NODES: Final = ("b1", "b2", "b3")
@@ -169,7 +170,7 @@ class FakeCluster:
 
 
 class FakeTransactions:
-    """Implements `harness.coordination.Transactions`."""
+    """Implements `systems.kafka.protocols.Transactions`."""
 
     session_id: Final = None
 

@@ -63,8 +63,8 @@ def specs_of(text: str, members: tuple[Member, ...]) -> list[FaultSpec]:
 def test_which_faults_cut_off_the_leader(text: str, members: tuple[Member, ...], may: bool, does: bool) -> None:
     (spec,) = specs_of(text, members)
     fault = FAULTS[spec.fault]
-    assert may_cut_off_leader(spec, fault, members, "raft") is may
-    assert cuts_off_leader(spec, fault, members, "raft") is does
+    assert may_cut_off_leader(spec, fault, members, ("raft", "controller")) is may
+    assert cuts_off_leader(spec, fault, members, ("raft", "controller")) is does
 
 
 def holds_of(text: str, *, limit_s: float = 60, bound: LeadershipBound = BOUND) -> list[float]:
@@ -73,7 +73,7 @@ def holds_of(text: str, *, limit_s: float = 60, bound: LeadershipBound = BOUND) 
         specs_of(text, SEPARATE),
         FAULTS,
         members=SEPARATE,
-        subject="raft",
+        leader_names=("raft", "controller"),
         bound=bound,
         time_limit_ns=round(limit_s * 1e9),
         quiet_ns=4_000_000_000,
@@ -122,7 +122,7 @@ def test_a_minute_holds_two_cuts_beyond_the_bound_of_every_system_that_allows_it
             parse_faults("partition:leader", FAULTS, Placement(nodes=3, members=members)),
             FAULTS,
             members=members,
-            subject=system.profile.subjects[0],
+            leader_names=system.profile.leader_names,
             bound=bound,
             time_limit_ns=60_000_000_000,
             quiet_ns=4_000_000_000,

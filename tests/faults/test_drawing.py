@@ -27,7 +27,7 @@ def _around(*, time_limit_ns: int, quiet_ns: int = 4 * S, seed: int = 1) -> Surr
     return Surroundings(
         placement=Placement(nodes=3),
         members=members_alike(3),
-        subject="leader",
+        leader_names=("leader",),
         bound=LeadershipBound(bound_ns=2_100_000_000, source="", standing=Standing.PROMISED, one_leader_per_epoch=True),
         seed=seed,
         time_limit_ns=time_limit_ns,

@@ -5,18 +5,17 @@ import asyncio
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.migration import Phase, with_migration
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.faults.schedule import Entry
 from fencepost.harness.history import FaultAction, FaultOutcome
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
-from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import NodeState
+from fencepost.systems.kafka.contract.migration import Phase
 from tests.fakes.virtual_time import run_virtual
-from tests.faults.test_workers import FAULTS, MS, SETTING, Run
+from tests.faults.test_workers import FAULTS, MS, SETTING, Run, migrating
 
-PLACE = with_migration(SETTING, registry.system("kafka-bridge"))
+PLACE = migrating(SETTING)
 
 
 def entry(text: str, at_ms: int, for_ms: int, number: int = 0) -> Entry:
@@ -80,15 +79,15 @@ def test_what_makes_no_sense_is_refused(text: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_faults(text, FAULTS, PLACE)
     assert said in f"{caught.value.message} {caught.value.hint}"
-    with pytest.raises(UsageError, match="etcd does not migrate"):
-        parse_faults("kill:n1:during=hybrid", FAULTS, with_migration(SETTING, registry.system("etcd")))
+    with pytest.raises(UsageError, match="no other store to move to"):
+        parse_faults("kill:n1:during=hybrid", FAULTS, SETTING)
 
 
 @pytest.mark.parametrize(
     ("nemesis", "said"),
     [
-        ("kill:during=hybrid", "no fault of the plan migrates"),
-        ("migrate:until=hybrid+kill:during=final", "the migration of this plan never reaches final"),
+        ("kill:during=hybrid", "no fault migrate is in the plan"),
+        ("migrate:until=hybrid+kill:during=final", "migrate never reaches final in this plan"),
     ],
 )
 def test_a_plan_that_never_comes_to_the_phase_is_refused(nemesis: str, said: str) -> None:

@@ -33,7 +33,7 @@ def _view(count: int = 3, leader: str | None = "n2") -> View:
 
 def _cut(text: str, *, count: int = 3, seed: int = 0, leader: str | None = "n2") -> set[str]:
     (spec,) = parse_faults(text, FAULTS, Placement(nodes=count))
-    resolved = FAULTS["partition"].resolve(spec, _view(count, leader), random.Random(seed))
+    resolved = FAULTS["partition"].choose(spec, _view(count, leader), random.Random(seed))
     assert isinstance(resolved, Resolved)
     return {str(link) for link in resolved.links}
 

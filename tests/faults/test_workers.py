@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.leadership import PartitionReign, with_leader
-from fencepost.harness.contract.migration import with_migration
+from fencepost.harness.contract.leadership import with_leader
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.forecast import Forecast, Surroundings, look_ahead
 from fencepost.harness.faults.kind import Resolved, View
@@ -32,6 +31,14 @@ from tests.fakes.virtual_time import run_virtual, virtual_loop
 
 FAULTS = registry.faults()
 SETTING = Placement(nodes=3)
+
+
+def migrating(setting: Placement) -> Placement:
+    """The same with a node that a migration starts."""
+    first, *rest = members_alike(setting.nodes)
+    return replace(setting, members=(first, *rest[:-1], replace(rest[-1], joins_later=True)))
+
+
 MS = 10**6
 #: A line of etcd's log.
 LEADS = '{{"level":"info","msg":"8eca65457f98811 became leader at term {}"}}\n'
@@ -69,7 +76,7 @@ def entry(text: str, at_ms: int = 0, for_ms: int = 1, *, worker: int = 0, number
     return Entry(spec=spec, inject_ns=at_ms * MS, duration_ns=for_ms * MS, draw_seed=seed, worker=worker, number=number)
 
 
-async def _for_a_while(run: Run, entries: list[Entry]) -> None:
+async def for_a_while(run: Run, entries: list[Entry]) -> None:
     await run.conductor.run(entries, stop=asyncio.Event())
 
 
@@ -126,7 +133,7 @@ def test_one_more_worker_changes_no_other(seed: int, workers: list[str]) -> None
 def test_no_pausing_of_a_dead_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fencepost.harness.faults.conductor.HELD_WAIT_S", 0.02)
     run = Run()
-    run_virtual(_for_a_while(run, [entry("kill:n1", 0, 200), entry("pause:n1", 20, 1, worker=1)]))
+    run_virtual(for_a_while(run, [entry("kill:n1", 0, 200), entry("pause:n1", 20, 1, worker=1)]))
     skipped = [e for e in run.events if e.outcome is FaultOutcome.SKIPPED]
     assert [e.why for e in skipped] == ["the process of n1 is held by fault 0, kill"]
     assert run.runtime.nodes["n1"].actions == ["kill", "start"]
@@ -134,7 +141,7 @@ def test_no_pausing_of_a_dead_node(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_fault_waits_for_what_another_one_holds_and_says_how_long() -> None:
     run = Run()
-    run_virtual(_for_a_while(run, [entry("kill:n1", 0, 100), entry("pause:n1", 20, 1, worker=1)]))
+    run_virtual(for_a_while(run, [entry("kill:n1", 0, 100), entry("pause:n1", 20, 1, worker=1)]))
     assert run.runtime.nodes["n1"].actions == ["kill", "start", "pause", "resume"]
     assert [e.outcome for e in run.ends(FaultAction.INJECT)] == [FaultOutcome.INSTALLED] * 2
     assert next(r["waited_ns"] for r in run.rows if r["fault_id"] == 1) > 0
@@ -145,9 +152,7 @@ def test_faults_on_different_nodes_are_in_force_together() -> None:
     together: list[str | None] = []
 
     async def scenario() -> None:
-        running = asyncio.create_task(
-            _for_a_while(run, [entry("kill:n1", 0, 200), entry("pause:n3", 0, 200, worker=1)])
-        )
+        running = asyncio.create_task(for_a_while(run, [entry("kill:n1", 0, 200), entry("pause:n3", 0, 200, worker=1)]))
         while run.runtime.nodes["n3"].state is not NodeState.PAUSED:
             await asyncio.sleep(0.001)
         together.append(run.conductor.current)
@@ -162,14 +167,14 @@ def test_of_a_node_that_died_by_itself_a_pause_is_skipped(monkeypatch: pytest.Mo
     monkeypatch.setattr("fencepost.harness.faults.conductor.HELD_WAIT_S", 0.0)
     run = Run()
     run.runtime.nodes["n1"].state = NodeState.DEAD
-    run_virtual(_for_a_while(run, [entry("pause:n1")]))
+    run_virtual(for_a_while(run, [entry("pause:n1")]))
     assert run.events[-1].why == "not running: n1 is dead"
 
 
 @pytest.mark.parametrize("target", ["kill:all", "pause:all"])
 def test_all_nodes_at_once_are_proven_one_by_one(target: str) -> None:
     run = Run(nodes=5)
-    run_virtual(_for_a_while(run, [entry(target)]))
+    run_virtual(for_a_while(run, [entry(target)]))
     assert [len(node.actions) for node in run.runtime.nodes.values()] == [2] * 5
     assert [e.outcome for e in run.ends(FaultAction.INJECT)] == [FaultOutcome.INSTALLED]
 
@@ -185,8 +190,8 @@ def test_what_would_break_the_quorum_is_skipped_where_it_is_to_be_kept(monkeypat
         entry("kill:majority", 0, 1, worker=2),
     ]
     keeping, free = Run(keep_quorum=True), Run()
-    run_virtual(_for_a_while(keeping, entries))
-    run_virtual(_for_a_while(free, entries[:2]))
+    run_virtual(for_a_while(keeping, entries))
+    run_virtual(for_a_while(free, entries[:2]))
     outcomes = {e.fault_id: e.outcome for e in keeping.ends(FaultAction.INJECT)}
     assert sorted(outcomes.values()) == ["installed", "skipped", "skipped"]
     assert all("it would leave no quorum" in (e.why or "") for e in keeping.events if e.outcome == "skipped")
@@ -197,7 +202,7 @@ def _ahead(text: str, *, nodes: int = 3, seconds: int = 60, seed: int = 1) -> Fo
     around = Surroundings(
         placement=Placement(nodes=nodes),
         members=members_alike(nodes),
-        subject="leader",
+        leader_names=("leader",),
         bound=LeadershipBound(bound_ns=2_100 * MS, source="", standing=Standing.PROMISED, one_leader_per_epoch=True),
         seed=seed,
         time_limit_ns=seconds * 10**9,
@@ -268,7 +273,7 @@ def test_a_trigger_waits_for_a_new_leader_and_records_what_it_saw() -> None:
     run = Run()
 
     async def scenario() -> None:
-        running = asyncio.create_task(_for_a_while(run, [entry("kill:leader:when=leader+30ms")]))
+        running = asyncio.create_task(for_a_while(run, [entry("kill:leader:when=leader+30ms")]))
         await asyncio.sleep(0.05)
         assert not run.events
         run.leader, run.epoch = "n3", 5
@@ -286,7 +291,7 @@ def test_a_restarted_node_is_hit_while_it_recovers() -> None:
 
     async def scenario() -> None:
         entries = [entry("kill:n1", 0, 50), entry("kill:restarted:when=restart+10ms", 0, 1, worker=1)]
-        running = asyncio.create_task(_for_a_while(run, entries))
+        running = asyncio.create_task(for_a_while(run, entries))
         while run.runtime.nodes["n1"].incarnation == 0:
             await asyncio.sleep(0.001)
         run.restarted = "n1"
@@ -307,7 +312,7 @@ def test_only_the_events_of_a_named_node_count() -> None:
     ]
 
     async def scenario() -> None:
-        running = asyncio.create_task(_for_a_while(run, entries))
+        running = asyncio.create_task(for_a_while(run, entries))
         await asyncio.sleep(0.3)
         run.leader, run.epoch = "n1", 5
         await asyncio.sleep(0.1)
@@ -324,7 +329,7 @@ def test_only_the_events_of_a_named_node_count() -> None:
 )
 def test_what_is_never_seen_is_said(otherwise: str, outcomes: list[FaultOutcome]) -> None:
     run = Run()
-    run_virtual(_for_a_while(run, [entry(f"kill:one:when=leader:within=20ms:otherwise={otherwise}")]))
+    run_virtual(for_a_while(run, [entry(f"kill:one:when=leader:within=20ms:otherwise={otherwise}")]))
     assert [e.outcome for e in run.ends(FaultAction.INJECT)] == outcomes
     assert run.rows[0]["when"]["met"] is False
 
@@ -336,7 +341,7 @@ def test_a_fault_ends_with_the_event_and_records_what_it_saw() -> None:
     run = Run()
 
     async def scenario() -> None:
-        running = asyncio.create_task(_for_a_while(run, [entry("pause:leader:end=leader+30ms", 0, 5000)]))
+        running = asyncio.create_task(for_a_while(run, [entry("pause:leader:end=leader+30ms", 0, 5000)]))
         await asyncio.sleep(0.2)
         assert run.runtime.nodes["n2"].state is NodeState.PAUSED
         run.leader, run.epoch = "n3", 5
@@ -356,7 +361,7 @@ def test_a_fault_whose_event_does_not_come_or_comes_late_ends_by_its_length(opti
     run = Run()
 
     async def scenario() -> None:
-        running = asyncio.create_task(_for_a_while(run, [entry(f"pause:n1:{option}", 0, 300)]))
+        running = asyncio.create_task(for_a_while(run, [entry(f"pause:n1:{option}", 0, 300)]))
         await asyncio.sleep(0.1)
         run.epoch = 5 if "10s" in option else 4
         await running
@@ -375,7 +380,7 @@ def test_a_claim_is_read_from_the_log_of_any_node_from_before_the_injection_on(t
         node.kept_log = logs[name]
 
     async def scenario() -> None:
-        running = asyncio.create_task(_for_a_while(run, [entry("pause:n1:end=claim", 0, 60_000)]))
+        running = asyncio.create_task(for_a_while(run, [entry("pause:n1:end=claim", 0, 60_000)]))
         await asyncio.sleep(0.2)
         assert run.runtime.nodes["n1"].state is NodeState.PAUSED, "what stood in the log before is no event"
         with logs["n3"].open("a") as log:
@@ -395,7 +400,7 @@ def test_only_the_claim_of_a_named_node_counts(tmp_path: Path) -> None:
         node.kept_log = logs[name]
 
     async def scenario() -> None:
-        running = asyncio.create_task(_for_a_while(run, [entry("pause:n1:end=claim@n2", 0, 60_000)]))
+        running = asyncio.create_task(for_a_while(run, [entry("pause:n1:end=claim@n2", 0, 60_000)]))
         for name, epoch in (("n3", 7), ("n2", 8)):
             await asyncio.sleep(0.2)
             with logs[name].open("a") as log:
@@ -415,9 +420,9 @@ def test_a_claim_that_no_log_tells_of_is_refused(option: str) -> None:
 
 @pytest.mark.parametrize("option", ["end=hybrid", "when=hybrid+1s"])
 def test_a_phase_is_waited_for_only_where_there_is_a_migration(option: str) -> None:
-    with pytest.raises(UsageError, match="etcd does not migrate"):
-        parse_faults(f"kill:n1:{option}", FAULTS, with_migration(SETTING, registry.system("etcd")))
-    assert parse_faults(f"kill:n1:{option}", FAULTS, with_migration(SETTING, registry.system("kafka-bridge")))
+    with pytest.raises(UsageError, match="no other store to move to"):
+        parse_faults(f"kill:n1:{option}", FAULTS, SETTING)
+    assert parse_faults(f"kill:n1:{option}", FAULTS, migrating(SETTING))
 
 
 # -- the record ---------------------------------------------------------------------------------------------------
@@ -432,14 +437,14 @@ def test_a_recorded_schedule_is_read_back_as_it_was() -> None:
         entry("kill:one:when=leader:within=5ms", 60, 1, worker=1, number=1, seed=8),
         entry("pause:n3:end=leader+5ms", 70, 20, worker=2, seed=6),
     ]
-    run_virtual(_for_a_while(run, entries))
+    run_virtual(for_a_while(run, entries))
     again = recorded_entries(json.loads(json.dumps(run.rows)), FAULTS, SETTING)
     assert [(e.worker, e.number, e.spec, e.duration_ns, e.draw_seed) for e in again] == [
         (e.worker, e.number, e.spec, e.duration_ns, e.draw_seed) for e in entries
     ]
     assert again[3].inject_ns == entries[3].inject_ns
     repeated = Run()
-    run_virtual(_for_a_while(repeated, again))
+    run_virtual(for_a_while(repeated, again))
     assert [r["nodes"] for r in repeated.rows if r["worker"] == 0] == [r["nodes"] for r in run.rows if r["worker"] == 0]
 
 
@@ -453,7 +458,7 @@ def test_a_schedule_of_another_format_is_refused() -> None:
 
 def test_every_cut_of_a_flapping_link_is_a_fault_of_its_own() -> None:
     run = Run()
-    run_virtual(_for_a_while(run, [entry("flapping:leader:period=600ms", 0, 6000)]))
+    run_virtual(for_a_while(run, [entry("flapping:leader:period=600ms", 0, 6000)]))
     parts = [e for e in run.ends(FaultAction.INJECT) if "part_of" in e.details]
     assert len(parts) >= 2
     assert all(e.outcome is FaultOutcome.INSTALLED and len(e.severed) == 4 for e in parts)
@@ -467,14 +472,14 @@ def test_every_cut_of_a_flapping_link_is_a_fault_of_its_own() -> None:
 def test_a_flapping_link_that_leaks_is_not_called_installed() -> None:
     run = Run()
     run.runtime.network.leaks.update(run.runtime.every_link)
-    run_virtual(_for_a_while(run, [entry("flapping:leader:period=600ms", 0, 1000)]))
+    run_virtual(for_a_while(run, [entry("flapping:leader:period=600ms", 0, 1000)]))
     assert all(e.outcome is FaultOutcome.INDETERMINATE for e in run.ends(FaultAction.INJECT))
 
 
 def test_a_gray_node_is_stopped_for_the_share_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fencepost.nemesis.process.gray._SAMPLING_NS_MIN", 200 * MS)
     run = Run()
-    run_virtual(_for_a_while(run, [entry("gray:n1:share=0.5:period=40ms", 0, 50)]))
+    run_virtual(for_a_while(run, [entry("gray:n1:share=0.5:period=40ms", 0, 50)]))
     (proof,) = run.ends(FaultAction.INJECT)
     assert proof.outcome is FaultOutcome.INSTALLED, proof.proof
     assert {"pause", "resume"} == set(run.runtime.nodes["n1"].actions)
@@ -492,7 +497,7 @@ def test_looks_that_a_stall_of_the_harness_swept_together_are_none(
     async def scenario() -> None:
         loop = virtual_loop()
         loop.call_later(at_s, loop.stall, stalled_s)
-        await _for_a_while(run, [entry("gray:n1:share=0.5:period=40ms", 0, 50)])
+        await for_a_while(run, [entry("gray:n1:share=0.5:period=40ms", 0, 50)])
 
     run_virtual(scenario())
     (proof,) = run.ends(FaultAction.INJECT)
@@ -503,7 +508,7 @@ def test_a_gray_node_that_never_stops_is_not_called_gray(monkeypatch: pytest.Mon
     monkeypatch.setattr("fencepost.nemesis.process.gray._SAMPLING_NS_MIN", 100 * MS)
     run = Run()
     run.runtime.nodes["n1"].unstoppable = True
-    run_virtual(_for_a_while(run, [entry("gray:n1:period=20ms", 0, 10)]))
+    run_virtual(for_a_while(run, [entry("gray:n1:period=20ms", 0, 10)]))
     assert run.ends(FaultAction.INJECT)[0].outcome is FaultOutcome.INDETERMINATE
 
 
@@ -515,7 +520,7 @@ def test_leadership_is_moved_by_asking_and_proven_by_a_higher_epoch(monkeypatch:
         run.leader, run.epoch = to.name, run.epoch + 1
 
     monkeypatch.setattr(type(ETCD), "move_leadership", moved)
-    run_virtual(_for_a_while(run, [entry("churn:leader:every=20ms", 0, 100)]))
+    run_virtual(for_a_while(run, [entry("churn:leader:every=20ms", 0, 100)]))
     parts = [e for e in run.ends(FaultAction.INJECT) if "part_of" in e.details]
     assert len(parts) >= 2
     assert all(e.outcome is FaultOutcome.INSTALLED and "led in epoch" in (e.proof or "") for e in parts)
@@ -525,56 +530,9 @@ def test_leadership_is_moved_by_asking_and_proven_by_a_higher_epoch(monkeypatch:
 def test_a_leader_that_is_restarted_and_not_replaced_is_not_called_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fencepost.harness.faults.leader_moves._MOVED_S", 0.05)
     run = Run()
-    run_virtual(_for_a_while(run, [entry("churn:leader:by=restart", 0, 10)]))
+    run_virtual(for_a_while(run, [entry("churn:leader:by=restart", 0, 10)]))
     assert run.runtime.nodes["n2"].actions[:2] == ["kill", "start"]
     assert run.ends(FaultAction.INJECT)[0].outcome is FaultOutcome.INDETERMINATE
-
-
-class Brokers:
-    """A system of two partitions: b is led by the broker that is up, back to the preferred one when it is asked."""
-
-    name = "brokers"
-
-    def __init__(self, run: Run, *, elects: bool) -> None:
-        self._run, self._elects = run, elects
-        self._reigns = {
-            f"t-{n}": PartitionReign(leader=f"n{n}", epoch=0, preferred=f"n{n}", in_sync=True) for n in (1, 2)
-        }
-
-    async def partition_reigns(self, layout: object, *, timeout_s: float) -> Mapping[str, PartitionReign]:
-        for name, reign in self._reigns.items():
-            assert reign.leader is not None
-            if self._run.runtime.nodes[reign.leader].state is NodeState.DEAD:
-                other = "n1" if reign.leader == "n2" else "n2"
-                self._reigns[name] = replace(reign, leader=other, epoch=reign.epoch + 1)
-        return dict(self._reigns)
-
-    async def elect_preferred(self, layout: object, *, timeout_s: float) -> None:
-        for name, reign in self._reigns.items():
-            if self._elects and reign.leader != reign.preferred:
-                self._reigns[name] = replace(reign, leader=reign.preferred, epoch=reign.epoch + 1)
-
-
-@pytest.mark.parametrize("elects", [True, False])
-def test_partitions_move_off_a_broker_and_back_when_they_are_asked_to(
-    elects: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fencepost.harness.faults.partition_moves._MOVED_S", 0.1)
-    run = Run()
-    system: Any = Brokers(run, elects=elects)
-    run.conductor._cluster = replace(run.conductor._cluster, system=system)
-    spec = FAULTS["churn"].spec("partitions", {"every": "10ms"})
-    run_virtual(_for_a_while(run, [Entry(spec=spec, inject_ns=0, duration_ns=300 * MS, draw_seed=1)]))
-    parts = [e for e in run.ends(FaultAction.INJECT) if "part_of" in e.details]
-    assert [e.details["by"] for e in parts[:2]] == ["restart", "ask"]
-    assert parts[0].outcome is FaultOutcome.INSTALLED
-    assert parts[1].outcome is (FaultOutcome.INSTALLED if elects else FaultOutcome.INDETERMINATE)
-    assert all(node.state is NodeState.RUNNING for node in run.runtime.nodes.values())
-
-
-def test_partitions_have_leaders_only_where_there_are_brokers() -> None:
-    with pytest.raises(UsageError, match="two brokers or more"):
-        parse_faults("churn:partitions", FAULTS, SETTING)
 
 
 # -- in any order -------------------------------------------------------------------------------------------------
@@ -655,7 +613,7 @@ def test_a_worker_that_fails_ends_the_run_and_heals_the_others(monkeypatch: pyte
 
     async def scenario() -> None:
         with pytest.raises(RuntimeError, match="no such word"):
-            await _for_a_while(run, [entry("kill:n1", 0, 10_000), entry("pause:n2", 20, 1, worker=1)])
+            await for_a_while(run, [entry("kill:n1", 0, 10_000), entry("pause:n2", 20, 1, worker=1)])
 
     run_virtual(scenario())
     assert run.runtime.nodes["n1"].state is NodeState.RUNNING
@@ -676,7 +634,7 @@ def test_a_healing_that_is_not_proven_is_tried_once_more(monkeypatch: pytest.Mon
     node.unstartable = True
 
     async def scenario() -> None:
-        running = asyncio.create_task(_for_a_while(run, [entry("kill:n1")]))
+        running = asyncio.create_task(for_a_while(run, [entry("kill:n1")]))
         while "start" not in node.actions:
             await asyncio.sleep(0.001)
         node.unstartable = False
@@ -697,7 +655,7 @@ def test_what_was_never_proven_to_be_healed_is_tried_when_all_else_is_gone(monke
     cuts = [entry("partition:n2", 60, 20, number=1), entry("partition:n3", 200, 20, number=2)]
 
     async def scenario() -> None:
-        running = asyncio.create_task(_for_a_while(run, [entry("kill:n1"), *cuts]))
+        running = asyncio.create_task(for_a_while(run, [entry("kill:n1"), *cuts]))
         while not any(e.fault == "partition" for e in run.ends(FaultAction.HEAL)):
             await asyncio.sleep(0.001)
         node.unstartable = False
@@ -718,5 +676,5 @@ def test_what_takes_too_long_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None
         await asyncio.sleep(3600)
 
     monkeypatch.setattr(type(run.conductor._faults["kill"]), "inject", never)
-    run_virtual(_for_a_while(run, [entry("kill:n1")]))
+    run_virtual(for_a_while(run, [entry("kill:n1")]))
     assert run.ends(FaultAction.INJECT)[0].proof == "not finished within 0.02 s"

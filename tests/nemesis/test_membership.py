@@ -511,7 +511,9 @@ def test_a_majority_that_does_not_tell_leaves_it_indeterminate(impatient: Callab
 
 
 def view(leader: str | None, members: tuple[Member, ...]) -> View:
-    return View(nodes=tuple(m.name for m in members), leader=leader, epoch=1, members=members, subject="controller")
+    return View(
+        nodes=tuple(m.name for m in members), leader=leader, epoch=1, members=members, leader_names=("controller",)
+    )
 
 
 MIXED = (*(Member(f"n{i}", ("controller",)) for i in (1, 2, 3)), Member("b1", ("broker",), votes=False))

@@ -7,8 +7,8 @@ import pytest
 from fencepost.harness.plan.plan import Phases, Plan
 from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runner.phases import final_length_ns
+from fencepost.systems.kafka.workloads.topics import TopicsWorkload
 from fencepost.workloads.register import Register
-from fencepost.workloads.topics import TopicsWorkload
 
 S = 1_000_000_000
 

@@ -14,7 +14,6 @@ from fencepost.harness.testing.simulation import Respond, simulate
 from fencepost.harness.verdict import Standing, Validity
 from fencepost.systems.kafka.guarantees import LOG_GUARANTEES
 from fencepost.workloads.log import Log
-from fencepost.workloads.producer_ids import ProducerIds
 from tests.fakes.log_broker import BUGS
 from tests.fakes.log_runs import SYSTEM, judge_log, options_of, run_log
 from tests.seeds import seeds
@@ -206,7 +205,7 @@ def test_options_that_contradict_each_other_are_refused() -> None:
     members = tuple(Member(f"b{number}", ("broker",)) for number in (1, 2, 3))
     for given, said in (
         ({"idempotence": "on", "acks": "1"}, "idempotence=on needs acks=all"),
-        ({"min_isr": 4}, "min_isr=4 is more than the number of brokers, 3"),
+        ({"min_isr": 4}, "min_isr=4 is more than the number of nodes that keep the log, 3"),
     ):
         assert said in str(Log().refuse(options_of(given), members))
     for given in ({}, {"min_isr": 3}, {"idempotence": "on"}):
@@ -218,19 +217,11 @@ def test_brokers_that_fall_behind_are_left_out_within_a_fault(system: str) -> No
     assert Log().system_options(registry.system(system))["replica_lag"] == "3s"
 
 
-def test_clients_connect_to_brokers_where_there_are_any() -> None:
-    kraft = (Member("n1", ("controller",)), Member("b1", ("broker",), votes=False))
-    for workload in (Log(), ProducerIds()):
-        assert workload.nodes(kraft) == ("b1",)
-        assert workload.nodes((Member("n1"), Member("n2"))) == ("n1", "n2")
+def test_clients_connect_to_the_nodes_that_serve() -> None:
+    kraft = (Member("n1", ("controller",), serves=False), Member("b1", ("broker",), votes=False))
+    assert Log().nodes(kraft) == ("b1",)
+    assert Log().nodes((Member("n1"), Member("n2"))) == ("n1", "n2")
 
 
 def test_keys_name_the_partitions_and_what_they_are_made_with() -> None:
     assert Log().keys(options_of({"partitions": 2, "min_isr": 3})) == ("p0", "p1", "min_isr=3")
-
-
-def test_ids_are_asked_for_on_every_node_at_the_end() -> None:
-    workload = ProducerIds()
-    options = workload.defaults(SYSTEM)
-    events = simulate(workload.final_generator(options, 3), workers=9)
-    assert Counter(e.node for e in events if e.type is Outcome.OK) == {"n1": 20, "n2": 20, "n3": 20}

@@ -139,7 +139,7 @@ def _memory() -> Check:
     free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
     amount = f"{free / (1 << 30):.1f} GiB available"
     if free < _FREE_MEMORY_MIN:
-        return Check("memory", False, amount, "three ZooKeeper nodes and Spark need about 1 GiB", "free some memory")
+        return Check("memory", False, amount, "three Java servers and Spark need about 1 GiB", "free some memory")
     return Check("memory", True, amount)
 
 

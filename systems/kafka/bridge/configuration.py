@@ -68,9 +68,13 @@ class Mode(StrEnum):
 
 
 def members(options: BridgeOptions) -> tuple[Member, ...]:
-    keepers = (Member(f"z{number}", (KEEPER,), dialled=("zookeeper",)) for number in range(1, KEEPERS + 1))
+    keepers = (
+        Member(f"z{number}", (KEEPER,), dialled=("zookeeper",), serves=False) for number in range(1, KEEPERS + 1)
+    )
     brokers = (Member(f"b{number}", (BROKER,), votes=False) for number in range(1, options.brokers + 1))
-    controllers = (Member(f"c{number}", (CONTROLLER,), joins_later=True) for number in range(1, CONTROLLERS + 1))
+    controllers = (
+        Member(f"c{number}", (CONTROLLER,), joins_later=True, serves=False) for number in range(1, CONTROLLERS + 1)
+    )
     return (*keepers, *controllers, *brokers)
 
 

@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fencepost.harness.contract.migration import Phase, Stage, Turn
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -21,6 +20,7 @@ from fencepost.systems.kafka.bridge import configuration, health, znodes
 from fencepost.systems.kafka.bridge.configuration import BROKER, CONTROLLER, KEEPER, Mode, name_of
 from fencepost.systems.kafka.bridge.options import BridgeOptions
 from fencepost.systems.kafka.client.client import Role
+from fencepost.systems.kafka.contract.migration import Phase, Stage, Turn
 from fencepost.systems.kafka.zookeeper_mode.transaction_log import CONTROLLER as CONTROLLER_ZNODE
 from fencepost.systems.kafka.zookeeper_mode.transaction_log import CONTROLLER_EPOCH
 from fencepost.systems.kafka.zookeeper_mode.transaction_log import MIGRATION as MIGRATION_ZNODE
@@ -32,7 +32,7 @@ _ORDER: Final = (Phase.PROVISIONED, Phase.HYBRID, Phase.DUAL_WRITE, Phase.FINAL)
 
 
 class BridgeMigration:
-    """`harness.contract.migration.Migration`."""
+    """`systems.kafka.contract.migration.Migration`."""
 
     def __init__(self, layout: Layout, artifacts: Artifacts, options: BridgeOptions, settings: Settings) -> None:
         self._layout, self._artifacts, self._options, self._settings = layout, artifacts, options, settings

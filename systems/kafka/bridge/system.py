@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.failover import Failover
 from fencepost.harness.contract.logged_changes import LoggedChange
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
@@ -30,7 +29,8 @@ from fencepost.systems.kafka.bridge.question import (
 )
 from fencepost.systems.kafka.bridge.releases import NAME, BridgeReleases
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
-from fencepost.systems.kafka.client.session import INTERFACES, KafkaSession
+from fencepost.systems.kafka.client.session import INTERFACES, LEADER_WORD, WANTS, KafkaSession
+from fencepost.systems.kafka.contract.failover import Failover
 from fencepost.systems.kafka.guarantees import broker_numbers
 from fencepost.systems.kafka.names import CLIENT_PORT
 from fencepost.systems.kafka.server.log_lines import Layer
@@ -55,6 +55,8 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
         reads={ReadMode.PLAIN: "metadata-forward"},
         listeners=configuration.LISTENERS,
         subjects=(ACTS, RAFT),
+        leader_word=LEADER_WORD,
+        wants=WANTS,
         sizes=(3,),
         vocabulary=Vocabulary(
             epoch="controller epoch", subjects={ACTS: "controller (/controller)", RAFT: "KRaft quorum"}
@@ -87,7 +89,7 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
     def migration(
         self, layout: Layout, artifacts: Artifacts, options: BridgeOptions, settings: Settings
     ) -> BridgeMigration:
-        """`harness.contract.migration.MigratesMetadata`."""
+        """`systems.kafka.contract.migration.MigratesMetadata`."""
         return BridgeMigration(layout, artifacts, options, settings)
 
     def leadership(self, options: BridgeOptions, version: str = "") -> LeadershipBound:

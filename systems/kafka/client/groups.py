@@ -16,11 +16,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
-from fencepost.harness.coordination import CommittedAs, Definite, Joined
+from fencepost.harness.coordination import Definite
 from fencepost.systems.kafka.client.client import KafkaNode
 from fencepost.systems.kafka.client.peers import Peers
 from fencepost.systems.kafka.client.replicated_topics import make_topic
 from fencepost.systems.kafka.client.transactions import GROUP
+from fencepost.systems.kafka.protocols import CommittedAs, Joined
 from fencepost.systems.kafka.wire import group_messages as wire
 from fencepost.systems.kafka.wire.errors import (
     UNKNOWN_MEMBER_ID,
@@ -47,7 +48,7 @@ _PREPARE_POLL_S: Final = 0.05
 
 
 class KafkaGroups:
-    """`harness.coordination.Groups` by way of one node; `number` is its node id."""
+    """`systems.kafka.protocols.Groups` by way of one node; `number` is its node id."""
 
     def __init__(self, node: KafkaNode, number: int, *, connect_timeout_s: float) -> None:
         self._peers: Final = Peers(node, number, connect_timeout_s=connect_timeout_s)

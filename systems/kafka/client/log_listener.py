@@ -12,8 +12,9 @@ to 4.3; KIP-595, "Fetch".
 
 from typing import Final
 
-from fencepost.harness.coordination import Definite, LogPiece, LogSnapshot
+from fencepost.harness.coordination import Definite
 from fencepost.systems.kafka.client.client import KafkaNode, Role
+from fencepost.systems.kafka.protocols import LogPiece, LogSnapshot
 from fencepost.systems.kafka.wire import raft_messages as raft
 from fencepost.systems.kafka.wire.errors import UNREADABLE_RECORDS, Kind, only_item, raise_error, refused
 from fencepost.systems.kafka.wire.fields import Malformed
@@ -36,7 +37,7 @@ class LogListener:
         self._epoch = 0
 
     async def listen(self, offset: int, last_epoch: int, wait_s: float) -> LogPiece:
-        """`harness.coordination.LogListener.listen`."""
+        """`systems.kafka.protocols.LogListener.listen`."""
         if self._node.role is not Role.CONTROLLER:
             raise Definite(NO_METADATA_LOG, "only controllers serve the metadata log")
         # No leader's epoch is below that of an entry.

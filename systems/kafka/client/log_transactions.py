@@ -1,6 +1,6 @@
 """Transactions over several partitions on Kafka, and over the offsets that a consumer group has reached.
 
-What the words of `harness.coordination.Transactions` mean here:
+What the words of `systems.kafka.protocols.Transactions` mean here:
 
 - A producer's name is its transactional id. To begin is InitProducerId; the token is producer id and epoch as one
   number, as in `elections`.
@@ -29,16 +29,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
-from fencepost.harness.coordination import (
-    Begun,
-    Definite,
-    Indefinite,
-    NotSent,
-    Piece,
-    Put,
-    TransactionRecord,
-    Transformed,
-)
+from fencepost.harness.coordination import Definite, Indefinite, NotSent
 from fencepost.systems.kafka.client.client import KafkaNode
 from fencepost.systems.kafka.client.groups import enter
 from fencepost.systems.kafka.client.peers import SUPERSEDED, Peers
@@ -57,6 +48,7 @@ from fencepost.systems.kafka.client.transactions import (
     end_transaction,
     init_producer,
 )
+from fencepost.systems.kafka.protocols import Begun, Piece, Put, TransactionRecord, Transformed
 from fencepost.systems.kafka.wire import group_messages
 from fencepost.systems.kafka.wire.errors import (
     ILLEGAL_GENERATION,
@@ -121,7 +113,7 @@ class _ActiveProducer:
 
 
 class KafkaTransactions:
-    """`harness.coordination.Transactions` by way of one node; `number` is its node id."""
+    """`systems.kafka.protocols.Transactions` by way of one node; `number` is its node id."""
 
     def __init__(self, node: KafkaNode, number: int, *, connect_timeout_s: float) -> None:
         self._peers: Final = Peers(node, number, connect_timeout_s=connect_timeout_s, patience_s=_PATIENCE_S)

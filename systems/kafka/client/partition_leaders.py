@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from fencepost.harness.contract.leadership import PartitionReign
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.node import Place
 from fencepost.systems.kafka.client.client import KafkaNode, open_node
 from fencepost.systems.kafka.client.elect_leaders import elect_preferred_leaders
+from fencepost.systems.kafka.contract.partition_leaders import PartitionReign
 
 T = TypeVar("T")
 

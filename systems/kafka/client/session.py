@@ -32,23 +32,16 @@ from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.coordination import (
     TRAIL,
     Appended,
-    Begun,
-    CommittedAs,
     Deeds,
     Definite,
     Held,
     Indefinite,
     Interface,
-    Joined,
     Leading,
-    LogPiece,
-    Piece,
     Polled,
-    Put,
     ReadMode,
     Record,
     Reply,
-    Transformed,
 )
 from fencepost.harness.history import LOG_TOPIC, NO_LEADER, BrokerView, PartitionState
 from fencepost.systems.kafka.client import metadata_kinds
@@ -62,6 +55,16 @@ from fencepost.systems.kafka.client.partition_logs import ACKS_ALL
 from fencepost.systems.kafka.client.reassignments import reassign
 from fencepost.systems.kafka.client.replicated_topics import make_topic
 from fencepost.systems.kafka.client.topics import KafkaTopics
+from fencepost.systems.kafka.protocols import (
+    Begun,
+    CommittedAs,
+    Joined,
+    KafkaInterface,
+    LogPiece,
+    Piece,
+    Put,
+    Transformed,
+)
 from fencepost.systems.kafka.wire.errors import (
     INVALID_REPLICATION_FACTOR,
     TOPIC_ALREADY_EXISTS,
@@ -74,15 +77,25 @@ from fencepost.systems.kafka.wire.values import ConfigSource, PartitionView, Res
 INTERFACES: Final = frozenset(
     {
         Interface.ELECTION,
-        Interface.METADATA,
-        Interface.PRODUCER_IDS,
+        KafkaInterface.METADATA,
+        KafkaInterface.PRODUCER_IDS,
         Interface.LOG,
-        Interface.TOPICS,
-        Interface.PARTITION_STATES,
-        Interface.GROUPS,
-        Interface.TRANSACTIONS,
+        KafkaInterface.TOPICS,
+        KafkaInterface.PARTITION_STATES,
+        KafkaInterface.GROUPS,
+        KafkaInterface.TRANSACTIONS,
     }
 )
+#: With three brokers a record can be on two nodes while one is away. The short times let a broker that is cut off be
+#: superseded, and one that has fallen behind leave the in-sync replicas (`replica.lag.time.max.ms`, 30 s by default),
+#: while the fault lasts.
+_SHORT: Final = {"brokers": 3, "broker_session": "3s", "broker_heartbeat": "500ms"}
+WANTS: Final[Mapping[str, Mapping[str, object]]] = {
+    Interface.ELECTION: _SHORT,
+    Interface.LOG: {**_SHORT, "replica_lag": "3s"},
+}
+#: What operators call the node that leads; in KRaft also a role, of which the active node is meant.
+LEADER_WORD: Final = "controller"
 NOT_LEADER: Final = "not-leader"
 NO_PRODUCER_ID: Final = "no-producer-id"
 NO_SUCH_TOPIC: Final = "unknown-topic-or-partition"

@@ -13,7 +13,7 @@ _IN_SYNC: Final = 2
 
 
 class KafkaTopics:
-    """`harness.coordination.Topics`; `number` is the node's id."""
+    """`systems.kafka.protocols.Topics`; `number` is the node's id."""
 
     def __init__(self, node: KafkaNode, number: int) -> None:
         self._node, self._number = node, number

@@ -12,7 +12,7 @@ def load_time_s(loading: tuple[str, str], log: str) -> float | None:
 
     Args:
         loading: texts of the line that begins the loading and of the line that ends it, from
-            `harness.contract.failover.Failover`.
+            `systems.kafka.contract.failover.Failover`.
         log: a piece of the controller's log.
 
     Returns:

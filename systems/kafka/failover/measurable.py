@@ -3,9 +3,9 @@
 from typing import Any, Final
 
 from fencepost.harness.base.errors import unknown_choice
-from fencepost.harness.contract.failover import Failover, MeasuresFailover
 from fencepost.harness.contract.system import System
 from fencepost.harness.plugins import registry
+from fencepost.systems.kafka.contract.failover import Failover, MeasuresFailover
 from fencepost.systems.kafka.failover.cell import ENDS, PHASES, Ending
 
 #: Between a system's name and that of a deployment.

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.contract.migration import MigratesMetadata, Migration, Phase, Stage, Turn
-from fencepost.harness.contract.migration_steps import carry_out, give_next_spec, wait_for_phase
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.node import Node, NodeState
+from fencepost.systems.kafka.contract.migration import MigratesMetadata, Migration, Phase, Stage, Turn
+from fencepost.systems.kafka.contract.migration_steps import carry_out, give_next_spec, wait_for_phase
 from fencepost.systems.kafka.failover.cell import Cell, Ending, Sample
 from fencepost.systems.kafka.failover.change_probe import EVERY_S, ChangeProbe, longest_gap_s
 from fencepost.systems.kafka.failover.cluster import Cluster, open_cluster

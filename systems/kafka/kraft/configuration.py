@@ -47,7 +47,9 @@ def members(nodes: int, options: KraftOptions) -> tuple[Member, ...]:
     roles = (CONTROLLER, BROKER) if options.combined else (CONTROLLER,)
     # A controller's "client" is its own; that of a combined node is its broker's.
     dialled = ("client", "controller") if options.combined else ("client",)
-    controllers = tuple(Member(voter_name(number), roles, dialled=dialled) for number in range(1, nodes + 1))
+    controllers = tuple(
+        Member(voter_name(number), roles, dialled=dialled, serves=options.combined) for number in range(1, nodes + 1)
+    )
     if options.combined:
         return controllers
     numbers = range(1, options.brokers + 1)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from fencepost.harness.base.options import seconds
-from fencepost.harness.contract.failover import Failover
+from fencepost.systems.kafka.contract.failover import Failover
 from fencepost.systems.kafka.kraft.options import KraftOptions
 
 _COMBINED: Final = KraftOptions(

@@ -6,19 +6,19 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.base import BaseSystem
-from fencepost.harness.contract.leadership import PartitionReign
 from fencepost.harness.contract.logged_changes import LoggedChange
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
 from fencepost.harness.contract.system import Question
-from fencepost.harness.coordination import Definite, Interface, ReadMode, Session
+from fencepost.harness.coordination import Definite, ReadMode, Session
 from fencepost.harness.history import CatchUp, NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.verdict import BrokerBound, Guarantee, LeadershipBound, Vocabulary
 from fencepost.systems.kafka.client import partition_leaders
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
-from fencepost.systems.kafka.client.session import INTERFACES, KafkaSession, open_session
+from fencepost.systems.kafka.client.session import INTERFACES, LEADER_WORD, WANTS, KafkaSession, open_session
+from fencepost.systems.kafka.contract.partition_leaders import PartitionReign
 from fencepost.systems.kafka.guarantees import broker_numbers, unpromised
 from fencepost.systems.kafka.kraft import catching_up, configuration, features, health, membership
 from fencepost.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
@@ -30,6 +30,7 @@ from fencepost.systems.kafka.kraft.metadata_log import read_archive
 from fencepost.systems.kafka.kraft.options import KraftOptions
 from fencepost.systems.kafka.kraft.releases import KraftReleases
 from fencepost.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
+from fencepost.systems.kafka.protocols import KafkaInterface
 from fencepost.systems.kafka.server import reported_version
 from fencepost.systems.kafka.server import settings as server_settings
 from fencepost.systems.kafka.server import start as server
@@ -47,12 +48,14 @@ class Kraft(BaseSystem[KraftOptions]):
         name=NAME,
         java=True,
         options=KraftOptions,
-        interfaces=INTERFACES | {Interface.METADATA_LOG},
+        interfaces=INTERFACES | {KafkaInterface.METADATA_LOG},
         # Every node answers reads of settings from its own copy.
         reads={ReadMode.PLAIN: "metadata-forward"},
         listeners=configuration.LISTENERS,
         # The raft layer goes first: its answers carry their epoch.
         subjects=(RAFT, ACTIVE_CONTROLLER),
+        leader_word=LEADER_WORD,
+        wants=WANTS,
         vocabulary=Vocabulary(
             epoch="controller epoch", subjects={RAFT: "raft layer", ACTIVE_CONTROLLER: "QuorumController"}
         ),

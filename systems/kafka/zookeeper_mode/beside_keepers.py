@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.base import BaseSystem
-from fencepost.harness.contract.leadership import PartitionReign
 from fencepost.harness.contract.options import S
 from fencepost.harness.contract.server_settings import AppliedSetting, Reserved, Settings
 from fencepost.harness.coordination import Session
@@ -14,6 +13,7 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, Place
 from fencepost.systems.kafka.client import partition_leaders
 from fencepost.systems.kafka.client.session import KafkaSession
+from fencepost.systems.kafka.contract.partition_leaders import PartitionReign
 from fencepost.systems.kafka.names import CLIENT_PORT
 from fencepost.systems.kafka.server import reported_version
 from fencepost.systems.kafka.server import settings as server_settings

@@ -53,7 +53,9 @@ _PROTOCOLS: Final = "CLIENT:PLAINTEXT,BROKER:PLAINTEXT"
 
 
 def members(nodes: int, options: KafkaZkOptions) -> tuple[Member, ...]:
-    keepers = (Member(f"z{number}", (KEEPER,), dialled=("zookeeper",)) for number in range(1, KEEPERS + 1))
+    keepers = (
+        Member(f"z{number}", (KEEPER,), dialled=("zookeeper",), serves=False) for number in range(1, KEEPERS + 1)
+    )
     brokers = (Member(f"b{number}", (BROKER,), votes=False) for number in range(1, nodes + 1))
     return (*keepers, *brokers)
 

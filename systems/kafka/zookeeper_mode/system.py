@@ -6,7 +6,6 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import seconds
-from fencepost.harness.contract.failover import Failover
 from fencepost.harness.contract.fenced_attempts import AttemptReader
 from fencepost.harness.contract.logged_changes import LoggedChange
 from fencepost.harness.contract.profile import Profile
@@ -19,7 +18,8 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.verdict import BrokerBound, LeadershipBound, Vocabulary
 from fencepost.systems.kafka.client.question import ControllerQuestion, ViewQuestion
-from fencepost.systems.kafka.client.session import INTERFACES, KafkaSession, open_session
+from fencepost.systems.kafka.client.session import INTERFACES, LEADER_WORD, WANTS, KafkaSession, open_session
+from fencepost.systems.kafka.contract.failover import Failover
 from fencepost.systems.kafka.guarantees import broker_numbers
 from fencepost.systems.kafka.names import CLIENT_PORT
 from fencepost.systems.kafka.server import reported_version
@@ -63,6 +63,8 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
         reads={ReadMode.PLAIN: "metadata-forward"},
         listeners=configuration.LISTENERS,
         subjects=(CONTROLLER, VIEW),
+        leader_word=LEADER_WORD,
+        wants=WANTS,
         vocabulary=Vocabulary(
             epoch="controller epoch", subjects={CONTROLLER: "KafkaController", VIEW: "MetadataCache"}
         ),

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.deposing import with_controller
+from fencepost.harness.contract.leadership import with_leader
 from fencepost.harness.contract.membership import with_members
 from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.contract.profile import Profile
@@ -94,7 +94,7 @@ class Stage:
         self.recorder.listeners.append(self._heard)
         options = self.system.profile.options()
         version = self.system.releases.default
-        placement = with_controller(Placement(nodes=len(lab.nodes)), self.system)
+        placement = with_leader(Placement(nodes=len(lab.nodes), system=self.system), self.system)
         self.placement = with_members(placement, self.system, version, options)
         self.cluster = Cluster(
             runtime=lab,
@@ -251,7 +251,7 @@ class Stage:
     def obstacle(self, spec: FaultSpec, seed: int) -> str | None:
         """Why the conductor would not inject it now."""
         fault = self.faults[spec.fault]
-        resolved = fault.resolve(spec, self.view(), random.Random(seed))
+        resolved = fault.choose(spec, self.view(), random.Random(seed))
         if isinstance(resolved, Skip):
             return resolved.why
         return self.conductor._obstacle(fault, spec, resolved, self.view())

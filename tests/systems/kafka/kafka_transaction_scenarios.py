@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, Final
 
-from fencepost.harness.coordination import Definite, Indefinite, Piece
+from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.systems.kafka.client.session import KafkaSession
+from fencepost.systems.kafka.protocols import Piece
 from tests.systems.kafka.kraft.kraft_scenarios import opened, start
 
 _KEYS: Final = ("p0", "p1", "p2", "x0", "c0", "m1")

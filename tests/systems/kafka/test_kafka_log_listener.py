@@ -7,9 +7,10 @@ from typing import Any, Final, cast
 
 import pytest
 
-from fencepost.harness.coordination import Definite, LogPiece
+from fencepost.harness.coordination import Definite
 from fencepost.systems.kafka.client.client import KafkaNode, Role
 from fencepost.systems.kafka.client.log_listener import LogListener
+from fencepost.systems.kafka.protocols import LogPiece
 from fencepost.systems.kafka.server import versions
 from fencepost.systems.kafka.wire import raft_messages as raft
 from fencepost.systems.kafka.wire.log_messages import DivergingEpoch, LeaderIdAndEpoch

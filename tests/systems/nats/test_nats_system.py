@@ -43,7 +43,8 @@ def test_five_replicas_on_five_nodes_are_fine() -> None:
 
 def view(**changes: Any) -> View:
     """The servers when n1 leads the stream and n2 the meta group."""
-    there = {"nodes": ("n1", "n2", "n3"), "leader": "n1", "epoch": 3, "members": members_alike(3), "subject": "stream"}
+    members = members_alike(3)
+    there = {"nodes": ("n1", "n2", "n3"), "leader": "n1", "epoch": 3, "members": members, "leader_names": ("stream",)}
     return View(**{**there, "other_leaders": {"meta": "n2"}, **changes})
 
 

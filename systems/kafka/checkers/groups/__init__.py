@@ -1,6 +1,6 @@
 """Consumer groups: acknowledged offsets stay, earlier generations commit nothing, and shares have one owner.
 
-Four verdicts on the members' operations (`workloads.consumer_groups`), each group by itself:
+Four verdicts on the members' operations (`systems.kafka.workloads.consumer_groups`), each group by itself:
   - "group-commits-durable": the offset that is read last is no older than an acknowledged one, and was not refused;
   - "group-generations-fence": no commit of a generation is accepted that was sent after a later one was shared out;
   - "group-one-owner": generations grow, and no share of one has two members;

@@ -1,6 +1,6 @@
 """Transactions over partitions: all or nothing, kept once acknowledged, hidden when aborted, fenced, never hanging.
 
-Six verdicts on the operations of `workloads.log_transactions`:
+Six verdicts on the operations of `systems.kafka.workloads.log_transactions`:
   - "transactions-atomic": committed reads show a transaction's records in all of its partitions, once each, or in none;
   - "transactions-durable": what was acknowledged as committed, or shown to a committed read, is there at the end;
   - "aborted-transactions-hidden": no committed read shows a record of a transaction that was not committed;

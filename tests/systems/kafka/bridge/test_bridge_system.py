@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.migration import Phase, Stage
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Place
@@ -13,6 +12,7 @@ from fencepost.systems.kafka.bridge import KAFKA_BRIDGE, configuration
 from fencepost.systems.kafka.bridge.configuration import Mode, name_of
 from fencepost.systems.kafka.bridge.migration import BridgeMigration
 from fencepost.systems.kafka.bridge.options import BridgeOptions
+from fencepost.systems.kafka.contract.migration import Phase, Stage
 from fencepost.systems.kafka.server.start import PROPERTIES
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
 

@@ -64,7 +64,7 @@ def test_it_is_a_system() -> None:
 
 def test_controllers_vote_and_brokers_do_not() -> None:
     assert KRAFT.members(3, KraftOptions(brokers=2)) == (
-        *(Member(f"n{number}", ("controller",)) for number in (1, 2, 3)),
+        *(Member(f"n{number}", ("controller",), serves=False) for number in (1, 2, 3)),
         Member("b1", ("broker",), votes=False),
         Member("b2", ("broker",), votes=False),
     )

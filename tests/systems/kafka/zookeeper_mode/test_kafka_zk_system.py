@@ -47,7 +47,7 @@ def test_it_is_a_system() -> None:
 
 def test_zookeepers_vote_and_brokers_do_not() -> None:
     members = KAFKA_ZK.members(3, KafkaZkOptions())
-    assert members[0] == Member("z1", ("zookeeper",), dialled=("zookeeper",))
+    assert members[0] == Member("z1", ("zookeeper",), dialled=("zookeeper",), serves=False)
     assert members[-1] == Member("b3", ("broker",), votes=False)
     assert [name_of(number) for number in range(1, 7)] == [member.name for member in members]
 

@@ -1,0 +1,25 @@
+"""What the conformance suite asks of Kafka's metadata (`harness.conformance.probes`)."""
+
+from typing import cast
+
+from fencepost.harness.coordination import Session
+from fencepost.systems.kafka.protocols import Metadata
+
+
+class NameProbe:
+    """Takes a name; one that is not a name must be refused.
+
+    A name that is taken is no such refusal: a controller that asks its own keeper again may find what it made itself.
+    """
+
+    async def prepare(self, session: Session, keys: tuple[str, ...]) -> None:
+        return None
+
+    async def change(self, session: Session, key: str) -> None:
+        await cast(Metadata, session).create_name(key)
+
+    async def holds(self, session: Session, key: str) -> bool:
+        return (await cast(Metadata, session).name_taken(key)).value is not None
+
+    async def refuse(self, session: Session, key: str) -> None:
+        await cast(Metadata, session).create_name(f"{key}!")

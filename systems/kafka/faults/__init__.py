@@ -1,0 +1,1 @@
+"""What only Kafka can suffer: one file, one kind of fault."""

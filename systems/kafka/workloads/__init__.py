@@ -1,0 +1,1 @@
+"""What only Kafka can be asked: one file, one guarantee; each workload names its checkers by registry key."""
