@@ -12,7 +12,7 @@ import msgspec
 
 from fencepost.harness.base.options import plain
 from fencepost.harness.history import History, ending_of
-from fencepost.harness.judging.judge import Judgement
+from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.plan.checked_plan import ResolvedPlan
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Facts, Verdict

@@ -33,6 +33,8 @@ from fencepost.harness.base.parsing import parse_json
 PLAN: Final = "plan.toml"
 RUN: Final = "run.json"
 HISTORY_LINES: Final = "history.jsonl"
+#: Beside it while the run lasts: room for what comes after the disk is full.
+RESERVE: Final = "history.reserve"
 HISTORY: Final = "history.parquet"
 SCHEDULE: Final = "schedule.jsonl"
 GIVEN: Final = "given-schedule.jsonl"

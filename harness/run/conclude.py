@@ -21,7 +21,8 @@ from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
 from fencepost.harness.contract.servers import ReadsLogs
 from fencepost.harness.history import History
 from fencepost.harness.history.operation_error import ErrorKind, error_of
-from fencepost.harness.judging.judge import Judgement, judge_by, resolved_of
+from fencepost.harness.judging.judge import judge_by, resolved_of
+from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.plan.checked_plan import ResolvedPlan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.run.child import Outcome, Progress

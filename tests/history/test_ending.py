@@ -23,7 +23,7 @@ from fencepost.harness.history import (
     PhaseName,
     ending_of,
 )
-from fencepost.harness.judging.judge import conclude
+from fencepost.harness.judging.judgement import conclude
 from fencepost.harness.plan import Plan, write_plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.results import reader

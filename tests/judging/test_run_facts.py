@@ -9,8 +9,8 @@ import pytest
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.judging import run_facts
-from fencepost.harness.judging.judge import conclude as conclude_verdicts
 from fencepost.harness.judging.judge import judge
+from fencepost.harness.judging.judgement import conclude as conclude_verdicts
 from fencepost.harness.judging.run_facts import facts_of_run, run_id_of
 from fencepost.harness.plan import read_plan
 from fencepost.harness.plan.checked_plan import resolve_plan
