@@ -5,9 +5,9 @@ A checker that raises gives `unknown` with its reason and cannot hide another ch
 
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -107,15 +107,14 @@ def resolved_of(folder: Path) -> ResolvedPlan:
         UsageError: the plan names no faults; or a plug-in of the run is missing, which is named.
     """
     # First, so that nothing of a newer run is taken for today's.
-    store.read_run(folder)
+    run = store.read_run(folder)
     plan = read_plan(folder / store.PLAN, seed=0)
     # Every run writes its faults into its plan; without them no fault would be missed in the history.
     refuse_unnamed(plan)
     try:
         return resolve_plan(plan)
     except UsageError:
-        plugins = store.read_run(folder).get("plugins", [])
-        for plugin in msgspec.convert(plugins, list[UsedPlugin]):
+        for plugin in msgspec.convert(run.get("plugins", []), list[UsedPlugin]):
             if {f"system {plan.system}", f"workload {plan.workload}"} & set(plugin.provides):
                 raise UsageError(
                     f"{folder}: this run used the plug-in {plugin.name} {plugin.version}".rstrip()
@@ -127,14 +126,24 @@ def resolved_of(folder: Path) -> ResolvedPlan:
 
 def judge_by(resolved: ResolvedPlan, folder: Path) -> tuple[History, Judgement]:
     """Judge as `judge` does, by a plan that was read before; same results, same exceptions."""
+    history, facts = read_recorded(resolved, folder, store.read_run(folder))
+    return history, judge_history(resolved, folder, history, facts)
+
+
+def read_recorded(resolved: ResolvedPlan, folder: Path, run: Mapping[str, Any]) -> tuple[History, Facts]:
+    """Read what a run recorded, and collect what its checkers must know beside it; `run` is its `run.json`."""
     history = read_history(folder)
     history.logs = read_logs(folder)
-    facts = facts_of(resolved, _version_of(folder) or resolved.system.releases.default, _others_of(folder))
-    facts = msgspec.structs.replace(
+    facts = facts_of(resolved, version_of(run) or resolved.system.releases.default, _others_of(run))
+    return history, msgspec.structs.replace(
         facts,
-        failure=_failure_of(folder),
+        failure=_failure_of(folder, run),
         guarantees=tuple(in_this_run(g, history, resolved.members) for g in facts.guarantees),
     )
+
+
+def judge_history(resolved: ResolvedPlan, folder: Path, history: History, facts: Facts) -> Judgement:
+    """Ask every checker that the workload names, and merge their verdicts; what a checker fails by is kept in a log."""
     idle = frozenset() if facts.subjects else _OF_LEADERS
     names = (
         *resolved.workload.checkers(resolved.system, resolved.options),
@@ -146,30 +155,29 @@ def judge_by(resolved: ResolvedPlan, folder: Path) -> tuple[History, Judgement]:
     for name in names:
         verdicts += _guarded(name, history, facts, folder)
     judgement = conclude(history, facts, tuple(verdicts))
-    return history, msgspec.structs.replace(judgement, took_ns=time.monotonic_ns() - began_ns)
+    return msgspec.structs.replace(judgement, took_ns=time.monotonic_ns() - began_ns)
 
 
-def _failure_of(folder: Path) -> str | None:
+def _failure_of(folder: Path, run: Mapping[str, Any]) -> str | None:
     """What ended the harness before the history was complete; None for a complete one.
 
     A harness that is killed with its runner, in the final phase, leaves every phase and no word of its end: only that
     nobody sealed the history shows it.
     """
-    run = store.read_run(folder)
     unsealed = (folder / store.HISTORY_LINES).is_file() and not (folder / store.HISTORY).is_file()
     unknown = "the history was never sealed, as when the harness is killed or its machine goes down"
     failure: str | None = run.get("failure") or (unknown if unsealed and not run.get("recorded") else None)
     return failure
 
 
-def _version_of(folder: Path) -> str | None:
+def version_of(run: Mapping[str, Any]) -> str | None:
     """The release that ran, as its servers named it; None for a history without its `run.json`."""
-    return store.read_run(folder).get("system_version")
+    return run.get("system_version")
 
 
-def _others_of(folder: Path) -> list[str]:
+def _others_of(run: Mapping[str, Any]) -> list[str]:
     """Further releases that nodes may have been changed to."""
-    made = store.read_run(folder).get("other_artifacts", {})
+    made = run.get("other_artifacts", {})
     return [artifacts["version"] for artifacts in made.values() if artifacts.get("version")]
 
 

@@ -23,6 +23,7 @@ from fencepost.harness.plan import Plan, dump_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, plugins_of, refuse_changes
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.results.schedule_rows import read_rows, write_rows
 from fencepost.harness.run.child import Child, Progress
 from fencepost.harness.run.conclude import Result, conclude_run
@@ -55,7 +56,8 @@ def execute(
     # Half a plan is a plan, too: it would ask for less.
     store.write_whole(folder / store.PLAN, dump_plan(_with_own_schedule(checked.plan, folder)))
     facts = facts_before_start(checked, forecast, artifacts, others)
-    store.write_json(folder / store.RUN, {**facts, "expected": expected} if expected else facts)
+    record = RunRecord(folder, {})
+    record.add({**facts, "expected": expected} if expected else facts)
     progress({"topic": "folder", "folder": str(folder)})
     for line in forecast.in_words(keep_quorum=checked.keeps_quorum):
         progress({"topic": "preparing", "text": line})
@@ -66,7 +68,7 @@ def execute(
             stop.check()
             if stop.asked and outcome.error is None and not store.has_history(folder):
                 raise stopped_before_start(checked.plan.deadline, by_hand=stop.by_hand)
-            result = conclude_run(folder, outcome, progress=progress, stop=stop, rest=runner.rest)
+            result = conclude_run(RunRecord.read(folder), outcome, progress=progress, stop=stop, rest=runner.rest)
     finally:
         # Whatever ended the runner, nothing of it may stay; what cannot be removed is named.
         left += provider.sweep(folder)

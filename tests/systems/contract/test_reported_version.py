@@ -10,7 +10,7 @@ import pytest
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.contract import reported_version as other_versions
 from fencepost.harness.contract.system import System
-from fencepost.harness.judging.judge import _version_of
+from fencepost.harness.judging.judge import version_of
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.results import run_folder as store
@@ -66,7 +66,7 @@ def test_servers_are_recorded_as_what_they_say(
     assert artifacts.version == LABEL
     run = read(tmp_path, system, artifacts)
     assert run.artifacts.version == "3.4.23", "a roll compares with it"
-    assert _version_of(tmp_path) == "3.4.23", "a checker asks what this release promises"
+    assert version_of(store.read_run(tmp_path)) == "3.4.23", "a checker asks what this release promises"
     kept = store.read_json(tmp_path / store.RUN)
     assert (kept["told_versions"], kept["seed"]) == (dict.fromkeys(("n1", "n2", "n3"), "3.4.23"), 1)
     assert f"say that they are 3.4.23; their files or image say {LABEL}" in capsys.readouterr().out
@@ -82,7 +82,7 @@ def test_one_that_does_not_say_it_is_told_and_the_run_goes_on(
 ) -> None:
     monkeypatch.setattr(other_versions, "_SAYS_S", 0.0)
     run = read(tmp_path, Telling("3.5.1", "", "3.5.1"), Artifacts(version=LABEL, paths={}, sha256={}))
-    assert run.artifacts.version == _version_of(tmp_path) == LABEL
+    assert run.artifacts.version == version_of(store.read_run(tmp_path)) == LABEL
     assert f"n2 reports no release (it does not say its version); recorded is {LABEL}" in capsys.readouterr().out
 
 
