@@ -63,12 +63,12 @@ def execute(
         progress({"topic": "preparing", "text": line})
     left: list[str] = []
     try:
-        runner = Child(folder, in_namespaces=provider.in_namespaces, progress=progress, stop=stop)
+        runner = Child(record, in_namespaces=provider.in_namespaces, progress=progress, stop=stop)
         with runner.running() as outcome:
             stop.check()
             if stop.asked and outcome.error is None and not store.has_history(folder):
                 raise stopped_before_start(checked.plan.deadline, by_hand=stop.by_hand)
-            result = conclude_run(RunRecord.read(folder), outcome, progress=progress, stop=stop, rest=runner.rest)
+            result = conclude_run(record, outcome, progress=progress, stop=stop, rest=runner.rest)
     finally:
         # Whatever ended the runner, nothing of it may stay; what cannot be removed is named.
         left += provider.sweep(folder)
