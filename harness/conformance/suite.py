@@ -88,6 +88,7 @@ def play_suite(
     write_plan(plan, folder / store.PLAN)
     record = RunRecord(folder, {})
     record.add(facts_before_start(checked, ready.forecast, ready.artifacts, ready.others))
+    ready.prepared.write(folder)
     by_name: dict[str, Row] = {}
 
     def take(row: Row) -> None:

@@ -41,6 +41,7 @@ class Result:
 
 
 def conclude_run(
+    resolved: ResolvedPlan,
     record: RunRecord,
     outcome: Outcome,
     *,
@@ -51,6 +52,7 @@ def conclude_run(
     """Seal the history, judge it, write the report; raise the runner's error when there is no history.
 
     Args:
+        resolved: the run's plan.
         record: `run.json` of the run, whose end is added to it.
         outcome: how the runner ended, or that it has recorded everything and ends while the run is judged.
         progress: is told what happens.
@@ -75,7 +77,6 @@ def conclude_run(
         # There is no room for the columnar copy: the lines are judged as they are.
         warnings.append(f"the history stays in {store.HISTORY_LINES}: {error.strerror}")
         warnings += _keep(record, recorded=outcome.recorded)
-    resolved = resolved_of(folder)
     if isinstance(resolved.system, ReadsLogs):
         rest()
         warnings += _keep_logs(resolved.system, folder)

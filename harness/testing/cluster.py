@@ -220,6 +220,7 @@ def opened(checked: CheckedPlan, folder: Path) -> Iterator[TestCluster]:
     write_plan(checked.plan, folder / store.PLAN)
     record = RunRecord(folder, {})
     record.add(facts_before_start(checked, ready.forecast, ready.artifacts, ready.others))
+    ready.prepared.write(folder)
     child = _Child(record, checked)
     try:
         yield TestCluster(checked, folder, child, child.read(messages.Ready, _START_S))

@@ -13,7 +13,7 @@ from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.judging import judge as judging
 from fencepost.harness.judging import run_facts
-from fencepost.harness.judging.judge import judge
+from fencepost.harness.judging.judge import judge, resolved_of
 from fencepost.harness.judging.judgement import conclude as conclude_verdicts
 from fencepost.harness.judging.run_facts import facts_of_run, run_id_of
 from fencepost.harness.plan import read_plan
@@ -126,7 +126,11 @@ def test_facts_that_cannot_be_derived_cost_neither_verdict_nor_page(
 
     monkeypatch.setattr(run_facts, "facts_of_run", fail)
     result = conclude_run(
-        RunRecord.read(folder), Outcome(finished=True, recorded=True), progress=lambda _: None, stop=StopRequest()
+        resolved_of(folder),
+        RunRecord.read(folder),
+        Outcome(finished=True, recorded=True),
+        progress=lambda _: None,
+        stop=StopRequest(),
     )
     assert result.judgement.validity == "invalid"
     assert any("the facts could not be derived: ZeroDivisionError: planted" in w for w in result.warnings)
