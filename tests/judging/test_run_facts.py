@@ -20,6 +20,8 @@ from fencepost.harness.plan import read_plan
 from fencepost.harness.plan.checked_plan import resolve_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.report.documents import verdict_json
+from fencepost.harness.report.facts.lanes import lanes
+from fencepost.harness.report.page import html
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table
 from fencepost.harness.results.reader import read_history
@@ -95,7 +97,7 @@ def test_run_json_says_when_the_phases_were(folder: Path) -> None:
     assert store.read_json(folder / store.RUN)["run_id"] == "ab" * 16
 
 
-def test_the_facts_come_first_and_the_verdict_is_made_and_written_once(
+def test_the_facts_come_first_and_verdict_and_lanes_are_made_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
@@ -113,8 +115,9 @@ def test_the_facts_come_first_and_the_verdict_is_made_and_written_once(
     monkeypatch.setattr(conclude, "judge_history", noted("verdict", judge_history))
     monkeypatch.setattr(verdict_json, "verdict_document", noted("document", document))
     monkeypatch.setattr(verdict_json, "write", noted("verdict.json", write))
+    monkeypatch.setattr(html, "lanes", noted("lanes", lanes))
     result = judge_stored(folder, progress=lambda _: None)
-    assert order == ["facts", "verdict", "document", "verdict.json"]
+    assert order == ["facts", "verdict", "document", "verdict.json", "lanes"]
     assert json.loads(json.dumps(result.document)) == verdict_json.read(folder / store.VERDICT)
 
 
