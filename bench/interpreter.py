@@ -19,7 +19,8 @@ from fencepost.harness.history import Completion, Outcome
 from fencepost.harness.interpreter.clients import Clients
 from fencepost.harness.interpreter.interpreter import Interpreter, new_event_loop
 from fencepost.harness.results.reader import read_history
-from fencepost.harness.results.recorder import HISTORY_LINES, Recorder
+from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.results.run_folder import HISTORY_LINES
 from fencepost.workloads.register import Register, RegisterOptions
 
 OPERATIONS: Final = 200_000

@@ -15,7 +15,8 @@ from bench.figure import Figure, peak_mb
 from fencepost.harness.generators import Draw
 from fencepost.harness.history import Completion, Outcome
 from fencepost.harness.results.reader import read_history, seal
-from fencepost.harness.results.recorder import HISTORY_LINES, Recorder
+from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.results.run_folder import HISTORY_LINES
 
 _STEPS = ("lines", "lines-paired", "seal", "parquet", "parquet-paired")
 

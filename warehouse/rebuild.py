@@ -143,7 +143,8 @@ def rebuild(source: Source, *, again: bool = True) -> tuple[dict[str, Any], Fact
         if stored is None:
             resolved = resolved_of(folder)
             history, judgement = judge_by(resolved, folder)
-            tables = facts_of_run(resolved, folder, run, history, judgement)
+            derived = registry.derive()(history, judgement.facts)
+            tables = facts_of_run(resolved, folder, run, history, judgement, derived)
         else:
             # Its tables would stand for a run that nobody can look into.
             require_history(folder)

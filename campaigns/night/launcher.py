@@ -20,7 +20,7 @@ from fencepost.campaigns.night.run_class import Evidence, RunClass, evidence_of
 from fencepost.harness.plan import write_plan
 from fencepost.harness.plugins import offers
 from fencepost.harness.results import run_folder as store
-from fencepost.harness.results.recorder import RESERVE_FILE
+from fencepost.harness.results.run_folder import RESERVE
 
 #: Of each attempt, beside the run's own folder; not `plan.toml`, by which tools know the folder of a run.
 PLAN: Final = "attempt.toml"
@@ -148,6 +148,6 @@ class ProcessLauncher:
     def clear(self, attempt: Attempt) -> None:
         with contextlib.suppress(OSError):
             for run in (plan.parent for plan in (self._folder / attempt.folder).glob(f"*/*/{store.PLAN}")):
-                (run / RESERVE_FILE).unlink(missing_ok=True)
+                (run / RESERVE).unlink(missing_ok=True)
                 if attempt.run_class is RunClass.LOST:
                     (run / store.LOST).write_text(f"{attempt.reason}\n", encoding="utf-8")

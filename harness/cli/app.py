@@ -30,7 +30,7 @@ HEADINGS: Final = ("Try it", "Run", "Judge", "Many runs", "Machine")
 
 def commands() -> dict[str, tuple[str, str, str]]:
     """Module, first sentence and heading of every command, in the order of `--help`: the core's, then others'."""
-    every = {**_CORE, **offers.targets("commands")}
+    every = {**_CORE, **{name: entry for name, entry in offers.targets("commands").items() if name not in _CORE}}
     by_heading = sorted(every, key=lambda name: (*HEADINGS, every[name][2]).index(every[name][2]))
     return {name: every[name] for name in by_heading}
 
@@ -50,7 +50,7 @@ class _Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in commands() and not args[0].startswith("-"):
+        if args[0] not in _CORE and args[0] not in commands() and not args[0].startswith("-"):
             raise unknown_choice("command", args[0], commands())
         return super().resolve_command(ctx, args)
 
@@ -58,7 +58,7 @@ class _Lazy(click.Group):
         return list(commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = commands().get(cmd_name)
+        entry = _CORE.get(cmd_name) or commands().get(cmd_name)
         if entry is None:
             return None
         module = importlib.import_module(entry[0])

@@ -20,18 +20,14 @@ from fencepost.harness.conformance.rows import ROWS, Row, failed, not_applicable
 from fencepost.harness.conformance.stage import Stage
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.history import STOPPED_EARLY
-from fencepost.harness.plan import read_plan
-from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
+from fencepost.harness.plan.checked_plan import CheckedPlan
+from fencepost.harness.plan.prepared import Prepared
 from fencepost.harness.plugins import registry
-from fencepost.harness.results import run_folder as store
 from fencepost.harness.runner.beside import Background, EarlyEnd
-from fencepost.harness.runner.faults import workers_of
 from fencepost.harness.runner.nemesis_view import cluster_of
 from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runner.servers import Servers, open_servers
 from fencepost.harness.runner.telling import tell
-from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.provider import Links
 
 #: A row that takes longer has failed: every wait inside has a deadline of its own.
 _ROW_S: Final = 180.0
@@ -55,10 +51,8 @@ def play(folder: str, wanted: Collection[str]) -> int:
 
 
 async def _play(folder: Path, wanted: frozenset[str]) -> None:
-    facts = store.read_json(folder / store.RUN)
-    checked = check_plan(read_plan(folder / store.PLAN, seed=0))
-    checked = checked.placed(replace(checked.placement, links=Links(facts["links"])))
-    artifacts = Artifacts(**facts["artifacts"])
+    prepared = Prepared.take(folder)
+    checked, artifacts = prepared.checked, prepared.artifacts
     end = EarlyEnd()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, end.ask, STOPPED_EARLY)
@@ -71,9 +65,7 @@ async def _play(folder: Path, wanted: frozenset[str]) -> None:
         background = Background(servers.recorder, end)
         stack.push_async_callback(background.close)
         observers = Observers(checked.system, servers.runtime.nodes, servers.recorder)
-        cluster = cluster_of(
-            servers, observers, workers=workers_of(folder, checked), others={}, hurried=end.stop.is_set
-        )
+        cluster = cluster_of(servers, observers, workers=checked.request.workers, others={}, hurried=end.stop.is_set)
 
         async def start() -> Row:
             began = time.monotonic()

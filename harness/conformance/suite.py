@@ -23,6 +23,7 @@ from fencepost.harness.plan import write_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run.execute import facts_before_start, made_ready
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
@@ -85,7 +86,9 @@ def play_suite(
     plan = checked.plan
     folder = store.make_run_folder(results, f"conformance-{plan.system}-{plan.runtime}")
     write_plan(plan, folder / store.PLAN)
-    store.write_json(folder / store.RUN, facts_before_start(checked, ready.forecast, ready.artifacts, ready.others))
+    record = RunRecord(folder, {})
+    record.add(facts_before_start(checked, ready.forecast, ready.artifacts, ready.others))
+    ready.prepared.write(folder)
     by_name: dict[str, Row] = {}
 
     def take(row: Row) -> None:
@@ -93,7 +96,7 @@ def play_suite(
         progress(row)
 
     try:
-        for row in _rows_of_child(folder, wanted, in_namespaces=checked.provider.in_namespaces):
+        for row in _rows_of_child(record, wanted, in_namespaces=checked.provider.in_namespaces):
             take(row)
     finally:
         left = [*checked.provider.sweep(folder), *_processes_that_name(folder)]
@@ -104,7 +107,7 @@ def play_suite(
             reason = f"not reached: {why} failed" if why else "not reached"
             take(not_applicable(name, reason if name in played(wanted) else "not asked for"))
     rows = tuple(by_name[name] for name in ROWS)
-    version = str(store.read_json(folder / store.RUN)["system_version"])
+    version = str(record.facts["system_version"])
     report = Report(system=plan.system, version=version, runtime=plan.runtime, rows=rows, folder=folder)
     (folder / JUNIT).write_text(junit_of(report.system, report.runtime, rows), encoding="utf-8")
     store.write_json(folder / ROWS_FILE, {"system": plan.system, "version": version, "rows": msgspec.to_builtins(rows)})
@@ -116,7 +119,8 @@ def _nodes(sizes: tuple[int, ...]) -> int:
     return 3 if 3 in sizes else sizes[0]
 
 
-def _rows_of_child(folder: Path, wanted: Collection[str], *, in_namespaces: bool) -> Iterator[Row]:
+def _rows_of_child(record: RunRecord, wanted: Collection[str], *, in_namespaces: bool) -> Iterator[Row]:
+    folder = record.folder
     command = [sys.executable, "-m", "fencepost.harness.conformance.inside", str(folder)]
     with (folder / store.RUNNER_LOG).open("ab") as log:
         child = subprocess.Popen(
@@ -137,6 +141,8 @@ def _rows_of_child(folder: Path, wanted: Collection[str], *, in_namespaces: bool
             message = json.loads(line)
             if message["topic"] == "row":
                 yield msgspec.convert(message["row"], Row)
+            elif message["topic"] == "facts":
+                record.add(message["facts"])
             elif message["topic"] == "error":
                 error = message
     finally:

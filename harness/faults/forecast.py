@@ -1,7 +1,7 @@
 """Forecasts, before the cluster starts, which faults a run will have.
 
-The forecast stands in `run.json` under "nemesis". The runner takes its workers from there: inside the lab's namespaces
-the machine cannot be asked any more what it can do.
+The forecast stands in `run.json` under "nemesis". The runner is handed its workers: inside the lab's namespaces the
+machine cannot be asked any more what it can do.
 """
 
 import math

@@ -219,6 +219,8 @@ class SampleEvent(BaseEvent, frozen=True, tag="sample"):
     node_cpu_ns: dict[str, int] = {}  # noqa: RUF012  # msgspec copies it
 
 
+#: The node of operations in a history of another tool that names none.
+UNNAMED_NODE: Final = "an unnamed node"
 #: Topic of a note: a running server lacks something that it needs ("b1: a class is missing: ..."), and may drop work.
 BROKEN_SERVER: Final = "broken-server"
 #: A detail of a part of a fault: the number of the whole.

@@ -1,18 +1,17 @@
 """From a run's folder to its verdict: every checker that the workload names, each behind its own guard.
 
-`harness.verdict.decision` says which verdicts decide a run; the others are reported with their counts. A checker that
-raises gives `unknown` with its reason and cannot hide another checker's `invalid`.
+A checker that raises gives `unknown` with its reason and cannot hide another checker's `invalid`.
 """
 
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from fencepost.harness.base.errors import ExitCode, UsageError
+from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import plain
 from fencepost.harness.contract.brokers import BoundsBrokers
 from fencepost.harness.contract.conditions import promises_in_force
@@ -20,6 +19,7 @@ from fencepost.harness.contract.leases import BoundsLeases
 from fencepost.harness.faults.nemesis_text import nemesis_words
 from fencepost.harness.history import History
 from fencepost.harness.judging.conditions import in_this_run
+from fencepost.harness.judging.judgement import Judgement, conclude
 from fencepost.harness.plan import read_plan
 from fencepost.harness.plan.checked_plan import ResolvedPlan, refuse_unnamed, resolve_plan
 from fencepost.harness.plugins import registry
@@ -36,29 +36,12 @@ from fencepost.harness.verdict import (
     Standing,
     Validity,
     Verdict,
-    merge,
 )
-from fencepost.harness.verdict.by_guarantee import OfGuarantee, by_guarantee, exit_code
-from fencepost.harness.verdict.counting import counts_in_words
-from fencepost.harness.verdict.decision import COVERAGE, decides
+from fencepost.harness.verdict.decision import COVERAGE
 
 #: Has nothing to judge where no node leads.
 _OF_LEADERS: Final = "leadership"
 CHECKER_LOG: Final = "checkers.log"
-
-
-class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """A judged run: the merged verdict, one sentence on why, each checker's word, and how long the checkers took."""
-
-    validity: Validity
-    headline: str
-    verdicts: tuple[Verdict, ...]
-    facts: Facts
-    took_ns: int = 0
-
-    @property
-    def exit_code(self) -> ExitCode:
-        return exit_code(self.validity, self.verdicts, self.facts)
 
 
 def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -> Facts:
@@ -122,15 +105,14 @@ def resolved_of(folder: Path) -> ResolvedPlan:
         UsageError: the plan names no faults; or a plug-in of the run is missing, which is named.
     """
     # First, so that nothing of a newer run is taken for today's.
-    store.read_run(folder)
+    run = store.read_run(folder)
     plan = read_plan(folder / store.PLAN, seed=0)
     # Every run writes its faults into its plan; without them no fault would be missed in the history.
     refuse_unnamed(plan)
     try:
         return resolve_plan(plan)
     except UsageError:
-        plugins = store.read_run(folder).get("plugins", [])
-        for plugin in msgspec.convert(plugins, list[UsedPlugin]):
+        for plugin in msgspec.convert(run.get("plugins", []), list[UsedPlugin]):
             if {f"system {plan.system}", f"workload {plan.workload}"} & set(plugin.provides):
                 raise UsageError(
                     f"{folder}: this run used the plug-in {plugin.name} {plugin.version}".rstrip()
@@ -142,21 +124,31 @@ def resolved_of(folder: Path) -> ResolvedPlan:
 
 def judge_by(resolved: ResolvedPlan, folder: Path) -> tuple[History, Judgement]:
     """Judge as `judge` does, by a plan that was read before; same results, same exceptions."""
+    history, facts = read_recorded(resolved, folder, store.read_run(folder))
+    return history, judge_history(resolved, folder, history, facts)
+
+
+def read_recorded(resolved: ResolvedPlan, folder: Path, run: Mapping[str, Any]) -> tuple[History, Facts]:
+    """Read what a run recorded, and collect what its checkers must know beside it; `run` is its `run.json`."""
     history = read_history(folder)
     history.logs = read_logs(folder)
-    facts = facts_of(resolved, _version_of(folder) or resolved.system.releases.default, _others_of(folder))
-    facts = msgspec.structs.replace(
+    facts = facts_of(resolved, version_of(run) or resolved.system.releases.default, _others_of(run))
+    return history, msgspec.structs.replace(
         facts,
-        failure=_failure_of(folder),
+        failure=_failure_of(folder, run),
         guarantees=tuple(in_this_run(g, history, resolved.members) for g in facts.guarantees),
     )
+
+
+def judge_history(resolved: ResolvedPlan, folder: Path, history: History, facts: Facts) -> Judgement:
+    """Ask every checker that the workload names, and merge their verdicts; what a checker fails by is kept in a log."""
     history.operations  # noqa: B018  # paired once, before the checkers are timed
     verdicts: list[Verdict] = []
     began_ns = time.monotonic_ns()
     for name in checkers_of(resolved):
         verdicts += _guarded(name, history, facts, folder)
     judgement = conclude(history, facts, tuple(verdicts))
-    return history, msgspec.structs.replace(judgement, took_ns=time.monotonic_ns() - began_ns)
+    return msgspec.structs.replace(judgement, took_ns=time.monotonic_ns() - began_ns)
 
 
 def checkers_of(resolved: ResolvedPlan) -> tuple[str, ...]:
@@ -169,27 +161,26 @@ def checkers_of(resolved: ResolvedPlan) -> tuple[str, ...]:
     )
 
 
-def _failure_of(folder: Path) -> str | None:
+def _failure_of(folder: Path, run: Mapping[str, Any]) -> str | None:
     """What ended the harness before the history was complete; None for a complete one.
 
     A harness that is killed with its runner, in the final phase, leaves every phase and no word of its end: only that
     nobody sealed the history shows it.
     """
-    run = store.read_run(folder)
     unsealed = (folder / store.HISTORY_LINES).is_file() and not (folder / store.HISTORY).is_file()
     unknown = "the history was never sealed, as when the harness is killed or its machine goes down"
     failure: str | None = run.get("failure") or (unknown if unsealed and not run.get("recorded") else None)
     return failure
 
 
-def _version_of(folder: Path) -> str | None:
+def version_of(run: Mapping[str, Any]) -> str | None:
     """The release that ran, as its servers named it; None for a history without its `run.json`."""
-    return store.read_run(folder).get("system_version")
+    return run.get("system_version")
 
 
-def _others_of(folder: Path) -> list[str]:
+def _others_of(run: Mapping[str, Any]) -> list[str]:
     """Further releases that nodes may have been changed to."""
-    made = store.read_run(folder).get("other_artifacts", {})
+    made = run.get("other_artifacts", {})
     return [artifacts["version"] for artifacts in made.values() if artifacts.get("version")]
 
 
@@ -232,87 +223,3 @@ def _guarded(name: str, history: History, facts: Facts, folder: Path) -> list[Ve
                 cause=Cause.FAILED,
             )
         ]
-
-
-def conclude(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> Judgement:
-    """Merge verdicts into that of the run, and say it in one sentence.
-
-    Args:
-        history: what was judged; the headline of a valid run counts its operations.
-        facts: what the system promises and the plan requires, by which verdicts decide.
-        verdicts: every checker's, in the order in which the checkers ran.
-
-    Returns:
-        `invalid` if a violation decides; else `unknown` if checkers contradict each other without a proof, or if
-        something that must be known is not; else `valid`. A run that was cut short is never `valid`. The verdicts of
-        the judgement may differ from those given: `confirmed` and `weighs` are filled in.
-    """
-    verdicts = _answered_for(_settled(history, facts, verdicts))
-    lines = by_guarantee(verdicts, facts)
-    violated = [line for line in lines if line.effect is Validity.INVALID]
-    contradicted = [line.contradiction for line in lines if line.contradiction and line.effect is Validity.UNKNOWN]
-    doubtful = [v for v in verdicts if v.validity is Validity.UNKNOWN and decides(v, facts)]
-    cut_short = next((v.cut_short for v in doubtful if v.cut_short), "")
-    unjudged = {facts.read_guarantee, *facts.required} - {v.guarantee for v in verdicts}
-    if violated:
-        validity = Validity.INVALID
-        headline = _violated_headline(violated[0], facts)
-        headline += f"; {cut_short}" if cut_short else ""
-    elif contradicted:
-        validity, headline = Validity.UNKNOWN, contradicted[0]
-    elif doubtful or unjudged:
-        validity = Validity.UNKNOWN
-        headline = cut_short or doubtful[0].reason if doubtful else f"no checker judged {', '.join(sorted(unjudged))}"
-    else:
-        validity = merge(v.validity for v in verdicts if v.validity is Validity.VALID)
-        headline = _valid_headline(len(history.operations), facts, lines)
-    # First what the run is, then what a reader must know beside it: a server that ended, a fault that was not proven.
-    headline = "; ".join(dict.fromkeys([headline, *(remark for v in verdicts for remark in v.remarks)]))
-    return Judgement(validity=validity, headline=headline, verdicts=verdicts, facts=facts)
-
-
-def _settled(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
-    """Mark violations whose proofs hold by the history alone, where checkers contradict each other."""
-    contested = {line.name for line in by_guarantee(verdicts, facts) if line.contradiction}
-    return tuple(
-        msgspec.structs.replace(v, confirmed=registry.confirmed(history, v))
-        if v.guarantee in contested and v.validity is Validity.INVALID
-        else v
-        for v in verdicts
-    )
-
-
-def _answered_for(verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
-    """Let "not tested" of one checker not weigh where a complete checker calls the guarantee valid."""
-    kept = {v.guarantee for v in verdicts if v.complete and v.validity is Validity.VALID}
-    return tuple(
-        msgspec.structs.replace(v, weighs=False) if v.guarantee in kept and v.cause is Cause.NO_EXPOSURE else v
-        for v in verdicts
-    )
-
-
-def _violated_headline(line: OfGuarantee, facts: Facts) -> str:
-    return f"{line.name}{_standing(line.name, facts)} is violated: {_what(line)}"
-
-
-def _standing(name: str, facts: Facts) -> str:
-    guarantee = facts.guarantee(name)
-    return f" ({guarantee.standing.value})" if guarantee else ""
-
-
-def _what(line: OfGuarantee) -> str:
-    return counts_in_words(line.verdicts) or line.verdicts[0].reason
-
-
-def _valid_headline(operations: int, facts: Facts, lines: Sequence[OfGuarantee]) -> str:
-    """Name first what was seen and violates no promise, so that nobody reads `valid` as "nothing was seen"."""
-    seen = [
-        f"{_what(line)} against {line.name}{_standing(line.name, facts)}"
-        for line in lines
-        if line.validity is Validity.INVALID
-    ]
-    if not seen:
-        return f"{operations} operations: no violation of {facts.read_guarantee} was found"
-    kept = [line.name for line in lines if line.name == facts.read_guarantee and line.validity is Validity.VALID]
-    rest = f"no violation of {kept[0]} was found" if kept else "no guarantee that decides the verdict was violated"
-    return f"seen, but it violates no promise: {'; '.join(seen)}. {operations} operations: {rest}"

@@ -12,9 +12,8 @@ import msgspec
 
 from fencepost.harness.base.options import plain
 from fencepost.harness.history import History, ending_of
-from fencepost.harness.judging.judge import Judgement
+from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.plan.checked_plan import ResolvedPlan
-from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.fact_tables import stored_tables
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.by_guarantee import by_guarantee
@@ -36,9 +35,20 @@ def run_id_of(folder: Path, run: Mapping[str, Any]) -> str:
 
 
 def facts_of_run(
-    resolved: ResolvedPlan, folder: Path, run: Mapping[str, Any], history: History, judgement: Judgement
+    resolved: ResolvedPlan,
+    folder: Path,
+    run: Mapping[str, Any],
+    history: History,
+    judgement: Judgement,
+    derived: FactTables,
 ) -> FactTables:
-    """Every table of `harness.plugins.fact_tables`, by name, with the run's id; `run` is its `run.json`."""
+    """Every table of `harness.plugins.fact_tables`, by name, with the run's id.
+
+    Args:
+        resolved, folder, run: the run's plan, its folder and its `run.json`.
+        history, judgement: what it recorded, and what its checkers say of it.
+        derived: the tables that `registry.derive` made of the history.
+    """
     facts, verdicts = judgement.facts, judgement.verdicts
     effect_free = resolved.workload.effect_free
     tables = {
@@ -53,7 +63,7 @@ def facts_of_run(
         EXPOSURES.name: EXPOSURES.of_rows([_exposure(verdict, facts) for verdict in verdicts]),
         RULES.name: RULES.of_rows([row for verdict in verdicts for row in _rules(verdict)]),
         GUARANTEES.name: GUARANTEES.of_rows(_guarantees(verdicts, facts)),
-        **registry.derive()(history, facts),
+        **derived,
     }
     run_id = run_id_of(folder, run)
     known = stored_tables()

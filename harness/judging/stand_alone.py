@@ -13,7 +13,7 @@ from fencepost.harness.base.errors import Contradiction, MalformedHistory, Usage
 from fencepost.harness.history import Outcome
 from fencepost.harness.interchange.formats.family import TRANSACTIONS, judged
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory
-from fencepost.harness.judging.judge import Judgement, conclude
+from fencepost.harness.judging.judgement import Judgement, conclude
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Cause, Facts, Validity, Verdict, Witness
 from fencepost.harness.verdict.reading import plain_verdict

@@ -125,7 +125,7 @@ def check_plan(plan: Plan) -> CheckedPlan:
     if unfit:
         raise unfit.error(plan.workload)
     _refuse_unstated(resolved)
-    provider, placement = registry.runtime(plan.runtime), _placement(resolved)
+    provider, placement = registry.runtime(plan.runtime), placement_of(resolved)
     refusal = provider.refuse(placement)
     if refusal:
         raise refusal.error(f"--runtime {plan.runtime}")
@@ -286,7 +286,7 @@ def refuse_unnamed(plan: Plan) -> None:
         )
 
 
-def _placement(resolved: ResolvedPlan) -> Placement:
+def placement_of(resolved: ResolvedPlan) -> Placement:
     """Decide where the nodes live, and which faults the members of their system allow."""
     plan, system = resolved.plan, resolved.system
     # An image decides the release; it is known once the image has been inspected.

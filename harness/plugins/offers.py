@@ -218,11 +218,6 @@ def declared(kind: str) -> list[Offer]:
     return [offer for (of, _), offer in offered().offers.items() if of == kind]
 
 
-def in_order(kind: str) -> Iterator[tuple[str, Any]]:
-    """What stands behind each name of a kind, in the order of the tables; raises what loading it raises."""
-    yield from ((offer.name, offer.load()) for offer in sorted(declared(kind), key=lambda offer: offer.source.name))
-
-
 def _unread(source: Source, error: BaseException) -> Problem:
     return Problem(source, "", "", f"the plug-in {source.place} is broken: {_why(error)}")
 

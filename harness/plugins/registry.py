@@ -10,20 +10,20 @@ import functools
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import msgspec
 
 from fencepost.harness.base.errors import UsageError, unknown_choice
-from fencepost.harness.contract.profile import Profile
-from fencepost.harness.contract.system import System
-from fencepost.harness.faults.kind import FaultKind
 from fencepost.harness.history import History
 from fencepost.harness.plugins import offers
-from fencepost.harness.plugins.workload import Workload
-from fencepost.harness.runtime.provider import Provider
 from fencepost.harness.verdict import Facts, Verdict
-from fencepost.harness.verdict.tables import OpensTable
+
+if TYPE_CHECKING:
+    from fencepost.harness.contract.system import System
+    from fencepost.harness.faults.kind import FaultKind
+    from fencepost.harness.runtime.provider import Provider
+    from fencepost.harness.verdict.tables import OpensTable
 
 _WORKLOADS: Final = {
     "election": "fencepost.workloads.election:Election",
@@ -208,9 +208,9 @@ def refuse(kind: str, name: str) -> None:
         raise problem.error()
 
 
-def system(name: str) -> System:
+def system(name: str) -> "System":
     """The system under test of this name; raises UsageError."""
-    return cast(System, _load("system", name, SYSTEMS))
+    return cast("System", _load("system", name, SYSTEMS))
 
 
 def workload(name: str) -> Any:
@@ -218,12 +218,12 @@ def workload(name: str) -> Any:
     return _load("workload", name, WORKLOADS)()
 
 
-def runtime(name: str) -> Provider:
+def runtime(name: str) -> "Provider":
     """The runtime of this name; raises UsageError."""
-    return cast(Provider, _load("runtime", name, RUNTIMES))
+    return cast("Provider", _load("runtime", name, RUNTIMES))
 
 
-def systems() -> dict[str, System]:
+def systems() -> "dict[str, System]":
     """Every system by name, without those of broken plug-ins."""
     return dict(_usable(SYSTEMS, system))
 
@@ -233,14 +233,18 @@ def workloads() -> dict[str, Any]:
     return dict(_usable(WORKLOADS, workload))
 
 
-def faults() -> dict[str, FaultKind]:
-    """Every fault by name, with the targets that leaves add, without those of broken plug-ins."""
-    known: dict[str, FaultKind] = dict(_usable(NEMESES, lambda name: _load("fault", name, NEMESES)()))
-    for name, added in offers.in_order("fault_targets"):
-        fault, _, target = name.partition(":")
-        if fault in known:
-            known[fault].extend(target, added)
-    return known
+def faults() -> "Mapping[str, FaultKind]":
+    """Every fault by name, with added targets, without those of broken plug-ins; loaded when it is looked up."""
+    return _LoadedWhenAsked(NEMESES, _fault)
+
+
+def _fault(name: str) -> "FaultKind":
+    fault: FaultKind = _load("fault", name, NEMESES)()
+    for offer in sorted(offers.declared("fault_targets"), key=lambda offer: offer.source.name):
+        of, _, target = offer.name.partition(":")
+        if of == name:
+            fault.extend(target, offer.load())
+    return fault
 
 
 def checkers() -> dict[str, Checker]:
@@ -276,9 +280,9 @@ def tables_of_leaves() -> list[Any]:
     return [offer.load() for offer in offers.declared("fact_tables")]
 
 
-def table(holds: str) -> OpensTable:
+def table(holds: str) -> "OpensTable":
     """What opens tables of this kind."""
-    return cast(OpensTable, _load("kind of table", holds, TABLES))
+    return cast("OpensTable", _load("kind of table", holds, TABLES))
 
 
 def table_judge() -> TableJudge:
@@ -336,6 +340,35 @@ def _usable(names: Names, load: Callable[[str], T]) -> Iterator[tuple[str, T]]:
                 raise
 
 
+class _LoadedWhenAsked(Mapping[str, T]):
+    """What stands behind each usable name; only plug-ins are loaded to know whether they are usable."""
+
+    def __init__(self, names: Names, load: Callable[[str], T]) -> None:
+        self._names = names
+        self._load = functools.cache(load)
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self:
+            raise KeyError(name)
+        return self._load(name)
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str) or name not in self._names:
+            return False
+        if self._names.offer(name) is not None:
+            try:
+                self._load(name)
+            except UsageError:
+                return False
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._names if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 @functools.cache
 def _offered(offer: offers.Offer) -> Any:
     """Load what a plug-in offers, and hold it to what its kind must be; raises UsageError that names the plug-in."""
@@ -352,6 +385,10 @@ def _offered(offer: offers.Offer) -> Any:
 
 def _unfit(offer: offers.Offer, made: Any) -> str:
     """Why this is not what its kind must be; "" when it is. May raise whatever the plug-in raises."""
+    from fencepost.harness.contract.profile import Profile
+    from fencepost.harness.faults.kind import FaultKind
+    from fencepost.harness.plugins.workload import Workload
+
     named = offer.name
     match offer.kind:
         case "systems":

@@ -15,10 +15,7 @@ import msgspec
 
 from fencepost.harness.base.errors import HarnessError, MalformedHistory, UsageError
 from fencepost.harness.history import Event, History, OpEvent
-from fencepost.harness.results.recorder import HISTORY_LINES, RESERVE_FILE
-
-#: The file's name in a run's folder once the run is over.
-HISTORY_PARQUET: Final = "history.parquet"
+from fencepost.harness.results.run_folder import HISTORY, HISTORY_LINES, RESERVE
 
 _CHUNK: Final = 4 << 20
 #: Exceptions of the decoder for a line that is no event.
@@ -52,16 +49,16 @@ def read_history(path: Path) -> History:
 def require_history(folder: Path) -> None:
     """Check, without reading its rows, that a run's folder holds a history; raises as `read_history` does."""
     path = _file_of(folder)
-    if path.name == HISTORY_PARQUET:
+    if path.name == HISTORY:
         from fencepost.harness.results.columns import check_parquet
 
         check_parquet(path)
 
 
 def _file_of(folder: Path) -> Path:
-    files = [folder / name for name in (HISTORY_PARQUET, HISTORY_LINES) if (folder / name).is_file()]
+    files = [folder / name for name in (HISTORY, HISTORY_LINES) if (folder / name).is_file()]
     if not files:
-        raise UsageError(f"{folder}: neither {HISTORY_PARQUET} nor {HISTORY_LINES} is here", hint=_NEVER_BEGAN)
+        raise UsageError(f"{folder}: neither {HISTORY} nor {HISTORY_LINES} is here", hint=_NEVER_BEGAN)
     return files[0]
 
 
@@ -88,7 +85,7 @@ def seal(folder: Path) -> Path:
     Raises:
         MalformedHistory: the lines break a rule; they are not changed.
     """
-    lines, parquet = folder / HISTORY_LINES, folder / HISTORY_PARQUET
+    lines, parquet = folder / HISTORY_LINES, folder / HISTORY
     if lines.is_file():
         history = read_history(lines)
         if parquet.is_file():
@@ -99,9 +96,9 @@ def seal(folder: Path) -> Path:
         else:
             to_parquet(history.events, parquet, torn=history.torn)
         lines.unlink()
-        (folder / RESERVE_FILE).unlink(missing_ok=True)
+        (folder / RESERVE).unlink(missing_ok=True)
     elif not parquet.is_file():
-        raise UsageError(f"{folder}: neither {HISTORY_PARQUET} nor {HISTORY_LINES} is here", hint=_NEVER_BEGAN)
+        raise UsageError(f"{folder}: neither {HISTORY} nor {HISTORY_LINES} is here", hint=_NEVER_BEGAN)
     return parquet
 
 

@@ -20,14 +20,10 @@ import msgspec
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.history import DISK_FULL, BeliefEvent, Completion, Event, NoteEvent, OpEvent, Outcome, Value
-from fencepost.harness.results.run_folder import RESERVE_BYTES
+from fencepost.harness.results.run_folder import RESERVE, RESERVE_BYTES
 
 E = TypeVar("E", bound=Event)
 
-#: The file's name in a run's folder while the run lasts.
-HISTORY_LINES: Final = "history.jsonl"
-#: Beside it: room for what comes after the disk is full.
-RESERVE_FILE: Final = "history.reserve"
 FLUSH_INTERVAL_S: Final = 0.02
 #: Encoded at one go: about a millisecond, in which the event loop does not run.
 _BATCH: Final = 4000
@@ -69,7 +65,7 @@ class Recorder:
     def _open(self, path: Path, reserve_bytes: int) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._path = path
-        self._reserve = path.with_name(RESERVE_FILE)
+        self._reserve = path.with_name(RESERVE)
         try:
             _reserve_room(self._reserve, reserve_bytes)
         except OSError as error:

@@ -21,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +34,8 @@ from fencepost.harness.base.parsing import parse_json
 PLAN: Final = "plan.toml"
 RUN: Final = "run.json"
 HISTORY_LINES: Final = "history.jsonl"
+#: Beside it while the run lasts: room for what comes after the disk is full.
+RESERVE: Final = "history.reserve"
 HISTORY: Final = "history.parquet"
 SCHEDULE: Final = "schedule.jsonl"
 GIVEN: Final = "given-schedule.jsonl"
@@ -204,6 +207,24 @@ def read_run(folder: Path) -> dict[str, Any]:
     except msgspec.ValidationError as error:
         raise UsageError(f"{folder / RUN}: {str(error)[0].lower()}{str(error)[1:]}", hint=_RUN_HINT) from None
     return data
+
+
+class RunRecord:
+    """`run.json` of one run. The outer process alone writes it: whole, whenever more is known."""
+
+    def __init__(self, folder: Path, facts: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self.facts = dict(facts)
+
+    @classmethod
+    def read(cls, folder: Path) -> "RunRecord":
+        """Read the record of a stored run; raises as `read_run` does."""
+        return cls(folder, read_run(folder))
+
+    def add(self, facts: Mapping[str, Any]) -> None:
+        """Add facts, and write the file; an existing key is replaced. Raises OSError; the facts are kept here then."""
+        self.facts |= facts
+        write_json(self.folder / RUN, self.facts)
 
 
 def newer_format(path: Path, known: object, own: object) -> UsageError:

@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from fencepost.harness.base.arrow_alone import keep_pandas_out
@@ -22,6 +21,7 @@ from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.base.stop_request import STOP_GRACE_S, StopRequest
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
 
 #: Gets each message of the runner.
@@ -55,13 +55,14 @@ class Child:
 
     def __init__(
         self,
-        folder: Path,
+        record: RunRecord,
         *,
         in_namespaces: bool,
         progress: Progress,
         stop: StopRequest,
     ) -> None:
-        self.folder, self.progress, self.stop = folder, progress, stop
+        self.record, self.folder = record, record.folder
+        self.progress, self.stop = progress, stop
         self.manner = [] if in_namespaces else ["--plain"]
         self.outcome = Outcome()
         self.timers: list[threading.Timer] = []
@@ -129,6 +130,9 @@ class Child:
         except ValueError:
             return
         topic = message.get("topic")
+        if topic == "facts":
+            self.record.add(message["facts"])
+            return
         if topic == "done":
             self.outcome.finished = True
         elif topic == "recorded":

@@ -1,4 +1,4 @@
-"""Turns what a run recorded into its verdict and its files: seals the history, judges it, derives facts, reports.
+"""Turns what a run recorded into its verdict and its files: seals the history, derives facts, judges it, reports.
 
 The files that a CI job reads are written first. A file that cannot be made (a full disk, a defect) is left out, with a
 warning that names it.
@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from fencepost.harness.base.arrow_alone import keep_pandas_out
 from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.errors import HarnessError, UsageError
@@ -21,11 +19,15 @@ from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
 from fencepost.harness.contract.servers import ReadsLogs
 from fencepost.harness.history import History
 from fencepost.harness.history.operation_error import ErrorKind, error_of
-from fencepost.harness.judging.judge import Judgement, judge_by, resolved_of
+from fencepost.harness.judging.judge import judge_history, read_recorded, resolved_of
+from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.plan.checked_plan import ResolvedPlan
+from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run.child import Outcome, Progress
 from fencepost.harness.verdict import Validity
+from fencepost.harness.verdict.fact_table import FactTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +41,19 @@ class Result:
 
 
 def conclude_run(
-    folder: Path, outcome: Outcome, *, progress: Progress, stop: StopRequest, rest: Callable[[], None] = lambda: None
+    resolved: ResolvedPlan,
+    record: RunRecord,
+    outcome: Outcome,
+    *,
+    progress: Progress,
+    stop: StopRequest,
+    rest: Callable[[], None] = lambda: None,
 ) -> Result:
     """Seal the history, judge it, write the report; raise the runner's error when there is no history.
 
     Args:
-        folder: the run's.
+        resolved: the run's plan.
+        record: `run.json` of the run, whose end is added to it.
         outcome: how the runner ended, or that it has recorded everything and ends while the run is judged.
         progress: is told what happens.
         stop: a second request ends it.
@@ -52,6 +61,7 @@ def conclude_run(
     """
     from fencepost.harness.results.reader import seal
 
+    folder = record.folder
     progress({"topic": "phase", "phase": "judge", "left_s": None})
     if not store.has_history(folder):
         raise outcome.error or HarnessError("the runner left no history", hint=f"look into {folder}")
@@ -60,14 +70,13 @@ def conclude_run(
     warnings: list[str] = []
     if not outcome.recorded:
         warnings += [f"the run ended early: {outcome.error.message}"] if outcome.error else []
-        warnings += _keep(folder, failure=_why_incomplete(outcome))
+        warnings += _keep(record, failure=_why_incomplete(outcome))
     try:
         seal(folder)
     except OSError as error:
         # There is no room for the columnar copy: the lines are judged as they are.
         warnings.append(f"the history stays in {store.HISTORY_LINES}: {error.strerror}")
-        warnings += _keep(folder, recorded=outcome.recorded)
-    resolved = resolved_of(folder)
+        warnings += _keep(record, recorded=outcome.recorded)
     if isinstance(resolved.system, ReadsLogs):
         rest()
         warnings += _keep_logs(resolved.system, folder)
@@ -75,7 +84,7 @@ def conclude_run(
     with stop.on_request(stop.check):
         # Sealing is not interrupted; a stop that came meanwhile counts here.
         stop.check()
-        result = judge_and_report(resolved, folder, progress=progress)
+        result = judge_and_report(resolved, record, progress=progress)
     # An exception that a signal handler raises inside an interpreter callback is lost, so check once more.
     stop.check()
     rest()
@@ -91,10 +100,10 @@ def _why_incomplete(outcome: Outcome) -> str:
     return outcome.error.message.partition("\n")[0] if outcome.error else "the runner was stopped before it was over"
 
 
-def _keep(folder: Path, **facts: object) -> list[str]:
+def _keep(record: RunRecord, **facts: object) -> list[str]:
     """Add facts about the end of the run to `run.json`, so that every later check knows them; return warnings."""
     try:
-        store.write_json(folder / store.RUN, {**store.read_run(folder), **facts})
+        record.add(facts)
     except OSError as full:
         return [f"{store.RUN} does not say how the run ended: {full.strerror}"]
     return []
@@ -110,11 +119,11 @@ def judge_stored(folder: Path, *, progress: Progress) -> Result:
                 f"{folder / name}: is a folder, but a file of this name must be written", hint="move the folder away"
             )
     keep_pandas_out()
-    return judge_and_report(resolved_of(folder), folder, progress=progress)
+    return judge_and_report(resolved_of(folder), RunRecord.read(folder), progress=progress)
 
 
-def judge_and_report(resolved: ResolvedPlan, folder: Path, *, progress: Progress) -> Result:
-    """Judge a stored history and write verdict, JUnit, facts and report beside it."""
+def judge_and_report(resolved: ResolvedPlan, record: RunRecord, *, progress: Progress) -> Result:
+    """Derive the facts of a stored history, judge it, and write verdict, JUnit, facts and report beside it."""
     from fencepost.harness.judging.run_facts import facts_of_run
     from fencepost.harness.report.documents.junit import junit_xml
     from fencepost.harness.report.documents.verdict_json import verdict_document
@@ -123,55 +132,65 @@ def judge_and_report(resolved: ResolvedPlan, folder: Path, *, progress: Progress
     from fencepost.harness.report.page.html import render
     from fencepost.harness.results.fact_files import FACTS, write_facts
 
-    history, judgement = judge_by(resolved, folder)
-    warnings = _keep_times(folder, history, judgement.took_ns)
+    folder = record.folder
+    history, facts = read_recorded(resolved, folder, record.facts)
+    warnings: list[str] = []
+    # A failure of facts or report must not prevent the files that a CI job reads.
+    derived: FactTables | None = None
+    with _facts_left_out(warnings):
+        derived = registry.derive()(history, facts)
+    judgement = judge_history(resolved, folder, history, facts)
+    warnings += _keep_times(record, history, judgement.took_ns)
+    tables: FactTables = {}
+    if derived is not None:
+        with _facts_left_out(warnings):
+            tables = facts_of_run(resolved, folder, record.facts, history, judgement, derived)
     case = ReportCase(
         history=history,
         facts=judgement.facts,
         verdicts=judgement.verdicts,
         validity=judgement.validity,
         headline=judgement.headline,
-        run=store.read_run(folder),
+        run=record.facts,
         command=command_line("run", folder / store.PLAN),
         plan_toml=(folder / store.PLAN).read_text(encoding="utf-8"),
+        derived=tables,
         effect_free=resolved.workload.effect_free,
         folder=str(folder),
     )
-    # The files that a CI job reads come first, so that a failure of facts or report cannot prevent them.
     warnings += _unforeseen(history)
+    document = verdict_document(case)
     with _unless_full(folder / store.VERDICT, warnings) as path:
-        write_verdict(case, path)
+        write_verdict(document, path)
     with _unless_full(folder / store.JUNIT, warnings) as path:
         path.write_text(junit_xml(case), encoding="utf-8")
-    try:
-        derived = facts_of_run(resolved, folder, case.run, history, judgement)
-    except Exception as error:
-        derived = {}
-        warnings.append(f"the facts could not be derived: {type(error).__name__}: {str(error)[:300]}")
-    if derived:
+    if tables:
         with _unless_full(folder / FACTS, warnings):
-            write_facts(folder, derived)
-        case = msgspec.structs.replace(case, derived=derived)
-        # Once more, since only the facts tell who led meanwhile.
-        with _unless_full(folder / store.VERDICT, warnings) as path:
-            write_verdict(case, path)
+            write_facts(folder, tables)
     rendered = render(case)
     with _unless_full(folder / store.REPORT, warnings) as path:
         path.write_text(rendered.html, encoding="utf-8")
     warnings += [f"the report: {problem}" for problem in rendered.problems]
     progress({"topic": "judged", "validity": judgement.validity.value, "seed": resolved.plan.seed})
-    return Result(folder=folder, judgement=judgement, warnings=tuple(warnings), document=verdict_document(case))
+    return Result(folder=folder, judgement=judgement, warnings=tuple(warnings), document=document)
 
 
-def _keep_times(folder: Path, history: History, check_ns: int) -> list[str]:
+@contextlib.contextmanager
+def _facts_left_out(warnings: list[str]) -> Iterator[None]:
+    """Turn facts that cannot be derived into a warning."""
+    try:
+        yield
+    except Exception as error:
+        warnings.append(f"the facts could not be derived: {type(error).__name__}: {str(error)[:300]}")
+
+
+def _keep_times(record: RunRecord, history: History, check_ns: int) -> list[str]:
     """Write into `run.json`, once, when each phase began and ended and how long checkers took; return warnings."""
-    path = folder / store.RUN
-    run = store.read_run(folder)
-    if "phases" in run or not path.is_file():
+    if "phases" in record.facts or not (record.folder / store.RUN).is_file():
         return []
     phases = {phase.value: {"from_ns": start, "to_ns": end} for phase, (start, end) in history.phases.items()}
     try:
-        store.write_json(path, {**run, "phases": phases, "check_ns": check_ns})
+        record.add({"phases": phases, "check_ns": check_ns})
     except OSError as error:
         return [f"{store.RUN} does not say when the phases were: {error.strerror}"]
     return []

@@ -21,8 +21,10 @@ from fencepost.harness.faults.forecast import look_ahead as work_out
 from fencepost.harness.faults.nemesis_text import versions_needed
 from fencepost.harness.plan import Plan, dump_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, plugins_of, refuse_changes
+from fencepost.harness.plan.prepared import Prepared
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.results.schedule_rows import read_rows, write_rows
 from fencepost.harness.run.child import Child, Progress
 from fencepost.harness.run.conclude import Result, conclude_run
@@ -53,20 +55,25 @@ def execute(
     provider = checked.provider
     folder = store.make_run_folder(results, checked.plan.slug)
     # Half a plan is a plan, too: it would ask for less.
-    store.write_whole(folder / store.PLAN, dump_plan(_with_own_schedule(checked.plan, folder)))
+    plan = _with_own_schedule(checked.plan, folder)
+    store.write_whole(folder / store.PLAN, dump_plan(plan))
+    if plan.schedule:
+        checked = replace(checked, plan=msgspec.structs.replace(plan, schedule=str(folder / plan.schedule)))
     facts = facts_before_start(checked, forecast, artifacts, others)
-    store.write_json(folder / store.RUN, {**facts, "expected": expected} if expected else facts)
+    record = RunRecord(folder, {})
+    record.add({**facts, "expected": expected} if expected else facts)
+    ready.prepared.write(folder)
     progress({"topic": "folder", "folder": str(folder)})
     for line in forecast.in_words(keep_quorum=checked.keeps_quorum):
         progress({"topic": "preparing", "text": line})
     left: list[str] = []
     try:
-        runner = Child(folder, in_namespaces=provider.in_namespaces, progress=progress, stop=stop)
+        runner = Child(record, in_namespaces=provider.in_namespaces, progress=progress, stop=stop)
         with runner.running() as outcome:
             stop.check()
             if stop.asked and outcome.error is None and not store.has_history(folder):
                 raise stopped_before_start(checked.plan.deadline, by_hand=stop.by_hand)
-            result = conclude_run(folder, outcome, progress=progress, stop=stop, rest=runner.rest)
+            result = conclude_run(checked, record, outcome, progress=progress, stop=stop, rest=runner.rest)
     finally:
         # Whatever ended the runner, nothing of it may stay; what cannot be removed is named.
         left += provider.sweep(folder)
@@ -83,6 +90,12 @@ class Ready:
     forecast: Forecast
     artifacts: Artifacts
     others: Mapping[str, Artifacts]
+
+    @property
+    def prepared(self) -> Prepared:
+        """What the process that holds the cluster is handed."""
+        checked = replace(self.checked, request=self.forecast.request)
+        return Prepared(checked=checked, artifacts=self.artifacts, others=self.others)
 
 
 def made_ready(checked: CheckedPlan, say: Callable[[str], None]) -> Ready:

@@ -1,8 +1,8 @@
 """The runner: the process that holds the cluster, the interpreter, the nemesis and the observers.
 
 It is started by the outer process as `python -m fencepost.harness.runner <run folder> [--plain]`, carries out
-`plan.toml`, and hands over nothing but the folder and lines of progress on stdout (one JSON object each). SIGTERM
-means: no new operations, heal, keep what there is.
+what was prepared there, and hands over nothing but the folder and lines of progress on stdout (one JSON object each).
+SIGTERM means: no new operations, heal, keep what there is.
 
 For the lab it enters fresh namespaces before anything heavy is imported: its death then takes every server, rule, mount
 and namespace with it. `--plain` (containers) stays outside: it gets SIGTERM when the outer process dies, and what a

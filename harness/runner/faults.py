@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fencepost.harness.faults.kind import CLIENT_WORKER
-from fencepost.harness.faults.nemesis_text import Choice, parse_choice
+from fencepost.harness.faults.nemesis_text import Choice
 from fencepost.harness.faults.schedule import Entry, by_worker, draw_schedules
 from fencepost.harness.history import FaultAction
 from fencepost.harness.plan.checked_plan import CheckedPlan
@@ -13,13 +13,6 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 
 Workers = Sequence[Sequence[Choice]]
-
-
-def workers_of(folder: Path, checked: CheckedPlan) -> Workers:
-    """Return the choices of each nemesis worker, from the forecast of the outer process."""
-    faults = registry.faults()
-    workers = store.read_run(folder)["nemesis"]["workers"]
-    return [[parse_choice(texts, faults, checked.placement) for texts in worker] for worker in workers]
 
 
 def freezes_clients(workers: Workers) -> bool:

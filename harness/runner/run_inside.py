@@ -17,28 +17,24 @@ from fencepost.harness.history import (
 )
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter, new_event_loop
-from fencepost.harness.plan import read_plan
-from fencepost.harness.plan.checked_plan import check_plan
+from fencepost.harness.plan.prepared import Prepared
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import clients_of
-from fencepost.harness.results import run_folder as store
 from fencepost.harness.runner.beside import Background, EarlyEnd
-from fencepost.harness.runner.faults import ScheduleFile, freezes_clients, schedule_of, workers_of
+from fencepost.harness.runner.faults import ScheduleFile, freezes_clients, schedule_of
 from fencepost.harness.runner.health import HealthSampler
 from fencepost.harness.runner.nemesis_view import cluster_of
 from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runner.phases import Phases
 from fencepost.harness.runner.servers import Servers, open_servers
 from fencepost.harness.runner.telling import tell
-from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.provider import Links
 
 _CONNECT_TIMEOUT_S: Final = 2.0
 _OPEN_TIMEOUT_S: Final = 2.5
 
 
 def run_folder(folder: str) -> int:
-    """Carry out the plan in `folder`; progress on stdout; returns the exit status of the process."""
+    """Carry out what was prepared in `folder`; progress on stdout; returns the exit status of the process."""
     path = Path(folder)
     loop = new_event_loop()
     try:
@@ -56,18 +52,14 @@ def run_folder(folder: str) -> int:
 
 
 async def _conduct(folder: Path) -> None:
-    facts = store.read_run(folder)
-    checked = check_plan(read_plan(folder / store.PLAN, seed=0))
-    # What `auto` came to outside, where the machine could be asked.
-    checked = checked.placed(replace(checked.placement, links=Links(facts["links"])))
-    others = {word: Artifacts(**made) for word, made in facts.get("other_artifacts", {}).items()}
-    workers = workers_of(folder, checked)
+    prepared = Prepared.take(folder)
+    checked, workers = prepared.checked, prepared.checked.request.workers
     end = EarlyEnd()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, end.ask, STOPPED_EARLY)
     async with AsyncExitStack() as stack:
         servers = await open_servers(
-            folder, checked, Artifacts(**facts["artifacts"]), stack, on_disk_full=lambda: end.ask(DISK_FULL)
+            folder, checked, prepared.artifacts, stack, on_disk_full=lambda: end.ask(DISK_FULL)
         )
         background = Background(servers.recorder, end)
         stack.push_async_callback(background.close)
@@ -82,7 +74,7 @@ async def _conduct(folder: Path) -> None:
             servers,
             observers,
             workers=workers,
-            others=others,
+            others=prepared.others,
             hurried=end.stop.is_set,
             freezer=freezer,
             interpreter=interpreter,

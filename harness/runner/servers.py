@@ -1,11 +1,11 @@
 """The servers of a run: starts them, waits until all serve, reads their release, watches restarts, keeps their data.
 
-What the servers report of themselves goes into `run.json`.
+What the servers report of themselves is told to the outer process, which keeps it in `run.json`.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 from functools import partial
@@ -103,7 +103,7 @@ class Servers:
             self.recorder.record(NoteEvent, topic="not-healthy-after-healing", text=wrong)
 
     async def read_version(self, hurried: Callable[[], bool]) -> None:
-        """Put the release that the servers say they are into `run.json`: labels and tags of an image may be its base's.
+        """Tell, for `run.json`, the release that the servers say they are: labels and tags of an image may be wrong.
 
         Raises HarnessError when they are several releases.
         """
@@ -129,7 +129,7 @@ class Servers:
                 text = f"the servers say that they are {version}; their files or image say {self.artifacts.version}"
                 tell("warning", text=text)
             self.artifacts = replace(self.artifacts, version=version)
-            add_to_run(self.folder, {"system_version": version, "told_versions": reported})
+            tell("facts", facts={"system_version": version, "told_versions": reported})
 
     async def keep_data(self) -> None:
         """Kill the servers, then copy their data; the outer process removes it when it is not needed."""
@@ -195,7 +195,7 @@ class Servers:
                 hint=f"is it a setting of this release? The logs are in {self.folder}",
             ) from None
         applied = [asdict(setting) for settings_of_node in by_node for setting in settings_of_node]
-        add_to_run(self.folder, {"settings": {"asked": settings, "taken": applied}})
+        tell("facts", facts={"settings": {"asked": settings, "taken": applied}})
 
     async def prepare(self) -> None:
         """Make what the workload needs, through the first node that accepts it: in some systems only one does.
@@ -225,11 +225,6 @@ class Servers:
         raise HarnessError(f"no node takes what the workload needs: {'; '.join(refused)}")
 
 
-def add_to_run(folder: Path, facts: Mapping[str, object]) -> None:
-    """Add facts to `run.json`; an existing key is replaced."""
-    store.write_json(folder / store.RUN, {**store.read_run(folder), **facts})
-
-
 async def open_servers(
     folder: Path, checked: CheckedPlan, artifacts: Artifacts, stack: AsyncExitStack, on_disk_full: Callable[[], None]
 ) -> Servers:
@@ -238,7 +233,7 @@ async def open_servers(
     runtime = await checked.provider.open(folder, checked.placement, listeners, artifacts)
     stack.push_async_callback(runtime.close)
     recorder = Recorder(folder / store.HISTORY_LINES, on_disk_full=on_disk_full)
-    add_to_run(folder, {"zero": {"wall_clock_s": time.time() - recorder.now_ns() / 1e9}})
+    tell("facts", facts={"zero": {"wall_clock_s": time.time() - recorder.now_ns() / 1e9}})
     recorder.start()
     stack.push_async_callback(recorder.close)
     return Servers(folder, checked, artifacts, runtime, recorder)

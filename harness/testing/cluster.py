@@ -32,6 +32,7 @@ from fencepost.harness.plan import Plan, write_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run.execute import facts_before_start, made_ready
 from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
 from fencepost.harness.runtime.server_log import SERVER_LOG
@@ -217,9 +218,10 @@ def opened(checked: CheckedPlan, folder: Path) -> Iterator[TestCluster]:
     ready = made_ready(checked, lambda text: None)
     checked = ready.checked
     write_plan(checked.plan, folder / store.PLAN)
-    facts = facts_before_start(checked, ready.forecast, ready.artifacts, ready.others)
-    store.write_json(folder / store.RUN, facts)
-    child = _Child(folder, checked)
+    record = RunRecord(folder, {})
+    record.add(facts_before_start(checked, ready.forecast, ready.artifacts, ready.others))
+    ready.prepared.write(folder)
+    child = _Child(record, checked)
     try:
         yield TestCluster(checked, folder, child, child.read(messages.Ready, _START_S))
     finally:
@@ -232,8 +234,8 @@ def opened(checked: CheckedPlan, folder: Path) -> Iterator[TestCluster]:
 class _Child:
     """The process that holds the cluster. Requests are answered one after the other."""
 
-    def __init__(self, folder: Path, checked: CheckedPlan) -> None:
-        self._folder = folder
+    def __init__(self, record: RunRecord, checked: CheckedPlan) -> None:
+        self._record, self._folder = record, record.folder
         self._lock = threading.Lock()
         #: None: the process has closed its output.
         self._replies: queue.Queue[messages.Reply | None] = queue.Queue()
@@ -242,8 +244,8 @@ class _Child:
         #: Where this process reaches nodes in the lab; empty where it reaches them directly.
         self.relayed: dict[str, Address] = {name: made.getsockname() for name, made in sockets.items()}
         numbers = [made.fileno() for made in sockets.values()]
-        command = [sys.executable, "-m", "fencepost.harness.testing.cluster_inside", str(folder)]
-        with (folder / store.RUNNER_LOG).open("ab") as log:
+        command = [sys.executable, "-m", "fencepost.harness.testing.cluster_inside", str(self._folder)]
+        with (self._folder / store.RUNNER_LOG).open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, ",".join(map(str, numbers)) or "-", *([] if inside else ["--plain"])],
                 stdin=subprocess.PIPE,
@@ -312,8 +314,12 @@ class _Child:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                if messages.TYPE in json.loads(line):
+                message = json.loads(line)
+                if messages.TYPE in message:
                     self._replies.put(msgspec.json.decode(line, type=messages.Reply))
+                elif message.get("topic") == "facts":
+                    with contextlib.suppress(OSError):
+                        self._record.add(message["facts"])
         self._replies.put(None)
 
 

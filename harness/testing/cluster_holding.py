@@ -18,18 +18,14 @@ from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.faults.schedule import Entry
 from fencepost.harness.history import STOPPED_EARLY, FaultOutcome
-from fencepost.harness.plan import read_plan
-from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
+from fencepost.harness.plan.checked_plan import CheckedPlan
+from fencepost.harness.plan.prepared import Prepared
 from fencepost.harness.plugins import registry
-from fencepost.harness.results import run_folder as store
 from fencepost.harness.runner.beside import Background, EarlyEnd
-from fencepost.harness.runner.faults import workers_of
 from fencepost.harness.runner.nemesis_view import cluster_of
 from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runner.servers import open_servers
-from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.network import CLIENT
-from fencepost.harness.runtime.provider import Links
 from fencepost.harness.testing.cluster_messages import (
     Execute,
     Executed,
@@ -67,22 +63,19 @@ def hold(folder: str, sockets: Sequence[int]) -> int:
 
 
 async def _hold(folder: Path, sockets: Sequence[int]) -> None:
-    facts = store.read_json(folder / store.RUN)
-    checked = check_plan(read_plan(folder / store.PLAN, seed=0))
-    checked = checked.placed(replace(checked.placement, links=Links(facts["links"])))
-    others = {word: Artifacts(**made) for word, made in facts.get("other_artifacts", {}).items()}
+    prepared = Prepared.take(folder)
+    checked, workers = prepared.checked, prepared.checked.request.workers
     end = EarlyEnd()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, end.ask, STOPPED_EARLY)
     async with AsyncExitStack() as stack:
         servers = await open_servers(
-            folder, checked, Artifacts(**facts["artifacts"]), stack, on_disk_full=lambda: end.ask("disk-full")
+            folder, checked, prepared.artifacts, stack, on_disk_full=lambda: end.ask("disk-full")
         )
         background = Background(servers.recorder, end)
         stack.push_async_callback(background.close)
         observers = Observers(checked.system, servers.runtime.nodes, servers.recorder)
-        workers = workers_of(folder, checked)
-        cluster = cluster_of(servers, observers, workers=workers, others=others, hurried=end.stop.is_set)
+        cluster = cluster_of(servers, observers, workers=workers, others=prepared.others, hurried=end.stop.is_set)
         await servers.start(cluster, background, end.stop.is_set)
         observers.start()
         stack.push_async_callback(observers.close)

@@ -11,6 +11,9 @@ import pytest
 from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
 from fencepost.harness.cli.output.progress import Progress
+from fencepost.harness.plan import Plan
+from fencepost.harness.plan.checked_plan import resolve_plan
+from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run.child import Outcome
 from fencepost.harness.run.conclude import _unless_full, conclude_run
 from fencepost.harness.run.execute import stopped_before_start
@@ -101,8 +104,9 @@ def test_progress_on_a_terminal_that_went_away_ends_no_run() -> None:
 
 
 def test_a_runner_that_left_no_history_is_a_failure_of_the_harness(tmp_path: Path) -> None:
+    plan = resolve_plan(Plan(system="example", workload="register", seed=1, nemesis="none"))
     with pytest.raises(HarnessError, match="left no history"):
-        conclude_run(tmp_path, Outcome(), progress=lambda _: None, stop=StopRequest())
+        conclude_run(plan, RunRecord.read(tmp_path), Outcome(), progress=lambda _: None, stop=StopRequest())
 
 
 @pytest.mark.parametrize(

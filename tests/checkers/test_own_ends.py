@@ -9,7 +9,7 @@ import pytest
 from fencepost.checkers import coverage
 from fencepost.checkers.facts.derive import derive
 from fencepost.harness.history import Effects, FaultOutcome, NodeChange, PhaseName, Stops
-from fencepost.harness.judging.judge import Judgement, conclude
+from fencepost.harness.judging.judgement import Judgement, conclude
 from fencepost.harness.report.documents.junit import junit_xml
 from fencepost.harness.report.documents.verdict_json import verdict_document
 from fencepost.harness.report.facts.case import ReportCase

@@ -274,13 +274,6 @@ def test_the_list_of_commands_says_what_each_command_says_of_itself() -> None:
         assert " ".join((command.help or "").partition("\n\n")[0].split()) == about
 
 
-def test_help_loads_no_command() -> None:
-    code = "import sys; from fencepost.harness.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = [name for name in done.stderr.split() if name.partition(".")[0] == "fencepost"]
-    assert len(loaded) <= 15, loaded
-
-
 def test_a_file_is_no_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """The folder it stands in may hold other runs, of which the newest would be taken."""
     run = tmp_path / "20261123T000000.000Z"

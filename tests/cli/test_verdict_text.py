@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from fencepost.harness.cli.output.verdict_text import say_judgement
-from fencepost.harness.judging.judge import Judgement
+from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.verdict import Cause, Facts, Guarantee, Standing, Validity, Verdict, Witness
 
 FACTS = Facts(

@@ -30,7 +30,7 @@ from fencepost.harness.history import (
 )
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
-from fencepost.harness.judging.judge import Judgement, conclude
+from fencepost.harness.judging.judgement import Judgement, conclude
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder

@@ -14,7 +14,7 @@ from fencepost.harness.generators import time_limit
 from fencepost.harness.history import Event, History, PhaseEvent, PhaseName
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
-from fencepost.harness.judging.judge import Judgement, conclude
+from fencepost.harness.judging.judgement import Judgement, conclude
 from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds

@@ -23,16 +23,18 @@ from fencepost.harness.history import (
     PhaseName,
     ending_of,
 )
-from fencepost.harness.judging.judge import conclude
+from fencepost.harness.judging.judge import resolved_of
+from fencepost.harness.judging.judgement import conclude
 from fencepost.harness.plan import Plan, write_plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.results import reader
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run import conclude as conclude_module
 from fencepost.harness.run.child import Outcome
-from fencepost.harness.run.conclude import conclude_run, judge_stored
+from fencepost.harness.run.conclude import Result, conclude_run, judge_stored
 from fencepost.harness.runner.beside import Background, EarlyEnd, record_exits
 from fencepost.harness.runtime.node import Exit, Runtime
 from fencepost.harness.verdict import Validity, Verdict
@@ -200,6 +202,11 @@ def kept(folder: Path) -> Path:
     return folder
 
 
+def concluded(folder: Path, outcome: Outcome) -> Result:
+    record = RunRecord.read(folder)
+    return conclude_run(resolved_of(folder), record, outcome, progress=lambda _: None, stop=StopRequest())
+
+
 @pytest.mark.parametrize(("recorded", "validity"), [(False, Validity.UNKNOWN), (True, Validity.VALID)])
 def test_what_ended_the_runner_stands_in_everything_that_is_kept(
     tmp_path: Path, recorded: bool, validity: Validity
@@ -208,7 +215,7 @@ def test_what_ended_the_runner_stands_in_everything_that_is_kept(
     folder = kept(tmp_path / "run")
     error = HarnessError("the container engine stopped answering during the run: no answer within 15 s\nits log: ...")
     outcome = Outcome(error=error, recorded=recorded)
-    first = conclude_run(folder, outcome, progress=lambda _: None, stop=StopRequest())
+    first = concluded(folder, outcome)
     again = judge_stored(folder, progress=lambda _: None)
     for result in (first, again):
         assert result.judgement.validity is validity, result.judgement.headline
@@ -234,7 +241,7 @@ def test_a_history_that_nobody_sealed_is_of_a_run_that_was_cut_short(tmp_path: P
 
 def test_a_runner_that_was_stopped_in_the_final_phase_leaves_a_run_that_was_cut_short(tmp_path: Path) -> None:
     folder = kept(tmp_path / "run")
-    result = conclude_run(folder, Outcome(), progress=lambda _: None, stop=StopRequest())
+    result = concluded(folder, Outcome())
     assert result.judgement.validity is Validity.UNKNOWN
     why = "the run was cut short in its final phase: the runner was stopped before it was over"
     assert result.judgement.headline == why
@@ -248,7 +255,7 @@ def test_a_complete_history_without_room_to_seal_it_stays_complete(
 
     monkeypatch.setattr(reader, "to_parquet", full)
     folder = kept(tmp_path / "run")
-    first = conclude_run(folder, Outcome(recorded=True), progress=lambda _: None, stop=StopRequest())
+    first = concluded(folder, Outcome(recorded=True))
     again = judge_stored(folder, progress=lambda _: None)
     assert (folder / store.HISTORY_LINES).is_file()
     assert first.judgement.validity is again.judgement.validity is Validity.VALID
@@ -276,7 +283,12 @@ def test_a_run_is_judged_before_its_runner_has_ended_unless_disks_are_read(
     monkeypatch.setattr(conclude_module, "ReadsLogs", object if reads_logs else type(None))
     monkeypatch.setattr(conclude_module, "_keep_logs", keep_logs)
     result = conclude_run(
-        folder, outcome, progress=lambda event: order.append(event["topic"]), stop=StopRequest(), rest=rest
+        resolved_of(folder),
+        RunRecord.read(folder),
+        outcome,
+        progress=lambda event: order.append(event["topic"]),
+        stop=StopRequest(),
+        rest=rest,
     )
     assert [step for step in order if step != "phase"] == [
         *(["rest", "logs"] if reads_logs else []),

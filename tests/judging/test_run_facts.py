@@ -1,23 +1,33 @@
 """The tables that are kept of a run: all of them, with its id in each row, and what the page makes of them."""
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.judging import judge as judging
 from fencepost.harness.judging import run_facts
-from fencepost.harness.judging.judge import conclude as conclude_verdicts
-from fencepost.harness.judging.judge import judge
+from fencepost.harness.judging.judge import judge, resolved_of
+from fencepost.harness.judging.judgement import conclude as conclude_verdicts
 from fencepost.harness.judging.run_facts import facts_of_run, run_id_of
 from fencepost.harness.plan import read_plan
 from fencepost.harness.plan.checked_plan import resolve_plan
+from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.fact_tables import stored_tables
+from fencepost.harness.report.documents import verdict_json
+from fencepost.harness.report.facts.lanes import lanes
+from fencepost.harness.report.page import html
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table
 from fencepost.harness.results.reader import read_history
+from fencepost.harness.results.run_folder import RunRecord
+from fencepost.harness.run import conclude
 from fencepost.harness.run.child import Outcome
 from fencepost.harness.run.conclude import conclude_run, judge_stored
 from fencepost.harness.verdict import Validity, Verdict
@@ -64,7 +74,7 @@ def test_the_tables_say_of_a_contradiction_what_the_exit_code_and_verdict_json_s
     )
     judgement = conclude_verdicts(history, judgement.facts, (accused, kept))
     resolved = resolve_plan(read_plan(folder / store.PLAN, seed=0))
-    tables = facts_of_run(resolved, folder, store.read_json(folder / store.RUN), history, judgement)
+    tables = facts_of_run(resolved, folder, store.read_json(folder / store.RUN), history, judgement, {})
     (run,), (guarantee,) = tables["run"].to_pylist(), tables["guarantees"].to_pylist()
     assert judgement.exit_code is ExitCode.INTERNAL
     assert (run["outcome"], run["exit_class"], guarantee["validity"]) == ("unknown", 255, "unknown")
@@ -87,6 +97,30 @@ def test_run_json_says_when_the_phases_were(folder: Path) -> None:
     assert store.read_json(folder / store.RUN)["run_id"] == "ab" * 16
 
 
+def test_the_facts_come_first_and_verdict_and_lanes_are_made_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    derive, judge_history, document = registry.derive(), judging.judge_history, verdict_json.verdict_document
+    write = verdict_json.write
+
+    def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            order.append(name)
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(registry, "derive", lambda: noted("facts", derive))
+    monkeypatch.setattr(conclude, "judge_history", noted("verdict", judge_history))
+    monkeypatch.setattr(verdict_json, "verdict_document", noted("document", document))
+    monkeypatch.setattr(verdict_json, "write", noted("verdict.json", write))
+    monkeypatch.setattr(html, "lanes", noted("lanes", lanes))
+    result = judge_stored(folder, progress=lambda _: None)
+    assert order == ["facts", "verdict", "document", "verdict.json", "lanes"]
+    assert json.loads(json.dumps(result.document)) == verdict_json.read(folder / store.VERDICT)
+
+
 def test_facts_that_cannot_be_derived_cost_neither_verdict_nor_page(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,7 +128,13 @@ def test_facts_that_cannot_be_derived_cost_neither_verdict_nor_page(
         raise ZeroDivisionError("planted")
 
     monkeypatch.setattr(run_facts, "facts_of_run", fail)
-    result = conclude_run(folder, Outcome(finished=True, recorded=True), progress=lambda _: None, stop=StopRequest())
+    result = conclude_run(
+        resolved_of(folder),
+        RunRecord.read(folder),
+        Outcome(finished=True, recorded=True),
+        progress=lambda _: None,
+        stop=StopRequest(),
+    )
     assert result.judgement.validity == "invalid"
     assert any("the facts could not be derived: ZeroDivisionError: planted" in w for w in result.warnings)
     assert "The facts of this run could not be derived" in (folder / store.REPORT).read_text()

@@ -9,7 +9,7 @@ import pytest
 from fencepost.harness.cli.output.verdict_text import say_judgement
 from fencepost.harness.history import Disk, Effects, History
 from fencepost.harness.judging.conditions import in_this_run
-from fencepost.harness.judging.judge import conclude
+from fencepost.harness.judging.judgement import conclude
 from fencepost.harness.report.documents.junit import junit_xml
 from fencepost.harness.report.documents.verdict_json import verdict_document
 from fencepost.harness.report.facts.case import ReportCase

@@ -38,8 +38,8 @@ from fencepost.harness.history import (
 )
 from fencepost.harness.history.effects import effects_of_version_1
 from fencepost.harness.results.columns import COLUMNS, LATER_COLUMNS, VERSION_KEY, read_parquet, schema
-from fencepost.harness.results.reader import HISTORY_PARQUET, read_history, seal, to_parquet
-from fencepost.harness.results.recorder import HISTORY_LINES, RESERVE_FILE
+from fencepost.harness.results.reader import read_history, seal, to_parquet
+from fencepost.harness.results.run_folder import HISTORY, HISTORY_LINES, RESERVE
 
 
 def fault(index: int, action: FaultAction, stage: FaultStage, outcome: FaultOutcome, **fields: Any) -> FaultEvent:
@@ -156,11 +156,11 @@ def test_every_kind_comes_back_equal_from_both_forms(tmp_path: Path) -> None:
     lines = write_lines(tmp_path / HISTORY_LINES, EVERY_KIND)
     assert list(read_history(lines).events) == EVERY_KIND
     assert list(read_history(tmp_path).events) == EVERY_KIND
-    (tmp_path / RESERVE_FILE).touch()
-    assert seal(tmp_path) == tmp_path / HISTORY_PARQUET
-    assert sorted(p.name for p in tmp_path.iterdir()) == [HISTORY_PARQUET]
+    (tmp_path / RESERVE).touch()
+    assert seal(tmp_path) == tmp_path / HISTORY
+    assert sorted(p.name for p in tmp_path.iterdir()) == [HISTORY]
     assert list(read_history(tmp_path).events) == EVERY_KIND
-    assert seal(tmp_path) == tmp_path / HISTORY_PARQUET
+    assert seal(tmp_path) == tmp_path / HISTORY
 
 
 JSON: Final = st.recursive(
@@ -288,7 +288,7 @@ def test_rules_hold_in_both_forms(tmp_path: Path, events: list[Event], at: int, 
         History(events)
     with pytest.raises(MalformedHistory, match=rf"jsonl: line {at + 1}: .*{rule}"):
         read_history(write_lines(tmp_path / HISTORY_LINES, events))
-    to_parquet(events, tmp_path / HISTORY_PARQUET)
+    to_parquet(events, tmp_path / HISTORY)
     with pytest.raises(MalformedHistory, match=rf"parquet: event {at}: .*{rule}"):
         read_history(tmp_path)
 
@@ -321,7 +321,7 @@ def _spoil_parquet(path: Path, change: Callable[[dict[str, list[Any]]], object],
     ],
 )
 def test_malformed_parquet_is_named(tmp_path: Path, column: str, row: int, cell: Any, rule: str) -> None:
-    path = tmp_path / HISTORY_PARQUET
+    path = tmp_path / HISTORY
     to_parquet(EVERY_KIND, path)
     _spoil_parquet(path, lambda columns: columns[column].__setitem__(row, cell))
     with pytest.raises(MalformedHistory, match=rule):
@@ -329,7 +329,7 @@ def test_malformed_parquet_is_named(tmp_path: Path, column: str, row: int, cell:
 
 
 def test_another_schema_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / HISTORY_PARQUET
+    path = tmp_path / HISTORY
     to_parquet(EVERY_KIND, path)
     fields = [pa.field(name, kind) for name, kind in COLUMNS.items()]
     for target, rule in [
@@ -345,7 +345,7 @@ def test_another_schema_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keep", [0, 10, 2000, -1])
 def test_a_truncated_parquet_is_refused(tmp_path: Path, keep: int) -> None:
-    path = tmp_path / HISTORY_PARQUET
+    path = tmp_path / HISTORY
     to_parquet(EVERY_KIND, path)
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(MalformedHistory, match="not a whole Parquet file"):
@@ -354,7 +354,7 @@ def test_a_truncated_parquet_is_refused(tmp_path: Path, keep: int) -> None:
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     lines = write_lines(tmp_path / HISTORY_LINES, EVERY_KIND)
-    other = tmp_path / HISTORY_PARQUET
+    other = tmp_path / HISTORY
     to_parquet(EVERY_KIND[:-1], other)
     before = other.read_bytes()
     with pytest.raises(HarnessError, match="the lines are kept"):
@@ -367,7 +367,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 def test_sealing_goes_on_where_it_was_broken_off(tmp_path: Path) -> None:
     lines = write_lines(tmp_path / HISTORY_LINES, EVERY_KIND)
-    to_parquet(EVERY_KIND, tmp_path / HISTORY_PARQUET)
+    to_parquet(EVERY_KIND, tmp_path / HISTORY)
     seal(tmp_path)
     assert not lines.exists()
 
@@ -399,7 +399,7 @@ def test_equal_words_are_one_object(tmp_path: Path) -> None:
 
 
 def test_a_file_of_version_1_is_read_without_the_columns_that_were_added_since(tmp_path: Path) -> None:
-    path = tmp_path / HISTORY_PARQUET
+    path = tmp_path / HISTORY
     # Nothing was known of clocks then.
     events = [e for e in EVERY_KIND if not isinstance(e, ClockEvent)]
     to_parquet(events, path)

@@ -24,7 +24,8 @@ from fencepost.harness.history import (
     PhaseName,
 )
 from fencepost.harness.results.reader import read_history
-from fencepost.harness.results.recorder import HISTORY_LINES, RESERVE_FILE, Recorder
+from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.results.run_folder import HISTORY_LINES, RESERVE
 
 
 def test_events_are_numbered_stamped_and_kept_in_order(tmp_path: Path) -> None:
@@ -39,7 +40,7 @@ def test_events_are_numbered_stamped_and_kept_in_order(tmp_path: Path) -> None:
     belief = recorder.record(
         BeliefEvent, subject="leader", node="n1", incarnation=0, claims=Claim.YES, asked_ns=1, source="status"
     )
-    assert (tmp_path / RESERVE_FILE).stat().st_size == 1 << 20
+    assert (tmp_path / RESERVE).stat().st_size == 1 << 20
     recorder.close_now()
     recorder.close_now()
     history = read_history(path)
@@ -48,7 +49,7 @@ def test_events_are_numbered_stamped_and_kept_in_order(tmp_path: Path) -> None:
     assert belief.answered_ns == belief.time_ns
     (operation,) = history.operations
     assert (operation.result, operation.position, operation.session) == (7, 12, -5)
-    assert not (tmp_path / RESERVE_FILE).exists()
+    assert not (tmp_path / RESERVE).exists()
 
 
 def test_an_existing_history_is_never_overwritten(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ async def _fill(path: Path, disk: _SmallDisk, told: list[bool], *, wait: bool = 
 def test_a_full_disk_stops_the_run_and_the_reserve_takes_the_rest(tmp_path: Path) -> None:
     path = tmp_path / HISTORY_LINES
     told: list[bool] = []
-    heard = asyncio.run(_fill(path, _SmallDisk(tmp_path / RESERVE_FILE, 1050, 1 << 20), told))
+    heard = asyncio.run(_fill(path, _SmallDisk(tmp_path / RESERVE, 1050, 1 << 20), told))
     assert told == [True]
     history = read_history(path)
     assert list(history.events) == heard
@@ -112,7 +113,7 @@ def test_a_full_disk_stops_the_run_and_the_reserve_takes_the_rest(tmp_path: Path
 def test_a_disk_that_is_full_at_the_last_writing_is_told_and_nothing_is_heard_that_is_not_kept(tmp_path: Path) -> None:
     path = tmp_path / HISTORY_LINES
     told: list[bool] = []
-    heard = asyncio.run(_fill(path, _SmallDisk(tmp_path / RESERVE_FILE, 1050, 1 << 20), told, wait=False))
+    heard = asyncio.run(_fill(path, _SmallDisk(tmp_path / RESERVE, 1050, 1 << 20), told, wait=False))
     assert told == [True]
     assert list(read_history(path).events) == heard
     assert len(heard) == 40
@@ -122,7 +123,7 @@ def test_what_even_the_reserve_cannot_take_is_an_error_not_silence(tmp_path: Pat
     path = tmp_path / HISTORY_LINES
     told: list[bool] = []
     with pytest.raises(HarnessError, match="could not be written"):
-        asyncio.run(_fill(path, _SmallDisk(tmp_path / RESERVE_FILE, 1050, 30), told))
+        asyncio.run(_fill(path, _SmallDisk(tmp_path / RESERVE, 1050, 30), told))
     assert told
     history = read_history(path)
     assert history.torn

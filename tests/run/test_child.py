@@ -8,14 +8,17 @@ from typing import Any, Final
 import pytest
 
 from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run.child import Child
 
 _SCRIPT = """
 import json, sys
 from pathlib import Path
 from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run.child import Child
-child = Child(Path("."), in_namespaces=True, progress=lambda _: None, stop=StopRequest())
+child = Child(RunRecord(Path("."), {}), in_namespaces=True, progress=lambda _: None, stop=StopRequest())
 heavy = {"jinja2", "fencepost.checkers.facts.derive"}
 child._hear(json.dumps({"topic": "phase", "phase": "main"}))
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
@@ -35,6 +38,20 @@ def test_the_judges_are_loaded_when_the_main_phase_is_over() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_what_the_runner_learns_of_the_servers_is_kept_in_run_json_by_the_outer_process(tmp_path: Path) -> None:
+    told: list[dict[str, Any]] = []
+    record = RunRecord(tmp_path, {"format": 1, "system_version": "3.11", "seed": 1})
+    child = Child(record, in_namespaces=True, progress=told.append, stop=StopRequest())
+    child._hear('{"topic": "facts", "facts": {"system_version": "3.4.23", "zero": {"wall_clock_s": 0.5}}}')
+    assert store.read_run(tmp_path) == {
+        "format": 1,
+        "system_version": "3.4.23",
+        "seed": 1,
+        "zero": {"wall_clock_s": 0.5},
+    }
+    assert told == [], "a person is told of it by the verdict"
 
 
 #: A runner whose history is complete, and which goes on until it is told how to end.
@@ -66,7 +83,7 @@ def test_a_complete_history_is_handed_over_before_the_runner_has_ended(
         return popen([sys.executable, "-c", _RUNNER, str(tmp_path)], **flags)
 
     monkeypatch.setattr(subprocess, "Popen", stand_in)
-    child = Child(tmp_path, in_namespaces=True, progress=lambda _: None, stop=StopRequest())
+    child = Child(RunRecord(tmp_path, {}), in_namespaces=True, progress=lambda _: None, stop=StopRequest())
     with child.running() as outcome:
         assert (outcome.recorded, outcome.finished, outcome.error) == (True, False, None)
         assert child.child.poll() is None

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.judging.judge import conclude
+from fencepost.harness.judging.judgement import conclude
 from fencepost.harness.verdict import Cause, Validity, Verdict
 from fencepost.harness.verdict.by_guarantee import by_guarantee, exit_code
 from fencepost.harness.verdict.counting import counts_in_words

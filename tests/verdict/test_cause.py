@@ -7,6 +7,7 @@ import pytest
 from fencepost.checkers import coverage
 from fencepost.harness.history import History
 from fencepost.harness.judging import judge as judging
+from fencepost.harness.judging.judgement import conclude
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Cause, Facts, Guarantee, Standing, Validity, Verdict
 from tests.checkers.build import Tale
@@ -26,7 +27,7 @@ def _beside(cause: Cause | None) -> Verdict:
 
 @pytest.mark.parametrize(("cause", "expected"), [(Cause.FAILED, Validity.UNKNOWN), (Cause.NO_EXPOSURE, Validity.VALID)])
 def test_a_checker_that_failed_weighs_on_any_guarantee(cause: Cause, expected: Validity) -> None:
-    judgement = judging.conclude(Tale().history(), _FACTS, (_KEPT, _beside(cause)))
+    judgement = conclude(Tale().history(), _FACTS, (_KEPT, _beside(cause)))
     assert judgement.validity is expected
 
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.harness.judging.judge import conclude
+from fencepost.harness.judging.judgement import conclude
 from fencepost.harness.report.documents.junit import junit_xml
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.verdict import Cause, Facts, Guarantee, Standing, Validity, Verdict

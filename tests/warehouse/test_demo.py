@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.judging.judge import Judgement
+from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.run.conclude import Result
 from fencepost.harness.verdict import Facts, Validity
 from fencepost.warehouse.commands import demo

@@ -2,24 +2,24 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.cli.check.file_report import check_report
-from fencepost.harness.cli.check.foreign import Reading, check_file, is_run
-from fencepost.harness.cli.check.operations import check_history_by_spark, check_table, is_table, refuse_beside
-from fencepost.harness.cli.check.run import judge_again
-from fencepost.harness.cli.check.second_opinions import OtherTools, other_tools
-from fencepost.harness.cli.check.transactions import check_transactions, has_transactions
+from fencepost.harness.cli.check.foreign import Reading, check_file, is_run, is_table
 from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.results import run_folder as store
 
+if TYPE_CHECKING:
+    from fencepost.harness.cli.check.second_opinions import OtherTools
+
 #: Spark's own name for all cores of this machine.
 _THIS_MACHINE: Final = "local[*]"
+#: The limit of each of the other tools.
+_ALSO_TIME_LIMIT: Final = "60s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,11 @@ _GROUPS: Final = {
     "--also-command", multiple=True, metavar="TOOL=COMMAND", help="The command that starts knossos or elle here."
 )
 @click.option(
-    "--also-time-limit", metavar="DURATION", default="60s", show_default=True, help="Limit for each of these tools."
+    "--also-time-limit",
+    metavar="DURATION",
+    default=_ALSO_TIME_LIMIT,
+    show_default=True,
+    help="Limit for each of these tools.",
 )
 @click.option(
     "--consistency",
@@ -119,8 +123,10 @@ def command(folder: Path, **given: Any) -> int:
     if flags.spark_master is not None and not flags.use_spark:
         raise UsageError("--spark-master: nothing is judged through Spark", hint="add --spark, or leave it out")
     if flags.report is not None:
+        from fencepost.harness.cli.check.file_report import check_report
+
         check_report(flags.report)
-    others = other_tools(flags.also, flags.also_command, flags.also_time_limit)
+    others = _others(flags)
     if flags.form in (None, "parquet") and flags.keyed is None and is_table(folder):
         return _check_table(folder, flags, others)
     if flags.names_a_file and folder.is_dir() and is_run(folder):
@@ -136,9 +142,13 @@ def command(folder: Path, **given: Any) -> int:
         if flags.use_spark:
             hint = "`fencepost warehouse build` judges runs through Spark, any number of them"
             raise UsageError(f"--spark: {folder} is a run: it is judged by its plan, on this machine", hint=hint)
+        from fencepost.harness.cli.check.run import judge_again
+
         return judge_again(folder, as_json=flags.as_json, others=others)
     if flags.tables_master is not None:
-        beside = {"--also": others.names, "--report": flags.report, "--consistency": flags.consistency}
+        from fencepost.harness.cli.check.operations import check_history_by_spark, refuse_beside
+
+        beside = {"--also": others, "--report": flags.report, "--consistency": flags.consistency}
         refuse_beside(folder, beside)
         return check_history_by_spark(
             folder, model=flags.model, spark_master=flags.tables_master, as_json=flags.as_json
@@ -147,7 +157,20 @@ def command(folder: Path, **given: Any) -> int:
     return check_file(folder, reading, as_json=flags.as_json, others=others, report=flags.report)
 
 
-def _check_table(path: Path, flags: _Flags, others: OtherTools) -> int:
+def _others(flags: _Flags) -> "OtherTools | None":
+    """The tools of `--also`; None where no tool is to be asked. Raises UsageError for a flag that is wrong."""
+    if not (flags.also or flags.also_command) and flags.also_time_limit == _ALSO_TIME_LIMIT:
+        return None
+    from fencepost.harness.cli.check.second_opinions import other_tools
+
+    others = other_tools(flags.also, flags.also_command, flags.also_time_limit)
+    return others if others.names else None
+
+
+def _check_table(path: Path, flags: _Flags, others: "OtherTools | None") -> int:
+    from fencepost.harness.cli.check.operations import check_table, refuse_beside
+    from fencepost.harness.cli.check.transactions import check_transactions, has_transactions
+
     if has_transactions(path):
         return check_transactions(
             path,
@@ -158,7 +181,7 @@ def _check_table(path: Path, flags: _Flags, others: OtherTools) -> int:
             others=others,
             report=flags.report,
         )
-    refuse_beside(path, {"--also": others.names, "--consistency": flags.consistency})
+    refuse_beside(path, {"--also": others, "--consistency": flags.consistency})
     return check_table(
         path, model=flags.model, spark_master=flags.tables_master, as_json=flags.as_json, report=flags.report
     )

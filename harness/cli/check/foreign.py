@@ -5,20 +5,19 @@ import sys
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.base.new_file import write_new
 from fencepost.harness.history import FaultEvent, History, OpEvent, Outcome, pair
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Validity
 
 if TYPE_CHECKING:
     from fencepost.harness.cli.check.second_opinions import OtherTools
-    from fencepost.harness.judging.judge import Judgement
+    from fencepost.harness.judging.judgement import Judgement
 
 #: The files of a run, of which each stands for all.
 _OF_A_RUN: Final = frozenset(
@@ -46,6 +45,27 @@ def is_run(path: Path) -> bool:
     return path.name in _OF_A_RUN and (path.parent / store.PLAN).is_file()
 
 
+def is_table(path: Path) -> bool:
+    """Whether `path` is Parquet that says nothing of being a history of ours: a file, or a folder of part files."""
+    if path.is_dir():
+        from fencepost.harness.interchange.formats.recognise import JEPSEN_EDN
+
+        own = any((path / name).is_file() for name in (store.PLAN, store.HISTORY, JEPSEN_EDN))
+        return not own and next(path.glob("*.parquet"), None) is not None
+    if not path.is_file():
+        # What a pipe holds can be read once only, and may not be there yet.
+        return False
+    try:
+        with path.open("rb") as file:
+            if file.read(4) != b"PAR1":
+                return False
+    except OSError:
+        return False
+    from fencepost.harness.cli.check.operations import has_operations
+
+    return has_operations(path)
+
+
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """How a file is read and judged, as the flags say; None where the file itself decides."""
 
@@ -56,8 +76,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     consistency: str | None = None
 
 
-def check_file(path: Path, reading: Reading, *, as_json: bool, others: "OtherTools", report: Path | None = None) -> int:
-    """Judge one history without a plan, then ask the other tools.
+def check_file(
+    path: Path, reading: Reading, *, as_json: bool, others: "OtherTools | None", report: Path | None = None
+) -> int:
+    """Judge one history without a plan, then ask the other tools, if any.
 
     Args:
         reading: what the flags say of the file; the rest is guessed from it.
@@ -66,9 +88,6 @@ def check_file(path: Path, reading: Reading, *, as_json: bool, others: "OtherToo
     Returns:
         The exit code of the verdict, or 255 when another tool contradicts it.
     """
-    from fencepost.harness.cli.check.file_report import write_report
-    from fencepost.harness.cli.check.second_opinions import exit_code as exit_code_with
-    from fencepost.harness.cli.check.second_opinions import question_of_file, say_opinions, with_opinions
     from fencepost.harness.cli.output.verdict_text import say_judgement
     from fencepost.harness.interchange.formats.recognise import read_foreign
     from fencepost.harness.judging.stand_alone import document, judge_foreign
@@ -83,24 +102,35 @@ def check_file(path: Path, reading: Reading, *, as_json: bool, others: "OtherToo
     if imported.origin is not None:
         _err(f"judged as {judgement.facts.read_guarantee}; {imported.origin.sentence}")
     ours = int(judgement.exit_code)
-    family = imported.family
-    if consistency is not None:
-        family = msgspec.structs.replace(family, guarantee=consistency)
-    question = question_of_file(imported.history, family, judgement.validity)
     if not as_json:
         say_judgement(judgement, imported.history)
         sys.stdout.flush()
     if report is not None:
+        from fencepost.harness.cli.check.file_report import write_report
+
         write_report(report, imported, judgement, path)
         _err(f"report: {report}")
     elif not as_json and (more := _not_drawn(judgement)):
         _err(f"{more} more witness{'' if more == 1 else 'es'}: --report FILE.html draws {'it' if more == 1 else 'all'}")
-    opinions = others.opinions(question)
+    printed = document(imported, judgement, source) if as_json else {}
+    if others is None:
+        if as_json:
+            _print_document(printed)
+        return ours
+    from fencepost.harness.cli.check.second_opinions import exit_code, question_of_file, say_opinions, with_opinions
+
+    family = imported.family
+    if consistency is not None:
+        family = msgspec.structs.replace(family, guarantee=consistency)
+    opinions = others.opinions(question_of_file(imported.history, family, judgement.validity))
     if as_json:
-        printed = with_opinions(document(imported, judgement, source), opinions, ours)
-        sys.stdout.write(json.dumps(printed, indent=2, default=str) + "\n")
+        _print_document(with_opinions(printed, opinions, ours))
     say_opinions(opinions, as_json=as_json)
-    return exit_code_with(ours, opinions)
+    return exit_code(ours, opinions)
+
+
+def _print_document(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document, indent=2, default=str) + "\n")
 
 
 def _not_drawn(judgement: "Judgement") -> int:
@@ -154,6 +184,8 @@ def _write(lines: Iterable[str], output: Path | None) -> None:
         sys.stdout.writelines(lines)
         sys.stdout.flush()
         return
+    from fencepost.harness.base.new_file import write_new
+
     write_new(output, lines, what="a history", hint="give another -o")
 
 

@@ -13,7 +13,7 @@ from fencepost.harness.cli.check.second_opinions import exit_code as exit_code_w
 from fencepost.harness.cli.check.second_opinions import say_opinions, with_opinions
 from fencepost.harness.cli.output.verdict_text import say_judgement
 from fencepost.harness.interchange.second_opinion.opinion import Opinion
-from fencepost.harness.judging.judge import Judgement
+from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.judging.stand_alone import FORMAT
 from fencepost.harness.verdict import Facts, Validity, Verdict
 from fencepost.harness.verdict.counting import counts_in_words

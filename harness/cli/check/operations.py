@@ -13,9 +13,7 @@ import pyarrow.parquet as pq
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.cli.check.judged_table import JudgedTable, conclude
-from fencepost.harness.interchange.formats.recognise import JEPSEN_EDN
 from fencepost.harness.plugins import registry
-from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.columns import VERSION_KEY
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.reading import table_figures
@@ -24,17 +22,10 @@ from fencepost.harness.verdict.tables import CAS_REGISTER, LINEARIZABLE
 MODELS: Final = ("register", CAS_REGISTER)
 
 
-def is_table(path: Path) -> bool:
-    """Whether `path` is Parquet that says nothing of being a history of ours: a file, or a folder of part files."""
-    if path.is_dir():
-        own = any((path / name).is_file() for name in (store.PLAN, store.HISTORY, JEPSEN_EDN))
-        return not own and next(path.glob("*.parquet"), None) is not None
-    if not path.is_file():
-        # What a pipe holds can be read once only, and may not be there yet.
-        return False
+def has_operations(path: Path) -> bool:
+    """Whether a file of Parquet can be read and says nothing of being a history of ours."""
     try:
-        with path.open("rb") as file:
-            return file.read(4) == b"PAR1" and VERSION_KEY not in (pq.read_schema(path).metadata or {})
+        return VERSION_KEY not in (pq.read_schema(path).metadata or {})
     except (pa.ArrowException, OSError):
         return False
 

@@ -24,7 +24,7 @@ def judge_again(folder: Path, *, as_json: bool, others: OtherTools | None = None
     with Session() as session:
         result = judge_stored(run, progress=session.progress)
     seed = read_plan(run / store.PLAN, seed=0).seed
-    if others is None or not others.names:
+    if others is None:
         say_last(seed, result, as_json=as_json)
         return exit_code_of([result])
     ours = exit_code_of([result])

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -12,11 +12,13 @@ from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.base.signals import interruptible
 from fencepost.harness.history import Event, History
-from fencepost.harness.interchange.formats.family import Family
 from fencepost.harness.interchange.second_opinion.asking import ask, check_asked, check_names, commands_of
 from fencepost.harness.interchange.second_opinion.opinion import Opinion, Question, Skip, Standing
-from fencepost.harness.judging.judge import Judgement
 from fencepost.harness.verdict import Validity, Verdict
+
+if TYPE_CHECKING:
+    from fencepost.harness.interchange.formats.family import Family
+    from fencepost.harness.judging.judgement import Judgement
 
 #: The checker of a run that judges what other tools judge too, and the model by which they do.
 _OF_A_RUN: Final = {"linearizable": "cas-register", "list-append": "list-append", "rw-register": "rw-register"}
@@ -48,7 +50,7 @@ def other_tools(also: Sequence[str], also_command: Sequence[str], also_time_limi
     return OtherTools(names=names, commands=commands, time_limit_s=limit_ns / 1e9)
 
 
-def question_of_run(history: History, judgement: Judgement) -> Question:
+def question_of_run(history: History, judgement: "Judgement") -> Question:
     """What a run's plan asked that other tools can be asked; else what it asked, which they will not know."""
     verdict = next((v for v in judgement.verdicts if v.checker in _OF_A_RUN), None)
     return Question(
@@ -76,7 +78,7 @@ def question_of_table(events: Sequence[Event], verdict: Verdict) -> Question:
     )
 
 
-def question_of_file(history: History, family: Family, validity: Validity) -> Question:
+def question_of_file(history: History, family: "Family", validity: Validity) -> Question:
     """What was asked of a history that stands alone."""
     return Question(
         events=history.events,

@@ -14,7 +14,7 @@ from fencepost.harness.cli.check.file_report import MODEL_SOURCES, file_facts, m
 from fencepost.harness.history import Operation
 from fencepost.harness.interchange.formats.family import FAMILIES
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory
-from fencepost.harness.judging.judge import Judgement
+from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.plugins import registry
 from fencepost.harness.report.page.judged_file import JudgedFile, Whole
 from fencepost.harness.verdict import Witness

@@ -40,7 +40,7 @@ def check_transactions(
     consistency: str | None,
     spark_master: str | None,
     as_json: bool,
-    others: "OtherTools",
+    others: "OtherTools | None",
     report: Path | None = None,
 ) -> int:
     """Judge the table's transactions by a consistency model; through Spark when a master is given."""
@@ -54,7 +54,8 @@ def check_transactions(
     held = consistency or STRICT
     if held not in NAMES:
         raise unknown_choice("consistency model", held, NAMES)
-    _refuse_others(path, others, model, held)
+    if others is not None:
+        _refuse_others(path, others, model, held)
     facts = Facts(system="", workload=model or "", nodes=(), guarantees=(), required=(held,), read_guarantee=held)
     if spark_master is None:
         verdict = registry.table("transactions")(path, model).check(facts)
@@ -73,7 +74,7 @@ def check_transactions(
         table,
         as_json=as_json,
         write_page=partial(write_transactions_report, report, path, spark_master=spark_master) if report else None,
-        ask=partial(_ask, path, others, verdict) if others.names else None,
+        ask=partial(_ask, path, others, verdict) if others is not None else None,
     )
 
 
@@ -81,8 +82,6 @@ def _refuse_others(path: Path, others: "OtherTools", model: str | None, held: st
     """Raise UsageError for tools that cannot be asked, before anything is judged."""
     from fencepost.harness.cli.check.second_opinions import refuse_unasked
 
-    if not others.names:
-        return
     table = registry.table("transactions")(path, model)
     refuse_unasked(path, others.names, table.model, held)
     size = table.size()

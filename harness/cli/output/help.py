@@ -6,8 +6,6 @@ from typing import Any, Final
 
 import click
 
-from fencepost.harness.plugins import registry
-
 #: Options that stand in no group of their own.
 _REST: Final = "Other options"
 
@@ -76,6 +74,8 @@ def plugin_option() -> click.Option:
 
     def take(context: click.Context, option: click.Parameter, paths: tuple[str, ...]) -> None:
         if paths:
+            from fencepost.harness.plugins import registry
+
             registry.use_plugins(paths)
 
     return click.Option(

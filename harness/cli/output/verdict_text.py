@@ -17,7 +17,7 @@ from fencepost.harness.verdict.reading import figures_of
 
 if TYPE_CHECKING:
     from fencepost.harness.history import History
-    from fencepost.harness.judging.judge import Judgement
+    from fencepost.harness.judging.judgement import Judgement
 
 _INDENT: Final = "  "
 #: Behind the word of a validity.

@@ -140,7 +140,7 @@ def judged(family: Family, source: str) -> Family:
 
 def _named(whole: str, functions: Collection[str]) -> Family:
     name, _, parameter = whole.partition(":")
-    if whole in registry.MODELS and whole not in FAMILIES:
+    if whole not in FAMILIES and whole in registry.MODELS:
         return Family(
             name=whole,
             about="a model of a plug-in",

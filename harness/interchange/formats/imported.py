@@ -11,11 +11,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from fencepost.harness.base.errors import MalformedHistory
-from fencepost.harness.history import Event, History, Operation, OpEvent, Outcome, pair
+from fencepost.harness.history import UNNAMED_NODE, Event, History, Operation, OpEvent, Outcome, pair
 from fencepost.harness.interchange.formats.family import TRANSACTIONS, Family
 from fencepost.harness.interchange.formats.origin import Origin
 
-UNNAMED_NODE: Final = "an unnamed node"
 _THE_ONE: Final = {"register": "the register", "cas-register": "the register"}
 _SETS: Final = ("set", "set-full", "grow-only-set", "add-remove-set")
 _TYPES: Final = {

@@ -18,7 +18,6 @@ from fencepost.harness.history import OpEvent
 from fencepost.harness.interchange.formats.family import choose, sampler
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, InFile, check_values, json_text
 from fencepost.harness.interchange.formats.origin import stated_origin
-from fencepost.harness.results.reader import read_history
 
 #: Files in Jepsen's folder of a test; the second has Jepsen's own binary format.
 JEPSEN_EDN: Final = "history.edn"
@@ -119,6 +118,8 @@ def _own(path: Path, form: str, model: str | None) -> Imported:
             f"{path}: to be read as {form}, the file's name must end in .{form}",
             hint="rename the file, or leave out --format: its first bytes show the format",
         )
+    from fencepost.harness.results.reader import read_history
+
     read = read_history(path)
     if read.torn and not read.events:
         raise UsageError(

@@ -5,6 +5,7 @@ version that it does not know, since a misread verdict is worse than none.
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,9 +84,9 @@ def verdict_document(case: ReportCase) -> dict[str, Any]:
     }
 
 
-def write(case: ReportCase, path: Path) -> None:
+def write(document: Mapping[str, Any], path: Path) -> None:
     """Write the document whole or not at all."""
-    data = msgspec.json.format(msgspec.json.encode(verdict_document(case)), indent=2)
+    data = msgspec.json.format(msgspec.json.encode(document), indent=2)
     hidden = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         hidden.write_bytes(data + b"\n")

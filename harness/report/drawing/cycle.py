@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.interchange.formats.imported import UNNAMED_NODE
+from fencepost.harness.history import UNNAMED_NODE, History, Operation, Outcome
 from fencepost.harness.report.drawing.scene import micro_words, outcome_words
 from fencepost.harness.verdict import Edge, EdgeKind, Witness
 

@@ -10,8 +10,7 @@ just before or beside it.
 
 from typing import Final
 
-from fencepost.harness.history import History, Outcome
-from fencepost.harness.interchange.formats.imported import UNNAMED_NODE
+from fencepost.harness.history import UNNAMED_NODE, History, Outcome
 from fencepost.harness.report.drawing.cells import clipped, plain, wrapped
 from fencepost.harness.report.drawing.cycle import events_words
 from fencepost.harness.report.drawing.scene import Disturbance, ShownOperation, outcome_words, scene

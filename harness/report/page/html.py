@@ -15,8 +15,7 @@ import msgspec
 from markupsafe import Markup
 
 from fencepost.harness.contract.server_settings import as_arguments
-from fencepost.harness.history import MigrationEvent
-from fencepost.harness.interchange.formats.imported import UNNAMED_NODE
+from fencepost.harness.history import UNNAMED_NODE, MigrationEvent
 from fencepost.harness.report.documents.reproduce import reproduce, typed_path
 from fencepost.harness.report.drawing.cycle import cycle_of
 from fencepost.harness.report.drawing.scene import witness_operations

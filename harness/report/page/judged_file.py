@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from fencepost.harness.history import Outcome
 from fencepost.harness.interchange.formats.imported import Imported
-from fencepost.harness.judging.judge import Judgement
+from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.page.html import Page, Rendered, Sections, assembled, rows_section, witness_context
 from fencepost.harness.report.tables import tables

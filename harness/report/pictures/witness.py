@@ -15,8 +15,7 @@ from typing import Final
 import msgspec
 from markupsafe import Markup
 
-from fencepost.harness.history import Event, FaultEvent, FaultSpan, History, Operation, Outcome
-from fencepost.harness.interchange.formats.imported import UNNAMED_NODE
+from fencepost.harness.history import UNNAMED_NODE, Event, FaultEvent, FaultSpan, History, Operation, Outcome
 from fencepost.harness.report.drawing.cycle import cycle_of, events_words
 from fencepost.harness.report.drawing.scene import before, marked, micro_words, transaction_names, witness_operations
 from fencepost.harness.report.facts.lanes import Lanes, LaneState, Row

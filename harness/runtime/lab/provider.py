@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.lab import doctor
-from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.provider import NO_NEEDS, Check, Links, Needs, Placement, Say, Served
+
+if TYPE_CHECKING:
+    from fencepost.harness.runtime.lab.lab import Lab
 
 
 class LabProvider:
@@ -51,7 +53,11 @@ class LabProvider:
     def resolve(self, system: Served, version: str, placement: Placement, say: Say) -> Artifacts:
         return system.resolve(version)
 
-    async def open(self, folder: Path, placement: Placement, listeners: Mapping[str, int], artifacts: Artifacts) -> Lab:
+    async def open(
+        self, folder: Path, placement: Placement, listeners: Mapping[str, int], artifacts: Artifacts
+    ) -> "Lab":
+        from fencepost.harness.runtime.lab.lab import Lab
+
         return await Lab.open(folder, placement.cluster)
 
     def sweep(self, folder: Path | None) -> list[str]:

@@ -25,7 +25,7 @@ from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.plan import Phases
 from fencepost.harness.results import run_folder as store
-from fencepost.harness.results.recorder import RESERVE_FILE
+from fencepost.harness.results.run_folder import RESERVE
 from tests.campaigns.night.made import (
     FINGERPRINT,
     STARTED,
@@ -151,7 +151,7 @@ def test_what_an_attempt_reserved_is_removed_and_a_lost_one_is_marked(run_class:
     made = attempt("c0", run_class, reason="it was in flight")
     run = tmp_path / made.folder / "example-register-kill" / "20261123T200000Z"
     run.mkdir(parents=True)
-    for name in (store.PLAN, store.HISTORY_LINES, RESERVE_FILE):
+    for name in (store.PLAN, store.HISTORY_LINES, RESERVE):
         (run / name).write_text("x")
     ProcessLauncher(tmp_path).clear(made)
     is_lost = run_class is RunClass.LOST

@@ -8,7 +8,7 @@ import pytest
 from fencepost.checkers import leadership
 from fencepost.checkers.leadership.self_fencing import GUARANTEE
 from fencepost.harness.history import Claim, History
-from fencepost.harness.judging.judge import conclude
+from fencepost.harness.judging.judgement import conclude
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.tables import tables
 from fencepost.harness.verdict import Facts, Validity, Verdict, merge_verdicts

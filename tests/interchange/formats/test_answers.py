@@ -21,7 +21,7 @@ from fencepost.harness.interchange.formats.imported import Imported, json_text
 from fencepost.harness.interchange.formats.jepsen import read_edn
 from fencepost.harness.interchange.formats.porcupine import read_porcupine, write_porcupine
 from fencepost.harness.interchange.formats.recognise import read_foreign
-from fencepost.harness.judging.judge import Judgement
+from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.judging.stand_alone import document, judge_foreign
 from fencepost.harness.plugins import registry
 from fencepost.harness.results.columns import write_parquet

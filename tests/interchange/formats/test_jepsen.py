@@ -6,9 +6,9 @@ from typing import Any, Final
 import pytest
 
 from fencepost.harness.base.errors import MalformedHistory, UsageError
-from fencepost.harness.history import Event, History, NoteEvent, OpEvent, Outcome
+from fencepost.harness.history import UNNAMED_NODE, Event, History, NoteEvent, OpEvent, Outcome
 from fencepost.harness.interchange.formats.family import FAMILIES
-from fencepost.harness.interchange.formats.imported import UNNAMED_NODE, ImportedHistory, check_values
+from fencepost.harness.interchange.formats.imported import ImportedHistory, check_values
 from fencepost.harness.interchange.formats.jepsen import write_edn
 from fencepost.harness.judging.stand_alone import judge_foreign
 from fencepost.harness.verdict import Validity

@@ -9,7 +9,7 @@ import pytest
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.interchange.formats.jepsen import read_edn
 from fencepost.harness.judging import stand_alone as foreign
-from fencepost.harness.judging.judge import Judgement
+from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.judging.stand_alone import judge_foreign
 from fencepost.harness.verdict import Budget, Facts, Validity
 

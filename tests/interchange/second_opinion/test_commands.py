@@ -19,7 +19,7 @@ from fencepost.harness.cli import main
 from fencepost.harness.cli.check import transactions
 from fencepost.harness.interchange.formats.recognise import read_foreign
 from fencepost.harness.interchange.second_opinion import porcupine
-from fencepost.harness.judging.judge import Judgement
+from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.run.conclude import Result
 from fencepost.harness.runtime.artifacts import tool
 from fencepost.harness.verdict import Facts, Validity, Verdict

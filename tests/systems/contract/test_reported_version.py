@@ -1,16 +1,17 @@
 """The release that is recorded: the servers' own word, not the label or the tag of an image."""
 
 import asyncio
+import json
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.contract import reported_version as other_versions
 from fencepost.harness.contract.system import System
-from fencepost.harness.judging.judge import _version_of
+from fencepost.harness.judging.judge import version_of
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.results import run_folder as store
@@ -34,7 +35,6 @@ def image(reference: str, labels: dict[str, str]) -> ImageFacts:
 
 def read(folder: Path, system: System, artifacts: Artifacts) -> Servers:
     """What a run does once all servers serve."""
-    store.write_json(folder / store.RUN, {"system_version": artifacts.version, "seed": 1})
     checked = check_plan(Plan(system=system.profile.name, workload="register", seed=1, nemesis="none"))
     checked = replace(checked, system=system)
     recorder = Recorder(folder / store.HISTORY_LINES)
@@ -42,6 +42,15 @@ def read(folder: Path, system: System, artifacts: Artifacts) -> Servers:
     servers.client_nodes = ("n1", "n2", "n3")
     asyncio.run(servers.read_version(lambda: False))
     return servers
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
+    """What a runner told for `run.json`, and what else it said."""
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    facts: dict[str, Any] = {}
+    for line in lines:
+        facts |= line.get("facts", {})
+    return facts, "\n".join(line["text"] for line in lines if line["topic"] != "facts")
 
 
 class Telling(Etcd):
@@ -66,15 +75,15 @@ def test_servers_are_recorded_as_what_they_say(
     assert artifacts.version == LABEL
     run = read(tmp_path, system, artifacts)
     assert run.artifacts.version == "3.4.23", "a roll compares with it"
-    assert _version_of(tmp_path) == "3.4.23", "a checker asks what this release promises"
-    kept = store.read_json(tmp_path / store.RUN)
-    assert (kept["told_versions"], kept["seed"]) == (dict.fromkeys(("n1", "n2", "n3"), "3.4.23"), 1)
-    assert f"say that they are 3.4.23; their files or image say {LABEL}" in capsys.readouterr().out
+    facts, text = told(capsys)
+    assert version_of(facts) == "3.4.23", "a checker asks what this release promises"
+    assert facts["told_versions"] == dict.fromkeys(("n1", "n2", "n3"), "3.4.23")
+    assert f"say that they are 3.4.23; their files or image say {LABEL}" in text
 
 
 def test_servers_that_agree_with_their_files_are_no_news(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     read(tmp_path, Telling("3.5.1", "3.5.1", "3.5.1"), Artifacts(version="3.5.1", paths={}, sha256={}))
-    assert capsys.readouterr().out == ""
+    assert told(capsys)[1] == ""
 
 
 def test_one_that_does_not_say_it_is_told_and_the_run_goes_on(
@@ -82,8 +91,10 @@ def test_one_that_does_not_say_it_is_told_and_the_run_goes_on(
 ) -> None:
     monkeypatch.setattr(other_versions, "_SAYS_S", 0.0)
     run = read(tmp_path, Telling("3.5.1", "", "3.5.1"), Artifacts(version=LABEL, paths={}, sha256={}))
-    assert run.artifacts.version == _version_of(tmp_path) == LABEL
-    assert f"n2 reports no release (it does not say its version); recorded is {LABEL}" in capsys.readouterr().out
+    assert run.artifacts.version == LABEL
+    facts, text = told(capsys)
+    assert version_of(facts) is None
+    assert f"n2 reports no release (it does not say its version); recorded is {LABEL}" in text
 
 
 def test_several_releases_are_refused(tmp_path: Path) -> None:
@@ -91,7 +102,9 @@ def test_several_releases_are_refused(tmp_path: Path) -> None:
         read(tmp_path, Telling("3.5.1", "3.4.23", "3.5.1"), Artifacts(version="3.5.1", paths={}, sha256={}))
 
 
-def test_servers_of_another_kind_have_a_release_of_their_own(tmp_path: Path) -> None:
+def test_servers_of_another_kind_have_a_release_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As the ZooKeeper below a Kafka."""
 
     class Above(Telling):
@@ -100,7 +113,7 @@ def test_servers_of_another_kind_have_a_release_of_their_own(tmp_path: Path) -> 
 
     run = read(tmp_path, Above("3.8.4", "3.9.2", "3.9.2"), Artifacts(version=LABEL, paths={}, sha256={}))
     assert run.artifacts.version == "3.9.2"
-    assert store.read_json(tmp_path / store.RUN)["told_versions"] == {"n2": "3.9.2", "n3": "3.9.2"}
+    assert told(capsys)[0]["told_versions"] == {"n2": "3.9.2", "n3": "3.9.2"}
 
 
 def test_a_kafka_that_calls_itself_unknown_says_no_release(tmp_path: Path) -> None:
