@@ -283,7 +283,7 @@ def test_a_report_has_any_name_that_a_file_may_have(tmp_path: Path, length: int)
 
 
 @pytest.mark.parametrize("content", ["", "raise SystemExit(1)", "def ("])
-@pytest.mark.parametrize("name", ["click", "msgspec", "numpy", "re", "typing", "traceback", "enum", "ctypes"])
+@pytest.mark.parametrize("name", ["click", "msgspec", "numpy", "re", "typing", "dataclasses", "enum", "ctypes"])
 def test_a_foreign_file_in_place_of_a_module_is_named(tmp_path: Path, name: str, content: str) -> None:
     file = tmp_path / f"{name}.py"
     file.write_text(content)
@@ -331,7 +331,7 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 130, 254])
-@pytest.mark.parametrize("module", ["click", "msgspec", "numpy", "traceback"])
+@pytest.mark.parametrize("module", ["click", "msgspec", "numpy", "dataclasses"])
 def test_a_library_that_ends_the_process_is_no_verdict(tmp_path: Path, module: str, code: int) -> None:
     history = str(_history(tmp_path, ExitCode.VALID))
     ended, said = _ended([sys.executable, "-c", _ENDING.format(module=module, code=code, history=history)])
