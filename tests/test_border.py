@@ -39,7 +39,73 @@ NAMES: Final = {
 #: Tests of the core that start no server and take half a minute together.
 QUICK: Final = ("base", "history", "verdict", "generators", "interpreter", "plan", "judging", "results", "plugins")
 _RUN: Final = "run --system example --workload register --nemesis pause:leader --time-limit 4s --quiet 1s --watch 1s"
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+#: Words of systems: what each is called and, of Kafka, what only it has.
+WORDS: Final = re.compile(
+    r"(?<![a-z])(kafka|kraft|zookeeper|etcd|consul|cassandra|nats|jetstream|znode|zxid|broker|controller|topic)(s|es)?"
+    r"(?![a-z])",
+    re.IGNORECASE,
+)
+#: Where such a word may stand above the border, and why.
+ALLOWED: Final = (
+    (r"topic", r"", "what a note of a history, and a line of the runner's pipe, is about"),
+    (r"controllers?", r"harness/runtime/linux/cgroup\.py", "the kernel's word for a part of a cgroup"),
+    (
+        r".*([Bb]roker|BROKER|[Tt]opic|controller).*",
+        r"checkers/(log|facts)/.*|workloads/log\.py|harness/history/server_logs\.py|harness/plugins/(registry|judged)\.py"
+        r"|harness/report/(.*partitions|page/html)\.py|harness/verdict/(fact_tables|figures|figure_rows)\.py",
+        "of partitions of a log, as recorded verdicts and their pages name them",
+    ),
+    (
+        r".*(kafka-log|kafka_history|kafka_moves|Kafka's sends|debug-topic).*",
+        r"harness/interchange/formats/family\.py|harness/plugins/registry\.py|checkers/log/kafka_\w+\.py",
+        "Jepsen's workload of that name",
+    ),
+    (r".*(etcd|zookeeper).*", r"harness/cli/.*|harness/contract/server_settings\.py", "examples in help and hints"),
+)
+slow = pytest.mark.slow
+
+
+def test_nothing_above_the_border_speaks_of_a_system() -> None:
+    met, wrong = set(), []
+    for folder in (folder for folder in FOLDERS if folder not in LEAVES):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            name = str(path.relative_to(ROOT))
+            for line, text in _said(ast.parse(path.read_text(encoding="utf-8"))):
+                if WORDS.search(re.sub(r"([a-z])([A-Z])", r"\1_\2", text)):
+                    allowed = next((why for of, where, why in ALLOWED if _is_allowed(text, name, of, where)), None)
+                    met.add(allowed)
+                    if allowed is None:
+                        wrong.append(f"{name}:{line}: {text:.80}")
+    assert not wrong, "\n".join(wrong)
+    assert met == {why for _, _, why in ALLOWED}, "take what is not needed off the list"
+    assert len(ALLOWED) <= 5
+
+
+def _is_allowed(text: str, name: str, of: str, where: str) -> bool:
+    return bool(re.fullmatch(of, text, re.DOTALL)) and (not where or bool(re.fullmatch(where, name)))
+
+
+def _said(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every identifier and every string but docstrings, with its line."""
+    documents = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=text) | ast.Attribute(attr=text) | ast.arg(arg=text) | ast.alias(name=text):
+                yield node.lineno, text
+            case ast.ClassDef(name=text) | ast.FunctionDef(name=text) | ast.AsyncFunctionDef(name=text):
+                yield node.lineno, text
+            case ast.ImportFrom(module=str() as text) | ast.keyword(arg=str() as text):
+                yield node.lineno, text
+            case ast.Constant(value=str() as text) if id(node) not in documents:
+                yield node.lineno, text
 
 
 def _copy(folder: Path, leaf: str) -> Path:
@@ -81,6 +147,8 @@ def _python(folder: Path, *words: str, timeout_s: float = 120) -> subprocess.Com
     )
 
 
+@slow
+@pytest.mark.timeout(300)
 def test_what_is_left_can_be_imported(without: tuple[Path, str]) -> None:
     folder, leaf = without
     rooms = [room for room in FOLDERS if room not in LEAVES]
@@ -99,6 +167,8 @@ def test_what_is_left_can_be_imported(without: tuple[Path, str]) -> None:
     assert not done.stdout.strip()
 
 
+@slow
+@pytest.mark.timeout(300)
 def test_what_is_left_is_listed(without: tuple[Path, str]) -> None:
     folder, leaf = without
     for kind in ("systems", "workloads", "faults", "guarantees", "checkers", "abilities", "plugins"):
@@ -110,7 +180,9 @@ def test_what_is_left_is_listed(without: tuple[Path, str]) -> None:
             assert not re.search(rf"^  {TAKEN_OUT[leaf]} ", done.stdout, re.M)
 
 
+@slow
 @pytest.mark.cluster
+@pytest.mark.timeout(300)
 def test_the_example_is_run_to_its_report(without: tuple[Path, str], tmp_path: Path) -> None:
     require_lab()
     folder, _ = without
@@ -121,6 +193,8 @@ def test_the_example_is_run_to_its_report(without: tuple[Path, str], tmp_path: P
     assert report.stat().st_size > 10_000
 
 
+@slow
+@pytest.mark.timeout(600)
 def test_the_core_passes_its_quick_tests(without: tuple[Path, str]) -> None:
     folder, leaf = without
     files = [str(path) for path in _quick(leaf)]

@@ -49,7 +49,7 @@ LATE: Final = {
     "warehouse/commands/warehouse.py": Late(100, "pyspark: other commands do without"),
     "harness/conformance/inside.py": Late(105, "it enters its namespaces before it imports what has threads"),
     "harness/interchange/formats/recognise.py": Late(120, "one reader for each format, and a file has one"),
-    "harness/plugins/offers.py": Late(20, "importlib.metadata: only commands that name systems look for packages"),
+    "harness/base/offers.py": Late(20, "importlib.metadata: only commands that name systems look for packages"),
     "harness/plugins/registry.py": Late(60, "what systems, faults and workloads are: only plug-ins are held to it"),
     "harness/results/reader.py": _ARROW,
     "harness/run/conclude.py": _REPORT,

@@ -16,11 +16,12 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from fencepost.harness.base import offers
 from fencepost.harness.base.errors import FencepostError, UsageError
 from fencepost.harness.base.options import plain
 from fencepost.harness.judging.judge import judge_by, resolved_of
 from fencepost.harness.judging.run_facts import facts_of_run, run_id_of
-from fencepost.harness.plugins import offers, registry
+from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.fact_tables import stored_tables
 from fencepost.harness.report.documents.verdict_json import FORMAT as VERDICT_FORMAT
 from fencepost.harness.results import run_folder as store

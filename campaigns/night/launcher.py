@@ -17,8 +17,8 @@ from fencepost.campaigns.night.draws import values_of, with_values
 from fencepost.campaigns.night.night import Attempt
 from fencepost.campaigns.night.preparation import build_of
 from fencepost.campaigns.night.run_class import Evidence, RunClass, evidence_of
+from fencepost.harness.base import offers
 from fencepost.harness.plan import write_plan
-from fencepost.harness.plugins import offers
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.run_folder import RESERVE
 

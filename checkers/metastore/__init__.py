@@ -123,7 +123,7 @@ def _event_first(arrived: Any) -> list[Breach]:
     return [
         (
             "watch-before-answer",
-            f"it watched a znode at {arrived[0][1]}; an answer showed the change at {arrived[read][1]}, and the event "
+            f"it watched a path at {arrived[0][1]}; an answer showed the change at {arrived[read][1]}, and the event "
             f"of that change {later}.",
         )
     ]
@@ -139,7 +139,7 @@ def _no_orphan(result: Any) -> list[Breach]:
 def _counted(versions: Any) -> list[Breach]:
     if list(versions) == [0, 1, 2, 3]:
         return []
-    return [("version-skew", f"a znode that was created and written three times had the versions {list(versions)}.")]
+    return [("version-skew", f"a path that was created and written three times had the versions {list(versions)}.")]
 
 
 def _ephemeral(result: Any) -> list[Breach]:
@@ -174,7 +174,7 @@ _GUARANTEES: Final = {
     "batches-go-on": _Rules(
         "pipeline", "batches with a request that must be refused in their middle", ("batch-broken",), _goes_on
     ),
-    "versions-count-writes": _Rules("versions", "znodes that were written three times", ("version-skew",), _counted),
+    "versions-count-writes": _Rules("versions", "paths that were written three times", ("version-skew",), _counted),
     "ephemerals-belong-to-sessions": _Rules(
         "expire",
         "ephemerals of sessions that were left to end",
@@ -191,7 +191,7 @@ _GUARANTEES: Final = {
     ),
     "events-before-answers": _Rules(
         "watched",
-        "answers that showed a change of a watched znode",
+        "answers that showed a change of a watched path",
         ("watch-before-answer",),
         _event_first,
         lambda arrived: _after_the_change(arrived) is not None,

@@ -109,7 +109,7 @@ def _explain(error: BaseException) -> int:
         _complain(f"{error.filename or 'a file'}: {error.strerror}", "make room there, or give another folder")
         return ExitCode.INTERNAL
 
-    from fencepost.harness.plugins import offers
+    from fencepost.harness.base import offers
 
     blame = offers.blamed(error)
     if blame is not None:

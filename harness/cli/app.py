@@ -8,8 +8,8 @@ from typing import Final, cast
 
 import click
 
+from fencepost.harness.base import offers
 from fencepost.harness.base.errors import UsageError, unknown_choice
-from fencepost.harness.plugins import offers
 
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 #: Module, first sentence and heading of each command of the core, so that `--help` loads none of them.

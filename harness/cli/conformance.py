@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from fencepost.harness.base import offers
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.cli.flags import pairs
 from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example
@@ -13,7 +14,6 @@ from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.conformance.documents import JUNIT
 from fencepost.harness.conformance.rows import ROWS, Outcome, Row
 from fencepost.harness.conformance.suite import play_suite, suite_plan
-from fencepost.harness.plugins import offers
 
 _SYSTEM = (
     Example("fencepost conformance system example", "Every row of the suite, in the lab"),

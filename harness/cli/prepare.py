@@ -8,10 +8,11 @@ from pathlib import Path
 
 import click
 
+from fencepost.harness.base import offers
 from fencepost.harness.base.errors import FencepostError, MachineError, unknown_choice
 from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.contract.servers import StartsFromArchive
-from fencepost.harness.plugins import offers, registry
+from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.archive import Archive
 
 

@@ -5,10 +5,10 @@ A change is one request that carries `key`, so that the relay can count how ofte
 
 from typing import Final, Protocol, cast
 
+from fencepost.harness.base import offers
 from fencepost.harness.contract.servers import prepare_keys
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Interface, KeyValue, ReadMode, Session
-from fencepost.harness.plugins import offers
 
 _WRITTEN: Final = b"1"
 

@@ -8,7 +8,6 @@ and those of leaves beside these (their table ABILITIES).
 from collections.abc import Mapping
 from typing import Final
 
-from fencepost.harness.contract.brokers import BoundsBrokers
 from fencepost.harness.contract.catching_up import LogsCatchUps
 from fencepost.harness.contract.conditions import QualifiesPromises
 from fencepost.harness.contract.features import RaisesFeatures
@@ -34,12 +33,13 @@ from fencepost.harness.contract.servers import (
     ReadsLogs,
     StartsFromArchive,
 )
+from fencepost.harness.contract.sessions import BoundsSessions
 from fencepost.harness.contract.starting import WaitsToStart
 
 #: By the name that `fencepost list` prints.
 ABILITIES: Final[Mapping[str, type]] = {
     "arranges-members": ArrangesMembers,
-    "bounds-brokers": BoundsBrokers,
+    "bounds-sessions": BoundsSessions,
     "bounds-leadership": BoundsLeadership,
     "bounds-leases": BoundsLeases,
     "changes-members": ChangesMembers,

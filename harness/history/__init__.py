@@ -1,6 +1,5 @@
 """What a run leaves: operations, events, and the history that orders them. Knows no files, clocks or systems."""
 
-from fencepost.harness.history.broker_view import NO_LEADER, BrokerView, PartitionState, broker_view
 from fencepost.harness.history.effects import Disk, Effects, Stops
 from fencepost.harness.history.ending import (
     Ending,
@@ -50,7 +49,6 @@ from fencepost.harness.history.operation import (
     pair,
 )
 from fencepost.harness.history.server_logs import (
-    LOG_TOPIC,
     AttemptEvent,
     CatchUp,
     CatchUpEvent,
@@ -65,10 +63,8 @@ __all__ = [
     "CLIENT_DEFECT",
     "DISK_FULL",
     "HARNESS_ERROR",
-    "LOG_TOPIC",
     "NEMESIS_PROCESS",
     "NEW_DISK",
-    "NO_LEADER",
     "PART_OF",
     "SCHEMA_VERSION",
     "STOPPED_EARLY",
@@ -76,7 +72,6 @@ __all__ = [
     "WATCHED",
     "AttemptEvent",
     "BeliefEvent",
-    "BrokerView",
     "CatchUp",
     "CatchUpEvent",
     "Claim",
@@ -106,13 +101,11 @@ __all__ = [
     "OpEvent",
     "Operation",
     "Outcome",
-    "PartitionState",
     "PhaseEvent",
     "PhaseName",
     "SampleEvent",
     "Stops",
     "Value",
-    "broker_view",
     "ending_of",
     "log_of",
     "pair",

@@ -1,12 +1,8 @@
 """Events that are read in the logs of servers: elections, resignations, refusals, how a node caught up."""
 
 from enum import StrEnum
-from typing import Final
 
 from fencepost.harness.history.base_event import BaseEvent
-
-#: The topic of appends: histories name its partitions `p<i>`, servers' logs "log-<i>".
-LOG_TOPIC: Final = "log"
 
 
 class EpochEvent(BaseEvent, frozen=True, tag="epoch"):

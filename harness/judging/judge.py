@@ -12,10 +12,11 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.offers import UsedPlugin
 from fencepost.harness.base.options import plain
-from fencepost.harness.contract.brokers import BoundsBrokers
 from fencepost.harness.contract.conditions import promises_in_force
 from fencepost.harness.contract.leases import BoundsLeases
+from fencepost.harness.contract.sessions import BoundsSessions
 from fencepost.harness.faults.nemesis_text import nemesis_words
 from fencepost.harness.history import History
 from fencepost.harness.judging.conditions import in_this_run
@@ -23,7 +24,6 @@ from fencepost.harness.judging.judgement import Judgement, conclude
 from fencepost.harness.plan import read_plan
 from fencepost.harness.plan.checked_plan import ResolvedPlan, refuse_unnamed, resolve_plan
 from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.offers import UsedPlugin
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.schedule_rows import injected, read_rows
@@ -73,8 +73,8 @@ def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -
         options=plain(resolved.options),
         leadership=_loosest([resolved.leadership(release) for release in (version, *others)]),
         leases=system.lease_bound(resolved.system_options) if isinstance(system, BoundsLeases) else None,
-        brokers=system.broker_bound(resolved.members, resolved.system_options)
-        if isinstance(system, BoundsBrokers)
+        sessions=system.session_bound(resolved.members, resolved.system_options)
+        if isinstance(system, BoundsSessions)
         else None,
         subjects=system.profile.subjects,
         vocabulary=system.profile.vocabulary,

@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 
+from fencepost.harness.base import offers
 from fencepost.harness.base.durations import format_duration, parse_duration_ns
 from fencepost.harness.base.errors import Refusal, UsageError, unknown_choice
+from fencepost.harness.base.offers import UsedPlugin
 from fencepost.harness.base.options import Options, plain
 from fencepost.harness.contract.conditions import promises_in_force
 from fencepost.harness.contract.leadership import leadership_of
@@ -29,8 +31,7 @@ from fencepost.harness.faults.nemesis_text import ALL, NONE, NemesisRequest, par
 from fencepost.harness.faults.schedule import Entry, given_entries, nemesis_of
 from fencepost.harness.faults.trigger import TRIGGERS
 from fencepost.harness.plan.plan import QUORUMS, TIME_LIMIT, Plan, check_choices
-from fencepost.harness.plugins import offers, registry
-from fencepost.harness.plugins.offers import UsedPlugin
+from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, workload_options
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Links, Placement, Provider, with_runtime

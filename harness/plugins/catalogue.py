@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from fencepost.harness.base import offers
 from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.base.options import OptionRow, describe, in_words, plain
 from fencepost.harness.contract import releases
@@ -26,7 +27,7 @@ from fencepost.harness.faults.kind import FaultKind
 from fencepost.harness.faults.nemesis_text import ALL, NONE
 from fencepost.harness.faults.trigger import TRIGGERS
 from fencepost.harness.history import Disk, Effects, Stops
-from fencepost.harness.plugins import offers, registry
+from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.judged import judged_by
 from fencepost.harness.plugins.standings import standings_in_words
 from fencepost.harness.runtime.provider import Links, Placement

@@ -8,10 +8,11 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from fencepost.harness.base import offers
 from fencepost.harness.base.options import describe
 from fencepost.harness.contract.leadership import leadership_of
 from fencepost.harness.contract.system import System
-from fencepost.harness.plugins import offers, registry
+from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, workload_options
 
 #: By checker, what it judges wherever a system states it.

@@ -1,7 +1,7 @@
 """Every name that a person can type, and what stands behind it: literal mappings, loaded when asked for.
 
 The values are "module:attribute", so that listing names imports nothing heavy. Plug-ins add names of their own
-(`harness.plugins.offers`); a plug-in that cannot be loaded is left out of `systems`, `workloads` and `faults`, and
+(`harness.base.offers`); a plug-in that cannot be loaded is left out of `systems`, `workloads` and `faults`, and
 whoever asks for it by name is told why.
 """
 
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import msgspec
 
+from fencepost.harness.base import offers
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.history import History
-from fencepost.harness.plugins import offers
 from fencepost.harness.verdict import Facts, Verdict
 
 if TYPE_CHECKING:

@@ -1,6 +1,5 @@
 """What a judge says: verdict, witness, guarantee, fingerprint, consistency models. Does not know who judges."""
 
-from fencepost.harness.verdict.broker_bound import BrokerBound
 from fencepost.harness.verdict.guarantee import (
     MINORITY_DAMAGED,
     Choice,
@@ -11,6 +10,7 @@ from fencepost.harness.verdict.guarantee import (
     Unmet,
     under,
 )
+from fencepost.harness.verdict.session_bound import SessionBound
 from fencepost.harness.verdict.verdict import (
     Budget,
     Cause,
@@ -36,7 +36,6 @@ from fencepost.harness.verdict.vocabulary import Vocabulary
 
 __all__ = [
     "MINORITY_DAMAGED",
-    "BrokerBound",
     "Budget",
     "Cause",
     "Choice",
@@ -50,6 +49,7 @@ __all__ = [
     "LeaseBound",
     "Proof",
     "Rule",
+    "SessionBound",
     "Standing",
     "Stop",
     "Thresholds",

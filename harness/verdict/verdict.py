@@ -14,9 +14,9 @@ import msgspec
 
 from fencepost.harness.history import Clock
 from fencepost.harness.verdict.anomaly_words import anomaly_count
-from fencepost.harness.verdict.broker_bound import BrokerBound, judged_limit_ns
 from fencepost.harness.verdict.figures import Figures
 from fencepost.harness.verdict.guarantee import Guarantee, Standing
+from fencepost.harness.verdict.session_bound import SessionBound, judged_limit_ns
 from fencepost.harness.verdict.vocabulary import Vocabulary
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -356,7 +356,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
     leadership: LeadershipBound | None = None
     leases: LeaseBound | None = None
-    brokers: BrokerBound | None = None
+    sessions: SessionBound | None = None
     subjects: tuple[str, ...] = ()
     vocabulary: Vocabulary = Vocabulary()
     budget: Budget = Budget()

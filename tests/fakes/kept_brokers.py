@@ -9,18 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.harness.history import (
-    BrokerView,
-    History,
-    LogEntry,
-    LogEvent,
-    Logged,
-    NodeChange,
-    NodeLog,
-    Outcome,
-    PhaseName,
-)
-from fencepost.harness.verdict import BrokerBound, Facts, Guarantee, LeadershipBound, Standing, Thresholds
+from fencepost.harness.history import History, LogEntry, LogEvent, Logged, NodeChange, NodeLog, Outcome, PhaseName
+from fencepost.harness.verdict import Facts, Guarantee, LeadershipBound, SessionBound, Standing, Thresholds
+from fencepost.systems.kafka.broker_view import BrokerView
 from tests.checkers.build import MS, Tale
 
 VOTERS: Final = ("n1", "n2", "n3")
@@ -52,7 +43,7 @@ FACTS: Final = Facts(
     leadership=LeadershipBound(
         bound_ns=None, source="tests/fakes", standing=Standing.MEASURED, one_leader_per_epoch=False
     ),
-    brokers=BrokerBound(nodes=BROKERS, session_ns=SESSION_NS, held_by_leader=True, source="tests/fakes"),
+    sessions=SessionBound(nodes=BROKERS, session_ns=SESSION_NS, held_by_leader=True, source="tests/fakes"),
     thresholds=Thresholds(ok_operations_min=1),
 )
 #: What each bug does.

@@ -12,9 +12,10 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.history import BrokerView, History, PartitionState
+from fencepost.harness.history import History
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
+from fencepost.systems.kafka.broker_view import BrokerView, PartitionState
 from fencepost.systems.kafka.workloads.partition_states import PartitionStatesWorkload
 from tests.fakes.playing import play
 

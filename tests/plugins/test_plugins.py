@@ -10,13 +10,14 @@ from typing import Final
 import msgspec
 import pytest
 
+from fencepost.harness.base import offers
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.cli import main
 from fencepost.harness.cli.listing import listing
 from fencepost.harness.cli.output.outcome import repeat_command
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan, plugins_of, resolve_plan
-from fencepost.harness.plugins import offers, registry
+from fencepost.harness.plugins import registry
 from tests.plugins.without import plugins_of_this_test_alone
 
 POCKET: Final = Path(__file__).resolve().parents[2] / "examples" / "pocket-store"

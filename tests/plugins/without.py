@@ -8,7 +8,7 @@ import pytest
 
 # The help of `run` names what there is when it is first imported: not what one test brought.
 import fencepost.harness.cli.run  # noqa: F401
-from fencepost.harness.plugins import offers
+from fencepost.harness.base import offers
 
 
 @contextlib.contextmanager

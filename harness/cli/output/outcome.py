@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from fencepost.harness.base import offers
 from fencepost.harness.base.command_line import command_line
 from fencepost.harness.base.errors import ExitCode, FencepostError
 from fencepost.harness.base.options import plain
@@ -16,7 +17,6 @@ from fencepost.harness.cli.output.verdict_text import say_judgement
 from fencepost.harness.contract import server_settings as settings
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import usual_time_limit
-from fencepost.harness.plugins import offers
 from fencepost.harness.report.documents.runs_junit import Made, junit_of, junit_path
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Validity

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from markupsafe import Markup
 
-from fencepost.harness.plugins import offers
+from fencepost.harness.base import offers
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.tables.table import Table
 

@@ -14,7 +14,7 @@ from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.runtime.server_log import SERVER_LOG
-from fencepost.harness.verdict import BrokerBound, LeadershipBound, Vocabulary
+from fencepost.harness.verdict import LeadershipBound, SessionBound, Vocabulary
 from fencepost.systems.kafka.bridge import configuration, health, session
 from fencepost.systems.kafka.bridge.configuration import CONTROLLER, KEEPER, name_of
 from fencepost.systems.kafka.bridge.guarantees import GUARANTEES, LEADERSHIP
@@ -95,9 +95,9 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
     def leadership(self, options: BridgeOptions, version: str = "") -> LeadershipBound:
         return LEADERSHIP
 
-    def broker_bound(self, members: Sequence[Member], options: BridgeOptions) -> BrokerBound:
+    def session_bound(self, members: Sequence[Member], options: BridgeOptions) -> SessionBound:
         longest = max(options.zk_session, options.broker_session)
-        return BrokerBound(
+        return SessionBound(
             nodes=broker_numbers(members),
             session_ns=longest,
             held_by_leader=False,

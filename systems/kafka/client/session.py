@@ -43,7 +43,7 @@ from fencepost.harness.coordination import (
     Record,
     Reply,
 )
-from fencepost.harness.history import LOG_TOPIC, NO_LEADER, BrokerView, PartitionState
+from fencepost.systems.kafka.broker_view import NO_LEADER, BrokerView, PartitionState
 from fencepost.systems.kafka.client import metadata_kinds
 from fencepost.systems.kafka.client.client import KafkaNode, Role, open_node
 from fencepost.systems.kafka.client.elect_leaders import elect_preferred_leaders
@@ -55,6 +55,7 @@ from fencepost.systems.kafka.client.partition_logs import ACKS_ALL
 from fencepost.systems.kafka.client.reassignments import reassign
 from fencepost.systems.kafka.client.replicated_topics import make_topic
 from fencepost.systems.kafka.client.topics import KafkaTopics
+from fencepost.systems.kafka.names import LOG_TOPIC
 from fencepost.systems.kafka.protocols import (
     Begun,
     CommittedAs,

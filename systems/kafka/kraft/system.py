@@ -14,7 +14,7 @@ from fencepost.harness.coordination import Definite, ReadMode, Session
 from fencepost.harness.history import CatchUp, NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
-from fencepost.harness.verdict import BrokerBound, Guarantee, LeadershipBound, Vocabulary
+from fencepost.harness.verdict import Guarantee, LeadershipBound, SessionBound, Vocabulary
 from fencepost.systems.kafka.client import partition_leaders
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.systems.kafka.client.session import INTERFACES, LEADER_WORD, WANTS, KafkaSession, open_session
@@ -83,8 +83,8 @@ class Kraft(BaseSystem[KraftOptions]):
     def leadership(self, options: KraftOptions, version: str = "") -> LeadershipBound:
         return leadership_bound(version or self.releases.default, options.fetch, options.election)
 
-    def broker_bound(self, members: Sequence[Member], options: KraftOptions) -> BrokerBound:
-        return BrokerBound(
+    def session_bound(self, members: Sequence[Member], options: KraftOptions) -> SessionBound:
+        return SessionBound(
             nodes=broker_numbers(members),
             session_ns=options.broker_session,
             held_by_leader=True,

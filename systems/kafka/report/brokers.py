@@ -67,7 +67,7 @@ class Brokers(msgspec.Struct, frozen=True, kw_only=True):
 
 def brokers(case: ReportCase) -> Brokers | None:
     """Draw brokers and in-sync replicas; None where no log tells of either."""
-    bound = case.facts.brokers
+    bound = case.facts.sessions
     lines = [e for e in case.history.events if type(e) is LogEvent and e.source is not None]
     if bound is None or not lines:
         return None

@@ -19,9 +19,10 @@ import msgspec
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.generators import at_rate, draws, reserve, stagger
 from fencepost.harness.generators.contract import PENDING, Context, Generator, Invocation, Offer, Step
-from fencepost.harness.history import BrokerView, Completion, OpEvent, Outcome, broker_view
+from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
+from fencepost.systems.kafka.broker_view import BrokerView, broker_view
 from fencepost.systems.kafka.protocols import KafkaInterface, PartitionStates
 
 #: How long a node that is not the controller gets no moves: each would cost a request and prove nothing.

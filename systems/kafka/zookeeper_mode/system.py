@@ -16,7 +16,7 @@ from fencepost.harness.coordination import ReadMode
 from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
-from fencepost.harness.verdict import BrokerBound, LeadershipBound, Vocabulary
+from fencepost.harness.verdict import LeadershipBound, SessionBound, Vocabulary
 from fencepost.systems.kafka.client.question import ControllerQuestion, ViewQuestion
 from fencepost.systems.kafka.client.session import INTERFACES, LEADER_WORD, WANTS, KafkaSession, open_session
 from fencepost.systems.kafka.contract.failover import Failover
@@ -95,8 +95,8 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
     def leadership(self, options: KafkaZkOptions, version: str = "") -> LeadershipBound:
         return LEADERSHIP
 
-    def broker_bound(self, members: Sequence[Member], options: KafkaZkOptions) -> BrokerBound:
-        return BrokerBound(
+    def session_bound(self, members: Sequence[Member], options: KafkaZkOptions) -> SessionBound:
+        return SessionBound(
             nodes=broker_numbers(members),
             session_ns=options.zk_session,
             held_by_leader=False,

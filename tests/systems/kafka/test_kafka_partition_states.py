@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.history import BrokerView, PartitionState
+from fencepost.systems.kafka.broker_view import BrokerView, PartitionState
 from fencepost.systems.kafka.client import elect_leaders, reassignments
 from fencepost.systems.kafka.client.client import open_node
 from fencepost.systems.kafka.client.session import KafkaSession

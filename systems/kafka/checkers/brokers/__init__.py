@@ -35,7 +35,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 
     Cost: O(n log n) for n events.
     """
-    bound = facts.brokers
+    bound = facts.sessions
     if bound is None:
         return []
     of = subjects(history)

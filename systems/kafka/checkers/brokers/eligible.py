@@ -31,7 +31,7 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.harness.history import History, LogEntry
-from fencepost.harness.verdict import BrokerBound, Facts, Verdict
+from fencepost.harness.verdict import Facts, SessionBound, Verdict
 from fencepost.systems.kafka.checkers.brokers.registrations import finding_in_log, in_order, log_gap, longest_log
 from fencepost.systems.kafka.facts.in_sync import SAME_LEADER
 
@@ -158,7 +158,7 @@ class _Log:
         return False
 
 
-def judge(history: History, bound: BrokerBound, facts: Facts) -> list[Verdict]:
+def judge(history: History, bound: SessionBound, facts: Facts) -> list[Verdict]:
     """Judge the voters' longest log; nothing is said where no log has records of brokers."""
     log = longest_log(history)
     if log is None:

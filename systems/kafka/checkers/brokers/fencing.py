@@ -27,7 +27,7 @@ from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration, seconds
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
-from fencepost.harness.verdict import BrokerBound, Cause, Facts, Verdict
+from fencepost.harness.verdict import Cause, Facts, SessionBound, Verdict
 from fencepost.systems.kafka.checkers.brokers.silence import Silence, Silences
 
 CHECKER: Final = "brokers"
@@ -68,7 +68,7 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
     stalls: tuple[Stall, ...]
 
 
-def judge_in_time(history: History, facts: Facts, bound: BrokerBound, silences: Silences) -> Verdict:
+def judge_in_time(history: History, facts: Facts, bound: SessionBound, silences: Silences) -> Verdict:
     """Judge whether every broker that could not keep its session alive was fenced in time."""
     states, marks = States(history), Landmarks(history)
     due, quick = _due(history, facts, bound, silences, states)
@@ -101,7 +101,7 @@ def judge_in_time(history: History, facts: Facts, bound: BrokerBound, silences: 
 
 
 def _due(
-    history: History, facts: Facts, bound: BrokerBound, silences: Silences, states: States
+    history: History, facts: Facts, bound: SessionBound, silences: Silences, states: States
 ) -> tuple[list[Due], list[Due]]:
     """The brokers that had to be fenced, and those that were fenced before they had to be."""
     threshold_ns = facts.thresholds.stall_ns_max
@@ -144,7 +144,7 @@ def _began(silence: Silence, marks: Landmarks) -> Rows:
     return marks.at(silence.from_ns)[:1] or marks.until(first)[:1]
 
 
-def _not_fenced(one: Due, bound: BrokerBound, marks: Landmarks) -> Finding:
+def _not_fenced(one: Due, bound: SessionBound, marks: Landmarks) -> Finding:
     silence, reign = one.silence, one.silence.reign
     ended = (
         f"It was still not fenced {duration(silence.to_ns - silence.from_ns)} later."
@@ -180,7 +180,7 @@ class Lonely(msgspec.Struct, frozen=True, kw_only=True):
     last: Operation | None
 
 
-def judge_self_fencing(history: History, bound: BrokerBound, facts: Facts, silences: Silences) -> Verdict:
+def judge_self_fencing(history: History, bound: SessionBound, facts: Facts, silences: Silences) -> Verdict:
     """Measure for how long brokers without a controller went on serving clients."""
     marks = Landmarks(history)
     alone = [one for broker in bound.nodes for one in _lonely(history, broker, bound, silences)]
@@ -212,7 +212,7 @@ def judge_self_fencing(history: History, bound: BrokerBound, facts: Facts, silen
     ).verdict(facts)
 
 
-def _lonely(history: History, broker: str, bound: BrokerBound, silences: Silences) -> list[Lonely]:
+def _lonely(history: History, broker: str, bound: SessionBound, silences: Silences) -> list[Lonely]:
     time = OwnTime(history, broker, possibly_stopped(history, broker))
     own = [o for o in history.operations if o.node == broker and o.ended_ns is not None]
     alone = []

@@ -28,7 +28,7 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.harness.history import History, LogEntry, LogEvent, Logged, NodeLog
-from fencepost.harness.verdict import BrokerBound, Cause, Facts, Verdict
+from fencepost.harness.verdict import Cause, Facts, SessionBound, Verdict
 from fencepost.systems.kafka.checkers.brokers.shutdown import CONTROLLED
 from fencepost.systems.kafka.facts.in_sync import SAME_LEADER
 
@@ -78,7 +78,7 @@ class Read(msgspec.Struct, kw_only=True):
     reports_after: int = 0
 
 
-def judge(history: History, bound: BrokerBound, facts: Facts) -> list[Verdict]:
+def judge(history: History, bound: SessionBound, facts: Facts) -> list[Verdict]:
     """Judge the voters' longest log; nothing is said where no log has records of brokers."""
     log = longest_log(history)
     if log is None:
@@ -168,7 +168,7 @@ def _end(log: NodeLog) -> int:
     return log.entries[-1].offset if log.entries else log.start_offset
 
 
-def _restarts(history: History, bound: BrokerBound) -> dict[int, int]:
+def _restarts(history: History, bound: SessionBound) -> dict[int, int]:
     """How often the server of each id was started after the first time."""
     started = starts(history)
     return {number: max(0, len(started.get(node, ())) - 1) for node, number in bound.nodes.items()}

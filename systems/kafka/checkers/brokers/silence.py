@@ -7,7 +7,7 @@ from fencepost.checkers.facts.intervals import Intervals, clipped, merged
 from fencepost.checkers.facts.reigns import Reign, Reigns
 from fencepost.checkers.facts.servers import stopped
 from fencepost.harness.history import History
-from fencepost.harness.verdict import BrokerBound, Facts
+from fencepost.harness.verdict import Facts, SessionBound
 
 
 class Silence(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +22,7 @@ class Silence(msgspec.Struct, frozen=True, kw_only=True):
 class Silences:
     """The silent times of all brokers of one history."""
 
-    def __init__(self, history: History, facts: Facts, bound: BrokerBound, reigns: Reigns) -> None:
+    def __init__(self, history: History, facts: Facts, bound: SessionBound, reigns: Reigns) -> None:
         self._history, self._bound = history, bound
         self._reigns = [reign for reign in reigns.reigns if certain_term(reign)[0] < certain_term(reign)[1]]
         self._cut: dict[str, Intervals] = {}

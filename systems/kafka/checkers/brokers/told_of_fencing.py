@@ -23,8 +23,9 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration, seconds
-from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome, broker_view, log_of
-from fencepost.harness.verdict import BrokerBound, Facts, Verdict
+from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome, log_of
+from fencepost.harness.verdict import Facts, SessionBound, Verdict
+from fencepost.systems.kafka.broker_view import broker_view
 from fencepost.systems.kafka.checkers.brokers.silence import Silences, certain_term
 
 CHECKER: Final = "brokers"
@@ -48,7 +49,7 @@ class _Answer(msgspec.Struct, frozen=True, kw_only=True):
         return self.operation.invoked_ns - self.fenced.time_ns
 
 
-def judge(history: History, bound: BrokerBound, facts: Facts, silences: Silences, reigns: Reigns) -> list[Verdict]:
+def judge(history: History, bound: SessionBound, facts: Facts, silences: Silences, reigns: Reigns) -> list[Verdict]:
     """Measure how soon brokers leave out one that was fenced; nothing is said where none was asked who is alive."""
     views = [(o, broker_view(o.result)) for o in history.operations if o.f == "view" and o.type is Outcome.OK]
     if not views:
@@ -89,7 +90,7 @@ def judge(history: History, bound: BrokerBound, facts: Facts, silences: Silences
     return [findings.verdict(facts)]
 
 
-def _fenced(history: History, bound: BrokerBound, reigns: Reigns) -> Iterator[tuple[LogEvent, int]]:
+def _fenced(history: History, bound: SessionBound, reigns: Reigns) -> Iterator[tuple[LogEvent, int]]:
     """Each fencing of a broker by the controller's own log, and until when the broker certainly stayed fenced."""
     lines = [event for event in history.of(LogEvent) if event.node in bound.nodes]
     for reign in reigns.reigns:

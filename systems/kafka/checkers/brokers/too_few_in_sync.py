@@ -26,10 +26,11 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import seconds
-from fencepost.harness.history import LOG_TOPIC, History, LogEvent, Logged, Operation, Outcome
+from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.history.operation_error import NOT_ENOUGH_REPLICAS
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.brokers.in_sync_changes import Kept
+from fencepost.systems.kafka.names import LOG_TOPIC
 
 CHECKER: Final = "brokers"
 NEED: Final = "appends-need-replicas"

@@ -10,7 +10,8 @@ from typing import Final
 
 import msgspec
 
-from fencepost.harness.history import BrokerView, Operation
+from fencepost.harness.history import Operation
+from fencepost.systems.kafka.broker_view import BrokerView
 from fencepost.systems.kafka.checkers.metadata.changes import completed
 
 

@@ -26,8 +26,9 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
-from fencepost.harness.history import NO_LEADER, History, Outcome, broker_view
+from fencepost.harness.history import History, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.systems.kafka.broker_view import NO_LEADER, broker_view
 from fencepost.systems.kafka.checkers.metadata.broker_views import Known, View
 from fencepost.systems.kafka.checkers.metadata.late_brokers import CHECKER, judge_fenced, judge_fresh
 

@@ -55,4 +55,4 @@ def test_brokers_are_drawn_where_the_system_has_any() -> None:
     assert drawn is not None
     assert "stopping, 14." in drawn.picture
     assert drawn.folded.endswith("in the course of the run: 1; drawn are 1.")
-    assert brokers(msgspec.structs.replace(sample, facts=msgspec.structs.replace(FACTS, brokers=None))) is None
+    assert brokers(msgspec.structs.replace(sample, facts=msgspec.structs.replace(FACTS, sessions=None))) is None

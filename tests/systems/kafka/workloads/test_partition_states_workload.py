@@ -4,9 +4,10 @@ from collections import Counter
 
 import pytest
 
-from fencepost.harness.history import Outcome, PhaseName, broker_view
+from fencepost.harness.history import Outcome, PhaseName
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.verdict import Validity
+from fencepost.systems.kafka.broker_view import broker_view
 from fencepost.systems.kafka.checkers.metadata import partition_states
 from fencepost.systems.kafka.workloads.partition_states import PartitionStatesWorkload
 from tests.fakes.partition_store import BUGS, FACTS, NODES, run_fake_partitions

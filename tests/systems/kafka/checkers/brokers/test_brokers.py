@@ -8,7 +8,6 @@ import pytest
 
 from fencepost.harness.history import (
     NEW_DISK,
-    BrokerView,
     Effects,
     History,
     LogEntry,
@@ -20,6 +19,7 @@ from fencepost.harness.history import (
     Stops,
 )
 from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.systems.kafka.broker_view import BrokerView
 from fencepost.systems.kafka.checkers import brokers
 from tests.checkers.build import MS, Tale
 from tests.fakes.kept_brokers import BROKERS, BUGS, FACTS, logged, run_fake_brokers
@@ -111,9 +111,9 @@ def test_while_nobody_led_long_enough_nobody_had_to_fence() -> None:
 
 def test_where_voters_hold_the_sessions_a_broker_that_was_gone_before_the_election_is_not_missed() -> None:
     """Seen on ZooKeeper: the new controller logs who is alive, and nothing of a broker whose session had ended."""
-    assert FACTS.brokers is not None
-    held = msgspec.structs.replace(FACTS.brokers, held_by_leader=False)
-    by_voters = msgspec.structs.replace(FACTS, brokers=held)
+    assert FACTS.sessions is not None
+    held = msgspec.structs.replace(FACTS.sessions, held_by_leader=False)
+    by_voters = msgspec.structs.replace(FACTS, sessions=held)
     gone_before = killed_broker(second_from_ms=3_000, fenced_ms=None).history()
     (found,) = [v for v in brokers.check(gone_before, by_voters) if v.guarantee == "broker-fenced-in-time"]
     assert (found.validity, found.exposure) == (Validity.UNKNOWN, 0)

@@ -1,4 +1,4 @@
-"""How long a broker that reports to nobody still counts as alive, by the system's own rules."""
+"""How long a node that reports to nobody still counts as alive, by the system's own rules."""
 
 import msgspec
 
@@ -8,11 +8,11 @@ def judged_limit_ns(bound_ns: int) -> int:
     return bound_ns * 3 // 2 + 1_000_000_000
 
 
-class BrokerBound(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker keeps a session; who holds it fences the broker when the session ends.
+class SessionBound(msgspec.Struct, frozen=True, kw_only=True):
+    """A node keeps a session (Kafka's brokers do); who holds it fences the node when the session ends.
 
-    `nodes` are the brokers, by the ids that they have in the system. `session_ns` is the session's length.
-    `held_by_leader`: the leader of the controllers holds the sessions, and begins them again when it is elected; else
+    `nodes` are these nodes, by the ids that they have in the system. `session_ns` is the session's length.
+    `held_by_leader`: the leader of the voters holds the sessions, and begins them again when it is elected; else
     the voters hold them.
     """
 
