@@ -76,7 +76,7 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
         "nats",
         "example",
     ),
-    "systems/cassandra": ("wire",),
+    "systems/cassandra": ("wire", "checkers"),
     "systems/consul": ("wire",),
     "systems/etcd": ("wire",),
     "systems/nats": ("wire",),

@@ -70,9 +70,8 @@ class Register(Workload[RegisterOptions]):
             "fresh-by-quorum": ("freshness",),
         }
         stated = {guarantee.name for guarantee in system.promises()}
-        by_name = {"session-order": "session-order", "serial-reads-settle": "late-effects"}
-        further = (checker for guarantee, checker in by_name.items() if guarantee in stated)
-        return (*by_guarantee.get(self.guarantee(system, options), ()), *further)
+        order = ("session-order",) if "session-order" in stated else ()
+        return (*by_guarantee.get(self.guarantee(system, options), ()), *order, *system.profile.register_checkers)
 
     def keys(self, options: RegisterOptions) -> tuple[str, ...]:
         return tuple(f"r{i}" for i in range(options.keys))

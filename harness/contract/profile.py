@@ -33,6 +33,8 @@ class Profile(Generic[S]):
     other_leaders: Mapping[str, str] = field(default_factory=dict)
     #: Values of its options that a workload needs to show anything, by the interface that the workload asks for.
     wants: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    #: Checkers of its own that judge registers beside those that every system's runs have.
+    register_checkers: tuple[str, ...] = ()
     #: The words of its users, for reports.
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     #: The numbers of nodes that a plan may ask for.

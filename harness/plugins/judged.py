@@ -19,7 +19,6 @@ from fencepost.harness.plugins.workload import Workload, workload_options
 JUDGES: Final[Mapping[str, tuple[str, ...]]] = {
     "freshness": ("write-positions-agree",),
     "session-order": ("session-order",),
-    "late-effects": ("serial-reads-settle",),
     "set": ("no-lost-acknowledged-writes",),
     "storage": ("one-put-per-key", "own-put-is-settled", "update-loses-none", "update-needs-key"),
     "list-append": ("strict-serializable",),

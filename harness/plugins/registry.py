@@ -63,7 +63,6 @@ _CHECKERS: Final = {
     "election": "fencepost.checkers.elections.elections:check",
     "freshness": "fencepost.checkers.leadership.freshness:check",
     "group-membership": "fencepost.checkers.membership:check",
-    "late-effects": "fencepost.checkers.storage.late_effects:check",
     "leadership": "fencepost.checkers.leadership:check",
     "lease": "fencepost.checkers.leases:check",
     "linearizable": "fencepost.checkers.storage.registers:check",

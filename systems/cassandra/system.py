@@ -65,6 +65,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
         },
         listeners=configuration.LISTENERS,
         subjects=(),
+        register_checkers=("late-effects",),
         # Transactions over several rows are Accord's alone.
         wants={Interface.LISTS: {"transactions": "accord"}},
         sizes=(1, 3, 5),

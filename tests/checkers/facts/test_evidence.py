@@ -21,7 +21,6 @@ from tests.checkers import test_coverage
 from tests.checkers.build import Tale, facts
 from tests.checkers.elections import test_elections
 from tests.checkers.leadership import test_freshness
-from tests.checkers.storage import test_late_effects
 from tests.checkers.watches import test_watches
 from tests.fakes import (
     group_store,
@@ -37,6 +36,7 @@ from tests.fakes import (
 from tests.histories.language import FOLDER, cases, parse
 from tests.report import sample_kafka
 from tests.report.proof import Figure, figures_of, why_not
+from tests.systems.cassandra.checkers import test_late_effects
 from tests.systems.kafka.checkers.metadata import (
     test_both_stores,
     test_dual_write,

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from fencepost.checkers.storage import registers
-from fencepost.checkers.storage.late_effects import ANOMALY, check
 from fencepost.harness.history import History, OpEvent, Outcome
 from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.systems.cassandra.checkers.late_effects import ANOMALY, check
 from tests.histories.language import parse
 
 SERIAL = Facts(

@@ -1,0 +1,1 @@
+"""What only Cassandra promises, judged."""
