@@ -2,8 +2,8 @@
 
 The document is that of `verdict.json`, or what `fencepost check --json` prints; one of its verdicts will do too. Every
 proof in it is checked by rules that share nothing with the search that found it. An order is carried out step by step.
-For a window the plain search of `checkers.storage.reference` looks for an order. A cycle, and any other finding about
-transactions, is derived again from the rows that it names. For a few operations on another object
+For a window the plain search of `checkers.storage.register_proofs` looks for an order. A cycle, and any other finding
+about transactions, is derived again from the rows that it names. For a few operations on another object
 `checkers.objects.sub_history` looks for an order. Verdicts of other checkers have no such proof; their numbers name the
 rows that they rest on.
 """
@@ -25,8 +25,7 @@ from fencepost.checkers.objects.sets import SET
 from fencepost.checkers.objects.specification import is_known
 from fencepost.checkers.objects.sub_history import Rows, objection
 from fencepost.checkers.storage.models import CAS_REGISTER, Columns, encode
-from fencepost.checkers.storage.reference import NEVER, Row, explains
-from fencepost.checkers.storage.register_proofs import refuted
+from fencepost.checkers.storage.register_proofs import NEVER, Row, explains, refuted
 from fencepost.checkers.storage.registers import IMPOSSIBLE as IMPOSSIBLE_IN_REGISTERS
 from fencepost.checkers.transactions.exhaustion import Exhaustion, is_exhausted
 from fencepost.checkers.transactions.history import IMPOSSIBLE_IN_LISTS, IMPOSSIBLE_IN_WRITES, transactions_of

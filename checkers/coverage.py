@@ -23,9 +23,8 @@ from fencepost.checkers.facts.intervals import merged, within
 from fencepost.checkers.facts.positions import OCCASIONAL, PARTITION_STAMPED, final_reads
 from fencepost.checkers.facts.servers import OwnEnd, away, unexplained_ends
 from fencepost.checkers.facts.stalls import MACHINE, TIMER, Stall, overlapping, stalled_by, stalls_of, worst_sample
+from fencepost.checkers.findings.finding import duration, rule
 from fencepost.checkers.findings.ladder import Doubt, conclude
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import duration
 from fencepost.harness.base.exit_status import own_end
 from fencepost.harness.history import (
     BROKEN_SERVER,
@@ -41,7 +40,7 @@ from fencepost.harness.history import (
     ending_of,
 )
 from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
-from fencepost.harness.verdict.decision import COVERAGE
+from fencepost.harness.verdict.by_guarantee import COVERAGE
 from fencepost.harness.verdict.figures import CoverageFigures
 
 #: Stands for every kind of fault that was available.

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.harness.base.command_line import command_line
+from fencepost.harness.base.errors import command_line
 from fencepost.harness.cli.app import commands
 from tests.rooms import FOLDERS
 

@@ -11,8 +11,7 @@ from fencepost.campaigns.kip.rows import parts_of
 from fencepost.campaigns.kip.table import Table
 from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.stop_request import StopRequest
-from fencepost.harness.cli.output.help import Documented, Example
-from fencepost.harness.cli.output.path_value import PathValue
+from fencepost.harness.cli.output.help import Documented, Example, PathValue
 from fencepost.harness.cli.output.progress import Progress, shorten
 from fencepost.harness.contract.kip_rows import FillsColumn, Proposal
 from fencepost.harness.plugins import registry

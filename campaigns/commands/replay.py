@@ -14,9 +14,8 @@ from fencepost.campaigns.replay.replaying import DOCUMENT, Replay
 from fencepost.campaigns.replay.replaying import replay as carry_out
 from fencepost.campaigns.replay.tries import Carrier, Carry, Try
 from fencepost.harness.base.errors import ExitCode, HarnessError
-from fencepost.harness.cli.output.help import Documented, Example
+from fencepost.harness.cli.output.help import Documented, Example, PathValue
 from fencepost.harness.cli.output.outcome import gravest
-from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.session import Session
 from fencepost.harness.findings.rate import Rate

@@ -21,7 +21,7 @@ from fencepost.harness.base.toml_file import TomlFile, merged
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
-from fencepost.harness.verdict.decision import COVERAGE
+from fencepost.harness.verdict.by_guarantee import COVERAGE
 
 #: Keys that the candidate decides.
 _CANDIDATE_KEYS = ("version", "image")

@@ -31,7 +31,7 @@ from fencepost.harness.history import FaultOutcome
 from fencepost.harness.report.documents import verdict_json
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Cause, Validity
-from fencepost.harness.verdict.decision import COVERAGE
+from fencepost.harness.verdict.by_guarantee import COVERAGE
 from fencepost.harness.verdict.figures import CoverageFigures
 
 #: From this lag of its own timer on, a run that decided nothing beside others is taken for disturbed by them.

@@ -7,7 +7,7 @@ from fencepost.campaigns.night.draws import in_words
 from fencepost.campaigns.night.launcher import PLAN
 from fencepost.campaigns.night.night import Attempt, CellOutcome, Night, State
 from fencepost.campaigns.night.run_class import DISTURBED_LAG_NS, RunClass
-from fencepost.harness.base.command_line import command_line
+from fencepost.harness.base.errors import command_line
 from fencepost.harness.findings.known_issues import KnownIssue
 from fencepost.harness.plan import Plan
 

@@ -10,8 +10,7 @@ from collections import Counter
 from typing import Any, Final
 
 from fencepost.checkers.elections.terms import End, Terms, named, position_of, token_of
-from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.words import seconds
+from fencepost.checkers.findings.finding import Finding, seconds
 from fencepost.harness.history import Operation, Outcome
 
 

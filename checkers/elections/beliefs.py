@@ -12,8 +12,7 @@ import msgspec
 
 from fencepost.checkers.elections.terms import Belief, Terms, token_of
 from fencepost.checkers.facts.evidence import Rows, row
-from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.words import seconds
+from fencepost.checkers.findings.finding import Finding, seconds
 from fencepost.harness.history import Operation, Outcome
 
 #: The guarantee that observations are held to, by the mode of the read.

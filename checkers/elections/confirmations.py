@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fencepost.checkers.elections.terms import Terms, token_of
-from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.words import seconds
+from fencepost.checkers.findings.finding import Finding, seconds
 from fencepost.harness.history import Operation, Outcome
 
 ANOMALY: Final = "leader-unsure"

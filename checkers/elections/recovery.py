@@ -10,8 +10,7 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.elections.terms import Terms
-from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.words import duration, seconds
+from fencepost.checkers.findings.finding import Finding, duration, seconds
 from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.history import FaultOutcome, FaultSpan, History, Operation, Outcome, PhaseName
 

@@ -7,8 +7,7 @@ that acknowledges such a resignation has ended a term by it, and only the later 
 from typing import Final
 
 from fencepost.checkers.elections.terms import Terms, token_of
-from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.words import seconds
+from fencepost.checkers.findings.finding import Finding, seconds
 from fencepost.harness.history import Operation, Outcome
 
 GUARANTEE: Final = "resign-ends-own-term"

@@ -14,9 +14,7 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.elections.terms import Terms
-from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import seconds
+from fencepost.checkers.findings.finding import Finding, rule, seconds
 from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.verdict import Rule
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from fencepost.checkers.facts.once import once
+from fencepost.checkers.facts.evidence import once
 from fencepost.checkers.facts.operation_columns import Longs, longs
 from fencepost.checkers.facts.positions import ok_writes
 from fencepost.harness.history import History, Operation

@@ -33,9 +33,9 @@ from fencepost.checkers.facts.acknowledged import (
     first_of_highest,
     last_of_highest,
 )
+from fencepost.checkers.facts.evidence import once
 from fencepost.checkers.facts.final_reads import REMOVES, FinalReads, weak_reads
 from fencepost.checkers.facts.numbering import views_of
-from fencepost.checkers.facts.once import once
 from fencepost.checkers.facts.operation_columns import Longs, longs
 from fencepost.checkers.facts.positions import (
     CURRENT,

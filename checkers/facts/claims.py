@@ -13,8 +13,7 @@ from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.intervals import Intervals, merged, outside, within
 from fencepost.checkers.facts.reigns import Reign, Reigns, Sample
 from fencepost.harness.history import Claim
-from fencepost.harness.verdict.figure_rows import ClaimedSpan
-from fencepost.harness.verdict.figures import ClaimFigures
+from fencepost.harness.verdict.figures import ClaimedSpan, ClaimFigures
 
 
 def claimed_spans(reigns: Reigns) -> list[ClaimedSpan]:

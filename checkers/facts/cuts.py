@@ -7,7 +7,7 @@ from fencepost.checkers.facts.intervals import Intervals, merged
 from fencepost.checkers.facts.servers import stopped
 from fencepost.harness.base.quorum import majority
 from fencepost.harness.history import FaultOutcome, FaultSpan, History
-from fencepost.harness.verdict.figure_rows import Cut
+from fencepost.harness.verdict.figures import Cut
 
 
 def cuts(history: History, nodes: Sequence[str], voters: Sequence[str] = ()) -> list[Cut]:

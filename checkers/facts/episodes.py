@@ -20,7 +20,7 @@ from fencepost.checkers.facts.stale_reads import find_stale, superseded_reign
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.fact_tables import OVERLAPS, STALE_ANSWERS, ZOMBIE_EPISODES
-from fencepost.harness.verdict.figure_rows import ClaimedSpan
+from fencepost.harness.verdict.figures import ClaimedSpan
 
 #: An episode names at most this many of the operations by which its leader acted.
 _NAMED_MAX: Final = 100

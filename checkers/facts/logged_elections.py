@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fencepost.checkers.facts.once import once
+from fencepost.checkers.facts.evidence import once
 from fencepost.checkers.facts.stalls import worst_sample
 from fencepost.harness.history import EpochEvent, History
 

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from fencepost.checkers.facts.acknowledged import UNKNOWN, Acknowledged, acknowledged_writes, first_of_highest
-from fencepost.checkers.facts.once import once
+from fencepost.checkers.facts.evidence import once
 from fencepost.checkers.facts.operation_columns import Longs
 from fencepost.checkers.facts.positions import WRITES, ok_reads, ok_writes, view_position, write_position, written
 from fencepost.harness.history import History, Operation, Outcome

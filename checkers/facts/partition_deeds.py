@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.acts import LOST
-from fencepost.checkers.facts.once import once
+from fencepost.checkers.facts.evidence import once
 from fencepost.checkers.facts.partition_reigns import reigns_of_partitions
 from fencepost.checkers.facts.partitions import PartitionView, partitions
 from fencepost.checkers.facts.reigns import Reign, Reigns

@@ -7,8 +7,7 @@ leader epochs; an epoch has begun when a reply or a record first shows it.
 from collections.abc import Iterator
 from typing import Final
 
-from fencepost.checkers.facts.evidence import row
-from fencepost.checkers.facts.once import once
+from fencepost.checkers.facts.evidence import once, row
 from fencepost.checkers.facts.partitions import PartitionView, partitions
 from fencepost.checkers.facts.reigns import Begin, Reigns, Sample, sample_of, window
 from fencepost.checkers.facts.servers import Incarnations, ends_of, stopped

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.once import once
+from fencepost.checkers.facts.evidence import once
 from fencepost.checkers.facts.positions import LOG_READS
 from fencepost.harness.history import History, Operation, Outcome
 

@@ -29,9 +29,9 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.evidence import once
 from fencepost.checkers.facts.intervals import Intervals
 from fencepost.checkers.facts.logged_elections import log_delay_ns, logged_elections
-from fencepost.checkers.facts.once import once
 from fencepost.checkers.facts.positions import PARTITION_STAMPED
 from fencepost.checkers.facts.resignations import NO_RESIGNATIONS, Resignations, resignations_of
 from fencepost.checkers.facts.servers import ends_of, stopped

@@ -23,8 +23,8 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.cuts import cuts, possibly_stopped
+from fencepost.checkers.facts.evidence import once
 from fencepost.checkers.facts.intervals import Intervals, merged, within
-from fencepost.checkers.facts.once import once
 from fencepost.checkers.facts.positions import PARTITION_STAMPED, WRITES
 from fencepost.checkers.facts.reigns import Begin, Reign, Reigns
 from fencepost.checkers.facts.servers import ends_of, stopped

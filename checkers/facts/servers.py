@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
+from fencepost.checkers.facts.evidence import once
 from fencepost.checkers.facts.intervals import Intervals, merged, within
-from fencepost.checkers.facts.once import once
 from fencepost.harness.base.exit_status import signal_of
 from fencepost.harness.history import FaultOutcome, History, NodeChange, NodeEvent, Operation
 from fencepost.harness.verdict.fact_tables import SERVER_ENDS

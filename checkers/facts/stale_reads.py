@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from fencepost.checkers.facts.acknowledged import UNKNOWN, Acknowledged, acknowledged_writes, last_of_highest
+from fencepost.checkers.facts.evidence import once
 from fencepost.checkers.facts.numbering import Views, views_of
-from fencepost.checkers.facts.once import once
 from fencepost.checkers.facts.operation_columns import Longs, longs
 from fencepost.checkers.facts.positions import ok_reads, view_position
 from fencepost.checkers.facts.reigns import Reign, Reigns, leader_of

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Final
 
-from fencepost.checkers.facts.once import once
+from fencepost.checkers.facts.evidence import once
 from fencepost.checkers.facts.reigns import Sample, reigns_of, subjects
 from fencepost.harness.history import Claim, History
 

@@ -1,7 +1,7 @@
 """What was going on around a node at a moment, in words for a witness: paused, just woken, cut off, superseded."""
 
 from fencepost.checkers.facts.reigns import Reign
-from fencepost.checkers.findings.words import duration
+from fencepost.checkers.findings.finding import duration
 from fencepost.harness.history import History, Operation
 
 #: Longer after it woke, a node's answers are no longer told by its waking.

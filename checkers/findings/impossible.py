@@ -12,11 +12,10 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.answers import is_ok
-from fencepost.checkers.findings.finding import Finding, violations
+from fencepost.checkers.facts.positions import is_ok
+from fencepost.checkers.findings.finding import Finding, describe, violations
 from fencepost.checkers.findings.ladder import WITNESSES_MAX
 from fencepost.checkers.findings.reading import BeyondLimit, named
-from fencepost.checkers.findings.words import describe
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Proof, Validity, Verdict, in_words

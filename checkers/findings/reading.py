@@ -5,7 +5,7 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from fencepost.checkers.facts.answers import is_ok
+from fencepost.checkers.facts.positions import is_ok
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Operation, Value
 

@@ -35,9 +35,8 @@ from fencepost.checkers.facts.positions import CURRENT, ok_writes, view_position
 from fencepost.checkers.facts.reigns import Reigns, reigns_of, subjects
 from fencepost.checkers.facts.requests import NOT_SERVING, REFUSALS, Request, code_of
 from fencepost.checkers.findings.circumstances import answered_words
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.finding import Finding, duration, shown
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Findings
-from fencepost.checkers.findings.words import duration, shown
 from fencepost.checkers.leadership import group_size, one_leader, self_fencing
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Rule, Validity, Verdict, in_words

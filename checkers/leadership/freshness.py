@@ -29,10 +29,8 @@ from fencepost.checkers.facts.positions import CURRENT, ok_writes, write_positio
 from fencepost.checkers.facts.reigns import first_subject, reigns_of
 from fencepost.checkers.facts.stale_reads import Judged, StaleRead, find_stale, superseded_reign
 from fencepost.checkers.findings.circumstances import answered_words
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.finding import Finding, describe, duration, rule, shown
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import describe, duration, shown
 from fencepost.checkers.storage.renumbering import RENUMBERED, epoch_words, renumbered
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Verdict

@@ -8,10 +8,8 @@ brought. So a node's answers after a start or a change of members count; the oth
 from typing import Final
 
 from fencepost.checkers.facts.group_sizes import SizedBelief, sized_beliefs
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.finding import Finding, rule, seconds
 from fencepost.checkers.findings.ladder import Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import seconds
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
 

@@ -32,14 +32,11 @@ from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.own_time import OwnTime
 from fencepost.checkers.facts.reigns import Reign, Reigns, Sample
 from fencepost.checkers.facts.stalls import Stall, overlapping, stalls_of, watched_until
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.finding import Finding, duration, rule
 from fencepost.checkers.findings.ladder import Doubt, Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import Claim, History
 from fencepost.harness.verdict import Cause, Facts, LeadershipBound, Standing, Verdict
-from fencepost.harness.verdict.figure_rows import Cut, CutClaim
-from fencepost.harness.verdict.figures import SelfFencingFigures
+from fencepost.harness.verdict.figures import Cut, CutClaim, SelfFencingFigures
 
 GUARANTEE: Final = "leader-self-fencing"
 SAMPLES_MIN: Final = 3

@@ -16,8 +16,8 @@ import msgspec
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.reigns import Reigns, first_subject, reigns_of
+from fencepost.checkers.findings.finding import rule
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
-from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.leases.exposure import (
     keep_alives_after_an_end,
     keep_alives_in_doubt,

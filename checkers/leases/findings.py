@@ -17,8 +17,7 @@ import msgspec
 
 from fencepost.checkers.facts.evidence import row
 from fencepost.checkers.facts.intervals import Intervals
-from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.words import duration, seconds, shown
+from fencepost.checkers.findings.finding import Finding, duration, seconds, shown
 from fencepost.checkers.leases.lives import Lives
 from fencepost.checkers.leases.view import Lease, Look, Renewal
 from fencepost.harness.history import Operation

@@ -14,7 +14,7 @@ import msgspec
 from fencepost.checkers.facts.evidence import Rows
 from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.reigns import Begin, Reign, Reigns
-from fencepost.checkers.findings.words import duration, seconds
+from fencepost.checkers.findings.finding import duration, seconds
 from fencepost.checkers.leases.findings import LeaseFinding
 from fencepost.harness.history import AttemptEvent, History
 

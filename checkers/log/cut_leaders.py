@@ -8,7 +8,7 @@ from fencepost.checkers.facts.reigns import Reign, Reigns
 from fencepost.checkers.facts.successions import end_rows
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
-from fencepost.harness.verdict.figure_rows import Cut, CutLeader
+from fencepost.harness.verdict.figures import Cut, CutLeader
 
 
 def cut_leaders(

@@ -21,8 +21,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from fencepost.checkers.facts.partitions import PartitionView, Row
-from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.words import by, seconds
+from fencepost.checkers.findings.finding import Finding, by, seconds
 from fencepost.harness.history import Operation, Outcome
 
 

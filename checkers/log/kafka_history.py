@@ -23,14 +23,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fencepost.checkers.facts.answers import is_ok
 from fencepost.checkers.facts.evidence import row, rows
-from fencepost.checkers.findings.finding import Finding, one_of_each_first
+from fencepost.checkers.facts.positions import is_ok
+from fencepost.checkers.findings.finding import Finding, describe, one_of_each_first, rule
 from fencepost.checkers.findings.impossible import judges_answers, unreadable
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
 from fencepost.checkers.findings.numbers import Numbers
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import describe
 from fencepost.checkers.log.kafka_moves import Moved, Record, all_moved, polls, read_answer
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Rule, Verdict

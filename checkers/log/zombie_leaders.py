@@ -23,16 +23,19 @@ from fencepost.checkers.facts.partition_deeds import VANISHED, Act, Deeds, deeds
 from fencepost.checkers.facts.partition_reigns import reigns_of_partitions
 from fencepost.checkers.facts.partitions import PartitionView, partitions
 from fencepost.checkers.facts.reigns import Reign, Reigns
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.finding import Finding, duration, rule, seconds
 from fencepost.checkers.findings.ladder import Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import duration, seconds
 from fencepost.checkers.log.cut_leaders import cut_leaders
 from fencepost.checkers.log.standing import ZOMBIE, judged_as
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Verdict, in_words
-from fencepost.harness.verdict.figure_rows import ClaimedSpan, LeaderDeeds, PartitionReign
-from fencepost.harness.verdict.figures import ClaimFigures, ZombieLeaderFigures
+from fencepost.harness.verdict.figures import (
+    ClaimedSpan,
+    ClaimFigures,
+    LeaderDeeds,
+    PartitionReign,
+    ZombieLeaderFigures,
+)
 
 CHECKER: Final = "zombie-brokers"
 EXPOSURE_OF: Final = "operations asked of a superseded partition leader"

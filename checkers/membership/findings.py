@@ -12,8 +12,7 @@ import msgspec
 from fencepost.checkers.facts.evidence import row
 from fencepost.checkers.facts.intervals import Intervals
 from fencepost.checkers.facts.positions import in_final
-from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.words import seconds
+from fencepost.checkers.findings.finding import Finding, seconds
 from fencepost.checkers.leases.findings import Judged, LeaseFinding
 from fencepost.checkers.leases.view import Look
 from fencepost.checkers.membership.view import Listing, Membership

@@ -7,11 +7,10 @@ from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
-from fencepost.checkers.facts.answers import answered, is_ok, not_failed
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.facts.positions import answered, is_ok, not_failed
+from fencepost.checkers.findings.finding import Finding, describe
 from fencepost.checkers.findings.impossible import unreadable
 from fencepost.checkers.findings.reading import integer, same_again, something, whole
-from fencepost.checkers.findings.words import describe
 from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.judging import Kind, Refused, judge
 from fencepost.checkers.objects.rules import Chance

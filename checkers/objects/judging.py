@@ -11,12 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.checkers import _core
-from fencepost.checkers.facts.answers import exposed, is_ok
 from fencepost.checkers.facts.evidence import row, rows
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.facts.positions import exposed, is_ok
+from fencepost.checkers.findings.finding import Finding, describe, seconds
 from fencepost.checkers.findings.impossible import Impossible, impossible_answers, set_aside, with_impossible
 from fencepost.checkers.findings.ladder import ORDERED_MAX, WITNESSES_MAX, Doubt, Findings, contradicted, stopped
-from fencepost.checkers.findings.words import describe, seconds
 from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.minimal import minimal_proof
 from fencepost.checkers.objects.rules import Chance, rules_of
@@ -52,7 +51,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     `impossible` finds answers that no such object can give, of all keys; what follows never sees them. `encode` lays
     out one key's operations, `flaws` finds what is plainly wrong, `explain` names what the search refused and says why,
     `holds` describes a state. An ok answer of `tells` that an ordered operation could contradict
-    is an exposure (`checkers.facts.answers`).
+    is an exposure (`checkers.facts.positions`).
     """
 
     name: str

@@ -6,12 +6,11 @@
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Final
 
-from fencepost.checkers.facts.answers import is_ok, not_failed
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.facts.positions import is_ok, not_failed
+from fencepost.checkers.findings.finding import Finding, describe
 from fencepost.checkers.findings.impossible import unanswered, unreadable
 from fencepost.checkers.findings.numbers import Numbers
 from fencepost.checkers.findings.reading import Micro, same_request, something, wrong
-from fencepost.checkers.findings.words import describe
 from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Kind, Refused, judge
 from fencepost.checkers.objects.rules import Chance

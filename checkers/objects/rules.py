@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from fencepost.checkers.facts.answers import is_ok, not_failed
-from fencepost.checkers.findings.rules import rule
+from fencepost.checkers.facts.positions import is_ok, not_failed
+from fencepost.checkers.findings.finding import rule
 from fencepost.harness.history import Operation
 from fencepost.harness.verdict import Rule
 

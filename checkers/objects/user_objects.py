@@ -13,12 +13,10 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from fencepost.checkers.facts.answers import exposed, is_ok, not_failed
 from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.facts.positions import exposed, is_ok, not_failed
+from fencepost.checkers.findings.finding import Finding, describe, rule
 from fencepost.checkers.findings.ladder import Doubt, Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import describe
 from fencepost.checkers.objects.judging import GUARANTEE, NON_LINEARIZABLE, times
 from fencepost.checkers.objects.python_search import Call, Found, fault_in, kinds_of, search
 from fencepost.checkers.objects.user_model import UNKNOWN

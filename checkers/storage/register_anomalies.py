@@ -10,9 +10,8 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.finding import Finding, by, seconds
 from fencepost.checkers.findings.reading import is_same
-from fencepost.checkers.findings.words import by, seconds
 from fencepost.checkers.storage.models import makes, sees
 from fencepost.harness.history import Operation, Outcome, Value
 from fencepost.harness.verdict import Proof

@@ -6,8 +6,7 @@ from typing import Final
 from fencepost.checkers.facts.numbering import Views
 from fencepost.checkers.facts.positions import write_position
 from fencepost.checkers.findings.circumstances import answered_words
-from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.words import shown
+from fencepost.checkers.findings.finding import Finding, shown
 from fencepost.harness.history import History, Operation
 
 RENUMBERED: Final = "renumbered-write"

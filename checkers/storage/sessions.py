@@ -32,10 +32,8 @@ import msgspec
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.numbering import Views, order_contradictions, views_of
 from fencepost.checkers.facts.positions import READS, WRITES, by_key, ok_reads, ok_writes, write_position, written
-from fencepost.checkers.findings.finding import Finding, few_of_each
+from fencepost.checkers.findings.finding import Finding, few_of_each, rule, shown
 from fencepost.checkers.findings.ladder import Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import shown
 from fencepost.checkers.storage.renumbering import RENUMBERED, renumbered
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Facts, Rule, Verdict

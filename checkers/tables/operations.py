@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fencepost.checkers import _core
-from fencepost.checkers.facts.answers import exposed_places
+from fencepost.checkers.facts.positions import exposed_places
 from fencepost.checkers.findings.ladder import Doubt, conclude, contradicted, no_chance, too_few
 from fencepost.checkers.storage import registers as linearizable
 from fencepost.checkers.storage.models import CAS, READ, WRITE, encode

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from fencepost.checkers.facts.answers import is_ok
 from fencepost.checkers.facts.evidence import violations
+from fencepost.checkers.facts.positions import is_ok
 from fencepost.checkers.findings.impossible import judges_answers, unanswered, unreadable
 from fencepost.checkers.findings.reading import Micro, same_request
 from fencepost.checkers.transactions.anomalies import (

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fencepost.checkers.findings.rules import rule
+from fencepost.checkers.findings.finding import rule
 from fencepost.checkers.transactions.columns import FAIL, OK, READ, WRITE, Column, Mask, TransactionColumns
 from fencepost.checkers.transactions.exhaustion import ALL, TRANSACTIONS_MAX
 from fencepost.harness.verdict import Rule

@@ -14,8 +14,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.words import by, seconds, shown
+from fencepost.checkers.findings.finding import Finding, by, seconds, shown
 from fencepost.checkers.watches.heard import Event, Mark, Stretch
 from fencepost.harness.history import History, Operation, Outcome
 

@@ -22,8 +22,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.words import seconds, shown
+from fencepost.checkers.findings.finding import Finding, seconds, shown
 from fencepost.checkers.watches.changes import Changes, Known, describe, tell
 from fencepost.checkers.watches.heard import Event, Mark, Stretch
 from fencepost.harness.history import Operation

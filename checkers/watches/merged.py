@@ -9,8 +9,7 @@ Source: developer.hashicorp.com/consul/api-docs/features/blocking.
 
 from bisect import bisect_right
 
-from fencepost.checkers.findings.finding import Finding
-from fencepost.checkers.findings.words import shown
+from fencepost.checkers.findings.finding import Finding, shown
 from fencepost.checkers.watches.changes import Changes, Known, describe, tell
 from fencepost.checkers.watches.heard import Event, Mark, Stretch
 from fencepost.checkers.watches.listening import BEFORE_START, LOST, REORDERED, Heard

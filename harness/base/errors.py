@@ -11,12 +11,20 @@
         +-- StoppedBeforeStart 130  a person stopped the run before there was anything to judge
 
 A message says what failed, on what, what was expected and what came; the remedy stands in `hint`.
+
+Commands as fencepost prints them: each can be pasted into a shell.
 """
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
+
+
+def command_line(*arguments: object) -> str:
+    """Return the `fencepost` command of these arguments, each quoted where a shell would take it apart."""
+    return shlex.join(["fencepost", *map(str, arguments)])
 
 
 class ExitCode(IntEnum):

@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from fencepost.harness.base import offers
-from fencepost.harness.base.command_line import command_line
-from fencepost.harness.base.errors import ExitCode, FencepostError, UsageError, unknown_choice
+from fencepost.harness.base.errors import ExitCode, FencepostError, UsageError, command_line, unknown_choice
 from fencepost.harness.base.extras import lacking
 from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.plugins import registry

@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from fencepost.harness.cli.check.foreign import export as write
-from fencepost.harness.cli.output.help import Documented, Example
-from fencepost.harness.cli.output.path_value import PathValue
+from fencepost.harness.cli.output.help import Documented, Example, PathValue
 
 EXAMPLES = (
     Example("fencepost export RUN --format edn -o history.edn", "For Jepsen, Knossos and Elle"),

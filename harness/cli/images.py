@@ -9,8 +9,7 @@ import click
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.cli.flags import pairs
-from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example
-from fencepost.harness.cli.output.path_value import PathValue
+from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example, PathValue
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers import images
 

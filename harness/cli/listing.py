@@ -5,8 +5,7 @@ from collections.abc import Iterable
 
 import click
 
-from fencepost.harness.base.command_line import command_line
-from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.base.errors import ExitCode, command_line
 from fencepost.harness.base.options import OptionRow
 from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.plugins import catalogue

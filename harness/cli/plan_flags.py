@@ -10,7 +10,7 @@ import msgspec
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import plain
 from fencepost.harness.cli.flags import pairs, seed_or_drawn
-from fencepost.harness.cli.output.path_value import PathValue
+from fencepost.harness.cli.output.help import PathValue
 from fencepost.harness.contract import server_settings as settings
 from fencepost.harness.plan import Plan, read_plan
 from fencepost.harness.plugins import registry

@@ -6,9 +6,8 @@ from typing import Any
 import click
 
 from fencepost.harness.base.errors import HarnessError, PlanError, UsageError
-from fencepost.harness.cli.output.help import Documented, Example
+from fencepost.harness.cli.output.help import Documented, Example, PathValue
 from fencepost.harness.cli.output.outcome import exit_code_of, say_first, say_last, say_times
-from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.session import Session
 from fencepost.harness.cli.plan_flags import RUN_GROUPS, plan_flags, plan_of
 from fencepost.harness.plan.checked_plan import check_plan

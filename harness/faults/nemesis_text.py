@@ -169,8 +169,10 @@ def _parse_one(text: str, faults: Mapping[str, FaultKind], placement: Placement)
 
 
 def _refuse_unknown_events(spec: FaultSpec, faults: Mapping[str, FaultKind]) -> None:
-    phases = [phase for fault in faults.values() for phase in fault.phases]
-    for trigger in filter(None, (spec.options.trigger, spec.options.ending)):
+    waits = [moment for moment in (spec.options.trigger, spec.options.ending) if moment is not None]
+    # Every fault is looked at only where one waits.
+    phases = [phase for fault in faults.values() for phase in fault.phases] if waits else []
+    for trigger in waits:
         if trigger.what not in TRIGGERS and trigger.what not in phases:
             raise UsageError(
                 f"{spec.text}: there is no {'phase' if trigger.during else 'event'} {trigger.what!r}",
@@ -183,7 +185,7 @@ def _refuse_unknown_events(spec: FaultSpec, faults: Mapping[str, FaultKind]) -> 
 def _refused_wait(spec: FaultSpec, faults: Mapping[str, FaultKind], placement: Placement) -> Refusal | None:
     """Why this cluster never comes to a phase that the fault waits for: the fault that has the phase cannot act."""
     waits = {trigger.what for trigger in (spec.options.trigger, spec.options.ending) if trigger is not None}
-    having = (fault for fault in faults.values() if waits & fault.phases.keys())
+    having = (fault for fault in faults.values() if waits & fault.phases.keys()) if waits - TRIGGERS.keys() else ()
     return next((why for fault in having if (why := fault.refusal(fault.spec(), placement)) is not None), None)
 
 

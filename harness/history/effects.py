@@ -2,6 +2,8 @@
 
 A fault declares its effects (`FaultKind.effects`), and each of its events carries them. Events of schema version 1 have
 only the fault's name, those of version 2 say nothing of disks: `recorded_effects` is the only place where names matter.
+
+What every event of a history has.
 """
 
 from collections.abc import Mapping
@@ -9,6 +11,14 @@ from enum import StrEnum
 from typing import Final
 
 import msgspec
+
+
+# Events hold JSON values without cycles, so the garbage collector need not visit a million of them (gc=False).
+class BaseEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", gc=False):
+    """Every event: `index` counts from 0 without gaps and is the order; `time_ns` never decreases with it."""
+
+    index: int
+    time_ns: int
 
 
 class Stops(StrEnum):

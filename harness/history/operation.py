@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.harness.history.base_event import BaseEvent
-from fencepost.harness.history.effects import Effects
+from fencepost.harness.history.effects import BaseEvent, Effects
 from fencepost.harness.history.server_logs import AttemptEvent, CatchUpEvent, EpochEvent, LogEvent
 
 #: Processes below zero are the harness's own; clients count from 0.

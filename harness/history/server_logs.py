@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from fencepost.harness.history.base_event import BaseEvent
+from fencepost.harness.history.effects import BaseEvent
 
 
 class EpochEvent(BaseEvent, frozen=True, tag="epoch"):

@@ -37,7 +37,7 @@ from fencepost.harness.verdict import (
     Validity,
     Verdict,
 )
-from fencepost.harness.verdict.decision import COVERAGE
+from fencepost.harness.verdict.by_guarantee import COVERAGE
 
 #: Has nothing to judge where no node leads.
 _OF_LEADERS: Final = "leadership"

@@ -1,6 +1,6 @@
 """Merges the verdicts of all checkers into that of a run or a file, and says it in one sentence.
 
-`harness.verdict.decision` says which verdicts decide; the others are reported with their counts.
+`harness.verdict.by_guarantee` says which verdicts decide; the others are reported with their counts.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,7 @@ from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.history import History
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Cause, Facts, Validity, Verdict, merge
-from fencepost.harness.verdict.by_guarantee import OfGuarantee, by_guarantee, exit_code
-from fencepost.harness.verdict.counting import counts_in_words
-from fencepost.harness.verdict.decision import decides
+from fencepost.harness.verdict.by_guarantee import OfGuarantee, by_guarantee, counts_in_words, decides, exit_code
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):

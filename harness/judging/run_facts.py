@@ -16,8 +16,7 @@ from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.plan.checked_plan import ResolvedPlan
 from fencepost.harness.plugins.fact_tables import stored_tables
 from fencepost.harness.verdict import Facts, Verdict
-from fencepost.harness.verdict.by_guarantee import by_guarantee
-from fencepost.harness.verdict.decision import decides
+from fencepost.harness.verdict.by_guarantee import by_guarantee, decides
 from fencepost.harness.verdict.fact_table import FactTables
 from fencepost.harness.verdict.fingerprint import anomalies
 from fencepost.harness.verdict.run_tables import ANOMALIES, EXPOSURES, GUARANTEES, RULES, RUN, VERDICTS

@@ -16,7 +16,7 @@ from fencepost.harness.interchange.formats.imported import Imported, ImportedHis
 from fencepost.harness.judging.judgement import Judgement, conclude
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Cause, Facts, Validity, Verdict, Witness
-from fencepost.harness.verdict.reading import plain_verdict
+from fencepost.harness.verdict.by_guarantee import plain_verdict
 
 _TEXT_MAX: Final = 200
 _EVENT: Final = re.compile(r"\bevent (\d+)\b")

@@ -217,11 +217,11 @@ def _refuse_broken_faults(nemesis: str) -> None:
 def _refuse_vain_waits(request: NemesisRequest) -> None:
     """Raise UsageError for a fault that waits for a phase which no fault of the plan brings about."""
     faults = registry.faults()
-    phases = {phase: name for name, fault in faults.items() for phase in fault.phases}
     reached = {phase for spec in request.specs for phase in faults[spec.fault].reached(spec)}
     for spec in request.specs:
         for moment in (spec.options.trigger, spec.options.ending):
             if moment is not None and moment.what not in TRIGGERS and moment.what not in reached:
+                phases = {phase: name for name, fault in faults.items() for phase in fault.phases}
                 if not reached:
                     owner = phases[moment.what]
                     why, hint = f"no fault {owner} is in the plan", f"add one: {owner}+{spec.text}"

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from fencepost.harness.base.durations import parse_json
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.base.parsing import parse_json
 from fencepost.harness.results.schedule_text import ROWS_FORMAT, is_short_form, parse_short_form
 
 #: Version of the lines.

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.harness.base.arrow_alone import keep_pandas_out
-from fencepost.harness.base.command_line import command_line
-from fencepost.harness.base.errors import HarnessError, UsageError
+from fencepost.harness.base.errors import HarnessError, UsageError, command_line
 from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
 from fencepost.harness.contract.servers import ReadsLogs
 from fencepost.harness.history import History

@@ -104,7 +104,7 @@ class PlanItem(pytest.Item):
     """The run of a plan file. It takes place in the set-up, so what the harness could not do is an error."""
 
     def setup(self) -> None:
-        from fencepost.harness.base.command_line import command_line
+        from fencepost.harness.base.errors import command_line
         from fencepost.harness.testing.one_run import plan_in_file
 
         self.user_properties += [

@@ -10,7 +10,6 @@ from fencepost.harness.verdict.guarantee import (
     Unmet,
     under,
 )
-from fencepost.harness.verdict.session_bound import SessionBound
 from fencepost.harness.verdict.verdict import (
     Budget,
     Cause,
@@ -21,10 +20,12 @@ from fencepost.harness.verdict.verdict import (
     LeaseBound,
     Proof,
     Rule,
+    SessionBound,
     Stop,
     Thresholds,
     Validity,
     Verdict,
+    Vocabulary,
     Witness,
     anomalies_of,
     in_words,
@@ -32,7 +33,6 @@ from fencepost.harness.verdict.verdict import (
     merge_verdicts,
     violations_of,
 )
-from fencepost.harness.verdict.vocabulary import Vocabulary
 
 __all__ = [
     "MINORITY_DAMAGED",

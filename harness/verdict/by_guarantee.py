@@ -4,16 +4,176 @@ Several checkers may judge one guarantee, each by rules of its own. A violation 
 complete checker (one that finds every violation) calls the guarantee valid, the two contradict each other. Then the
 violation counts only if its proof holds by the history alone. If it does not, one of the checkers is wrong, and the run
 ends as a defect of fencepost.
+
+How often each anomaly was found, each violation counted once.
+
+Two rules may name the same operation: a stale read that a superseded leader answered is one violation with two names.
+So anomalies are counted by their rows of the history. An anomaly whose rows all belong to another one, too, is shown
+behind that one, as a part of it.
+
+Which verdicts decide a run: the one rule for exit code, headline, JUnit and page.
+
+A violation of a guarantee that is promised, or that the plan requires by name, makes a run `invalid`, whichever checker
+found it. For `valid` these must be known: the guarantee that the run is about, those that the plan requires, the
+coverage, and the verdict of every checker that failed.
+
+How others read the figures of verdicts: by their struct, or all of them as plain data.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.verdict.decision import decides, must_be_known
-from fencepost.harness.verdict.verdict import Facts, Validity, Verdict, merge_verdicts
+from fencepost.harness.verdict.anomaly_words import anomaly_count, anomaly_noun
+from fencepost.harness.verdict.figures import Figures, OperationTableFigures, TransactionTableFigures
+from fencepost.harness.verdict.verdict import Cause, Facts, Validity, Verdict, merge_verdicts, violations_of
+
+F = TypeVar("F", bound=Figures)
+
+
+def figures_of(verdicts: Iterable[Verdict], kind: type[F]) -> list[F]:
+    """Return the figures of this kind among those of the verdicts."""
+    return [v.figures for v in verdicts if isinstance(v.figures, kind)]
+
+
+def table_figures(verdict: Verdict) -> OperationTableFigures | TransactionTableFigures:
+    """Return the figures of a table's verdict; a verdict on anything else has none and is a defect of the caller."""
+    assert isinstance(verdict.figures, OperationTableFigures | TransactionTableFigures), type(verdict.figures)
+    return verdict.figures
+
+
+def plain_figures(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict's figures as verdict.json has them: the format also keeps three of its fields among them."""
+    return {
+        **({} if verdict.subject is None else {"subject": verdict.subject}),
+        **verdict.figures.plain(),
+        **({"allowed": list(verdict.allowed)} if verdict.allowed else {}),
+        **({"cut_short": verdict.cut_short} if verdict.cut_short else {}),
+    }
+
+
+def plain_verdict(verdict: Verdict) -> dict[str, Any]:
+    """Return a whole verdict as plain data, with its figures as `plain_figures` has them."""
+    plain: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(verdict, figures=Figures()))
+    own = {"subject", "allowed", "cut_short"}
+    figures = plain_figures(verdict)
+    return {name: figures if name == "figures" else value for name, value in plain.items() if name not in own}
+
+
+#: The checker that says whether the run put anything to the test.
+COVERAGE: Final = "coverage"
+
+
+def decides(verdict: Verdict, facts: Facts) -> bool:
+    """Decide whether this verdict keeps the run from being valid.
+
+    Args:
+        verdict: one checker's word on one guarantee.
+        facts: which guarantees are promised, and which the plan requires by name.
+
+    Returns:
+        True for `invalid` on a guarantee that is promised or required, and for `unknown` on one that must be known;
+        False for `valid`.
+    """
+    match verdict.validity:
+        case Validity.INVALID:
+            return facts.decides(verdict.guarantee)
+        case Validity.UNKNOWN:
+            return must_be_known(verdict, facts)
+        case Validity.VALID:
+            return False
+
+
+def must_be_known(verdict: Verdict, facts: Facts) -> bool:
+    """Decide whether this verdict, if unknown, keeps the run from being valid.
+
+    Returns:
+        True where it weighs and is about the run's own guarantee, a required one or the coverage, or where its checker
+        failed.
+    """
+    return verdict.weighs and (
+        verdict.guarantee in (facts.read_guarantee, *facts.required)
+        or verdict.checker == COVERAGE
+        or verdict.cause is Cause.FAILED
+    )
+
+
+class Count(msgspec.Struct, frozen=True, kw_only=True):
+    """One anomaly over all the verdicts that name it.
+
+    `rows` has one row for each violation, where every checker names its rows. `among` is the anomaly that these
+    violations are counted under, too; `allowed_by` is the guarantee that allows them.
+    """
+
+    anomaly: str
+    count: int
+    rows: tuple[int, ...] = ()
+    among: str | None = None
+    allowed_by: str | None = None
+
+
+def counts(verdicts: Sequence[Verdict]) -> list[Count]:
+    """Count every anomaly of these verdicts, each violation once.
+
+    Returns:
+        The most frequent first; behind each one those that are a part of it (`among`).
+    """
+    violations = violations_of(verdicts)
+    allowed = {name: v.guarantee for v in verdicts for name in v.allowed if name not in violations}
+    by_frequency = sorted(
+        (_count(name, verdicts, allowed.get(name)) for name in dict.fromkeys(n for v in verdicts for n in v.anomalies)),
+        key=lambda count: -count.count,
+    )
+    ordered: list[Count] = []
+    for count in by_frequency:
+        above = next((c for c in ordered if c.among is None and _includes(c, count)), None)
+        if above is None:
+            ordered.append(count)
+        else:
+            place = max(i for i, c in enumerate(ordered) if above.anomaly in (c.anomaly, c.among))
+            ordered.insert(place + 1, msgspec.structs.replace(count, among=above.anomaly))
+    return ordered
+
+
+def counts_in_words(verdicts: Sequence[Verdict]) -> str:
+    """Say all violations, as "8 stale reads (all of them stale answers by a superseded leader)"."""
+    return one_line([count for count in counts(verdicts) if count.allowed_by is None])
+
+
+def one_line(all_counts: Sequence[Count]) -> str:
+    """Say these counts in one line."""
+    parts = []
+    for count in all_counts:
+        if count.among is not None and any(c.anomaly == count.among for c in all_counts):
+            continue
+        within = ", ".join(share(inner, count) for inner in all_counts if inner.among == count.anomaly)
+        parts.append(anomaly_count(count.count, count.anomaly) + (f" ({within})" if within else ""))
+    return ", ".join(parts)
+
+
+def share(inner: Count, outer: Count) -> str:
+    """Say which part of `outer` has the other name, too."""
+    return f"{'all' if inner.count == outer.count else inner.count} of them {anomaly_noun(inner.count, inner.anomaly)}"
+
+
+def _count(name: str, verdicts: Sequence[Verdict], allowed: str | None) -> Count:
+    own = [(v.anomalies[name], v.evidence.get(f"anomalies.{name}", ())) for v in verdicts if name in v.anomalies]
+    rows = tuple(sorted({row for _, named in own for row in named}))
+    each_named = all(len(set(named)) == count for count, named in own)
+    return Count(
+        anomaly=name,
+        count=len(rows) if each_named else sum(count for count, _ in own),
+        rows=rows,
+        allowed_by=allowed,
+    )
+
+
+def _includes(outer: Count, inner: Count) -> bool:
+    known = len(outer.rows) == outer.count and len(inner.rows) == inner.count
+    return known and outer.allowed_by == inner.allowed_by and set(inner.rows) <= set(outer.rows)
+
 
 _ORDER: Final = (Validity.INVALID, Validity.UNKNOWN, Validity.VALID)
 _CODES: Final = {
@@ -65,7 +225,7 @@ def by_guarantee(verdicts: Sequence[Verdict], facts: Facts) -> list[OfGuarantee]
 
     Args:
         verdicts: all of a run, `confirmed` filled in where checkers contradict each other.
-        facts: what decides, as in `harness.verdict.decision.decides`.
+        facts: what decides, as in `harness.verdict.by_guarantee.decides`.
 
     Returns:
         One entry for each guarantee, in the order in which checkers named them.

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fencepost.harness.base.command_line import command_line
-from fencepost.harness.verdict.by_guarantee import OfGuarantee
-from fencepost.harness.verdict.decision import COVERAGE, decides
+from fencepost.harness.base.errors import command_line
+from fencepost.harness.verdict.by_guarantee import COVERAGE, OfGuarantee, decides
 from fencepost.harness.verdict.guarantee import Guarantee, Standing
 from fencepost.harness.verdict.verdict import Cause, Facts, Validity, Verdict
 

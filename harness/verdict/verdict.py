@@ -3,6 +3,10 @@
 A verdict is `valid`, `invalid` or `unknown`. Merged, `invalid` beats `unknown` beats `valid`. Only guarantees that
 are promised, or that the plan requires by name, make a run `invalid` (docs/explanation/design.md, standing of a
 guarantee); a violation of another one is reported with its count.
+
+How the users of a system say it: the word for its epochs, its subjects, the way its positions are written.
+
+How long a node that reports to nobody still counts as alive, by the system's own rules.
 """
 
 from collections import Counter
@@ -16,8 +20,52 @@ from fencepost.harness.history import Clock
 from fencepost.harness.verdict.anomaly_words import anomaly_count
 from fencepost.harness.verdict.figures import Figures
 from fencepost.harness.verdict.guarantee import Guarantee, Standing
-from fencepost.harness.verdict.session_bound import SessionBound, judged_limit_ns
-from fencepost.harness.verdict.vocabulary import Vocabulary
+
+
+def judged_limit_ns(bound_ns: int) -> int:
+    """Return the running time from which on a bound is judged to be broken: half as much again, and a second."""
+    return bound_ns * 3 // 2 + 1_000_000_000
+
+
+class SessionBound(msgspec.Struct, frozen=True, kw_only=True):
+    """A node keeps a session (Kafka's brokers do); who holds it fences the node when the session ends.
+
+    `nodes` are these nodes, by the ids that they have in the system. `session_ns` is the session's length.
+    `held_by_leader`: the leader of the voters holds the sessions, and begins them again when it is elected; else
+    the voters hold them.
+    """
+
+    nodes: dict[str, int]
+    session_ns: int
+    held_by_leader: bool
+    source: str
+
+    @property
+    def limit_ns(self) -> int:
+        """Running time from which on a broker should be fenced: half as much again as its session, and a second."""
+        return judged_limit_ns(self.session_ns)
+
+
+class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
+    """A system's own words, for whoever writes about its runs."""
+
+    #: A leader's reign.
+    epoch: str = "epoch"
+    #: What beliefs are about, by its name in the history, where users call it something else.
+    subjects: dict[str, str] = {}
+    #: Whether positions are written as hexadecimal numbers (zxids) or as decimal ones (revisions, offsets).
+    hexadecimal: bool = False
+
+    def subject(self, name: str) -> str:
+        """What users call this subject."""
+        return self.subjects.get(name, name)
+
+    def position(self, number: int | None) -> str:
+        """A store's position as users write it; empty where there is none."""
+        if number is None:
+            return ""
+        return f"0x{number:x}" if self.hexadecimal else str(number)
+
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]

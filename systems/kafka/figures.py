@@ -4,8 +4,7 @@ from typing import ClassVar
 
 import msgspec
 
-from fencepost.harness.verdict.figure_rows import Rows
-from fencepost.harness.verdict.figures import Figures
+from fencepost.harness.verdict.figures import Figures, Rows
 
 
 class FaultCost(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import Event, History, OpEvent, Outcome
 from fencepost.harness.plugins.registry import confirm
 from fencepost.harness.verdict import Facts, Thresholds, Verdict
-from fencepost.harness.verdict.reading import plain_verdict
+from fencepost.harness.verdict.by_guarantee import plain_verdict
 from tests.checkers.transactions.test_transaction_history import told
 from tests.histories.language import cases, parse
 

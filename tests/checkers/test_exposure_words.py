@@ -9,7 +9,9 @@ import pytest
 
 import fencepost
 
-CHECKERS = Path(fencepost.__path__[0]) / "checkers"
+PACKAGE = Path(fencepost.__path__[0])
+#: Those of the core, and those that leaves bring.
+CHECKERS = (PACKAGE / "checkers", *sorted((PACKAGE / "systems").glob("*/checkers")))
 #: "214 answers given beyond the bound" reads as 214 violations, although each of them was a test that was passed.
 FAULTS = re.compile(
     r"\b(beyond|broke|broken|denied|duplicates?|failed|lacks?|lacked|late|lost|missing|missed|stale|torn|twice|unfenced"
@@ -34,7 +36,8 @@ def _texts(node: ast.AST) -> Iterator[str]:
     yield " ".join(parts)
 
 
-SAID = sorted({text for path in CHECKERS.rglob("*.py") for text in said(path.read_text()) if text.strip()})
+FILES = [path for folder in CHECKERS for path in folder.rglob("*.py")]
+SAID = sorted({text for path in FILES for text in said(path.read_text()) if text.strip()})
 
 
 def test_what_a_checker_tested_is_not_told_in_words_of_faults() -> None:

@@ -35,7 +35,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds, Verdict
-from fencepost.harness.verdict.decision import COVERAGE
+from fencepost.harness.verdict.by_guarantee import COVERAGE
 from tests.fakes.catalogue import BUGS, OPTIONS
 from tests.fakes.cluster import FakeCluster, FakeNode
 from tests.fakes.session import FakeSession

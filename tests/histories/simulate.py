@@ -8,7 +8,7 @@ import random
 
 import msgspec
 
-from fencepost.checkers.storage.reference import CAS, NEVER, READ, WRITE, Row
+from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, WRITE, Row
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):

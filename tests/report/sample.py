@@ -39,8 +39,7 @@ from fencepost.harness.verdict import (
     Vocabulary,
     Witness,
 )
-from fencepost.harness.verdict.figure_rows import ClaimedSpan
-from fencepost.harness.verdict.figures import Figures, LeadershipFigures
+from fencepost.harness.verdict.figures import ClaimedSpan, Figures, LeadershipFigures
 from tests.report.tape import MS, NODES, S, Tape, beliefs, load
 
 LINEARIZABLE = Guarantee(

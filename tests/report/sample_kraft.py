@@ -7,8 +7,7 @@ import msgspec
 from fencepost.harness.history import Claim, EpochEvent, NodeChange, NodeEvent, PhaseEvent, PhaseName
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.verdict import Facts, LeadershipBound, Standing, Validity, Verdict, Witness
-from fencepost.harness.verdict.figure_rows import ClaimedSpan, Cut, CutClaim
-from fencepost.harness.verdict.figures import LeadershipFigures, SelfFencingFigures
+from fencepost.harness.verdict.figures import ClaimedSpan, Cut, CutClaim, LeadershipFigures, SelfFencingFigures
 from fencepost.systems.kafka.figures import Attachment, RejoinFigures
 from fencepost.systems.kafka.kraft import KRAFT
 from tests.report.sample import case

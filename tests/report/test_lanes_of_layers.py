@@ -125,7 +125,7 @@ def test_other_systems_show_nothing_of_it() -> None:
 
 
 def test_attachment_of_the_sample_is_that_of_the_checker() -> None:
-    from fencepost.harness.verdict.figure_rows import ClaimedSpan
+    from fencepost.harness.verdict.figures import ClaimedSpan
     from fencepost.systems.kafka.figures import Attachment
 
     assert msgspec.to_builtins(msgspec.convert(ATTACHMENT, Attachment)).keys() == ATTACHMENT.keys()

@@ -6,8 +6,7 @@ import pytest
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.judging.judgement import conclude
 from fencepost.harness.verdict import Cause, Validity, Verdict
-from fencepost.harness.verdict.by_guarantee import by_guarantee, exit_code
-from fencepost.harness.verdict.counting import counts_in_words
+from fencepost.harness.verdict.by_guarantee import by_guarantee, counts_in_words, exit_code
 from tests.checkers.build import Tale, facts
 
 _STALE = "stale-read"

@@ -9,7 +9,7 @@ from fencepost.harness.judging.judgement import conclude
 from fencepost.harness.report.documents.junit import junit_xml
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.verdict import Cause, Facts, Guarantee, Standing, Validity, Verdict
-from fencepost.harness.verdict.decision import COVERAGE, decides
+from fencepost.harness.verdict.by_guarantee import COVERAGE, decides
 from tests.checkers.build import Tale
 
 FACTS = Facts(

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.verdict import Validity, Verdict
+from fencepost.harness.verdict.by_guarantee import figures_of, plain_figures, plain_verdict
 from fencepost.harness.verdict.figures import CoverageFigures, Figures, LeadershipFigures
-from fencepost.harness.verdict.reading import figures_of, plain_figures, plain_verdict
 from fencepost.systems.kafka.figures import RejoinFigures
 
 ROOT = Path(__file__).parents[2]

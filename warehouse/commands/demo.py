@@ -14,23 +14,20 @@ from typing import Any
 import click
 import msgspec
 
-from fencepost.harness.base.command_line import command_line
-from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.base.errors import ExitCode, command_line
 from fencepost.harness.cli.flags import seed_or_drawn
-from fencepost.harness.cli.output.help import Documented, Example
+from fencepost.harness.cli.output.help import Documented, Example, PathValue
 from fencepost.harness.cli.output.outcome import report_path, say_first
-from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.session import Session
-from fencepost.harness.cli.output.wrapping import wrapped
+from fencepost.harness.cli.output.verdict_text import wrapped
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.run.conclude import Result
 from fencepost.harness.verdict import Validity
-from fencepost.harness.verdict.by_guarantee import by_guarantee
+from fencepost.harness.verdict.by_guarantee import by_guarantee, figures_of
 from fencepost.harness.verdict.figures import LeadershipFigures
 from fencepost.harness.verdict.opening import opening, times
-from fencepost.harness.verdict.reading import figures_of
 from fencepost.warehouse.commands.warehouse import episode_lines
 from fencepost.warehouse.spark_session import SparkHandle
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from fencepost.harness.base.errors import ExitCode, unknown_choice
-from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example
-from fencepost.harness.cli.output.path_value import PathValue
+from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example, PathValue
 from fencepost.harness.cli.output.progress import shorten
-from fencepost.harness.cli.output.wrapping import wrapped
+from fencepost.harness.cli.output.verdict_text import wrapped
 from fencepost.harness.verdict.opening import counted, times
 
 if TYPE_CHECKING:

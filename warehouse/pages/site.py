@@ -7,7 +7,7 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
-from fencepost.harness.base.command_line import command_line
+from fencepost.harness.base.errors import command_line
 from fencepost.harness.report.documents.reproduce import typed_path
 from fencepost.harness.report.page.assets import asset, content_hash
 from fencepost.harness.report.words.wording import count

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from fencepost.harness.base.command_line import command_line
-from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.errors import UsageError, command_line
 from fencepost.harness.cli.check.foreign import Reading, check_file, is_run, is_table
-from fencepost.harness.cli.output.help import Documented, Example
-from fencepost.harness.cli.output.path_value import PathValue
+from fencepost.harness.cli.output.help import Documented, Example, PathValue
 from fencepost.harness.results import run_folder as store
 
 if TYPE_CHECKING:

@@ -140,8 +140,8 @@ def _not_drawn(judgement: "Judgement") -> int:
 
 def export(path: Path, form: str, output: Path | None) -> int:
     """Write the history of a run or of another tool in the form asked for; says what had no place in it."""
+    from fencepost.harness.interchange.formats.imported import comment, origin_of
     from fencepost.harness.interchange.formats.jepsen import write_edn
-    from fencepost.harness.interchange.formats.origin import comment, origin_of
     from fencepost.harness.interchange.formats.porcupine import write_porcupine
 
     history = _history(path)

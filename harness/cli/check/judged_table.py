@@ -16,8 +16,7 @@ from fencepost.harness.interchange.second_opinion.opinion import Opinion
 from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.judging.stand_alone import FORMAT
 from fencepost.harness.verdict import Facts, Validity, Verdict
-from fencepost.harness.verdict.counting import counts_in_words
-from fencepost.harness.verdict.reading import plain_verdict, table_figures
+from fencepost.harness.verdict.by_guarantee import counts_in_words, plain_verdict, table_figures
 
 
 class JudgedTable(msgspec.Struct, frozen=True, kw_only=True):

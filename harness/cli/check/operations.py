@@ -16,7 +16,7 @@ from fencepost.harness.cli.check.judged_table import JudgedTable, conclude
 from fencepost.harness.plugins import registry
 from fencepost.harness.results.columns import VERSION_KEY
 from fencepost.harness.verdict import Facts, Verdict
-from fencepost.harness.verdict.reading import table_figures
+from fencepost.harness.verdict.by_guarantee import table_figures
 from fencepost.harness.verdict.tables import CAS_REGISTER, LINEARIZABLE
 
 MODELS: Final = ("register", CAS_REGISTER)

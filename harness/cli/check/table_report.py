@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from fencepost.harness.base.command_line import command_line
+from fencepost.harness.base.errors import command_line
 from fencepost.harness.cli.check.file_report import MODEL_SOURCES, file_facts, models_of, write_page
 from fencepost.harness.history import Operation
 from fencepost.harness.interchange.formats.family import FAMILIES
@@ -18,7 +18,7 @@ from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.plugins import registry
 from fencepost.harness.report.page.judged_file import JudgedFile, Whole
 from fencepost.harness.verdict import Witness
-from fencepost.harness.verdict.reading import table_figures
+from fencepost.harness.verdict.by_guarantee import table_figures
 from fencepost.harness.verdict.tables import ShownRows
 
 

@@ -13,8 +13,8 @@ from fencepost.harness.cli.check.judged_table import JudgedTable, conclude
 from fencepost.harness.interchange.second_opinion.opinion import Opinion
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.by_guarantee import table_figures
 from fencepost.harness.verdict.consistency_models import NAMES
-from fencepost.harness.verdict.reading import table_figures
 from fencepost.harness.verdict.tables import LIST_APPEND, RW_REGISTER, STRICT
 
 if TYPE_CHECKING:

@@ -1,10 +1,27 @@
-"""Help of commands: options in groups, and examples as data that a test parses."""
+"""Help of commands: options in groups, and examples as data that a test parses.
+
+Paths as commands take them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import click
+
+
+class PathValue(click.Path):
+    """A path; an empty text (of a variable that is not set) is refused, not taken for the current folder."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(path_type=Path, **settings)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("it is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
 
 #: Options that stand in no group of their own.
 _REST: Final = "Other options"

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from fencepost.harness.base import offers
-from fencepost.harness.base.command_line import command_line
-from fencepost.harness.base.errors import ExitCode, FencepostError
+from fencepost.harness.base.errors import ExitCode, FencepostError, command_line
 from fencepost.harness.base.options import plain
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.verdict_text import say_judgement

@@ -1,4 +1,7 @@
-"""A verdict on the terminal: three lines to act on, then the witness, then one entry for each guarantee."""
+"""A verdict on the terminal: three lines to act on, then the witness, then one entry for each guarantee.
+
+Text as wide as the terminal; whole lines where output is piped, so that `grep` finds them.
+"""
 
 import os
 import sys
@@ -6,18 +9,25 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from fencepost.harness.cli.output.wrapping import wrapped
 from fencepost.harness.verdict import Facts, Validity, Witness
-from fencepost.harness.verdict.by_guarantee import OfGuarantee, by_guarantee
-from fencepost.harness.verdict.counting import counts, one_line
-from fencepost.harness.verdict.decision import COVERAGE
+from fencepost.harness.verdict.by_guarantee import COVERAGE, OfGuarantee, by_guarantee, counts, figures_of, one_line
 from fencepost.harness.verdict.figures import CoverageFigures
 from fencepost.harness.verdict.opening import opening, times
-from fencepost.harness.verdict.reading import figures_of
 
 if TYPE_CHECKING:
     from fencepost.harness.history import History
     from fencepost.harness.judging.judgement import Judgement
+import shutil
+import textwrap
+
+
+def wrapped(text: str, *, hanging: int) -> str:
+    """Wrap `text` to the terminal's width; lines after the first start `hanging` columns further right."""
+    if not sys.stdout.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(text, width, subsequent_indent=" " * hanging, break_on_hyphens=False, break_long_words=False)
+
 
 _INDENT: Final = "  "
 #: Behind the word of a validity.

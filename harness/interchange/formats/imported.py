@@ -2,18 +2,159 @@
 
 It has no phases and often no nodes, and numbers its events in the order of the file. This module refuses requests
 that a model would misread, and names their position, as for values of mixed type. Answers are left to the checkers.
+
+The origin of an exported history: a first-line comment that other tools skip and `fencepost check` repeats.
+
+A run is judged for more than the model that fits its operations, so the comment names the run and the guarantees that
+decided it.
+
+Answers in EDN whose values are of another kind than those that were written, as JSON that equals none of these.
+
+A history keeps JSON, in which a keyword and its text are equal. An answer of the wrong kind must not pass for the right
+one, so that it becomes a map of its kind and its value.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.base.errors import MalformedHistory, command_line
 from fencepost.harness.history import UNNAMED_NODE, Event, History, Operation, OpEvent, Outcome, pair
+from fencepost.harness.interchange.formats.edn import is_edn, kind_of, plain
 from fencepost.harness.interchange.formats.family import TRANSACTIONS, Family
-from fencepost.harness.interchange.formats.origin import Origin
+from fencepost.harness.results import run_folder as store
+
+#: The type of JSON value that each kind becomes, where several kinds become one.
+_JSON_OF: Final[dict[str, type]] = {
+    **dict.fromkeys(("a string", "a keyword", "a symbol", "a character", "a ratio", "a decimal"), str),
+    **dict.fromkeys(("a vector", "a set", "a list"), list),
+    "a map": dict,
+}
+
+
+def conversions(family: Family, kinds: Collection[str]) -> dict[str, Callable[[Any], Any]]:
+    """Return how the forms of ok answers become JSON, by function; nothing where no answer can be mistaken.
+
+    Args:
+        family: says where the value stands in what a read returns.
+        kinds: those of the values that were written.
+    """
+    alike = {_JSON_OF[kind] for kind in kinds if kind in _JSON_OF}
+    if not alike:
+        return {}
+
+    def mark(form: Any) -> Any:
+        value = plain(form)
+        if form is None or type(value) not in alike or kind_of(form) in kinds:
+            return value
+        # Clojure's lists equal its vectors.
+        return value if {kind_of(form), *kinds} <= {"a list", "a vector"} else {kind_of(form): value}
+
+    read = _as_entry if family.name == "append-log" else _as_elements if "add" in family.functions else _as_whole
+    shapes = {"read": read, "dequeue": _as_whole, "drain": _as_elements, "txn": _as_micros}
+
+    def conversion(shape: Callable[[Any, _Mark], Any]) -> Callable[[Any], Any]:
+        return lambda form: shape(form, mark)
+
+    return {f: conversion(shape) for f, shape in shapes.items()}
+
+
+def kinds_written(requests: Iterable[Any]) -> set[str]:
+    """Return the kinds of the values that transactions write."""
+    micros = [micro for request in requests if type(request) is list for micro in request]
+    written = (micro[2] for micro in micros if type(micro) is list and len(micro) == 3)
+    return {kind_of(value) for value in written if value is not None}
+
+
+def elements_of(form: Any) -> list[Any]:
+    """Return the elements of a collection; of another form, itself."""
+    if is_edn(form) and form.kind in ("set", "list"):
+        return form.items
+    return form if type(form) is list else [form]
+
+
+_Mark = Callable[[Any], Any]
+
+
+def _as_whole(form: Any, mark: _Mark) -> Any:
+    return mark(form)
+
+
+def _as_elements(form: Any, mark: _Mark) -> Any:
+    is_collection = type(form) is list or (is_edn(form) and form.kind in ("set", "list"))
+    return [mark(item) for item in elements_of(form)] if is_collection else plain(form)
+
+
+def _as_entry(form: Any, mark: _Mark) -> Any:
+    """Convert [offset value]."""
+    return [plain(form[0]), mark(form[1])] if type(form) is list and len(form) == 2 else plain(form)
+
+
+def _as_micros(form: Any, mark: _Mark) -> Any:
+    """Convert the micro-operations of a transaction; a read returns a value, or a list of them."""
+    if type(form) is not list or not all(type(micro) is list and len(micro) == 3 for micro in form):
+        return plain(form)
+    return [
+        [plain(f), plain(key), (_as_elements if type(value) is list else _as_whole)(value, mark)]
+        for f, key, value in form
+    ]
+
+
+_HEAD: Final = "; exported by fencepost: "
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """The origin of a history: `judged_for` names the guarantees that decided the run; empty if it was not judged.
+
+    `keyed` says whether every value is [key value]; None if some operations have no key.
+    """
+
+    run: str
+    judged_for: tuple[str, ...] = ()
+    keyed: bool | None = None
+
+    @property
+    def sentence(self) -> str:
+        judged = f"the run was judged for {', '.join(self.judged_for)}" if self.judged_for else "the run was not judged"
+        return f"{judged}: {command_line('check', self.run)}"
+
+
+class _Guarantee(msgspec.Struct, frozen=True):
+    name: str
+    decides: bool = False
+
+
+class _Judged(msgspec.Struct, frozen=True):
+    guarantees: tuple[_Guarantee, ...] = ()
+
+
+def origin_of(folder: Path, events: Iterable[Event]) -> Origin:
+    """Return the origin of a history that is exported from a run's folder."""
+    keyed = {event.key is not None for event in events if type(event) is OpEvent} == {True} or None
+    try:
+        kept = msgspec.json.decode((folder / store.VERDICT).read_bytes(), type=_Judged)
+    except (OSError, msgspec.DecodeError, RecursionError):
+        return Origin(run=str(folder), keyed=keyed)
+    return Origin(run=str(folder), judged_for=tuple(g.name for g in kept.guarantees if g.decides), keyed=keyed)
+
+
+def comment(origin: Origin) -> str:
+    return f"{_HEAD}{msgspec.json.encode(origin).decode()}\n"
+
+
+def stated_origin(start: bytes) -> Origin | None:
+    """Return the origin that the first line states, if it is such a comment."""
+    first = start.partition(b"\n")[0]
+    if not first.startswith(_HEAD.encode()):
+        return None
+    try:
+        return msgspec.json.decode(first.removeprefix(_HEAD.encode()), type=Origin)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
 
 _THE_ONE: Final = {"register": "the register", "cas-register": "the register"}
 _SETS: Final = ("set", "set-full", "grow-only-set", "add-remove-set")

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import Event, FaultEvent, NoteEvent, OpEvent, Outcome
-from fencepost.harness.interchange.formats.answers import conversions, elements_of, kinds_written
 from fencepost.harness.interchange.formats.edn import (
     EdnEvents,
     edn_string,
@@ -29,7 +28,15 @@ from fencepost.harness.interchange.formats.edn import (
     read_events,
 )
 from fencepost.harness.interchange.formats.family import SAMPLES_MAX, Family, choose, tells
-from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, InFile, check_values
+from fencepost.harness.interchange.formats.imported import (
+    Imported,
+    ImportedHistory,
+    InFile,
+    check_values,
+    conversions,
+    elements_of,
+    kinds_written,
+)
 
 FORM: Final = "edn"
 NEMESIS: Final = -1

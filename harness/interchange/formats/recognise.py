@@ -16,8 +16,14 @@ import msgspec
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.history import OpEvent
 from fencepost.harness.interchange.formats.family import choose, sampler
-from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, InFile, check_values, json_text
-from fencepost.harness.interchange.formats.origin import stated_origin
+from fencepost.harness.interchange.formats.imported import (
+    Imported,
+    ImportedHistory,
+    InFile,
+    check_values,
+    json_text,
+    stated_origin,
+)
 
 #: Files in Jepsen's folder of a test; the second has Jepsen's own binary format.
 JEPSEN_EDN: Final = "history.edn"

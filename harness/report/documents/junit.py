@@ -14,8 +14,7 @@ from fencepost.harness.history import ending_of
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.words.wording import clock, text
 from fencepost.harness.verdict import Standing, Validity, Verdict
-from fencepost.harness.verdict.by_guarantee import OfGuarantee, by_guarantee
-from fencepost.harness.verdict.counting import counts_in_words
+from fencepost.harness.verdict.by_guarantee import OfGuarantee, by_guarantee, counts_in_words
 
 _LINES_MAX: Final = 40
 

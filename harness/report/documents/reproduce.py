@@ -4,7 +4,7 @@ import os
 
 import msgspec
 
-from fencepost.harness.base.command_line import command_line
+from fencepost.harness.base.errors import command_line
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.verdict.fingerprint import Anomaly, anomalies
 

@@ -17,10 +17,8 @@ from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.tables.quorum import quorum_document
 from fencepost.harness.report.words.wording import text
 from fencepost.harness.verdict import Validity, Verdict, Witness
-from fencepost.harness.verdict.by_guarantee import by_guarantee, exit_code
-from fencepost.harness.verdict.counting import counts
+from fencepost.harness.verdict.by_guarantee import by_guarantee, counts, exit_code, plain_figures
 from fencepost.harness.verdict.fingerprint import anomalies
-from fencepost.harness.verdict.reading import plain_figures
 
 FORMAT: Final = 2
 #: Formats that are read. Format 1 had `stories` too.

@@ -1,9 +1,8 @@
 """The reigns of topic partitions, which the table and the picture are made from."""
 
 from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.verdict.figure_rows import PartitionReign
-from fencepost.harness.verdict.figures import ZombieLeaderFigures
-from fencepost.harness.verdict.reading import figures_of
+from fencepost.harness.verdict.by_guarantee import figures_of
+from fencepost.harness.verdict.figures import PartitionReign, ZombieLeaderFigures
 
 
 def reigns_by_partition(case: ReportCase) -> dict[str, list[PartitionReign]]:

@@ -48,9 +48,8 @@ from fencepost.harness.report.words.wording import (
     text,
 )
 from fencepost.harness.verdict import Validity, Verdict, Witness
-from fencepost.harness.verdict.by_guarantee import by_guarantee
+from fencepost.harness.verdict.by_guarantee import by_guarantee, plain_figures
 from fencepost.harness.verdict.opening import Opening, opening
-from fencepost.harness.verdict.reading import plain_figures
 
 #: Witnesses drawn per verdict; the counts are complete.
 WITNESSES_MAX: Final = 3

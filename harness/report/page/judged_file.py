@@ -21,8 +21,8 @@ from fencepost.harness.report.words.evidence import traced
 from fencepost.harness.report.words.guarantee_words import guarantee_words
 from fencepost.harness.report.words.wording import SIGNS, count, text
 from fencepost.harness.verdict import Validity, Verdict
+from fencepost.harness.verdict.by_guarantee import plain_figures
 from fencepost.harness.verdict.figures import TransactionFigures
-from fencepost.harness.verdict.reading import plain_figures
 
 #: Keys that the page lists; all are counted.
 _KEYS_MAX: Final = 40

@@ -28,9 +28,8 @@ from fencepost.harness.report.pictures.svg import (
     picture,
 )
 from fencepost.harness.report.words.wording import count, text
-from fencepost.harness.verdict.figure_rows import LeaderDeeds, PartitionReign
-from fencepost.harness.verdict.figures import ZombieLeaderFigures
-from fencepost.harness.verdict.reading import figures_of
+from fencepost.harness.verdict.by_guarantee import figures_of
+from fencepost.harness.verdict.figures import LeaderDeeds, PartitionReign, ZombieLeaderFigures
 
 _CHECKER: Final = "zombie-brokers"
 #: The most partitions drawn; the table below the picture has more.

@@ -5,8 +5,8 @@ import msgspec
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.facts.figures import reigns_by_partition
 from fencepost.harness.report.tables.table import Table, generic
+from fencepost.harness.verdict.by_guarantee import figures_of
 from fencepost.harness.verdict.figures import ZombieLeaderFigures
-from fencepost.harness.verdict.reading import figures_of
 
 
 def partition_tables(case: ReportCase) -> list[Table]:

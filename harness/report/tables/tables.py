@@ -31,9 +31,7 @@ from fencepost.harness.report.words.wording import (
 )
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.harness.verdict.anomaly_words import anomaly_count
-from fencepost.harness.verdict.by_guarantee import OfGuarantee, by_guarantee
-from fencepost.harness.verdict.counting import counts, share
-from fencepost.harness.verdict.decision import must_be_known
+from fencepost.harness.verdict.by_guarantee import OfGuarantee, by_guarantee, counts, must_be_known, share
 from fencepost.harness.verdict.fact_tables import STALLS
 
 #: The most characters of a note; the history holds the whole note.

@@ -15,8 +15,8 @@ from fencepost.harness.report.tables.table import Table, generic
 from fencepost.harness.report.words.evidence import traced
 from fencepost.harness.report.words.wording import count
 from fencepost.harness.verdict import Verdict
+from fencepost.harness.verdict.by_guarantee import figures_of, plain_figures
 from fencepost.harness.verdict.figures import Figures, LeadershipFigures
-from fencepost.harness.verdict.reading import figures_of, plain_figures
 
 _CHECKER: Final = "leadership"
 

@@ -20,10 +20,8 @@ import msgspec
 
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import READS, WRITES, by_key, written
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.finding import Finding, duration, rule
 from fencepost.checkers.findings.ladder import Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.history.operation_error import GaveUp, error_of
 from fencepost.harness.verdict import Facts, Verdict

@@ -8,8 +8,7 @@ import click
 from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.base.stop_request import StopRequest
-from fencepost.harness.cli.output.help import Documented, Example
-from fencepost.harness.cli.output.path_value import PathValue
+from fencepost.harness.cli.output.help import Documented, Example, PathValue
 from fencepost.harness.cli.output.progress import Progress, shorten
 from fencepost.systems.kafka.failover.curve import DOCUMENT, PAGE, CurveRun, check_choices
 from fencepost.systems.kafka.failover.document import Curve, costs, document, table

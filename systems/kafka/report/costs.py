@@ -13,7 +13,7 @@ from fencepost.harness.report.page.additions import CLAIMS, AddedTables
 from fencepost.harness.report.tables.table import ROWS_MAX, Table, cut_note
 from fencepost.harness.report.words.evidence import Traced, rows_of, traced
 from fencepost.harness.report.words.wording import clock, count, length
-from fencepost.harness.verdict.reading import figures_of
+from fencepost.harness.verdict.by_guarantee import figures_of
 from fencepost.systems.kafka.figures import Attachment, Denied, FaultCost, RejoinFigures, TopicNameFigures
 
 R = TypeVar("R", bound=msgspec.Struct)

@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
-from fencepost.checkers.facts.answers import exposed
+from fencepost.checkers.facts.positions import exposed
 from fencepost.checkers.objects import counter
 from fencepost.checkers.storage import registers
-from fencepost.checkers.storage.reference import CAS, READ, WRITE, Row, linearize
+from fencepost.checkers.storage.register_proofs import CAS, READ, WRITE, Row, linearize
 from fencepost.harness.history import Event, History, OpEvent, Outcome
 from fencepost.harness.verdict import Cause, Thresholds, Validity
 from tests.checkers.build import facts

@@ -3,7 +3,7 @@
 import gc
 import weakref
 
-from fencepost.checkers.facts.once import once
+from fencepost.checkers.facts.evidence import once
 from fencepost.checkers.facts.reigns import reigns_of
 from fencepost.harness.history import History
 from tests.warehouse.histories import random_history

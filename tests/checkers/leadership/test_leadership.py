@@ -10,7 +10,7 @@ from fencepost.checkers.facts.claims import claimed_spans, overlap_ns, possible_
 from fencepost.checkers.facts.reigns import reigns_of
 from fencepost.harness.history import Claim, FaultOutcome, NodeChange, Outcome, PhaseName
 from fencepost.harness.verdict import Validity
-from fencepost.harness.verdict.figure_rows import ClaimedSpan
+from fencepost.harness.verdict.figures import ClaimedSpan
 from tests.checkers.build import Tale, bound, facts, ns, only
 
 NO_ACT = "superseded-leader-does-not-act"

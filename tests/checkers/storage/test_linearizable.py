@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fencepost.checkers import _core
 from fencepost.checkers.storage import registers as linearizable
-from fencepost.checkers.storage.reference import CAS, NEVER, READ, WRITE, Row, explains, linearize
+from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, WRITE, Row, explains, linearize
 from fencepost.harness.history import Event, History, OpEvent, Outcome
 from fencepost.harness.verdict import Facts, Stop, Thresholds
 from tests.histories.simulate import Shape, bend, in_sequence, valid_history

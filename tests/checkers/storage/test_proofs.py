@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from fencepost.checkers import _core
-from fencepost.checkers.storage.reference import CAS, NEVER, READ, WRITE, Row
-from fencepost.checkers.storage.register_proofs import made, refuted, seen
+from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, WRITE, Row, made, refuted, seen
 from tests.checkers.storage.test_linearizable import judge
 from tests.histories.simulate import Shape, bend, valid_history
 

@@ -14,7 +14,7 @@ from types import FrameType
 
 import pytest
 
-from fencepost.checkers.storage.reference import NEVER, READ, WRITE, Row, explains
+from fencepost.checkers.storage.register_proofs import NEVER, READ, WRITE, Row, explains
 from tests.checkers.storage.test_linearizable import assert_agrees, judge
 from tests.histories.simulate import Shape, bend, in_sequence, valid_history
 

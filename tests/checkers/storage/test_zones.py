@@ -8,7 +8,7 @@ import random
 import pytest
 
 from fencepost.checkers import _core
-from fencepost.checkers.storage.reference import CAS, NEVER, READ, WRITE, Row, explains, linearize
+from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, WRITE, Row, explains, linearize
 from tests.checkers.storage.test_linearizable import assert_longest_prefix, judge
 from tests.histories.simulate import Shape, in_sequence, valid_history
 

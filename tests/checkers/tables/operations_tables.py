@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.checkers.storage.models import encode
-from fencepost.checkers.storage.reference import CAS, NEVER, READ, WRITE, Row
+from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, WRITE, Row
 from fencepost.checkers.tables.operations import COLUMNS, UNKNOWN, Rows
 from fencepost.harness.history import Operation
 from fencepost.harness.results.reader import read_history

@@ -12,7 +12,7 @@ from bench.against_porcupine.contest import Limits, Wrong, contest
 from bench.against_porcupine.histories import OPERATIONS_OF_A_KEY, Shape, make
 from bench.against_porcupine.table import lines
 from fencepost.checkers.storage.models import CAS, READ, WRITE, Columns
-from fencepost.checkers.storage.reference import NEVER, Row, linearize
+from fencepost.checkers.storage.register_proofs import NEVER, Row, linearize
 
 _LIMITS = Limits(cpu_s=5.0, memory_bytes=1 << 30)
 _SMALL = Shape(kind="cas", operations=200, clients=3, info=0.0, valid=True)

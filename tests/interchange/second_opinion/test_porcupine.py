@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from fencepost.checkers.storage.models import encode
-from fencepost.checkers.storage.reference import CAS, NEVER, READ, Row
+from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, Row
 from fencepost.checkers.storage.registers import search
 from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.interchange.formats.family import choose

@@ -16,8 +16,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.base.command_line import command_line
-from fencepost.harness.base.errors import MachineError
+from fencepost.harness.base.errors import MachineError, command_line
 from fencepost.harness.runtime.artifacts import ImageContents, ImageRecipe, java_runtimes
 from fencepost.harness.runtime.artifacts.cache import sha256_of
 from fencepost.harness.runtime.containers.images import agent, folder, machine, parts

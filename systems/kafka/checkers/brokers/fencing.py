@@ -22,10 +22,8 @@ from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.own_time import OwnTime
 from fencepost.checkers.facts.stalls import Stall, overlapping, stalls_of, watched_until
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.finding import Finding, duration, rule, seconds
 from fencepost.checkers.findings.ladder import Doubt, Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import duration, seconds
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, SessionBound, Verdict
 from fencepost.systems.kafka.checkers.brokers.silence import Silence, Silences

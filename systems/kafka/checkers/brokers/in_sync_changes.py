@@ -18,10 +18,8 @@ Source: KIP-497 (AlterIsr: the controller persists a change before the leader ta
 from collections.abc import Iterator
 from typing import Final
 
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.finding import Finding, rule, seconds
 from fencepost.checkers.findings.ladder import Doubt, Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import seconds
 from fencepost.harness.history import NEW_DISK, History, LogEntry, LogEvent, Logged, NodeLog
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.brokers.registrations import in_order

@@ -27,10 +27,8 @@ import msgspec
 from fencepost.checkers.facts.disturbance import touches_others
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.servers import Exit, Return, exits, next_return
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.finding import Finding, duration, rule, seconds
 from fencepost.checkers.findings.ladder import Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import duration, seconds
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 

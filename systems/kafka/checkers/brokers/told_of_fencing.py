@@ -19,10 +19,8 @@ from fencepost.checkers.facts.cuts import possibly_stopped
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.intervals import clipped, merged
 from fencepost.checkers.facts.reigns import Reigns
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.finding import Finding, duration, rule, seconds
 from fencepost.checkers.findings.ladder import Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import duration, seconds
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome, log_of
 from fencepost.harness.verdict import Facts, SessionBound, Verdict
 from fencepost.systems.kafka.broker_view import broker_view

@@ -22,10 +22,8 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import row, rows
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.finding import Finding, rule, seconds
 from fencepost.checkers.findings.ladder import Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import seconds
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.history.operation_error import NOT_ENOUGH_REPLICAS
 from fencepost.harness.verdict import Facts, Verdict

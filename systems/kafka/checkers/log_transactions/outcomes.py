@@ -5,10 +5,8 @@ from typing import Final
 
 from fencepost.checkers.facts.disturbance import last_fault_ns, plans_no_fault
 from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.findings.finding import Finding, few_of_each
+from fencepost.checkers.findings.finding import Finding, by, few_of_each, rule
 from fencepost.checkers.findings.ladder import Doubt, Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import by
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.log_transactions.view import CHECKER, Partition, Sight, Transaction, View

@@ -4,10 +4,8 @@ from typing import Final
 
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.options import option_ns
-from fencepost.checkers.findings.finding import Finding, few_of_each
+from fencepost.checkers.findings.finding import Finding, by, duration, few_of_each, rule
 from fencepost.checkers.findings.ladder import Doubt, Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import by, duration
 from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.groups.members import completed_ns

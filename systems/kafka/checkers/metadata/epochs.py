@@ -8,10 +8,8 @@ from typing import Final
 
 from fencepost.checkers.facts.reigns import Sample
 from fencepost.checkers.facts.statements import exact_claims
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.finding import Finding, duration, rule
 from fencepost.checkers.findings.ladder import Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
 

@@ -10,10 +10,8 @@ import msgspec
 
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.servers import Incarnations
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.finding import Finding, duration, rule
 from fencepost.checkers.findings.ladder import Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import Operation
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.changes import Change, Changes, completed

@@ -5,10 +5,8 @@ from typing import Any, Final
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.servers import Incarnations
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.finding import Finding, duration, rule, seconds
 from fencepost.checkers.findings.ladder import Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import duration, seconds
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.broker_views import Known, Lack, View, late_episodes
 

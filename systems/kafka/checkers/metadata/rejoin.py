@@ -28,10 +28,8 @@ from fencepost.checkers.facts.successions import (
     next_begin,
     over_ns,
 )
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.finding import Finding, duration, rule
 from fencepost.checkers.findings.ladder import Doubt, Findings
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import FaultSpan, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.attachment import (

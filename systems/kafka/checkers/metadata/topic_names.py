@@ -22,10 +22,8 @@ from fencepost.checkers.facts.evidence import Rows, row
 from fencepost.checkers.facts.reigns import Reigns, leader_of, reigns_of
 from fencepost.checkers.facts.statements import NamedEpochs, epoch_subject, statements
 from fencepost.checkers.findings.circumstances import answered_words
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.finding import Finding, duration, rule
 from fencepost.checkers.findings.ladder import Findings, stopped
-from fencepost.checkers.findings.rules import rule
-from fencepost.checkers.findings.words import duration
 from fencepost.checkers.storage.models import Columns, encode
 from fencepost.checkers.storage.register_proofs import proof_of
 from fencepost.checkers.storage.registers import search
