@@ -39,9 +39,9 @@ from fencepost.harness.contract.starting import WaitsToStart
 #: By the name that `fencepost list` prints.
 ABILITIES: Final[Mapping[str, type]] = {
     "arranges-members": ArrangesMembers,
-    "bounds-sessions": BoundsSessions,
     "bounds-leadership": BoundsLeadership,
     "bounds-leases": BoundsLeases,
+    "bounds-sessions": BoundsSessions,
     "changes-members": ChangesMembers,
     "fills-column": FillsColumn,
     "logs-catch-ups": LogsCatchUps,

@@ -1,6 +1,6 @@
 """What a system under test declares: how it starts, what it promises, how one node is asked.
 
-A system is one object in `harness.plugins.registry.SYSTEMS`. It has the eight members of `System` and is written as a
+A system is one object that a leaf names in its table SYSTEMS. It has the eight members of `System` and is written as a
 `base.BaseSystem[ItsOptions]`, which has defaults for some of them. `abilities` lists what only some systems can do.
 Nothing here starts a process; the runtime does.
 """

@@ -1,7 +1,8 @@
 """What a workload is: typed options, operations, a client and checkers that together test one guarantee.
 
-A workload is one file that holds a subclass of `Workload`, and one line in `harness.plugins.registry.WORKLOADS`. It is
-written against one protocol of `harness.coordination` and runs unchanged on every system that offers it.
+A workload is one file that holds a subclass of `Workload`, and one line in `harness.plugins.registry`, or in the table
+WORKLOADS of a leaf. It is written against one protocol of `harness.coordination` and runs unchanged on every system
+that offers it.
 
     class Counting(Workload[CountingOptions]):
         name = "counting"

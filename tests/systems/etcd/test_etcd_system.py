@@ -198,7 +198,7 @@ def test_a_version_that_is_not_there_is_said_with_the_remedy(version: str, messa
 
 def test_naming_the_system_does_not_load_its_protocol() -> None:
     code = (
-        "import sys, fencepost.systems.etcd as e; e.ETCD.promises(), e.ETCD.profile.options();"
+        "import sys, fencepost.systems.etcd.system as e; e.ETCD.promises(), e.ETCD.profile.options();"
         " assert 'hpack' not in sys.modules and 'google.protobuf' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=60)
