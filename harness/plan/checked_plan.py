@@ -203,7 +203,7 @@ def _use_plugins(plan: Plan) -> None:
 def _with_refused(kind: str, name: str, names: Mapping[str, str]) -> tuple[str, ...]:
     """The choices; raises UsageError for a name that a plug-in offers and may not, or that has gone with its file."""
     if name not in names:
-        registry.refuse(kind, name)
+        registry.refuse_unknown(kind, name)
     return tuple(names)
 
 

@@ -207,6 +207,15 @@ def refuse(kind: str, name: str) -> None:
         raise problem.error()
 
 
+def refuse_unknown(kind: str, name: str) -> None:
+    """Raise UsageError for a name that nothing here has, where a plug-in may have it that cannot be read."""
+    refuse(kind, name)
+    unread = next((problem for problem in offers.offered().problems if not problem.kind), None)
+    if unread is not None:
+        error = unread.error()
+        raise UsageError(f"unknown {kind.removesuffix('s')} {name!r}; {error.message}", hint=error.hint)
+
+
 def system(name: str) -> "System":
     """The system under test of this name; raises UsageError."""
     return cast("System", _load("system", name, SYSTEMS))
@@ -325,7 +334,7 @@ def _load(kind: str, name: str, entries: Mapping[str, str]) -> Any:
     if offer is not None:
         return _offered(offer)
     if name not in entries:
-        refuse(f"{kind}s", name)
+        refuse_unknown(f"{kind}s", name)
         raise unknown_choice(kind, name, list(entries))
     return offers.attribute(entries[name])
 

@@ -177,6 +177,16 @@ def test_a_broken_package_breaks_nobody_else(
     assert check_plan(Plan(system="etcd", workload="register", nemesis="kill,all", seed=1))
 
 
+def test_what_an_unread_package_may_have_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _package(tmp_path, "unread_one", tables="import no_such_module_at_all")
+    assert main(["list", "systems"]) == 0
+    assert "the plug-in unread_one 1.2 is broken: ModuleNotFoundError" in " ".join(capsys.readouterr().out.split())
+    assert main(["run", "--workload", "register", "--nemesis", "none", "--system", "tiny"]) == 254
+    said = capsys.readouterr().err
+    assert "unknown system 'tiny'; the plug-in unread_one 1.2 is broken: ModuleNotFoundError" in said
+    assert check_plan(Plan(system="etcd", workload="register", nemesis="kill,all", seed=1))
+
+
 def test_clashes_name_both_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _package(tmp_path, "one", tables="SYSTEMS = {'tiny': 'one:TINY', 'etcd': 'one:ETCD'}")
     _package(tmp_path, "two", tables="SYSTEMS = {'tiny': 'two:TINY'}")
