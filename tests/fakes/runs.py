@@ -68,6 +68,7 @@ class FakeSystem:
         options=SystemOptions,
         interfaces=frozenset(),
         reads={ReadMode.STRONG: "linearizable", ReadMode.PLAIN: "session-order"},
+        register_checkers=("late-effects",),
         listeners={},
     )
 
