@@ -215,7 +215,9 @@ def _quick(leaf: str) -> Iterator[Path]:
             reached = _reached(name)
             files = [ROOT.joinpath(*one.split(".")).with_suffix(".py") for one in reached if one.startswith("tests.")]
             named = any(asks.search(file.read_text(encoding="utf-8")) for file in files if file.is_file())
-            if not named and not any(one == module or one.startswith(f"{module}.") for one in reached):
+            # Generated pages tell of everything that is installed.
+            pages = any(one.startswith("tools.") for one in reached)
+            if not named and not pages and not any(one == module or one.startswith(f"{module}.") for one in reached):
                 yield relative
 
 
