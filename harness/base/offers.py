@@ -394,7 +394,8 @@ def _refusal(kind: str, name: str, rivals: list[Offer]) -> str:
     if len(rivals) > 1:
         places = " and ".join(rival.source.place for rival in rivals)
         return f"the {_singular(kind)} {name!r} is offered twice, so neither is used: by {places}"
-    if not _NAME.fullmatch(name) or (kind == "faults" and name in _TAKEN):
+    parts = name.split(":") if kind == "fault_targets" else [name]
+    if not all(map(_NAME.fullmatch, parts)) or (kind == "faults" and name in _TAKEN):
         return (
             f"the {_singular(kind)} {name!r} of the plug-in {rivals[0].source.place} is refused: expected small "
             "letters and digits, joined by hyphens, and no word of the nemesis"

@@ -45,6 +45,13 @@ class Stack:
             return (*state, value)
         return state[:-1] if state and state[-1] == result else None
 
+class Second:
+    about = "the second node"
+    def refuse(self, spec, placement):
+        return None
+    def resolve(self, spec, view, draw):
+        raise AssertionError("never injected here")
+
 def never_seven(history, facts):
     """No seven."""
     return []
@@ -53,6 +60,7 @@ WORKLOADS = {"counting": Counting}
 FAULTS = {"doze": Doze}
 CHECKERS = {"never-seven": never_seven}
 MODELS = {"stack": Stack}
+FAULT_TARGETS = {"pause:second": Second()}
 '''
 
 
@@ -86,6 +94,7 @@ def test_a_file_offers_every_kind_and_they_are_listed_like_ours(tmp_path: Path) 
     for kind, name in (("workloads", "counting"), ("faults", "doze"), ("checkers", "never-seven")):
         assert f"  {name} " in listing(kind)
         assert listing(kind, name).startswith(f"{name}: ")
+    assert "second the second node" in " ".join(listing("faults", "pause").split())
     assert "workload counting, fault doze, checker never-seven, model stack" in " ".join(listing("plugins").split())
     checked = check_plan(Plan(system="example", workload="counting", nemesis="doze,all", seed=1))
     assert "--plugin" in repeat_command(checked)
