@@ -1,11 +1,12 @@
 """Write docs/reference/facts-tables.md from the schemas: `python tools/facts_page.py`. A test compares the two."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from fencepost.harness.plugins.fact_tables import derived_tables
-from fencepost.harness.verdict.fact_table import FactTable
+from fencepost.harness.verdict.fact_table import Column, FactTable
 from fencepost.harness.verdict.run_tables import OF_RUN
 from fencepost.warehouse.night_tables import OF_NIGHTS, PLACED
 
@@ -27,6 +28,10 @@ them what spans runs.
 - `index`, `event`, `events`, `evidence` are rows of the history, by their `index`.
 - A schema has a version, in the file's metadata as `fencepost.table_version`. Whatever changes its columns changes it.
 - `long` is a 64-bit integer, `list<long>` a list of them. Where a column may be null, its text says what a null means.
+
+## Columns of several tables
+
+The lists of tables below name the tables that have these columns.
 """
 
 _WAREHOUSE: Final = """\
@@ -39,21 +44,42 @@ attempt that never reported has no run.
 
 def render() -> str:
     """The whole page."""
-    parts = [_HEAD, "## The run and its verdicts\n", _tables(OF_RUN)]
-    parts += ["## Derived from the history\n", _tables(derived_tables())]
-    return "\n".join([*parts, _WAREHOUSE, _tables((PLACED, *OF_NIGHTS.values()))])
+    of_run, derived, of_nights = OF_RUN, derived_tables(), (PLACED, *OF_NIGHTS.values())
+    shared = _shared((*of_run, *derived, *of_nights))
+    rows = [f"| {_column(column)} |" for column in shared.values()]
+    parts = [_HEAD, "\n".join(["| column | type | meaning |", "| --- | --- | --- |", *rows, ""])]
+    parts += ["## The run and its verdicts\n", _tables(of_run, shared)]
+    parts += ["## Derived from the history\n", _tables(derived, shared)]
+    return "\n".join([*parts, _WAREHOUSE, _tables(of_nights, shared)])
 
 
-def _tables(tables: Sequence[FactTable]) -> str:
-    """What a row of each table is, then the columns of each."""
-    lines = ["| table | version | one row |", "| --- | --- | --- |"]
-    lines += [f"| `{table.name}` | {table.version} | {table.row} |" for table in tables]
+def _shared(tables: Sequence[FactTable]) -> dict[str, Column]:
+    """The columns of which several tables say the same; of a name with two meanings, the more frequent one."""
+    counts = Counter((column.name, column.kind, column.text) for table in tables for column in table.columns)
+    shared: dict[str, Column] = {}
+    for (name, kind, text), count in counts.most_common():
+        if count > 1:
+            shared.setdefault(name, Column(name, kind, text))
+    return shared
+
+
+def _tables(tables: Sequence[FactTable], shared: Mapping[str, Column]) -> str:
+    """What a row of each table is and which shared columns it has, then its other columns."""
+    lines = ["| table | version | one row | columns of several tables |", "| --- | --- | --- | --- |"]
+    for table in tables:
+        names = ", ".join(f"`{column.name}`" for column in table.columns if shared.get(column.name) == column)
+        lines.append(f"| `{table.name}` | {table.version} | {table.row} | {names} |")
     lines += ["", "| table | column | type | meaning |", "| --- | --- | --- | --- |"]
     for table in tables:
-        for position, column in enumerate(table.columns):
+        own = [column for column in table.columns if shared.get(column.name) != column]
+        for position, column in enumerate(own):
             name = f"**{table.name}**" if position == 0 else ""
-            lines.append(f"| {name} | `{column.name}` | {_kind(str(column.kind))} | {column.text} |")
+            lines.append(f"| {name} | {_column(column)} |")
     return "\n".join([*lines, ""])
+
+
+def _column(column: Column) -> str:
+    return f"`{column.name}` | {_kind(str(column.kind))} | {column.text}"
 
 
 def _kind(arrow: str) -> str:

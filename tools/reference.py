@@ -7,7 +7,6 @@ is written once, beside the code that it describes. A test compares the pages wi
 import re
 import sys
 import textwrap
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -29,6 +28,8 @@ _PAGES: Final = {
     "faults": ("faults",),
 }
 _WIDTH: Final = 110
+#: Rows whose names another page has, system by system; the sentence stands in their place.
+ELSEWHERE: Final = {"--require": "`--require` takes the names of [guarantees](guarantees.md)."}
 #: A source of the consistency models: its letters, then lines that are indented further.
 _SOURCE: Final = re.compile(r"^  ([A-Z]{1,2}) +(.+(?:\n {6}.+)*)", re.M)
 _MADE: Final = "<!-- Made by `python -m tools.reference --write`; a test compares. -->"
@@ -67,29 +68,50 @@ def _names(kinds: tuple[str, ...]) -> Iterator[str]:
 
 
 def _all_options(kind: catalogue.Kind) -> Iterator[str]:
-    """The options of every entry as one table; those that all entries have come first."""
-    options = Counter(option for entry in kind.entries for option in entry.options)
-    every = [option for option, count in options.items() if count == len(kind.entries) > 1]
-    rows = [(f"all {kind.name}", row) for row in every]
-    rows += [(entry.name, row) for entry in kind.entries for row in entry.options if row not in every]
+    """The options of every entry as one table; what several entries have in common comes first, in one row."""
+    defaults: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    for entry in kind.entries:
+        for row in entry.options:
+            *says, default = _option(row)
+            has_default = "yes" if default else "no"
+            defaults.setdefault((*says, has_default), {}).setdefault(default, []).append(entry.name)
+    rows = [([name for names in of.values() for name in names], says, of) for (*says, _), of in defaults.items()]
     if rows:
+        several = sorted((row for row in rows if len(row[0]) > 1), key=lambda row: (-len(row[0]), row[0]))
         yield "## Options"
-        yield f"They are given as `{next(entry.option_form for entry in kind.entries if entry.option_form)}`."
-        names = [of for of, _ in rows]
-        firsts = (f"**{of}**" if names.index(of) == position else "" for position, of in enumerate(names))
+        form = next(entry.option_form for entry in kind.entries if entry.option_form)
+        yield f"They are given as `{form}`. Those that several {kind.name} have come first."
         head = (f"of {kind.name}", "option", "meaning", "value", "default")
-        yield _table(head, ((first, *_option(row)) for first, (_, row) in zip(firsts, rows, strict=True)))
+        lines, last = [], ""
+        for names, says, of in [*several, *(row for row in rows if len(row[0]) == 1)]:
+            first = f"all {kind.name}" if len(names) == len(kind.entries) > 1 else ", ".join(names)
+            lines.append((f"**{first}**" if first != last else "", *says, _defaults(of)))
+            last = first
+        yield _table(head, lines)
+
+
+def _defaults(of: Mapping[str, list[str]]) -> str:
+    """One default, or each with the entries that have it."""
+    if len(of) == 1:
+        return next(iter(of))
+    return "; ".join(f"{default} of {', '.join(names)}" for default, names in of.items())
 
 
 def _by_titles(kind: catalogue.Kind) -> Iterator[str]:
     """What entries say as one table for each title, whose rows name the entries."""
     rows: dict[str, dict[tuple[str, str], list[str]]] = {}
+    left_out: dict[str, str] = {}
     for entry in kind.entries:
         for section in entry.sections:
             for row in section.rows:
-                rows.setdefault(section.title, {}).setdefault(row, []).append(entry.name)
+                if row[0] in ELSEWHERE:
+                    left_out[section.title] = ELSEWHERE[row[0]]
+                else:
+                    rows.setdefault(section.title, {}).setdefault(row, []).append(entry.name)
     for title, of in rows.items():
         yield f"## {title}"
+        if title in left_out:
+            yield left_out[title]
         yield _table(("", "", f"of {kind.name}"), _inverted(_by_meaning(of), len(kind.entries)))
 
 
