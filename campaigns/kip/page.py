@@ -14,7 +14,7 @@ from markupsafe import Markup
 from fencepost.campaigns.kip.experiments import EXPERIMENTS
 from fencepost.campaigns.kip.rows import experiments_of, rows_of
 from fencepost.campaigns.kip.table import Measured, State, Table, TableCell, TableRow
-from fencepost.harness.contract.kip_rows import Proposal
+from fencepost.harness.contract.kip_rows import Part, Proposal
 
 _TITLES: Final = {
     Proposal.KIP_30: "KIP-30 as a table: what a pluggable keeper of metadata can promise",
@@ -24,7 +24,10 @@ _LEGEND: Final = (
     "promised: the system's documentation says so; the source stands below.",
     "by recipe: the row holds as long as what the recipe relies on does.",
     "cannot: the system offers nothing that would hold the row.",
+    "no recipe: the system does not put this part of the interface into practice.",
+    "nothing exercised it: the runs gave the row no chance to be broken; this is never a pass.",
     "by construction: it follows from how the interface is built, without a run; why stands below.",
+    "not measured: nothing in fencepost measures the row; why stands below.",
     "Exposures count how often a rule could have been broken; without any, nothing is said to hold. One exposure can"
     " show several violations, where a row has several rules.",
     "A violation of a promised row is a finding; one of a row by recipe shows what the recipe rests on.",
@@ -99,11 +102,12 @@ def markdown(table: Table) -> str:
         blocks.append(f"### {row}\n\n{name}: {how}\n\n{steps}")
     if not of_rows:
         blocks.append("Nothing was violated.")
-    blocks.append("## Sources and recipes")
-    for system in table.systems:
-        recipes = "".join(f"\n- recipe for {_escaped(text)}" for text in table.recipes[system])
-        rows = "".join(f"\n- {row}: {_escaped(text)}" for row, text in _sources(table, system))
-        blocks.append(f"### {system}\n{recipes}{rows}" if recipes or rows else f"### {system}\n\nNo recipe.")
+    blocks += [
+        "## Sources and recipes",
+        "What each claim rests on: its source, what the recipe needs, or why there is none.",
+    ]
+    for part in dict.fromkeys(one.row.part for one in table.rows):
+        blocks += _markdown_sources(table, part)
     blocks += ["## What was run", "\n".join(f"- {text}" for text in _experiments(table))]
     return "\n\n".join(blocks) + "\n"
 
@@ -190,6 +194,34 @@ def _markdown_cell(one: TableRow, cell: TableCell) -> str:
     if cell.witness is None:
         return _escaped(text)
     return f"**{_escaped(text)}** ([witness](#{_anchor(one.row.id)}))"
+
+
+def _markdown_sources(table: Table, part: Part) -> list[str]:
+    """A part of the interface: recipes and sources as a table, then why no run measures a row."""
+    rows = [one for one in table.rows if one.row.part is part]
+    systems = [name for name in table.systems if any(c.claim for one in rows for c in one.cells if c.system == name)]
+    if not systems:
+        return []
+    recipes = [_recipes(table, system, part) for system in systems]
+    lines = [("row", *systems), ("---",) * (1 + len(systems)), ("recipe", *recipes)]
+    for one in rows:
+        texts = {cell.system: cell.claim.text for cell in one.cells if cell.claim is not None}
+        lines.append((one.row.id, *(texts.get(system, "") for system in systems)))
+    blocks = [f"### {part.capitalize()}", "\n".join(f"| {' | '.join(map(_escaped, line))} |" for line in lines)]
+    unmeasured: dict[str, list[str]] = {}
+    for one in rows:
+        for cell in one.cells:
+            if cell.state in (State.NOT_MEASURED, State.BY_CONSTRUCTION):
+                unmeasured.setdefault(f"{one.row.id}, {cell.state}: {cell.why}", []).append(cell.system)
+    if unmeasured:
+        blocks.append("\n".join(f"- {text} ({', '.join(of)})" for text, of in unmeasured.items()))
+    return blocks
+
+
+def _recipes(table: Table, system: str, part: Part) -> str:
+    """The recipes of a system for one part."""
+    prefix = f"{part}: "
+    return "; or ".join(text.removeprefix(prefix) for text in table.recipes[system] if text.startswith(prefix))
 
 
 def _name(one: TableRow, cell: TableCell) -> str:
