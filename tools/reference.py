@@ -28,8 +28,15 @@ _PAGES: Final = {
     "faults": ("faults",),
 }
 _WIDTH: Final = 110
-#: Rows whose names another page has, system by system; the sentence stands in their place.
-ELSEWHERE: Final = {"--require": "`--require` takes the names of [guarantees](guarantees.md)."}
+#: Sections by title and rows by name that another table says as well: the sentence instead, and the title above it.
+ELSEWHERE: Final = {
+    "--workload": ("Flags", "[Workloads](workloads.md#guarantee-on-each-system) has those that each system offers."),
+    "--require": ("Flags", "`--require` takes the names of [guarantees](guarantees.md)."),
+    "Possible on": (
+        "Not possible on",
+        "A fault is possible on every system and runtime that this table does not name.",
+    ),
+}
 #: A source of the consistency models: its letters, then lines that are indented further.
 _SOURCE: Final = re.compile(r"^  ([A-Z]{1,2}) +(.+(?:\n {6}.+)*)", re.M)
 _MADE: Final = "<!-- Made by `python -m tools.reference --write`; a test compares. -->"
@@ -100,18 +107,15 @@ def _defaults(of: Mapping[str, list[str]]) -> str:
 def _by_titles(kind: catalogue.Kind) -> Iterator[str]:
     """What entries say as one table for each title, whose rows name the entries."""
     rows: dict[str, dict[tuple[str, str], list[str]]] = {}
-    left_out: dict[str, str] = {}
     for entry in kind.entries:
         for section in entry.sections:
             for row in section.rows:
-                if row[0] in ELSEWHERE:
-                    left_out[section.title] = ELSEWHERE[row[0]]
-                else:
+                if not {section.title, row[0]} & ELSEWHERE.keys():
                     rows.setdefault(section.title, {}).setdefault(row, []).append(entry.name)
     for title, of in rows.items():
         yield f"## {title}"
-        if title in left_out:
-            yield left_out[title]
+        if sentences := [sentence for above, sentence in ELSEWHERE.values() if above == title]:
+            yield " ".join(sentences)
         yield _table(("", "", f"of {kind.name}"), _inverted(_by_meaning(of), len(kind.entries)))
 
 
