@@ -69,9 +69,27 @@ def _names(kinds: tuple[str, ...]) -> Iterator[str]:
         if position == 0:
             yield _MADE
         example = ", with an example" if any(entry.example for entry in kind.entries) else ""
-        yield f"{_text(kind.about)} `fencepost list {name} NAME` prints the same in a terminal{example}."
-        yield _table(("name", "meaning"), ((f"`{entry.name}`", _text(entry.about)) for entry in kind.entries))
+        yield f"{as_text(kind.about)} `fencepost list {name} NAME` prints the same in a terminal{example}."
+        columns = _columns(kind)
+        rows = ((f"`{e.name}`", as_text(e.about), *(texts[e.name] for texts in columns.values())) for e in kind.entries)
+        yield _table(("name", "meaning", *(title.lower() for title in columns)), rows)
         yield from (*map(_titled, kind.sections), *_by_titles(kind), *_all_options(kind))
+
+
+def _columns(kind: catalogue.Kind) -> dict[str, dict[str, str]]:
+    """Sections that have one row for every entry, by title; what is the same in all of their rows is left out."""
+    rows: dict[str, list[tuple[str, str, str]]] = {}
+    for entry in kind.entries:
+        for section in entry.sections:
+            rows.setdefault(section.title, []).extend((entry.name, name, text) for name, text in section.rows)
+    columns = {}
+    for title, of in rows.items():
+        if [entry for entry, _, _ in of] == [entry.name for entry in kind.entries]:
+            if len({text for _, _, text in of}) == 1:
+                columns[title] = {entry: f"`{name}`" for entry, name, _ in of}
+            elif len({name for _, name, _ in of}) == 1:
+                columns[title] = {entry: as_text(text) for entry, _, text in of}
+    return columns
 
 
 def _all_options(kind: catalogue.Kind) -> Iterator[str]:
@@ -107,9 +125,10 @@ def _defaults(of: Mapping[str, list[str]]) -> str:
 def _by_titles(kind: catalogue.Kind) -> Iterator[str]:
     """What entries say as one table for each title, whose rows name the entries."""
     rows: dict[str, dict[tuple[str, str], list[str]]] = {}
+    columns = _columns(kind)
     for entry in kind.entries:
         for section in entry.sections:
-            for row in section.rows:
+            for row in section.rows if section.title not in columns else ():
                 if not {section.title, row[0]} & ELSEWHERE.keys():
                     rows.setdefault(section.title, {}).setdefault(row, []).append(entry.name)
     for title, of in rows.items():
@@ -130,14 +149,14 @@ def _by_meaning(rows: Mapping[tuple[str, str], list[str]]) -> dict[tuple[str, st
 
 def _inverted(rows: Mapping[tuple[str, str], list[str]], all_of_them: int) -> Iterator[tuple[str, ...]]:
     for (name, text), of in rows.items():
-        yield _codes(name.split(", ")), _text(text), "all" if len(of) == all_of_them else ", ".join(of)
+        yield _codes(name.split(", ")), as_text(text), "all" if len(of) == all_of_them else ", ".join(of)
 
 
 def _option(row: OptionRow) -> tuple[str, ...]:
     value = ", ".join(f"`{choice}`" for choice in row.choices) or row.kind
     return (
         f"`{row.name}`",
-        _text(row.about),
+        as_text(row.about),
         f"{value}, {row.limits}" if row.limits else value,
         f"`{row.default}`" if row.default else "",
     )
@@ -160,7 +179,7 @@ def _guarantees() -> Iterator[str]:
             sentences = (guarantee.text, conditions, guarantee.source, issues)
             systems.setdefault((guarantee.name, guarantee.standing.value, *sentences), []).append(system_name)
     rows = (
-        (f"`{name}`", standing, ", ".join(of), *map(_text, sentences))
+        (f"`{name}`", standing, ", ".join(of), *map(as_text, sentences))
         for (name, standing, *sentences), of in sorted(systems.items())
     )
     yield _table(("guarantee", "standing", "on", "what holds", "only while", "source", "known issues"), rows)
@@ -175,7 +194,7 @@ def _checkers() -> Iterator[str]:
         "its anomalies and its sources."
     )
     rows = (
-        (f"`{entry.name}`", _text(entry.about), ", ".join(f"`{name}`" for s in entry.sections for name, _ in s.rows))
+        (f"`{entry.name}`", as_text(entry.about), ", ".join(f"`{name}`" for s in entry.sections for name, _ in s.rows))
         for entry in catalogue.kind("checkers").entries
     )
     yield _table(("checker", "what it judges", "workloads"), rows)
@@ -186,7 +205,7 @@ def _titled(section: catalogue.Section) -> str:
     names: dict[str, list[str]] = {}
     for name, text in section.rows:
         names.setdefault(text, []).extend([f"`{name}`"] if name else [])
-    rows = [(", ".join(of), _text(text)) for text, of in names.items()]
+    rows = [(", ".join(of), as_text(text)) for text, of in names.items()]
     return f"{section.title}:\n\n{_table(('', ''), rows)}"
 
 
@@ -199,7 +218,7 @@ def _commands() -> Iterator[str]:
     yield "`fencepost COMMAND --help` prints the same in a terminal, with examples."
     context = click.Context(app, info_name="fencepost", **app.context_settings)
     listed = [(name, about) for name, (_, about, _) in app_commands().items() if about]
-    yield _table(("command", "what it does"), ((f"[`{n}`](#fencepost-{n})", _text(about)) for n, about in listed))
+    yield _table(("command", "what it does"), ((f"[`{n}`](#fencepost-{n})", as_text(about)) for n, about in listed))
     every: list[tuple[str, click.Command, click.Context]] = []
     for name, _ in listed:
         command = app.get_command(context, name)
@@ -214,11 +233,11 @@ def _commands() -> Iterator[str]:
         yield from _command(command, path, own)
     yield "## Flags"
     yield "Of several commands:"
-    several = ((f"`{flag}`", _text(about), ", ".join(of)) for (flag, about), of in shared.items())
+    several = ((f"`{flag}`", as_text(about), ", ".join(of)) for (flag, about), of in shared.items())
     yield _table(("flag", "meaning", "commands"), several)
     yield "Of one command:"
     rows = (
-        (f"**{path.removeprefix('fencepost ')}** {title}".strip() if position == 0 else "", f"`{flag}`", _text(about))
+        (f"**{path.removeprefix('fencepost ')}** {title}".strip() if position == 0 else "", f"`{flag}`", as_text(about))
         for path, command, own in every
         for title, flags in _flags(command, own).items()
         for position, (flag, about) in enumerate(row for row in flags if row not in shared)
@@ -272,7 +291,7 @@ def _paragraphs(text: str) -> Iterator[str]:
         if lines and lines[0].strip() == "\b":
             yield _fenced(textwrap.dedent("\n".join(lines[1:])).splitlines())
         elif lines:
-            yield "\n".join(_text(line.strip()) for line in lines)
+            yield "\n".join(as_text(line.strip()) for line in lines)
 
 
 # -- consistency models -----------------------------------------------------------------------------------------------
@@ -316,7 +335,7 @@ def _fenced(lines: Iterable[str]) -> str:
     return "\n".join(["```", *lines, "```"])
 
 
-def _text(text: str) -> str:
+def as_text(text: str) -> str:
     """Plain text as Markdown: what would be read as a tag, or as emphasis, is escaped outside of code."""
     parts = text.split("`")
     parts[::2] = [part.replace("<", "&lt;").replace("*", "\\*") for part in parts[::2]]

@@ -97,9 +97,10 @@ def markdown(table: Table) -> str:
     blocks.append("## Witnesses")
     of_rows = {one.row.id: witnesses[0] for one in table.rows if (witnesses := _witnesses(one))}
     for row, (name, cell, shown) in of_rows.items():
-        steps = "\n".join(f"- {_escaped(step)}" for step in shown.steps)
+        steps = [_escaped(step) for step in shown.steps]
         how = f"{_count(cell.violations, 'violation')} of {shown.guarantee} ({shown.standing}); `{shown.command}`"
-        blocks.append(f"### {row}\n\n{name}: {how}\n\n{steps}")
+        listed = f". {steps[0]}" if len(steps) == 1 else "\n\n" + "\n".join(f"- {step}" for step in steps)
+        blocks.append(f"### {row}\n\n{name}: {how}{listed}")
     if not of_rows:
         blocks.append("Nothing was violated.")
     blocks += [
