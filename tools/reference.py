@@ -32,6 +32,10 @@ _WIDTH: Final = 110
 ELSEWHERE: Final = {
     "--workload": ("Flags", "[Workloads](workloads.md#guarantee-on-each-system) has those that each system offers."),
     "--require": ("Flags", "`--require` takes the names of [guarantees](guarantees.md)."),
+    "Also": (
+        "Targets",
+        "[Choose faults](../how-to/faults.md) says how faults are joined, and what `all` and `none` mean.",
+    ),
     "Possible on": (
         "Not possible on",
         "A fault is possible on every system and runtime that this table does not name.",
@@ -73,7 +77,8 @@ def _names(kinds: tuple[str, ...]) -> Iterator[str]:
         columns = _columns(kind)
         rows = ((f"`{e.name}`", as_text(e.about), *(texts[e.name] for texts in columns.values())) for e in kind.entries)
         yield _table(("name", "meaning", *(title.lower() for title in columns)), rows)
-        yield from (*map(_titled, kind.sections), *_by_titles(kind), *_all_options(kind))
+        sections = [section for section in kind.sections if section.title not in ELSEWHERE]
+        yield from (*map(_titled, sections), *_by_titles(kind), *_all_options(kind))
 
 
 def _columns(kind: catalogue.Kind) -> dict[str, dict[str, str]]:
