@@ -15,13 +15,9 @@ PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "reference" / "fact
 _HEAD: Final = """\
 # Tables of facts
 
-*What is known of a run as tables: written beside its history, and the same for every run, so that many runs make one
-table.*
-
-A run's folder holds one Parquet file for each table in `facts/`. They are derived from the history by one function
-(`checkers/facts/derive.py`, and those that a leaf brings); `fencepost check RUN` derives them again, and the
-[warehouse](../how-to/many-runs-on-spark.md) does so for any number of runs. Pages show them, and Spark computes from
-them what spans runs.
+A run's folder holds one Parquet file for each table in `facts/`, of the same form for every run. They are derived from
+the history by one function (`checkers/facts/derive.py`, and those that a leaf brings); `fencepost check RUN` derives
+them again, and the [warehouse](../how-to/many-runs-on-spark.md) does so for any number of runs.
 
 - Each row of a run has `run_id` first: 32 hexadecimal digits, drawn when the run starts and kept in `run.json`.
 - Times are in nanoseconds since the run's zero; `_ns` also ends every length of time.
