@@ -20,17 +20,27 @@ _TITLES: Final = {
     Proposal.KIP_30: "KIP-30 as a table: what a pluggable keeper of metadata can promise",
     Proposal.KIP_273: "KIP-273 as a table: whether another store gives the semantics of ZooKeeper",
 }
-_LEGEND: Final = (
-    "promised: the system's documentation says so; the source stands below.",
-    "by recipe: the row holds as long as what the recipe relies on does.",
-    "cannot: the system offers nothing that would hold the row.",
-    "no recipe: the system does not put this part of the interface into practice.",
-    "nothing exercised it: the runs gave the row no chance to be broken; this is never a pass.",
-    "by construction: it follows from how the interface is built, without a run; why stands below.",
-    "not measured: nothing in fencepost measures the row; why stands below.",
-    "Exposures count how often a rule could have been broken; without any, nothing is said to hold. One exposure can"
-    " show several violations, where a row has several rules.",
-    "A violation of a promised row is a finding; one of a row by recipe shows what the recipe rests on.",
+#: What the words of the cells mean; with a state, only where some cell has it.
+_LEGEND: Final[tuple[tuple[State | None, str], ...]] = (
+    (None, "promised: the system's documentation says so; the source stands below."),
+    (None, "by recipe: the row holds as long as what the recipe relies on does."),
+    (None, "cannot: the system offers nothing that would hold the row."),
+    (State.NO_RECIPE, "no recipe: the system does not put this part of the interface into practice."),
+    (
+        State.UNEXERCISED,
+        "nothing exercised it: the runs gave the row no chance to be broken; this is never a pass.",
+    ),
+    (
+        State.BY_CONSTRUCTION,
+        "by construction: it follows from how the interface is built, without a run; why stands below.",
+    ),
+    (State.NOT_MEASURED, "not measured: nothing in fencepost measures the row; why stands below."),
+    (
+        None,
+        "Exposures count how often a rule could have been broken; without any, nothing is said to hold. One exposure"
+        " can show several violations, where a row has several rules.",
+    ),
+    (None, "A violation of a promised row is a finding; one of a row by recipe shows what the recipe rests on."),
 )
 
 _OWN_STYLE: Final = """
@@ -91,7 +101,7 @@ def markdown(table: Table) -> str:
     for one in table.rows:
         cells = " | ".join(_markdown_cell(one, cell) for cell in one.cells)
         lines.append(f"| {one.row.id} | {_escaped(one.row.text)} | {cells} |")
-    blocks += ["\n".join(lines), "\n".join(f"- {text}" for text in _LEGEND)]
+    blocks += ["\n".join(lines), "\n".join(f"- {text}" for text in _legend(table))]
     if _lacks(table):
         blocks += ["## What the interface lacks", "\n".join(f"- **{i}**: {text}." for i, text in _lacks(table))]
     blocks.append("## Witnesses")
@@ -161,13 +171,17 @@ def page(table: Table) -> str:
             missing=missing,
             head=head,
             body=Markup("").join(_html_row(one) for one in table.rows),
-            legend=_joined("<li>{}</li>", _LEGEND),
+            legend=_joined("<li>{}</li>", _legend(table)),
             lacks=_html_lacks(table),
             witnesses=witnesses,
             sources=sources,
             runs=_joined("<li>{}</li>", _experiments(table)),
         )
     )
+
+
+def _legend(table: Table) -> list[str]:
+    return [text for state, text in _LEGEND if state is None or table.count(state)]
 
 
 def _html_lacks(table: Table) -> Markup:
