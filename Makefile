@@ -60,6 +60,7 @@ test-paused: setup  ## every test but the long ones, each asleep at some lines: 
 check: $(VENV)/.ready $(CORE)  ## formatting, lint, types, the native core's own tests
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
+	$(VENV)/bin/lint-imports tools/imports.toml --no-cache --no-logo
 	$(PY) -m mypy
 	$(PY) -m mypy.stubtest fencepost.checkers._core
 	cd checkers/native && cargo test -q

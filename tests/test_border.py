@@ -19,7 +19,7 @@ from typing import Final
 import pytest
 
 from tests.lab_scenario import require_lab
-from tests.rooms import FOLDERS, LEAVES
+from tools.lines import FOLDERS, LEAVES
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 #: The leaves that are taken out here, with the name of the entry point of each.

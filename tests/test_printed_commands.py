@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import command_line
 from fencepost.harness.cli.app import commands
-from tests.rooms import FOLDERS
+from tools.lines import FOLDERS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 #: A command with a value to come: whatever the value is, nobody quotes it.

@@ -6,10 +6,11 @@
 import ast
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 from typing import Final
 
-from tests.rooms import FOLDERS, ROOMS
+from tools.lines import FOLDERS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "explanation" / "code-map.md"
@@ -21,7 +22,7 @@ _OTHERS: Final = {
     "docker": "Dockerfiles of every image, buildable with and without an image registry",
     "results": "one folder a run; nothing in it is tracked",
     "bench": "figures of our own speed (`make bench`)",
-    "tests": "one folder for each room above; `tests/rooms.py` has their order, `test_imports.py` holds it",
+    "tests": "one folder for each room above; `tools/imports.toml` has their order",
 }
 
 
@@ -31,10 +32,19 @@ def about(folder: str) -> str:
     return " ".join(document.split()).partition(". ")[0].rstrip(".")
 
 
+def _rooms() -> list[str]:
+    """The rooms of harness/, from the ground up."""
+    contracts = tomllib.loads((ROOT / "tools" / "imports.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    layers: list[str] = next(c for c in contracts["contracts"] if c.get("containers") == ["fencepost.harness"])[
+        "layers"
+    ]
+    return layers[::-1]
+
+
 def tree() -> str:
     """Every folder of the product and every room of harness/, in the order of a run, with what it says of itself."""
     rows = [("harness/", about("harness"))]
-    rows += [(f"  {room}/", about(f"harness/{room}")) for room in ROOMS["harness"]]
+    rows += [(f"  {room}/", about(f"harness/{room}")) for room in _rooms()]
     rows += [(f"{folder}/", about(folder)) for folder in FOLDERS if folder != "harness"]
     rows += [(f"{folder}/", text) for folder, text in _OTHERS.items()]
     width = max(len(name) for name, _ in rows) + 2

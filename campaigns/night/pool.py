@@ -100,7 +100,7 @@ def seed_of(night_seed: int, cell: str, run: int) -> int:
 class Pool:
     """One session of a night. `on_change` is called after every step; `clock_s` is monotonic."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a session rests on, each part replaced by the tests
         self,
         night: Night,
         turns: Sequence[Turn],
@@ -114,7 +114,6 @@ class Pool:
         on_change: Callable[["Pool"], None] = lambda _: None,
         demand: Callable[[Turn], Demand] = lambda _: Demand.NOW,
     ) -> None:
-        """Size: what a session rests on, each part replaced by the tests."""
         self._night, self._plans, self._past = night, plans, past
         self._cells = {o.cell.id: o.cell for o in night.cells}
         self._launcher, self._append, self._stop, self._on_change = launcher, append, stop, on_change

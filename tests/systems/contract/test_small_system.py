@@ -17,7 +17,7 @@ from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Standing
 from fencepost.systems.kafka.failover.measurable import failover_of
-from tests.rooms import FOLDERS
+from tools.lines import FOLDERS
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PLAN: Final = Plan(system="tiny", workload="register", nemesis="kill", seed=1, system_options={"pulse": "500ms"})
