@@ -24,6 +24,7 @@ __all__ = [
     "WeakReport",
     "build_info",
     "check_list_append",
+    "check_model",
     "check_objects",
     "check_registers",
     "check_rw_register",
@@ -304,6 +305,27 @@ def check_objects(
     `first[i + 1]`, as the object's file under `native/src/objects/` says; times are as in `check_registers`.
 
     Raises: as `check_registers`.
+    """
+
+def check_model(
+    kind: _Column,
+    reads: _Column,
+    invoked: _Column,
+    returned: _Column,
+    step: Callable[[int, int], int | None],
+    *,
+    steps: int,
+    memory_bytes: int,
+    wall_s: float,
+) -> ObjectResult:
+    """Judge one object that only the caller knows, with the search of the built-in ones.
+
+    Row i is a call that the caller numbered `kind[i]`; it changes no state where `reads[i]` is not 0.
+    `step(state, kind)` is asked once for each state and kind that the search meets, and returns the next state's
+    number, or None where `state` forbids the call. State 0 is the one at first. Times are as in `check_registers`. A
+    state of the result is a list of its number alone.
+
+    Raises: as `check_registers`; and what `step` raises, which ends the search.
     """
 
 def transaction_part(

@@ -14,7 +14,7 @@ class Stack(Model):
         return state[:-1] if state and state[-1] == result else None
 """
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Any, Final, final
 
 
@@ -30,7 +30,13 @@ UNKNOWN: Final = Unknown()
 
 
 class Model:
-    """A sequential object. States are hashable, compared by `==`, and never None. Neither method changes anything."""
+    """A sequential object. States are hashable, compared by `==`, and never None. Neither method changes anything.
+
+    `reads` may name functions that leave every state as it is: the search is then shorter. A subclass may have
+    `key(self, f, value)`, which names the object that an operation is about: each is judged by itself.
+    """
+
+    reads: Collection[str] = ()
 
     def init(self) -> Hashable:
         """The state at first."""

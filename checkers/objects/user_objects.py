@@ -7,18 +7,20 @@ not ends as a mistake of the model's, with its name and the operation, never as 
 import importlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
+import numpy as np
 
+from fencepost.checkers import _core
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import exposed, is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding, describe, rule
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.objects.judging import GUARANTEE, NON_LINEARIZABLE, times
-from fencepost.checkers.objects.python_search import Call, Found, fault_in, kinds_of, search
+from fencepost.checkers.objects.python_search import Call, fault_in, kinds_of
 from fencepost.checkers.objects.user_model import UNKNOWN
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import History, Operation, Outcome
@@ -26,8 +28,10 @@ from fencepost.harness.verdict import Budget, Cause, Facts, Stop, Verdict
 
 CHECKER: Final = "user-model"
 EXPOSURE_OF: Final = "ok operations with another before or behind them"
-#: A step in Python costs microseconds: what a native search may spend would be hours.
-STEPS_MAX: Final = 5_000_000
+#: A call of `step` costs microseconds; the search asks once for each state and call, and remembers the answer.
+CALLS_MAX: Final = 5_000_000
+_CALLS_FIRST: Final = 20_000
+_CALLS_GROW: Final = 16
 _SHOWN_MAX: Final = 6
 
 T = TypeVar("T")
@@ -75,21 +79,16 @@ def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict
     Raises:
         UsageError: the model raised, returned or changed what it must not; names the model and the operation.
 
-    Cost: at most `STEPS_MAX` calls of the model's `step`.
+    Cost: that of the native search, and at most `CALLS_MAX` calls of the model's `step`: one for each state and call
+    that the search meets.
     """
     budget = Spending(facts.budget)
-    groups: dict[str | None, list[Operation]] = {}
+    groups: dict[Hashable, list[Operation]] = {}
+    part = getattr(model, "key", None)
     for op in history.operations:
-        groups.setdefault(op.key, []).append(op)
-    flaws, stops, seen = list[Finding](), list[Stop](), list[Operation]()
-    for operations in groups.values():
-        key = _Object(name, model, operations)
-        result = key.judged(budget)
-        seen += exposed(operations, lambda op: True, lambda op: True)
-        if result.stop is not None:
-            stops.append(result.stop)
-        elif result.failed is not None:
-            flaws.append(key.flaw(result))
+        groups.setdefault(op.key if part is None else (op.key, _part(name, part, op)), []).append(op)
+    flaws, stops = _decide([_Object(name, model, operations) for operations in groups.values()], budget)
+    seen = [op for group in groups.values() for op in exposed(group, lambda op: True, lambda op: True)]
     operations = [op for group in groups.values() for op in group]
     unknown = [op for op in operations if op.type is Outcome.INFO]
     more = f"; {len(stops)} more were not finished" if stops else ""
@@ -111,21 +110,54 @@ def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict
     ]
 
 
+def _decide(waiting: list["_Object"], budget: "Spending") -> tuple[list[Finding], list[Stop]]:
+    """What is wrong with the objects, and what ended the search of those that were not finished.
+
+    All are asked with few calls first, those that are left with more. Once one is found wrong the others are asked with
+    as many as that one and no more: the answer stands, and they would only be counted.
+    """
+    flaws, calls = list[Finding](), _CALLS_FIRST
+    while True:
+        ended = [(key, key.judged(budget, calls)) for key in waiting]
+        flaws += [key.flaw(found) for key, found in ended if not isinstance(found, Stop) and found.failed is not None]
+        stops = [found for _, found in ended if isinstance(found, Stop)]
+        if flaws or not stops or calls > budget.calls or budget.wall_s == 0:
+            return flaws, stops
+        waiting = [key for key, found in ended if isinstance(found, Stop)]
+        calls *= _CALLS_GROW
+
+
+def _part(name: str, part: Callable[[str, Any], Hashable], op: Operation) -> Hashable:
+    """Which object of the model's an operation is about, by the model's own word; raises UsageError."""
+    try:
+        key = part(op.f, op.value)
+        hash(key)
+    except (Exception, SystemExit) as error:
+        raise _wrong(name, f"key() for {describe(op)} raised {type(error).__name__}: {str(error)[:200]}") from None
+    return key
+
+
 class Spending:
     """What is left of a budget."""
 
     def __init__(self, budget: Budget) -> None:
-        self._steps = min(budget.steps, STEPS_MAX)
+        self._steps = budget.steps
         self._deadline = time.monotonic() + budget.wall_s
+        self.memory_bytes = budget.memory_bytes
+        self.calls = CALLS_MAX
         self.spent = 0
 
     @property
     def steps(self) -> int:
-        return self._steps - self.spent
+        return max(self._steps - self.spent, 0)
 
     @property
     def wall_s(self) -> float:
-        return self._deadline - time.monotonic()
+        return max(self._deadline - time.monotonic(), 0.0)
+
+
+class _Spent(Exception):
+    """No more calls of the model's step are allowed."""
 
 
 class _Object:
@@ -142,31 +174,51 @@ class _Object:
             Call(kind, op.invoke_index, op.complete_index if is_ok(op) else None)
             for kind, op in zip(kinds, self._operations, strict=True)
         ]
+        self._reads = self._guarded(lambda: frozenset(getattr(model, "reads", ())), "reads")
         self._states: list[Any] = []
         self._numbers: dict[Any, int] = {}
-        self._after: dict[tuple[int, int], int | None] = {}
+        self._calls_left = 0
         initial = self._guarded(model.init, "init()")
         if initial is None:
             raise self._wrong("init() returned None; expected a state")
-        self._number(initial, "init()")
+        self._number(initial, None)
 
-    def judged(self, budget: Spending) -> Found:
-        """The search's word, with an order confirmed by asking the model again."""
-        result = search(self._calls, self._remembered, steps=budget.steps, wall_s=budget.wall_s)
+    def judged(self, budget: Spending, calls: int) -> "_core.ObjectResult | Stop":
+        """The search's word, with an order confirmed by asking the model again; or what stopped it."""
+        self._calls_left = calls = min(calls, budget.calls)
+        try:
+            result = _core.check_model(
+                np.array([call.kind for call in self._calls], np.int64),
+                np.array([op.f in self._reads for op in self._operations], np.int64),
+                np.array([call.invoked for call in self._calls], np.int64),
+                np.array([-1 if call.returned is None else call.returned for call in self._calls], np.int64),
+                self._step,
+                steps=budget.steps,
+                memory_bytes=budget.memory_bytes,
+                wall_s=budget.wall_s,
+            )
+        except _Spent:
+            return Stop.STEPS
+        finally:
+            budget.calls -= calls - self._calls_left
         budget.spent += result.steps
-        if result.stop is None and result.failed is None and (fault := fault_in(self._calls, self._step, result.order)):
+        if result.stop is not None:
+            return Stop(result.stop)
+        self._calls_left += len(result.order)
+        if result.failed is None and (fault := fault_in(self._calls, self._step, result.order)):
             raise self._wrong(f"step() answered otherwise when it was asked again: {fault}")
         return result
 
-    def flaw(self, result: Found) -> Finding:
+    def flaw(self, result: "_core.ObjectResult") -> Finding:
         """What the search refused, in words."""
         assert result.failed is not None
         failed = self._operations[result.failed]
-        open_then = [self._operations[call] for call in result.open]
+        open_then = [op for call in result.open if (op := self._operations[call]) is not failed]
         states = self._guarded(
-            lambda: [repr(self._states[state])[:80] for state in result.states], "the repr of a state"
+            lambda: [repr(self._states[state])[:80] for (state,) in result.states], "the repr of a state"
         )
-        held = " or ".join(dict.fromkeys(states[:_SHOWN_MAX])) + (", or others" if len(states) > _SHOWN_MAX else "")
+        more = len(states) > _SHOWN_MAX or result.states_count > len(states)
+        held = " or ".join(dict.fromkeys(states[:_SHOWN_MAX])) + (", or others" if more else "")
         steps = [
             f"{describe(failed)} {times(failed)}.",
             f"Up to its answer one order explains {len(result.order)} operations; in no order may it come next.",
@@ -176,26 +228,33 @@ class _Object:
             steps.append(f"Open at that moment: {'; '.join(describe(op) for op in open_then[:_SHOWN_MAX])}.")
         return Finding(about=0, anomaly=NON_LINEARIZABLE, operations=(failed, *open_then[:8]), steps=tuple(steps))
 
-    def _remembered(self, state: int, kind: int) -> int | None:
-        way = state, kind
-        if way not in self._after:
-            self._after[way] = self._step(state, kind)
-        return self._after[way]
-
     def _step(self, state: int, kind: int) -> int | None:
+        """The number of the state after a call; raises UsageError, and _Spent. Asked more often than all else here."""
+        if not self._calls_left:
+            raise _Spent
+        self._calls_left -= 1
         f, value, result, op = self._asked[kind]
-        where = f"step() for {describe(op)}"
-        after = self._guarded(lambda: self._model.step(self._states[state], f, value, result), where)
-        return None if after is None else self._number(after, where)
+        try:
+            after = self._model.step(self._states[state], f, value, result)
+        except (Exception, SystemExit) as error:
+            raise self._wrong(f"step() for {describe(op)} raised {type(error).__name__}: {str(error)[:200]}") from None
+        if after is None:
+            return None
+        number = self._number(after, op)
+        if number != state and f in self._reads:
+            raise self._wrong(f"reads names {f}, and step() for {describe(op)} changed the state")
+        return number
 
-    def _number(self, state: Any, where: str) -> int:
-        def numbered() -> int:
-            if state not in self._numbers:
-                self._numbers[state] = len(self._states)
-                self._states.append(state)
-            return self._numbers[state]
-
-        return self._guarded(numbered, f"the hash of the state that {where} returned")
+    def _number(self, state: Any, op: Operation | None) -> int:
+        try:
+            number = self._numbers.setdefault(state, len(self._states))
+        except (Exception, SystemExit) as error:
+            where = "init()" if op is None else f"step() for {describe(op)}"
+            what = f"the hash of the state that {where} returned raised {type(error).__name__}"
+            raise self._wrong(f"{what}: {str(error)[:200]}") from None
+        if number == len(self._states):
+            self._states.append(state)
+        return number
 
     def _guarded(self, ask: Callable[[], T], where: str) -> T:
         try:
@@ -204,11 +263,16 @@ class _Object:
             raise self._wrong(f"{where} raised {type(error).__name__}: {str(error)[:200]}") from None
 
     def _wrong(self, message: str) -> UsageError:
-        return UsageError(
-            f"the model {self._name}: {message}",
-            hint="states are hashable, and never None; step(state, f, value, result) returns the next one, or None "
-            "where the state forbids the result, and changes nothing",
-        )
+        return _wrong(self._name, message)
+
+
+def _wrong(name: str, message: str) -> UsageError:
+    return UsageError(
+        f"the model {name}: {message}",
+        hint="states are hashable, and never None; step(state, f, value, result) returns the next one, or None where "
+        "the state forbids the result, and changes nothing; reads names functions that leave states as they are; "
+        "key(f, value) returns something hashable",
+    )
 
 
 def _text(f: str, value: Any, result: Any) -> tuple[str, bytes, bytes | None]:

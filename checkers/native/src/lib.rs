@@ -23,7 +23,7 @@ mod core {
     #[pymodule_export]
     use crate::binding::{
         Edn, EdnEvents, KeyResult, ObjectResult, Proof, TransactionCore, TransactionPart, TransactionReport,
-        WeakReport, build_info, check_list_append, check_objects, check_registers, check_rw_register,
+        WeakReport, build_info, check_list_append, check_model, check_objects, check_registers, check_rw_register,
         check_weak_isolation, judge_transaction_core, read_edn, transaction_part,
     };
 }

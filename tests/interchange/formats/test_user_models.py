@@ -47,6 +47,25 @@ def test_keys_are_judged_apart(tmp_path: Path, capsys: Any) -> None:
     assert run(capsys, tmp_path, text, "--model", f"{_HERE}:Stack", "--keyed")[0] == 0
 
 
+def test_a_model_names_its_objects_and_its_reads(tmp_path: Path, capsys: Any) -> None:
+    valid = both('0 push ["a" 1]', '0 push ["b" 2]', '1 peek ["a" nil] -> 1', '1 pop ["a" nil] -> 1')
+    model = f"{_HERE}:Peeked"
+    assert run(capsys, tmp_path, edn(*valid), "--model", model)[0] == 0
+    wrong = edn(*valid, *both('2 peek ["b" nil] -> 1'))
+    code, out, _ = run(capsys, tmp_path, wrong, "--model", model)
+    assert code == 1 and "peek of" in out and "The state can be only (2,)." in out
+
+
+def test_one_object_that_is_wrong_decides(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the others would take: they were asked as often as that one, and are counted as not finished."""
+    monkeypatch.setattr(user_objects, "_CALLS_FIRST", 20)
+    pushes = [f'{process} push ["hard" {process}]' for process in range(12)]
+    hard = [*pushes, *(f"{process} :ok" for process in range(12)), *both('12 pop ["hard" nil] -> 99')]
+    easy = both('13 push ["easy" 1]', '13 pop ["easy" nil] -> 2')
+    code, out, _ = run(capsys, tmp_path, edn(*hard, *easy), "--model", f"{_HERE}:Peeked", "--json")
+    assert code == 1 and "no order explains 1 of 2 keys; 1 more were not finished" in out
+
+
 def test_a_module_in_the_current_folder(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine_alone.py").write_text("from tests.interchange.formats.user_stack import Stack as Mine\n")
     monkeypatch.chdir(tmp_path)
@@ -69,6 +88,9 @@ def test_a_module_in_the_current_folder(tmp_path: Path, capsys: Any, monkeypatch
         (f"{_HERE}:Raises", "raised KeyError: 'push'"),
         (f"{_HERE}:Exits", "raised SystemExit"),
         (f"{_HERE}:Forgetful", "step() answered otherwise when it was asked again"),
+        (f"{_HERE}:Changing", "reads names push, and step() for push of 1 by process 0"),
+        (f"{_HERE}:NoNames", "reads raised TypeError"),
+        (f"{_HERE}:Unnamed", "key() for push of 1 by process 0"),
         ("stack", "unknown model 'stack'"),
         ("no/such.py:Stack", "unknown model 'no/such.py'"),
         ("counter:3", "the model counter takes no parameter"),
@@ -81,7 +103,7 @@ def test_a_model_that_is_none(tmp_path: Path, capsys: Any, model: str, said: str
 
 
 def test_the_budget_ends(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_objects, "STEPS_MAX", 20)
+    monkeypatch.setattr(user_objects, "CALLS_MAX", 20)
     pushes = [f"{process} push {process}" for process in range(8)]
     text = edn(*pushes, *(f"{process} :ok" for process in range(8)), *both("8 pop nil -> 99"))
     code, out, _ = run(capsys, tmp_path, text, "--model", f"{_HERE}:Stack")

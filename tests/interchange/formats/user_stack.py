@@ -17,6 +17,33 @@ class Stack(Model):
         return state[:-1] if state and state[-1] == result else None
 
 
+class Peeked(Stack):
+    """Stacks by name, with a function that changes none."""
+
+    reads = ("peek",)
+
+    def key(self, f: str, value: Any) -> Any:
+        return value[0]
+
+    def step(self, state: Any, f: str, value: Any, result: Any) -> Any:
+        if f == "peek":
+            return state if result in (UNKNOWN, (state or (None,))[-1]) else None
+        return super().step(state, f, value[1], result)
+
+
+class Changing(Stack):
+    reads = ("push",)
+
+
+class NoNames(Stack):
+    reads = 7
+
+
+class Unnamed(Stack):
+    def key(self, f: str, value: Any) -> Any:
+        return [value]
+
+
 class Duck:
     """No subclass, and the same."""
 

@@ -2,13 +2,15 @@
 //!
 //! A function has one parameter for each column, with the column's name in Python.
 
+use std::sync::{Mutex, PoisonError};
+
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::attend::{attend, raise_defect};
-use crate::objects::judge::{Judged, Kind, Spending, Subhistory, judge_objects};
-use crate::objects::{Call, bank, log, multi_register};
+use crate::objects::judge::{Judged, Kind, Spending, Subhistory, judge_foreign, judge_objects};
+use crate::objects::{Call, bank, foreign, log, multi_register};
 use crate::search::Finding;
 
 type Column<'py> = PyReadonlyArray1<'py, i64>;
@@ -63,6 +65,53 @@ pub fn check_objects(
         let judged = judge_objects(kind, &subhistories, &budget).map_err(raise_defect)?;
         Ok(keys.into_iter().zip(judged).map(|(key, judged)| result(key, judged, orders)).collect())
     })?
+}
+
+/// Judge one object by a caller's own `step(state, kind)`, which returns the next state's number, or None.
+///
+/// State 0 is the one at first. What `step` raises ends the search, and is raised.
+#[pyfunction]
+#[pyo3(signature = (kind, reads, invoked, returned, step, *, steps, memory_bytes, wall_s))]
+#[allow(clippy::too_many_arguments)]
+pub fn check_model(
+    py: Python<'_>,
+    kind: Column<'_>,
+    reads: Column<'_>,
+    invoked: Column<'_>,
+    returned: Column<'_>,
+    step: Py<PyAny>,
+    steps: u64,
+    memory_bytes: usize,
+    wall_s: f64,
+) -> PyResult<ObjectResult> {
+    let [kind, reads, invoked, returned] = [&kind, &reads, &invoked, &returned].map(|column| column.as_slice());
+    let (kind, reads, invoked, returned) = (kind?, reads?, invoked?, returned?);
+    if [reads, invoked, returned].iter().any(|column| column.len() != kind.len()) || kind.len() >= 1 << 30 {
+        return Err(PyValueError::new_err("the columns differ in length, or have more than 2^30 rows"));
+    }
+    let mut subhistory = Subhistory::default();
+    for row in 0..kind.len() {
+        let number = i64::from(u32::try_from(kind[row]).map_err(|error| PyValueError::new_err(error.to_string()))?);
+        let f = if reads[row] == 0 { foreign::CHANGES } else { foreign::READS };
+        subhistory.push(row as u32, Call { f, args: [number].into() }, invoked[row], returned[row]);
+    }
+    subhistory.sort();
+    let raised = Mutex::new(None);
+    let judged = attend(py, wall_s, true, |deadline| {
+        let ask = |state, kind| {
+            let answer = Python::attach(|py| step.call1(py, (state, kind))?.extract::<Option<u32>>(py));
+            answer.unwrap_or_else(|error| {
+                raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                deadline.interrupt();
+                None
+            })
+        };
+        judge_foreign(ask, &subhistory, &Spending { steps, memory_bytes, deadline })
+    });
+    match raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => Ok(result(0, judged?.map_err(raise_defect)?, true)),
+    }
 }
 
 fn kind_of(name: &str, permits: i64) -> Result<Kind, String> {

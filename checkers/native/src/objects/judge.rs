@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use super::bank::{self, Bank};
 use super::counter::Counter;
+use super::foreign::Foreign;
 use super::interned::Interned;
 use super::log::Log;
 use super::multi_register::MultiRegister;
@@ -94,8 +95,8 @@ pub fn judge_objects(kind: Kind, subhistories: &[Subhistory], budget: &Spending)
         for &at in &waiting {
             let subhistory = &subhistories[at];
             // One object's defect leaves the answers about the others.
-            let judged =
-                catch(|| judge_kind(kind, subhistory, limits))?.unwrap_or_else(|_| Judged::stopped(0, Stop::Contradicted));
+            let judged = catch(|| judge_kind(kind, subhistory, limits))?
+                .unwrap_or_else(|_| Judged::stopped(0, Stop::Contradicted));
             remaining = remaining.saturating_sub(judged.steps);
             results[at] = Some(judged);
         }
@@ -105,6 +106,16 @@ pub fn judge_objects(kind: Kind, subhistories: &[Subhistory], budget: &Spending)
     }
     let nothing = || Judged::stopped(0, Stop::Steps);
     Ok(results.into_iter().map(|result| result.unwrap_or_else(nothing)).collect())
+}
+
+/// Judge the calls of one object that the caller knows, as `Foreign` has it. All steps are spent on it at once.
+pub fn judge_foreign(
+    step: impl Fn(u32, u32) -> Option<u32> + Sync,
+    subhistory: &Subhistory,
+    budget: &Spending,
+) -> Result<Judged, Defect> {
+    let limits = Limits { steps: budget.steps, memory_bytes: budget.memory_bytes / 2, deadline: budget.deadline };
+    judge_one(&Foreign(step), subhistory, limits)
 }
 
 fn judge_kind(kind: Kind, subhistory: &Subhistory, limits: Limits) -> Result<Judged, Defect> {

@@ -7,6 +7,7 @@
 
 pub(crate) mod bank;
 mod counter;
+pub(crate) mod foreign;
 mod interned;
 pub(crate) mod judge;
 pub(crate) mod log;
