@@ -15,7 +15,7 @@ import time
 from typing import Any, Final
 
 from bench.figure import Figure, peak_mb
-from fencepost.checkers.storage.models import encode
+from fencepost.checkers.storage.register_anomalies import encode
 from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ
 from fencepost.checkers.storage.registers import check, search
 from fencepost.harness.history import History, OpEvent, Outcome

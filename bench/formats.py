@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.figure import Figure, peak_mb
-from fencepost.checkers.storage.models import encode
+from fencepost.checkers.storage.register_anomalies import encode
 from fencepost.checkers.storage.registers import search
 from fencepost.harness.interchange.formats.edn import read_events
 from fencepost.harness.interchange.formats.recognise import read_foreign

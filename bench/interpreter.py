@@ -16,7 +16,7 @@ from typing import Any, Final
 from bench.figure import Figure
 from fencepost.harness.generators import Generator, Offer, draws, limit
 from fencepost.harness.history import Completion, Outcome
-from fencepost.harness.interpreter.clients import Clients
+from fencepost.harness.interpreter.client import Clients
 from fencepost.harness.interpreter.interpreter import Interpreter, new_event_loop
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.recorder import Recorder

@@ -24,7 +24,7 @@ from fencepost.checkers.objects.queue import QUEUE
 from fencepost.checkers.objects.sets import SET
 from fencepost.checkers.objects.specification import is_known
 from fencepost.checkers.objects.sub_history import Rows, objection
-from fencepost.checkers.storage.models import CAS_REGISTER, Columns, encode
+from fencepost.checkers.storage.register_anomalies import CAS_REGISTER, Columns, encode
 from fencepost.checkers.storage.register_proofs import NEVER, Row, explains, refuted
 from fencepost.checkers.storage.registers import IMPOSSIBLE as IMPOSSIBLE_IN_REGISTERS
 from fencepost.checkers.transactions.exhaustion import Exhaustion, is_exhausted

@@ -17,15 +17,12 @@ import re
 from collections import Counter
 from typing import Final
 
-from fencepost.checkers.facts.evidence import Rows, row, rows
-from fencepost.checkers.facts.faults import Act, unproven_acts
-from fencepost.checkers.facts.intervals import merged, within
+from fencepost.checkers.facts.clocks import MACHINE, TIMER, Stall, overlapping, stalled_by, stalls_of, worst_sample
+from fencepost.checkers.facts.evidence import Rows, merged, row, rows, within
 from fencepost.checkers.facts.positions import OCCASIONAL, PARTITION_STAMPED, final_reads
-from fencepost.checkers.facts.servers import OwnEnd, away, unexplained_ends
-from fencepost.checkers.facts.stalls import MACHINE, TIMER, Stall, overlapping, stalled_by, stalls_of, worst_sample
-from fencepost.checkers.findings.finding import duration, rule
-from fencepost.checkers.findings.ladder import Doubt, conclude
-from fencepost.harness.base.exit_status import own_end
+from fencepost.checkers.facts.servers import Act, OwnEnd, away, unexplained_ends, unproven_acts
+from fencepost.checkers.findings.finding import Doubt, conclude, duration, rule
+from fencepost.harness.base.errors import own_end
 from fencepost.harness.history import (
     BROKEN_SERVER,
     PART_OF,

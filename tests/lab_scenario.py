@@ -115,7 +115,7 @@ def start_scenario(
 
 @cache
 def _why_no_lab() -> str | None:
-    from fencepost.harness.runtime.lab.doctor import lab_checks
+    from fencepost.harness.runtime.lab.provider import lab_checks
 
     for check in lab_checks():
         if not check.ok:

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.plugins.fact_tables import derived_tables
-from fencepost.harness.verdict.fact_table import Column, FactTable
-from fencepost.harness.verdict.run_tables import OF_RUN
+from fencepost.harness.judging.run_facts import derived_tables
+from fencepost.harness.verdict.fact_tables import OF_RUN, Column, FactTable
 from fencepost.warehouse.night_tables import OF_NIGHTS, PLACED
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "reference" / "facts-tables.md"

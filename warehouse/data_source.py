@@ -25,7 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.verdict.fact_table import RUN_ID, TEXT
+from fencepost.harness.verdict.fact_tables import RUN_ID, TEXT
 from fencepost.warehouse.night_tables import NIGHT, OF_NIGHTS, SYSTEM, schema_of
 from fencepost.warehouse.selection import choose, latest_nights
 from fencepost.warehouse.store import MARK, Store, open_store

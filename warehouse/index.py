@@ -4,7 +4,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.report.page.index import ROWS_MAX, index_page
+from fencepost.harness.report.index import ROWS_MAX, index_page
 from fencepost.warehouse.warehouse import Warehouse
 
 #: The steps that the page shows. Latencies, a row for each function and fault, are left to queries.

@@ -4,7 +4,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from fencepost.harness.verdict.fact_table import DOUBLE, FLAG, LONG, RUN_ID, TEXT, TEXTS, FactTable, by_name, columns
+from fencepost.harness.verdict.fact_tables import DOUBLE, FLAG, LONG, RUN_ID, TEXT, TEXTS, FactTable, by_name, columns
 
 #: Columns that say where a run belongs; the table `placed` has them for every run.
 NIGHT: Final = "night"

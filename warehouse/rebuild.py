@@ -20,15 +20,13 @@ from fencepost.harness.base import offers
 from fencepost.harness.base.errors import FencepostError, UsageError
 from fencepost.harness.base.options import plain
 from fencepost.harness.judging.judge import judge_by, resolved_of
-from fencepost.harness.judging.run_facts import facts_of_run, run_id_of
+from fencepost.harness.judging.run_facts import facts_of_run, run_id_of, stored_tables
 from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.fact_tables import stored_tables
-from fencepost.harness.report.documents.verdict_json import FORMAT as VERDICT_FORMAT
+from fencepost.harness.report.documents import FORMAT as VERDICT_FORMAT
 from fencepost.harness.results import run_folder as store
-from fencepost.harness.results.fact_files import FACTS, read_table
+from fencepost.harness.results.columns import FACTS, read_table
 from fencepost.harness.results.reader import require_history
-from fencepost.harness.verdict.fact_table import FLAG, LONG, TEXT, VERSION_KEY, FactTables
-from fencepost.harness.verdict.run_tables import GUARANTEES, RUN
+from fencepost.harness.verdict.fact_tables import FLAG, GUARANTEES, LONG, RUN, TEXT, VERSION_KEY, FactTables
 from fencepost.warehouse.night_tables import PLACED
 from fencepost.warehouse.sources import Source
 from fencepost.warehouse.store import Store

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.plugins.fact_tables import stored_tables
+from fencepost.harness.judging.run_facts import stored_tables
 from fencepost.warehouse.store import Add, NightPart
 
 

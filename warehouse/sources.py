@@ -16,7 +16,7 @@ from fencepost.campaigns.night.run_class import RunClass
 from fencepost.harness.base.errors import FencepostError, UsageError
 from fencepost.harness.judging.run_facts import run_id_of
 from fencepost.harness.results import run_folder as store
-from fencepost.harness.results.fact_files import FACTS
+from fencepost.harness.results.columns import FACTS
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):

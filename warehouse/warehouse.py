@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.plugins.fact_tables import stored_tables
-from fencepost.harness.verdict.fact_table import RUN_ID, FactTable
+from fencepost.harness.judging.run_facts import stored_tables
+from fencepost.harness.verdict.fact_tables import RUN_ID, FactTable
 from fencepost.warehouse.executors import shuffle_partitions
 from fencepost.warehouse.night_tables import OF_NIGHTS, PLACED, schema_of
 from fencepost.warehouse.rebuild import REBUILT

@@ -27,9 +27,9 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
-from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.base.options import Duration, Options, about, seconds
-from fencepost.harness.contract.leases import BoundsLeases
+from fencepost.harness.base.quantities import NEVER_NS
+from fencepost.harness.contract.leadership import BoundsLeases
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import TRAIL, Definite, Elections, Held, Indefinite, Interface, NotSent, ReadMode
 from fencepost.harness.generators import at_rate, draws, each_worker, limit, reserve

@@ -17,9 +17,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
+from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Interface, Memberships, ReadMode, Reply
 from fencepost.harness.coordination.recipes import LeasedMembership, Membership

@@ -22,9 +22,9 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from fencepost.harness.base.durations import NEVER_NS
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
+from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import BOUND, Interface, Leases, ReadMode
 from fencepost.harness.generators import at_rate, draws, limit, reserve, stagger

@@ -29,7 +29,7 @@ from fencepost.harness.coordination import Log as LogSession
 from fencepost.harness.generators import at_rate, stagger
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
-from fencepost.harness.history.operation_error import NOT_ENOUGH_REPLICAS
+from fencepost.harness.history.operation import NOT_ENOUGH_REPLICAS
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runtime.node import Member

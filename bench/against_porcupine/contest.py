@@ -25,7 +25,7 @@ import msgspec
 
 from bench.against_porcupine.cells import End, Outcome, Side
 from bench.against_porcupine.histories import Shape
-from fencepost.checkers.storage.models import Columns
+from fencepost.checkers.storage.register_anomalies import Columns
 from fencepost.checkers.storage.registers import search
 from fencepost.harness.interchange.second_opinion.porcupine import OUT_OF_MEMORY, OUT_OF_TIME
 from fencepost.harness.verdict import Budget

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fencepost.checkers.storage.models import CAS, READ, WRITE, Columns
+from fencepost.checkers.storage.register_anomalies import CAS, READ, WRITE, Columns
 
 VALUES: Final = 5
 RARE: Final = VALUES + 1

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from fencepost.checkers.storage.models import CAS_REGISTER, Columns, encode
+from fencepost.checkers.storage.register_anomalies import CAS_REGISTER, Columns, encode
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.reader import read_history
 

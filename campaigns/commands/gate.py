@@ -27,11 +27,10 @@ from fencepost.campaigns.night.session import (
     refuse_short_cells,
 )
 from fencepost.campaigns.night.telling import about, finding_lines, from_here
-from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import StoppedBeforeStart, UsageError, command_line
-from fencepost.harness.base.stop_request import StopRequest
-from fencepost.harness.cli.flags import jobs_or_auto, pairs, seed_or_drawn
-from fencepost.harness.cli.output.help import Documented, Example, PathValue
+from fencepost.harness.base.quantities import parse_duration_ns
+from fencepost.harness.base.signals import StopRequest
+from fencepost.harness.cli.output.help import Documented, Example, PathValue, jobs_or_auto, pairs, seed_or_drawn
 from fencepost.harness.cli.output.progress import shorten
 
 EXAMPLES = (

@@ -9,8 +9,8 @@ from fencepost.campaigns.kip.making import Making, Wishes
 from fencepost.campaigns.kip.page import claim_words, measured_words
 from fencepost.campaigns.kip.rows import parts_of
 from fencepost.campaigns.kip.table import Table
-from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.base.quantities import parse_duration_ns
+from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.cli.output.help import Documented, Example, PathValue
 from fencepost.harness.cli.output.progress import Progress, shorten
 from fencepost.harness.contract.kip_rows import FillsColumn, Proposal

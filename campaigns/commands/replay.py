@@ -15,9 +15,8 @@ from fencepost.campaigns.replay.replaying import replay as carry_out
 from fencepost.campaigns.replay.tries import Carrier, Carry, Try
 from fencepost.harness.base.errors import ExitCode, HarnessError
 from fencepost.harness.cli.output.help import Documented, Example, PathValue
-from fencepost.harness.cli.output.outcome import gravest
+from fencepost.harness.cli.output.outcome import Session, gravest
 from fencepost.harness.cli.output.progress import shorten
-from fencepost.harness.cli.output.session import Session
 from fencepost.harness.findings.rate import Rate
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.verdict import Validity

@@ -12,11 +12,11 @@ from fencepost.campaigns.replay.reductions import dropped
 from fencepost.campaigns.replay.shrink_state import DOCUMENT, SMALLER, Shrunk
 from fencepost.campaigns.replay.shrinking import CONFIRMATIONS, CONFIRMATIONS_MIN, Shrinking
 from fencepost.campaigns.replay.tries import Carrier
-from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import ExitCode, UsageError, command_line
+from fencepost.harness.base.quantities import parse_duration_ns
 from fencepost.harness.cli.output.help import Documented, Example, PathValue
+from fencepost.harness.cli.output.outcome import Session
 from fencepost.harness.cli.output.progress import shorten
-from fencepost.harness.cli.output.session import Session
 from fencepost.harness.findings.rate import Rate
 
 EXAMPLES = (

@@ -22,7 +22,7 @@ from fencepost.campaigns.night.cells import Cell
 from fencepost.campaigns.night.night import Attempt, CellOutcome
 from fencepost.campaigns.night.outcome import BLIND
 from fencepost.campaigns.night.run_class import DISTURBED_LAG_NS, RunClass, nemesis_of
-from fencepost.harness.faults.nemesis_text import nemesis_words
+from fencepost.harness.faults.schedule import nemesis_words
 
 
 def decide(evidence: Evidence) -> Decision:

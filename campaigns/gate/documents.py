@@ -17,7 +17,7 @@ from fencepost.campaigns.night.junit import add_properties, attempt_properties, 
 from fencepost.campaigns.night.night import Night, State
 from fencepost.campaigns.night.telling import finding_lines, from_here, repeat_command
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.report.documents.junit import clean
+from fencepost.harness.report.documents import clean
 
 #: Version of gate.json.
 FORMAT: Final = 1

@@ -10,7 +10,7 @@ import pyarrow.parquet
 from fencepost.campaigns.gate.policy import Measure, Policy
 from fencepost.campaigns.night.night import Attempt, Night
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.harness.results.fact_files import FACTS
+from fencepost.harness.results.columns import FACTS
 from fencepost.harness.verdict.fact_tables import PHASES, RECOVERY
 
 _MAIN = "main"

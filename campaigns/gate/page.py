@@ -23,7 +23,7 @@ from fencepost.campaigns.night.telling import (
     seen_in,
 )
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.report.page.assets import asset, content_hash
+from fencepost.harness.report.page import asset, content_hash
 
 _REFRESH_S: Final = 10
 _TONES: Final = {

@@ -20,7 +20,7 @@ from fencepost.campaigns.night.cells import Cell, cell_id
 from fencepost.campaigns.night.launcher import Launcher, ProcessLauncher
 from fencepost.campaigns.night.night import Attempt
 from fencepost.harness.base.errors import ExitCode, UsageError, command_line, unknown_choice
-from fencepost.harness.base.stop_request import STOP_GRACE_S, StopRequest
+from fencepost.harness.base.signals import STOP_GRACE_S, StopRequest
 from fencepost.harness.contract.kip_rows import Column, FillsColumn, Proposal, Recipe
 from fencepost.harness.contract.system import System
 from fencepost.harness.plan import Plan

@@ -125,7 +125,7 @@ def markdown(table: Table) -> str:
 
 def page(table: Table) -> str:
     """Make the page in HTML."""
-    style = (resources.files("fencepost.harness.report.page") / "templates" / "style.css").read_text(
+    style = (resources.files("fencepost.harness.report") / "templates" / "style.css").read_text(
         encoding="utf-8"
     ) + _OWN_STYLE
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Final
 
 from fencepost.campaigns.night.value import Past
-from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.quantities import parse_duration_ns
 from fencepost.harness.plan import Plan
 
 #: What a run needs beside its main phase as a rule: start, healing, final reads, verdict and report.

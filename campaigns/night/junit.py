@@ -19,7 +19,7 @@ from fencepost.campaigns.night.telling import (
     finding_lines,
     repeat_command,
 )
-from fencepost.harness.report.documents.junit import clean
+from fencepost.harness.report.documents import clean
 
 _TALLY: Final = {"tests": "testcase", "failures": "testcase/failure", "errors": "testcase/error"}
 

@@ -21,7 +21,7 @@ from fencepost.campaigns.night.telling import (
     seen_in,
 )
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.report.page.assets import asset, content_hash
+from fencepost.harness.report.page import asset, content_hash
 from fencepost.harness.verdict import Validity
 
 #: A page of a running night asks for itself again after so many seconds.

@@ -30,7 +30,7 @@ from fencepost.campaigns.night.run_class import (
 )
 from fencepost.campaigns.night.value import Past, tier_of
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.plan import Plan
 
 #: A run that was asked to end has this long to heal and to judge.

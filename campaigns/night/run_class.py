@@ -28,7 +28,7 @@ from fencepost.campaigns.night.cells import Cell
 from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.findings.known_issues import KnownIssue, uncovered
 from fencepost.harness.history import FaultOutcome
-from fencepost.harness.report.documents import verdict_json
+from fencepost.harness.report import documents
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Cause, Validity
 from fencepost.harness.verdict.by_guarantee import COVERAGE
@@ -129,7 +129,7 @@ def evidence_of(folder: Path | None, exit_code: int | None, log: Path) -> Eviden
     document, failure = None, ""
     if folder is not None and (folder / store.VERDICT).exists():
         try:
-            document = verdict_json.read(folder / store.VERDICT)
+            document = documents.read_verdict(folder / store.VERDICT)
         except UsageError as error:
             failure = error.message
     return Evidence(exit_code=exit_code, document=document, failure=_error_line(log) or failure)
@@ -164,7 +164,7 @@ def lag_ns_of(document: dict[str, Any] | None) -> int:
 
 
 def stalled_by(document: dict[str, Any] | None) -> str:
-    """Who stalled in the main phase, as `checkers.facts.stalls.stalled_by` says it; empty where nobody did."""
+    """Who stalled in the main phase, as `checkers.facts.clocks.stalled_by` says it; empty where nobody did."""
     return next((f.stalled_by for f in _coverage(document) if f.stalled_by), "")
 
 

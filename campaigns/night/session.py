@@ -39,7 +39,7 @@ from fencepost.campaigns.night.register import (
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.campaigns.night.value import Past, by_value, read_past
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.findings.known_issues import KnownIssue
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.results import run_folder as store

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.nemesis_text import NONE
+from fencepost.harness.faults.schedule import NONE
 from fencepost.harness.judging.judge import judge
 from fencepost.harness.plan import Plan, read_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.harness.base.durations import format_duration, parse_duration_ns
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import parse
+from fencepost.harness.base.quantities import format_duration, parse_duration_ns
 from fencepost.harness.faults.fault_options import OF_EVERY_FAULT, FaultOptions
 from fencepost.harness.plan import Plan, dump_plan
 from fencepost.harness.results.schedule_rows import Row

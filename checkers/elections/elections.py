@@ -39,10 +39,16 @@ from fencepost.checkers.elections.beliefs import (
 )
 from fencepost.checkers.elections.terms import Belief, Terms, beliefs
 from fencepost.checkers.facts.evidence import Rows, rows
-from fencepost.checkers.facts.final_reads import weak_reads
-from fencepost.checkers.facts.options import option_ns
-from fencepost.checkers.findings.finding import Finding, one_of_each_first, rule, seconds
-from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
+from fencepost.checkers.facts.positions import option_ns, weak_reads
+from fencepost.checkers.findings.finding import (
+    WITNESSES_MAX,
+    Doubt,
+    Finding,
+    Findings,
+    one_of_each_first,
+    rule,
+    seconds,
+)
 from fencepost.checkers.storage.sets import GUARANTEE as KEPT
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Cause, Facts, Rule, Verdict

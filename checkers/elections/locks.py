@@ -17,9 +17,16 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.facts.final_reads import weak_reads
-from fencepost.checkers.findings.finding import Finding, one_of_each_first, rule, seconds
-from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
+from fencepost.checkers.facts.positions import weak_reads
+from fencepost.checkers.findings.finding import (
+    WITNESSES_MAX,
+    Doubt,
+    Finding,
+    Findings,
+    one_of_each_first,
+    rule,
+    seconds,
+)
 from fencepost.checkers.storage.sets import SetHistory, counted_in
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome

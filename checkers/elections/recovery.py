@@ -11,7 +11,7 @@ import msgspec
 
 from fencepost.checkers.elections.terms import Terms
 from fencepost.checkers.findings.finding import Finding, duration, seconds
-from fencepost.harness.base.durations import NEVER_NS
+from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import FaultOutcome, FaultSpan, History, Operation, Outcome, PhaseName
 
 GUARANTEE: Final = "somebody-leads-again"

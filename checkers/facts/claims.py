@@ -4,16 +4,76 @@ A claim harms nobody, so it gives a figure and no violation. A node's answer has
 between the question and the reply. A claim counts only if a higher epoch had begun before the window. If the higher
 epoch began inside the window, or the claimed epoch is not certain, the claim is "possible": shown, never counted.
 docs/explanation/design.md has the definitions.
+
+Beside them: who led at a moment, which epoch came next, and how long nobody is known to have led in between.
 """
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Rows
-from fencepost.checkers.facts.fault_index import Landmarks
-from fencepost.checkers.facts.intervals import Intervals, merged, outside, within
-from fencepost.checkers.facts.reigns import Reign, Reigns, Sample
-from fencepost.harness.history import Claim
+from fencepost.checkers.facts.evidence import Intervals, Rows, merged, outside, within
+from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, Sample, logged_elections
+from fencepost.harness.history import BeliefEvent, Claim, FaultEvent, History, NodeEvent
 from fencepost.harness.verdict.figures import ClaimedSpan, ClaimFigures
+
+
+class Landmarks:
+    """The landmarks of one history: rows that begin or end something, or that name an epoch."""
+
+    def __init__(self, history: History) -> None:
+        acts = sorted([*history.of(FaultEvent), *history.of(NodeEvent)], key=lambda e: e.index)
+        lines = logged_elections(history).lines
+        self._history: Final = history
+        self._lines: Final = {(e.node, e.incarnation, e.epoch): e.index for e in reversed(lines)}
+        self._times: Final = [e.time_ns for e in acts]
+        self._indexes: Final = [e.index for e in acts]
+
+    @cached_property
+    def _invoked(self) -> dict[int, int]:
+        """Map operations that serve as samples to their invocations; a belief has both of its times in one row."""
+        return {o.complete_index: o.invoke_index for o in self._history.operations if o.complete_index is not None}
+
+    def named(self, sample: Sample) -> Rows:
+        """Return the rows that name the epoch of a claim: the answer itself, else a line of the node's own log."""
+        if getattr(self._history.events[sample.index], "epoch", None) == sample.epoch:
+            return (sample.index,)
+        line = self._lines.get((sample.node, sample.incarnation, sample.epoch or 0))
+        return (sample.index,) if line is None else (sample.index, line)
+
+    def begun(self, begin: Begin) -> Rows:
+        """Return the rows that name an epoch that has begun: the proof itself, else a line of its node's own log."""
+        proof = self._history.events[begin.event]
+        if getattr(proof, "epoch", None) == begin.epoch or type(proof) is not BeliefEvent:
+            return (begin.event,)
+        line = self._lines.get((proof.node, proof.incarnation, begin.epoch))
+        return (begin.event,) if line is None else (begin.event, line)
+
+    def at(self, ns: int) -> Rows:
+        """Return the row at `ns` where a cut, a pause or a server's life began or ended; empty if there is none."""
+        place = bisect_left(self._times, ns)
+        exact = place < len(self._times) and self._times[place] == ns
+        return (self._indexes[place],) if exact else ()
+
+    def since(self, sample: Sample) -> Rows:
+        """Return the row at which a sample's window begins: its question, or the end of a stop."""
+        if sample.lo_ns != sample.asked_ns:
+            return self.at(sample.lo_ns)
+        return (self._invoked.get(sample.index, sample.index),)
+
+    def until(self, sample: Sample) -> Rows:
+        """Return the row at which a sample's window ends: its answer, or the beginning of a stop."""
+        return (sample.index,) if sample.hi_ns == sample.answered_ns else self.at(sample.hi_ns)
+
+    def inside(self, intervals: Intervals, from_ns: int, to_ns: int) -> Rows:
+        """Return pairs of rows: the beginning and the end of every interval that reaches into [`from_ns`, `to_ns`]."""
+        touched = [(start, end) for start, end in intervals if start < to_ns and end > from_ns]
+        # What was not over by the end of the history ends with its last row.
+        last = (len(self._history.events) - 1,)
+        return tuple(i for start, end in touched for i in (*self.at(start), *(self.at(end) or last)))
 
 
 def claimed_spans(reigns: Reigns) -> list[ClaimedSpan]:
@@ -158,3 +218,61 @@ def _overlap_rows(reigns: Reigns, marks: Landmarks, *, running: bool) -> Rows:
         edges[reign.last_ns] = marks.since(max(reign.samples, key=lambda s: s.lo_ns))
     pairs = (edge for interval in overlaps(reigns, running=running) for edge in interval)
     return tuple(i for ns in pairs for i in (marks.at(ns) or edges[ns]))
+
+
+#: A leader that claimed so shortly before a moment led then: it is asked 10 times a second at least.
+FRESH_NS: Final = 1_000_000_000
+
+
+def begin_at(begins: Sequence[Begin], at_ns: int) -> Begin | None:
+    """Return the proof of the highest epoch that had certainly begun by `at_ns`."""
+    return max((b for b in begins if b.at_ns <= at_ns), key=lambda b: b.epoch, default=None)
+
+
+def next_begin(begins: Sequence[Begin], epoch: int | None, after_ns: int) -> Begin | None:
+    """Return the first proof after `after_ns` of an epoch above `epoch`; None stands below all epochs."""
+    later = (b for b in begins if b.at_ns > after_ns and (epoch is None or b.epoch > epoch))
+    return min(later, key=lambda b: b.at_ns, default=None)
+
+
+def leader_at(reigns: Reigns, at_ns: int, but: Sequence[str] = ()) -> Reign | None:
+    """Return the leader of the newest epoch known at `at_ns`, if it claimed that shortly before and is not in `but`."""
+    begin = begin_at(reigns.begins, at_ns)
+    for reign in reigns.reigns:
+        if begin is None or reign.epoch != begin.epoch or reign.node in but:
+            continue
+        if any(at_ns - FRESH_NS <= sample.hi_ns <= at_ns for sample in reign.samples):
+            return reign
+    return None
+
+
+def last_claim(reign: Reign, by_ns: int) -> Sample:
+    """Return the last claim of `reign` that had been answered by then."""
+    return max((s for s in reign.samples if s.hi_ns <= by_ns), key=lambda s: s.hi_ns)
+
+
+def last_certain(reign: Reign, begin: Begin) -> Sample:
+    """Return the claim of `reign` from which on nobody is known to have led until `begin`."""
+    return max((s for s in reign.samples if s.hi_ns <= begin.at_ns), key=lambda s: s.lo_ns)
+
+
+def leaderless_ns(reign: Reign, begin: Begin) -> int:
+    """Return the time from the last moment at which `reign` certainly held to the proof of the next epoch."""
+    return max(0, begin.at_ns - last_certain(reign, begin).lo_ns)
+
+
+def over_ns(reign: Reign, begin: Begin, since_ns: int) -> int:
+    """Return when `reign` was over: by its own node's word after `since_ns`, or by `begin` if that is earlier."""
+    own_ns = reign.over_ns
+    return begin.at_ns if own_ns is None or own_ns <= since_ns else min(own_ns, begin.at_ns)
+
+
+def end_rows(reigns: Reigns, reign: Reign, marks: Landmarks) -> Rows:
+    """Return the row by which `reign` was over: a line of its log, the end of its server, or its node's denial."""
+    over_ns, resigned = reign.over_ns, reign.resigned
+    if over_ns is None:
+        return ()
+    if resigned is not None and resigned.time_ns == over_ns:
+        return (resigned.index,)
+    own = (s for s in reigns.samples if s.node == reign.node and s.claims is Claim.NO)
+    return marks.at(over_ns) or tuple(s.index for s in own if s.hi_ns == over_ns)[:1]

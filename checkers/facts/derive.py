@@ -9,7 +9,7 @@ Cost: O(n log n) for n events.
 
 from typing import Any
 
-from fencepost.checkers.facts.catch_ups import catch_ups_table
+from fencepost.checkers.facts.clocks import stalls_of
 from fencepost.checkers.facts.episodes import (
     Episode,
     episodes_of,
@@ -17,19 +17,28 @@ from fencepost.checkers.facts.episodes import (
     overlaps_table,
     stale_answers_table,
 )
-from fencepost.checkers.facts.fault_tables import cuts_table, faults_table, stops_table
 from fencepost.checkers.facts.operation_columns import OperationColumns
-from fencepost.checkers.facts.partition_deeds import Deeds, deeds_of_partitions
-from fencepost.checkers.facts.partition_reigns import reigns_of_partitions
-from fencepost.checkers.facts.quorum_losses import quorum_losses_table
-from fencepost.checkers.facts.reign_tables import claims_table, epochs_table, reigns_table
-from fencepost.checkers.facts.reigns import Reigns, first_subject, reigns_of, subjects
-from fencepost.checkers.facts.servers import server_ends_table
+from fencepost.checkers.facts.partitions import Deeds, deeds_of_partitions, reigns_of_partitions
+from fencepost.checkers.facts.reigns import (
+    Reigns,
+    claims_table,
+    epochs_table,
+    first_subject,
+    reigns_of,
+    reigns_table,
+    subjects,
+)
+from fencepost.checkers.facts.servers import (
+    catch_ups_table,
+    cuts_table,
+    faults_table,
+    quorum_losses_table,
+    server_ends_table,
+    stops_table,
+)
 from fencepost.checkers.facts.service import clients_of, phases_table, recovery_table, service_table
-from fencepost.checkers.facts.stalls import stalls_of
 from fencepost.harness.history import History, Outcome
 from fencepost.harness.verdict import Facts
-from fencepost.harness.verdict.fact_table import FactTables
 from fencepost.harness.verdict.fact_tables import (
     CATCH_UPS,
     CLAIMS,
@@ -48,6 +57,7 @@ from fencepost.harness.verdict.fact_tables import (
     STALLS,
     STOPS,
     ZOMBIE_EPISODES,
+    FactTables,
 )
 
 

@@ -9,14 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.acts import ACKNOWLEDGED, LOST, STAMPED, Acts, find_acts
+from fencepost.checkers.facts.acts import ACKNOWLEDGED, LOST, STAMPED, Acts, find_acts, requests
 from fencepost.checkers.facts.claims import claimed_spans, overlaps
-from fencepost.checkers.facts.evidence import row
-from fencepost.checkers.facts.intervals import within
-from fencepost.checkers.facts.reign_tables import BySubject
-from fencepost.checkers.facts.reigns import Reign, Reigns
-from fencepost.checkers.facts.requests import requests
-from fencepost.checkers.facts.stale_reads import find_stale, superseded_reign
+from fencepost.checkers.facts.evidence import row, within
+from fencepost.checkers.facts.reigns import BySubject, Reign, Reigns
+from fencepost.checkers.facts.versions import find_stale, superseded_reign
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.fact_tables import OVERLAPS, STALE_ANSWERS, ZOMBIE_EPISODES

@@ -21,19 +21,21 @@ applied); a log line of it, by the time it was read.
 
 A node's own log may say that it ceased to lead ("Resigned"). By the time that the line was read the reign was over, and
 a later claim is of a later epoch. The line was not there when the log was read before, so until then the node led.
+
+Which nodes led an epoch, by their claims and by the lines of their own logs: where a node's log has lines about its
+reigns, a claim counts only when the log names that epoch too. A node that is about to lead may, for a moment, say that
+it leads while its state still stands in the epoch before.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import once
-from fencepost.checkers.facts.intervals import Intervals
-from fencepost.checkers.facts.logged_elections import log_delay_ns, logged_elections
+from fencepost.checkers.facts.clocks import worst_sample
+from fencepost.checkers.facts.evidence import Intervals, once
 from fencepost.checkers.facts.positions import PARTITION_STAMPED
-from fencepost.checkers.facts.resignations import NO_RESIGNATIONS, Resignations, resignations_of
 from fencepost.checkers.facts.servers import ends_of, stopped
 from fencepost.harness.history import (
     BeliefEvent,
@@ -41,10 +43,96 @@ from fencepost.harness.history import (
     EpochEvent,
     History,
     LogEvent,
+    Logged,
     Operation,
     Outcome,
 )
 from fencepost.harness.verdict import Facts
+from fencepost.harness.verdict.fact_tables import CLAIMS, EPOCHS, REIGNS
+
+#: Nodes by name and incarnation.
+_Which = tuple[str, int]
+
+
+class Resignations:
+    """The lines about one subject, each with the epoch that ended: its own, else the last that the log had begun."""
+
+    def __init__(self, resigned: Sequence[LogEvent], lines: Mapping[_Which, Sequence[EpochEvent]]) -> None:
+        self._of: Final[dict[_Which, list[tuple[int, LogEvent]]]] = {}
+        for event in resigned:
+            which = event.node, event.incarnation
+            epoch = event.epoch if event.epoch is not None else _begun(lines.get(which, ()), event)
+            # A node that did not lead may say so, too.
+            if epoch is not None:
+                self._of.setdefault(which, []).append((epoch, event))
+
+    def of(self, node: str, incarnation: int, epoch: int, since_ns: int) -> LogEvent | None:
+        """The first line by which the reign of `epoch`, which had begun at `since_ns`, was over."""
+        own = self._of.get((node, incarnation), ())
+        return next((line for ended, line in own if ended == epoch and line.time_ns > since_ns), None)
+
+    def left(self, lines: Sequence[EpochEvent], belief: BeliefEvent) -> list[EpochEvent]:
+        """The elections in the log of an answer's node that it can be of: none that was over before it was asked."""
+        over = {e for e, line in self._of.get((belief.node, belief.incarnation), ()) if line.time_ns <= belief.asked_ns}
+        return [line for line in lines if line.epoch not in over] if over else list(lines)
+
+
+#: For leaders of which no log tells.
+NO_RESIGNATIONS: Final = Resignations((), {})
+
+
+def resignations_of(history: History, subject: str, lines: Mapping[_Which, Sequence[EpochEvent]]) -> Resignations:
+    """Read the lines about `subject`; `lines` are the elections in each log."""
+    logged = (e for e in history.events if type(e) is LogEvent)
+    return Resignations([e for e in logged if e.change is Logged.RESIGNED and e.subject == subject], lines)
+
+
+def _begun(lines: Sequence[EpochEvent], line: LogEvent) -> int | None:
+    """The last epoch that the same log had begun before this line."""
+    return next((begun.epoch for begun in reversed(lines) if begun.index < line.index), None)
+
+
+#: How long after it was written a log line may be read, besides the harness's own lateness.
+_LOG_DELAY_NS: Final = 1_000_000_000
+
+
+class LoggedElections:
+    """The lines of one history about reigns that began."""
+
+    def __init__(self, history: History) -> None:
+        self.lines: Final[list[EpochEvent]] = history.of(EpochEvent)
+        #: The lines in the log of each incarnation of a node.
+        self.by_server: Final[dict[tuple[str, int], list[EpochEvent]]] = {}
+        for line in self.lines:
+            self.by_server.setdefault((line.node, line.incarnation), []).append(line)
+        self._delay_ns: Final = log_delay_ns(history)
+
+    def own_epoch(self, node: str, index: int) -> int | None:
+        """Return the last epoch that the node's own log had named before the event `index`; None if it named none."""
+        own = [line.epoch for line in self.lines if line.node == node and line.index < index]
+        return own[-1] if own else None
+
+    def had_begun(self, epoch: int, read_ns: int) -> bool:
+        """Whether this epoch or a later one had certainly begun when a line was written that was read at `read_ns`."""
+        return any(line.epoch >= epoch and line.time_ns <= read_ns - self._delay_ns for line in self.lines)
+
+    def rows(self, node: str, epoch: int) -> tuple[int, ...]:
+        """Return the lines of the node's own log that tell of its election."""
+        return tuple(line.index for line in self.lines if (line.node, line.epoch) == (node, epoch))
+
+
+@once
+def logged_elections(history: History) -> LoggedElections:
+    """Read the lines once for each history."""
+    return LoggedElections(history)
+
+
+@once
+def log_delay_ns(history: History) -> int:
+    """How late at most a line of a log was read in this run."""
+    worst = worst_sample(history)
+    return _LOG_DELAY_NS + (0 if worst is None else worst.loop_lag_ns_max)
+
 
 #: The subject whose epochs operations are stamped with, when beliefs are about several.
 _STAMPED_SUBJECT: Final = "leader"
@@ -326,3 +414,107 @@ def _earliest_from(begins: list[Begin]) -> list[Begin | None]:
         best = earliest[-1]
         earliest.append(begin if best is None or begin.at_ns < best.at_ns else best)
     return earliest[::-1]
+
+
+class Leading(msgspec.Struct, frozen=True):
+    """The first event that says so: a line of the node's own log if `logged`, else its answer."""
+
+    event: int
+    logged: bool
+
+
+def leaders_by_epoch(history: History, reigns: Reigns) -> dict[int, dict[str, Leading]]:
+    """Map each epoch to the nodes that led it, each with what says so."""
+    elections = logged_elections(history)
+    leaders: dict[int, dict[str, Leading]] = {}
+    for line in elections.lines:
+        leaders.setdefault(line.epoch, {}).setdefault(line.node, Leading(line.index, logged=True))
+    for reign in reigns.reigns:
+        own = elections.by_server.get((reign.node, reign.incarnation))
+        if own is None or any(line.epoch == reign.epoch for line in own):
+            by_node = leaders.setdefault(reign.epoch, {})
+            by_node.setdefault(reign.node, Leading(reign.samples[0].index, logged=False))
+    return leaders
+
+
+#: Who led what, by subject.
+BySubject = Mapping[str, Reigns]
+
+
+def claims_table(reigns: BySubject) -> Any:
+    """Lay out every answer "I lead" (-> CLAIMS)."""
+    own = [(subject, s) for subject, one in reigns.items() for s in one.samples if s.claims is Claim.YES]
+    plain = {c.name: [getattr(s, c.name) for _, s in own] for c in CLAIMS.columns if c.name != "subject"}
+    return CLAIMS.of_columns({"subject": [subject for subject, _ in own], **plain})
+
+
+def epochs_table(reigns: BySubject) -> Any:
+    """Lay out when each epoch had certainly begun (-> EPOCHS)."""
+    own = [(subject, begin) for subject, one in reigns.items() for begin in one.begins]
+    return EPOCHS.of_rows(
+        [{"subject": s, "epoch": b.epoch, "begun_ns": b.at_ns, "event": b.event, "how": b.how} for s, b in own]
+    )
+
+
+def reigns_table(reigns: BySubject) -> Any:
+    """Lay out who led each epoch, and from when to when (-> REIGNS)."""
+    return REIGNS.of_rows([_reign(subject, reign) for subject, one in reigns.items() for reign in one.reigns])
+
+
+def _reign(subject: str, reign: Reign) -> dict[str, Any]:
+    begin = reign.superseded
+    return {
+        "subject": subject,
+        "node": reign.node,
+        "incarnation": reign.incarnation,
+        "epoch": reign.epoch,
+        "first_ns": reign.first_ns,
+        "last_ns": reign.last_ns,
+        "over_ns": reign.over_ns,
+        "samples": len(reign.samples),
+        "superseded_by": None if begin is None else begin.epoch,
+        "superseded_ns": None if begin is None else begin.at_ns,
+        "claimed_samples": len(reign.claimed),
+    }
+
+
+@once
+def statements(history: History) -> tuple[Sample, ...]:
+    """List all answers. What a node said stands, even where the time of its answer contradicts a proof."""
+    reigns = [reigns_of(history, subject) for subject in subjects(history)]
+    answers = [sample for one in reigns for sample in (*one.samples, *one.impossible)]
+    return tuple(sorted(answers, key=lambda sample: sample.index))
+
+
+def exact_claims(history: History) -> dict[tuple[str, str, int], list[Sample]]:
+    """Map (subject, node, incarnation) to the claims that name their epoch exactly, in the order of the answers."""
+    claims: dict[tuple[str, str, int], list[Sample]] = {}
+    for sample in statements(history):
+        if sample.claims is Claim.YES and sample.named is not None and sample.named_exactly:
+            claims.setdefault((sample.subject, sample.node, sample.incarnation), []).append(sample)
+    return claims
+
+
+def epoch_subject(history: History) -> str | None:
+    """Return the first subject about which some answer names an epoch; None if no answer does."""
+    named = {sample.subject for sample in statements(history) if sample.named is not None}
+    return min(named, default=None)
+
+
+class NamedEpochs:
+    """The epochs that are named in these answers, whether the nodes led themselves or not."""
+
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._of: Final[dict[str, list[Sample]]] = {}
+        #: When an answer first named each epoch.
+        self.first_ns: Final[dict[int, int]] = {}
+        for sample in samples:
+            if sample.named is not None:
+                self._of.setdefault(sample.node, []).append(sample)
+                self.first_ns.setdefault(sample.named, sample.answered_ns)
+
+    def last(self, node: str, by_ns: int) -> Sample | None:
+        """Return the last answer of a node by then that named an epoch."""
+        own = self._of.get(node, [])
+        place = bisect_right(own, by_ns, key=lambda sample: sample.answered_ns)
+        return own[place - 1] if place else None

@@ -1,15 +1,40 @@
-"""Runs of nodes' servers: when each began and ended, and which of them answered."""
+"""What happened to nodes and their servers: runs, faults and their effects, cuts, lost quorums, catching up.
 
+The tables say what faults certainly did: nodes that stood still, links that carried nothing. Of a quorum they say when
+the voters that ran, and the links that carried packets, were certainly not full. Durability is put to the test only by
+what something could have taken away, so `touches_others` and `last_fault_ns` say what a run disturbed.
+"""
+
+import re
 from bisect import bisect_right
+from collections.abc import Sequence, Set
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import once
-from fencepost.checkers.facts.intervals import Intervals, merged, within
-from fencepost.harness.base.exit_status import signal_of
-from fencepost.harness.history import FaultOutcome, History, NodeChange, NodeEvent, Operation
-from fencepost.harness.verdict.fact_tables import SERVER_ENDS
+from fencepost.checkers.facts.evidence import Intervals, merged, once, within
+from fencepost.harness.base.errors import signal_of
+from fencepost.harness.base.quorum import Damage, Quorum, as_pair, majority, quorum_of
+from fencepost.harness.history import (
+    BeliefEvent,
+    CatchUpEvent,
+    Claim,
+    Effects,
+    FaultAction,
+    FaultEvent,
+    FaultOutcome,
+    FaultSpan,
+    FaultStage,
+    History,
+    NodeChange,
+    NodeEvent,
+    Operation,
+    PhaseName,
+)
+from fencepost.harness.verdict import Facts
+from fencepost.harness.verdict.fact_tables import CATCH_UPS, CUTS, FAULTS, QUORUM_LOSSES, SERVER_ENDS, STOPS
+from fencepost.harness.verdict.figures import Cut
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,3 +216,294 @@ class Incarnations:
     def restarted(self, node: str, from_ns: int, to_ns: int) -> bool:
         """Whether the server of a node ended or began in this time."""
         return any(from_ns <= at_ns <= to_ns for at_ns in self._changes_ns.get(node, []))
+
+
+Row = dict[str, Any]
+
+
+def faults_table(history: History) -> Any:
+    """Lay out every fault that was tried (-> FAULTS)."""
+    return FAULTS.of_rows([_fault(fault) for fault in history.faults])
+
+
+def _fault(fault: FaultSpan) -> Row:
+    plain = msgspec.structs.asdict(fault)
+    effects = msgspec.structs.asdict(plain.pop("effects"))
+    details = msgspec.json.encode(plain.pop("details")).decode()
+    outcome = plain.pop("outcome").value
+    return {
+        **plain,
+        **effects,
+        "stops": effects["stops"].value,
+        "disk": effects["disk"].value,
+        "details": details,
+        "outcome": outcome,
+    }
+
+
+def stops_table(history: History, nodes: tuple[str, ...]) -> Any:
+    """Lay out when each node was proven not to run (-> STOPS)."""
+    return STOPS.of_rows(
+        [{"node": node, "from_ns": start, "to_ns": end} for node in nodes for start, end in stopped(history, node)]
+    )
+
+
+def cuts_table(history: History) -> Any:
+    """Lay out which links were proven to be cut (-> CUTS)."""
+    return CUTS.of_rows(
+        [
+            {
+                "fault_id": fault.fault_id,
+                "source": link.partition(">")[0],
+                "target": link.partition(">")[2],
+                "from_ns": span[0],
+                "to_ns": span[1],
+            }
+            for fault in history.faults
+            if (span := history.certain(fault)) is not None and fault.effects.cuts
+            for link in fault.severed
+        ]
+    )
+
+
+Act = FaultEvent
+
+
+def unproven_acts(history: History) -> list[Act]:
+    """List the last attempt of each injection or healing of which nobody knows whether it took effect.
+
+    The healing of a part counts as proven once the whole is proven to be healed.
+    """
+    last = {(e.fault_id, e.action): e for e in history.of(FaultEvent) if e.stage is FaultStage.END}
+    return [e for e in last.values() if e.outcome is FaultOutcome.INDETERMINATE and not _healed_later(history, e)]
+
+
+def _healed_later(history: History, act: FaultEvent) -> bool:
+    whole = history.healing_of_whole(act.details) if act.action is FaultAction.HEAL else None
+    return whole is not None and whole.index > act.index
+
+
+class QuorumLoss(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of a run in which the quorum was provably less than `MUTUAL`, and the faults that caused it."""
+
+    quorum: Quorum
+    from_ns: int
+    to_ns: int
+    fault_ids: tuple[int, ...]
+    absent: tuple[str, ...]
+
+
+def quorum_losses(history: History, voters: Sequence[str]) -> list[QuorumLoss]:
+    """Find the stretches of a run in which the quorum was certainly less than mutual.
+
+    Only proven cuts and stops count, and servers that were dead. The stretches may be too short: a restarted server
+    counts as running before it serves.
+
+    Returns:
+        The stretches in order of time, in ns of the history; neighbours with the same state are joined.
+    """
+    cuts = [(*span, f) for f in history.faults if f.severed and (span := history.certain(f)) is not None]
+    stops = [(start, end, voter) for voter in voters for start, end in stopped(history, voter)]
+    times = sorted({t for start, end, _ in (*cuts, *stops) for t in (start, end)})
+    losses: list[QuorumLoss] = []
+    for start, end in pairwise(times):
+        cutting = [f for from_ns, to_ns, f in cuts if from_ns <= start and end <= to_ns]
+        absent = frozenset(voter for from_ns, to_ns, voter in stops if from_ns <= start and end <= to_ns)
+        severed = frozenset(pair for f in cutting for pair in (as_pair(link) for link in f.severed))
+        state = quorum_of(voters, Damage(absent=absent, severed=severed))
+        if state is Quorum.MUTUAL:
+            continue
+        stopping = [
+            f.fault_id
+            for f in history.faults
+            if not f.severed and f.began_ns <= start and absent & set(f.nodes) and history.possible(f)[1] >= end
+        ]
+        loss = QuorumLoss(
+            quorum=state,
+            from_ns=start,
+            to_ns=end,
+            fault_ids=tuple(sorted({*(f.fault_id for f in cutting), *stopping})),
+            absent=tuple(sorted(absent)),
+        )
+        _append(losses, loss)
+    return losses
+
+
+def _append(losses: list[QuorumLoss], loss: QuorumLoss) -> None:
+    """Append a loss; join it to the last one when the state is the same and no time lies between."""
+    if losses and losses[-1].to_ns == loss.from_ns and losses[-1].quorum is loss.quorum:
+        last = losses.pop()
+        loss = QuorumLoss(
+            quorum=loss.quorum,
+            from_ns=last.from_ns,
+            to_ns=loss.to_ns,
+            fault_ids=tuple(sorted({*last.fault_ids, *loss.fault_ids})),
+            absent=tuple(sorted({*last.absent, *loss.absent})),
+        )
+    losses.append(loss)
+
+
+def quorum_losses_table(history: History, voters: Sequence[str]) -> Any:
+    """Lay out the losses (-> QUORUM_LOSSES)."""
+    return QUORUM_LOSSES.of_rows(
+        [{**msgspec.structs.asdict(loss), "quorum": loss.quorum.value} for loss in quorum_losses(history, voters)]
+    )
+
+
+def cuts(history: History, nodes: Sequence[str], voters: Sequence[str] = ()) -> list[Cut]:
+    """Return the times in which a node was certainly cut off from every majority of `voters`.
+
+    Args:
+        history: one run; a fault counts while it was certainly in force, and faults that overlap add up.
+        nodes: the nodes to look at.
+        voters: the nodes whose majority elects a leader; empty: `nodes`.
+
+    Returns:
+        The cuts, by beginning and node; times in nanoseconds since the run began.
+    """
+    voters = voters or nodes
+    proven = [f for f in history.faults if f.severed and f.certain_from_ns is not None and f.certain_to_ns is not None]
+    times = sorted({t for f in proven for t in (f.certain_from_ns, f.certain_to_ns) if t is not None})
+    closed: list[Cut] = []
+    open_cuts: dict[str, Cut] = {}
+    for start_ns, end_ns in pairwise(times):
+        active = [f for f in proven if _covers(f, start_ns, end_ns)]
+        links = {link for fault in active for link in fault.severed}
+        ids = tuple(f.fault_id for f in active)
+        for node in nodes:
+            if not _severed(node, voters, links):
+                if node in open_cuts:
+                    closed.append(open_cuts.pop(node))
+                continue
+            before = open_cuts.get(node)
+            open_cuts[node] = Cut(
+                node=node,
+                from_ns=before.from_ns if before else start_ns,
+                to_ns=end_ns,
+                fault_ids=tuple(sorted({*(before.fault_ids if before else ()), *ids})),
+            )
+    return sorted([*closed, *open_cuts.values()], key=lambda c: (c.from_ns, c.node))
+
+
+def _covers(fault: FaultSpan, start_ns: int, end_ns: int) -> bool:
+    assert fault.certain_from_ns is not None
+    assert fault.certain_to_ns is not None
+    return fault.certain_from_ns <= start_ns and end_ns <= fault.certain_to_ns
+
+
+def _severed(node: str, voters: Sequence[str], links: set[str]) -> bool:
+    least = majority(voters)
+    others = [n for n in voters if n != node]
+    own = int(node in voters)
+    out = own + sum(f"{node}>{other}" not in links for other in others)
+    back = own + sum(f"{other}>{node}" not in links for other in others)
+    return out < least and back < least
+
+
+def severed(history: History, one: str, other: str) -> Intervals:
+    """Return when nothing certainly passed between two nodes, in either direction."""
+    ways = (_closed(history, f"{one}>{other}"), _closed(history, f"{other}>{one}"))
+    shared = [(max(a, c), min(b, d)) for a, b in ways[0] for c, d in ways[1]]
+    return [(start, end) for start, end in shared if start < end]
+
+
+def _closed(history: History, link: str) -> Intervals:
+    """Return when a link was certainly cut."""
+    spans = (history.certain(fault) for fault in history.faults if link in fault.severed)
+    return merged([span for span in spans if span is not None])
+
+
+def possibly_stopped(history: History, node: str) -> Intervals:
+    """Return when `node` may not have run: from before a fault stopped it until after the fault was undone."""
+    tried = [
+        history.possible(f)
+        for f in history.faults
+        if f.effects.may_stop and node in f.nodes and f.outcome is not FaultOutcome.SKIPPED
+    ]
+    return merged([*tried, *stopped(history, node)])
+
+
+def catch_ups_table(history: History) -> Any:
+    """How nodes caught up from the main phase on (-> CATCH_UPS): at a cluster's start there is nothing to catch up."""
+    since_ns, _ = history.phases.get(PhaseName.MAIN, (0, 0))
+    return CATCH_UPS.of_rows(
+        [
+            {
+                "node": e.node,
+                "incarnation": e.incarnation,
+                "how": e.change.value,
+                "read_ns": e.time_ns,
+                "event": e.index,
+            }
+            for e in history.of(CatchUpEvent)
+            if e.time_ns >= since_ns
+        ]
+    )
+
+
+_QUORUM_OF_SIZE: Final = re.compile(r"(\d+) of (\d+)")
+
+
+class SizedBelief(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer that names a size. `incarnation` counts the node's starts from 0, `row` is the answer's event."""
+
+    row: int
+    at_ns: int
+    node: str
+    incarnation: int
+    leads: bool
+    quorum: int
+    size: int
+
+
+def sized_beliefs(history: History, subject: str) -> list[SizedBelief]:
+    """List the answers about this subject that name a quorum and a size, in the order of time."""
+    beliefs = []
+    for event in history.of(BeliefEvent):
+        match = _QUORUM_OF_SIZE.fullmatch(event.detail or "") if event.subject == subject else None
+        if match is not None:
+            beliefs.append(
+                SizedBelief(
+                    row=event.index,
+                    at_ns=event.answered_ns,
+                    node=event.node,
+                    incarnation=event.incarnation,
+                    leads=event.claims is Claim.YES,
+                    quorum=int(match.group(1)),
+                    size=int(match.group(2)),
+                )
+            )
+    return beliefs
+
+
+def plans_no_fault(facts: Facts) -> bool:
+    """Whether the plan asks for no fault at all: such a run is judged by everything that it has."""
+    return all(kind.split(":")[0].strip() in ("", "none") for kind in facts.nemesis)
+
+
+def last_fault_ns(history: History, nodes: Set[str]) -> int:
+    """Return when the last fault that stopped one of `nodes`, or cut one of their links, was over; -1 without any."""
+    return max(
+        (
+            history.possible(fault)[1]
+            for fault in history.faults
+            if fault.outcome is FaultOutcome.INSTALLED and _touches(fault, nodes)
+        ),
+        default=-1,
+    )
+
+
+def touches_others(fault: FaultSpan, node: str) -> bool:
+    """Whether it was tried, and may have cut a link or done anything to another node than this one."""
+    return fault.outcome is not FaultOutcome.SKIPPED and _touches(fault, {*_touched(fault)} - {node})
+
+
+def _touches(fault: FaultSpan, nodes: Set[str]) -> bool:
+    """Whether it did anything to one of the nodes but set its clock."""
+    if fault.effects in (Effects(), Effects(skews=True)):
+        return False
+    return not nodes.isdisjoint(_touched(fault))
+
+
+def _touched(fault: FaultSpan) -> Set[str]:
+    return {end for link in fault.severed for end in link.split(">")} or {*fault.nodes}

@@ -19,6 +19,13 @@ Source: a leader cannot know by itself that it was superseded, so it must ask a 
 hold a lease (Ongaro, "Consensus: Bridging Theory and Practice", 2014, section 6.4). In Zab, followers that have
 promised a newer epoch refuse the proposals of an older one (Junqueira, Reed, Serafini, "Zab", 2011). The definitions
 of claims, episodes and acts stand in docs/explanation/design.md.
+
+Two leaders of one epoch are judged only where a source says role and epoch together, as the system's own facts say.
+
+While nobody changes the members of a group, every node believes in the same number of them, and in its majority. A
+server that starts again and takes its group for a smaller one may elect itself alone and acknowledge what no other
+server has (nats-server, release 2.12.4). The same is true of a server that never learns how many members a change
+brought. So a node's answers after a start or a change of members count; the others put nothing to the test.
 """
 
 import re
@@ -27,21 +34,32 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.acts import ACKNOWLEDGED, LOST, STAMPED, Acts, Lost, Stale, Stamped, find_acts
-from fencepost.checkers.facts.claims import claim_evidence, claim_figures
+from fencepost.checkers.facts.acts import (
+    ACKNOWLEDGED,
+    LOST,
+    NOT_SERVING,
+    REFUSALS,
+    STAMPED,
+    Acts,
+    Lost,
+    Request,
+    Stale,
+    Stamped,
+    code_of,
+    find_acts,
+)
+from fencepost.checkers.facts.claims import Landmarks, claim_evidence, claim_figures
 from fencepost.checkers.facts.evidence import Rows, rows
-from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.positions import CURRENT, ok_writes, view_position, write_position
-from fencepost.checkers.facts.reigns import Reigns, reigns_of, subjects
-from fencepost.checkers.facts.requests import NOT_SERVING, REFUSALS, Request, code_of
+from fencepost.checkers.facts.reigns import Leading, Reigns, leaders_by_epoch, reigns_of, subjects
+from fencepost.checkers.facts.servers import SizedBelief, sized_beliefs
 from fencepost.checkers.findings.circumstances import answered_words
-from fencepost.checkers.findings.finding import Finding, duration, shown
-from fencepost.checkers.findings.ladder import WITNESSES_MAX, Findings
-from fencepost.checkers.leadership import group_size, one_leader, self_fencing
-from fencepost.harness.history import History, Operation, Outcome
+from fencepost.checkers.findings.finding import WITNESSES_MAX, Finding, Findings, duration, rule, seconds, shown
+from fencepost.checkers.leadership import self_fencing
+from fencepost.harness.history import Claim, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Rule, Validity, Verdict, in_words
-from fencepost.harness.verdict.anomaly_words import anomaly_count
 from fencepost.harness.verdict.figures import ClaimFigures, LeadershipFigures
+from fencepost.harness.verdict.guarantee import anomaly_count
 
 CHECKER: Final = "leadership"
 NO_ACT: Final = "superseded-leader-does-not-act"
@@ -74,8 +92,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             *_stale_answers(history, facts, acts),
             msgspec.structs.replace(no_act, evidence={**claim_evidence(reigns, marks), **no_act.evidence}),
             *self_fencing.judge(history, facts, reigns, subject),
-            *one_leader.judge(history, facts, reigns),
-            *group_size.judge(history, facts, subject),
+            *_judge_one_leader(history, facts, reigns),
+            *_judge_group_size(history, facts, subject),
         ]
         # Two layers of one node are judged alike: every verdict names its layer.
         verdicts += [msgspec.structs.replace(v, subject=subject) for v in of_subject]
@@ -306,3 +324,186 @@ def _acknowledged_finding(history: History, request: Request) -> Finding:
 
 def _placed(write: Operation) -> str:
     return f"{write.f} of {write.value!r} to {write.key} at position {shown(write_position(write))}"
+
+
+GROUP_SIZE: Final = "groups-keep-their-size"
+OTHER_SIZE: Final = "other-group-size"
+NO_MAJORITY: Final = "quorum-without-majority"
+_LACKS: Final = "no server told the size of its group after it had started again or members had changed"
+#: How long after the proof of a change a member may still name the group as it was: it learns of it from the log.
+_LEARNS_NS: Final = 2_000_000_000
+
+
+def _judge_group_size(history: History, facts: Facts, subject: str) -> list[Verdict]:
+    """Judge whether all nodes agree on the size and the quorum of one group while nobody changes its members.
+
+    Args:
+        history: one run.
+        facts: the guarantees that the system states.
+        subject: whose group it is.
+
+    Returns:
+        One verdict, which counts the starts of servers that told a size, and the servers that told one after a change
+        of members; none where the system states nothing of sizes, or no node tells one.
+    """
+    beliefs = sized_beliefs(history, subject)
+    if facts.guarantee(GROUP_SIZE) is None or not any(belief.leads for belief in beliefs):
+        return []
+    stretches = _stretches(history)
+    findings: list[Finding] = []
+    tested: dict[tuple[int, str, int], SizedBelief] = {}
+    sizes: set[int] = set()
+    for number, (from_ns, to_ns) in enumerate(stretches):
+        answers = [belief for belief in beliefs if from_ns <= belief.at_ns <= to_ns]
+        first = next((belief for belief in answers if belief.leads), None)
+        if first is None:
+            continue
+        sizes.add(first.size)
+        findings += [
+            _group_size_finding(subject, first, belief, changed=number > 0) for belief in _differing(answers, first)
+        ]
+        for belief in answers:
+            if belief.incarnation or (number and belief.node != first.node):
+                tested.setdefault((number, belief.node, belief.incarnation), belief)
+    named = " or ".join(map(str, sorted(sizes)))
+    return [
+        Findings(
+            checker="leadership",
+            guarantee=GROUP_SIZE,
+            findings=findings,
+            exposed=tuple(belief.row for belief in tested.values()),
+            exposure_of="starts of a server, or changes of members, after which it told the size of its group",
+            untested=_LACKS,
+            rules=(rule(OTHER_SIZE, len(tested), _LACKS), rule(NO_MAJORITY, len(tested), _LACKS)),
+            kept=f"every server believes in a group of {named}, after {len(tested)} starts and changes too",
+        ).verdict(facts)
+    ]
+
+
+def _stretches(history: History) -> list[tuple[int, int]]:
+    """The times from and to which nobody changed members, in ns; the first one begins with the run.
+
+    A member that was cut off or stopped may learn of a change late, and act by the old members meanwhile. So a stretch
+    after a change counts only where no other fault was in force since that change began, and from a while after the
+    proof on. A change without a proof ends the last stretch.
+    """
+    changes = [fault for fault in history.faults if fault.effects.changes_members]
+    others = [fault for fault in history.faults if not fault.effects.changes_members]
+    end_ns = history.end_ns
+    if not changes:
+        return [(0, end_ns)]
+    stretches = [(0, changes[0].began_ns)]
+    for number, change in enumerate(changes):
+        if change.certain_from_ns is None or change.ended_ns is None:
+            break
+        next_ns = changes[number + 1].began_ns if changes[number + 1 :] else end_ns
+        in_force_to_ns = end_ns if change.certain_to_ns is None else change.certain_to_ns
+        for since_ns, from_ns, to_ns in (
+            (change.began_ns, change.certain_from_ns, in_force_to_ns),
+            (change.began_ns, change.ended_ns, next_ns),
+        ):
+            disturbed = any(
+                fault.began_ns <= to_ns and (fault.ended_ns is None or fault.ended_ns >= since_ns) for fault in others
+            )
+            if not disturbed and from_ns + _LEARNS_NS < to_ns:
+                stretches.append((from_ns + _LEARNS_NS, to_ns))
+    return stretches
+
+
+def _differing(beliefs: list[SizedBelief], first: SizedBelief) -> list[SizedBelief]:
+    """The first answer of each life of a server that names another size, or a quorum that is no majority."""
+    differing: dict[tuple[str, int], SizedBelief] = {}
+    for belief in beliefs:
+        if belief.size != first.size or belief.quorum != belief.size // 2 + 1:
+            differing.setdefault((belief.node, belief.incarnation), belief)
+    return list(differing.values())
+
+
+def _group_size_finding(subject: str, first: SizedBelief, belief: SizedBelief, *, changed: bool) -> Finding:
+    other = belief.size != first.size
+    return Finding(
+        anomaly=OTHER_SIZE if other else NO_MAJORITY,
+        events=(first.row, belief.row) if first.row != belief.row else (belief.row,),
+        counted_by=belief.row,
+        steps=(
+            f"{first.node} led the {subject} group at {seconds(first.at_ns)}, with {first.quorum} of {first.size} for a"
+            " quorum.",
+            f"{belief.node} answered at {seconds(belief.at_ns)}, after {belief.incarnation} restarts, that it needs"
+            f" {belief.quorum} of {belief.size}.",
+            _since(changed=changed) if other else "Two such quorums may have no server in common.",
+        ),
+        from_ns=first.at_ns,
+        to_ns=belief.at_ns,
+        nodes=tuple(dict.fromkeys((first.node, belief.node))),
+    )
+
+
+def _since(*, changed: bool) -> str:
+    if changed:
+        return (
+            f"The members had been changed at least {_LEARNS_NS / 1e9:g} s before, and nobody changed them meanwhile."
+        )
+    return "Nobody had changed the members."
+
+
+ONE_LEADER: Final = "one-leader-per-epoch"
+TWO_LEADERS: Final = "two-leaders-in-one-epoch"
+_WITNESSES_MAX: Final = 3
+
+
+def _judge_one_leader(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
+    """Judge whether each epoch had at most one leader.
+
+    Args:
+        history: one run.
+        facts: `leadership.one_leader_per_epoch` says whether this system's samples allow to _judge_one_leader it.
+        reigns: the reigns of one subject of this history.
+
+    Returns:
+        One verdict, which counts the epochs that some node said it led; none where the samples do not allow it.
+
+    Source: election safety, "at most one leader can be elected in a given term" (Ongaro & Ousterhout, "In Search of
+    an Understandable Consensus Algorithm", 2014); in Zab an epoch has one primary (Junqueira, Reed, Serafini, 2011).
+    """
+    if facts.leadership is None or not facts.leadership.one_leader_per_epoch:
+        return []
+    evidence = leaders_by_epoch(history, reigns)
+    double = [(epoch, nodes) for epoch, nodes in sorted(evidence.items()) if len(nodes) > 1]
+    findings = [_finding(history, epoch, nodes) for epoch, nodes in double]
+    nodes_heard = {s.node for s in reigns.samples if s.claims is not Claim.SILENT}
+    nodes_heard |= {node for nodes in evidence.values() for node in nodes}
+    chances = len(evidence) if len(nodes_heard) > 1 else 0
+    lacks = "" if chances else "fewer than two nodes said anything of whether they lead"
+    return [
+        Findings(
+            checker="leadership",
+            guarantee=ONE_LEADER,
+            findings=findings,
+            broken=f"{len(findings)} epochs had two leaders",
+            exposed=tuple(next(iter(nodes.values())).event for _, nodes in sorted(evidence.items())),
+            exposure_of="epochs that a node said it led",
+            untested="nobody said that it led, in any epoch",
+            kept=f"each of {len(evidence)} epochs had one leader",
+            shown=findings[:_WITNESSES_MAX],
+            rules=(Rule(name=TWO_LEADERS, chances=chances, lacks=lacks),),
+        ).verdict(facts)
+    ]
+
+
+def _finding(history: History, epoch: int, nodes: dict[str, Leading]) -> Finding:
+    ordered = sorted(nodes.items(), key=lambda item: item[1].event)
+    events = [leading.event for leading in nodes.values()]
+    times = [history.events[index].time_ns for index in events]
+    steps = []
+    for node, leading in ordered:
+        statement = "wrote in its log that it came to lead" if leading.logged else "answered that it led"
+        steps.append(f"{node} {statement} epoch {epoch}.")
+    return Finding(
+        anomaly=TWO_LEADERS,
+        events=tuple(events),
+        counted_by=max(events),
+        steps=(*steps, "An epoch belongs to at most one leader."),
+        from_ns=min(times),
+        to_ns=max(times),
+        nodes=tuple(node for node, _ in ordered),
+    )

@@ -1,7 +1,7 @@
 """Fresh reads: an answer must contain every write of its key that was acknowledged before the read was invoked.
 
 The store's own positions (revision, zxid) decide this without a search: an answer cannot contain a write that stands
-behind the answer's position (`checkers.facts.numbering`). If such a write was acknowledged before the read was
+behind the answer's position (`checkers.facts.versions`). If such a write was acknowledged before the read was
 invoked, no order explains the answer. Other checkers look for answers that are too new, and for values that nobody
 wrote.
 
@@ -24,14 +24,11 @@ import msgspec
 
 from fencepost.checkers.facts.acts import find_acts
 from fencepost.checkers.facts.evidence import Rows, row, rows
-from fencepost.checkers.facts.numbering import Views
 from fencepost.checkers.facts.positions import CURRENT, ok_writes, write_position
 from fencepost.checkers.facts.reigns import first_subject, reigns_of
-from fencepost.checkers.facts.stale_reads import Judged, StaleRead, find_stale, superseded_reign
-from fencepost.checkers.findings.circumstances import answered_words
-from fencepost.checkers.findings.finding import Finding, describe, duration, rule, shown
-from fencepost.checkers.findings.ladder import WITNESSES_MAX, Findings
-from fencepost.checkers.storage.renumbering import RENUMBERED, epoch_words, renumbered
+from fencepost.checkers.facts.versions import Judged, StaleRead, Views, find_stale, superseded_reign
+from fencepost.checkers.findings.circumstances import RENUMBERED, answered_words, epoch_words, renumbered
+from fencepost.checkers.findings.finding import WITNESSES_MAX, Finding, Findings, describe, duration, rule, shown
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Verdict
 

@@ -26,14 +26,12 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.cuts import cuts, possibly_stopped
+from fencepost.checkers.facts.claims import Landmarks
+from fencepost.checkers.facts.clocks import OwnTime, Stall, overlapping, stalls_of, watched_until
 from fencepost.checkers.facts.evidence import Rows
-from fencepost.checkers.facts.fault_index import Landmarks
-from fencepost.checkers.facts.own_time import OwnTime
 from fencepost.checkers.facts.reigns import Reign, Reigns, Sample
-from fencepost.checkers.facts.stalls import Stall, overlapping, stalls_of, watched_until
-from fencepost.checkers.findings.finding import Finding, duration, rule
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.facts.servers import cuts, possibly_stopped
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
 from fencepost.harness.history import Claim, History
 from fencepost.harness.verdict import Cause, Facts, LeadershipBound, Standing, Verdict
 from fencepost.harness.verdict.figures import Cut, CutClaim, SelfFencingFigures

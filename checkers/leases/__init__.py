@@ -16,8 +16,7 @@ import msgspec
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.reigns import Reigns, first_subject, reigns_of
-from fencepost.checkers.findings.finding import rule
-from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
+from fencepost.checkers.findings.finding import WITNESSES_MAX, Doubt, Findings, rule
 from fencepost.checkers.leases.exposure import (
     keep_alives_after_an_end,
     keep_alives_in_doubt,
@@ -40,7 +39,7 @@ from fencepost.checkers.leases.lives import Lives
 from fencepost.checkers.leases.view import Lease, Look, leases_of, looks_of
 from fencepost.harness.history import AttemptEvent, History
 from fencepost.harness.verdict import Cause, Facts, LeaseBound, Verdict
-from fencepost.harness.verdict.anomaly_words import anomaly_count
+from fencepost.harness.verdict.guarantee import anomaly_count
 
 CHECKER: Final = "lease"
 LIVES: Final = "live-lease-lives"

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Final
 
-from fencepost.checkers.facts.evidence import Rows, row, rows
-from fencepost.checkers.facts.intervals import Intervals
+from fencepost.checkers.facts.evidence import Intervals, Rows, row, rows
 from fencepost.checkers.leases.findings import Judged, asked_after, end_of
 from fencepost.checkers.leases.lives import Lives
 from fencepost.checkers.leases.view import Look

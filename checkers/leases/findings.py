@@ -15,8 +15,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import row
-from fencepost.checkers.facts.intervals import Intervals
+from fencepost.checkers.facts.evidence import Intervals, row
 from fencepost.checkers.findings.finding import Finding, duration, seconds, shown
 from fencepost.checkers.leases.lives import Lives
 from fencepost.checkers.leases.view import Lease, Look, Renewal

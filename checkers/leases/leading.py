@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.claims import Landmarks
 from fencepost.checkers.facts.evidence import Rows
-from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.reigns import Begin, Reign, Reigns
 from fencepost.checkers.findings.finding import duration, seconds
 from fencepost.checkers.leases.findings import LeaseFinding

@@ -16,15 +16,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-from fencepost.checkers.facts.fastest_clock import FastestClock
-from fencepost.checkers.facts.intervals import Intervals, merged
-from fencepost.checkers.facts.logged_elections import log_delay_ns, logged_elections
-from fencepost.checkers.facts.own_time import OwnTime
-from fencepost.checkers.facts.reigns import Begin, Reigns
+from fencepost.checkers.facts.clocks import FastestClock, OwnTime
+from fencepost.checkers.facts.evidence import Intervals, merged
+from fencepost.checkers.facts.reigns import Begin, NamedEpochs, Reigns, log_delay_ns, logged_elections, statements
 from fencepost.checkers.facts.servers import changes_ns, stopped
-from fencepost.checkers.facts.statements import NamedEpochs, statements
 from fencepost.checkers.leases.view import Lease, Look, Renewal
-from fencepost.harness.base.durations import NEVER_NS
+from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, LeaseBound
 

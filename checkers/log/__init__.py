@@ -11,8 +11,7 @@ import msgspec
 
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.partitions import PartitionView, partitions
-from fencepost.checkers.findings.finding import Finding, few_of_each, rule
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, few_of_each, rule
 from fencepost.checkers.log import findings as find
 from fencepost.checkers.log.risk import LACKS, Risk
 from fencepost.checkers.log.standing import COMMITTED, DUPLICATES, DURABLE, EPOCHS, ORDER, STABLE, judged_as

@@ -1,11 +1,10 @@
 """What nodes did that led a partition when they were cut off from every majority of voters."""
 
-from fencepost.checkers.facts.cuts import cuts
+from fencepost.checkers.facts.claims import Landmarks, end_rows
 from fencepost.checkers.facts.evidence import row, rows
-from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.partitions import PartitionView
 from fencepost.checkers.facts.reigns import Reign, Reigns
-from fencepost.checkers.facts.successions import end_rows
+from fencepost.checkers.facts.servers import cuts
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.figures import Cut, CutLeader

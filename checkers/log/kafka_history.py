@@ -25,9 +25,16 @@ from typing import Final
 
 from fencepost.checkers.facts.evidence import row, rows
 from fencepost.checkers.facts.positions import is_ok
-from fencepost.checkers.findings.finding import Finding, describe, one_of_each_first, rule
+from fencepost.checkers.findings.finding import (
+    WITNESSES_MAX,
+    Doubt,
+    Finding,
+    Findings,
+    describe,
+    one_of_each_first,
+    rule,
+)
 from fencepost.checkers.findings.impossible import judges_answers, unreadable
-from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
 from fencepost.checkers.findings.numbers import Numbers
 from fencepost.checkers.log.kafka_moves import Moved, Record, all_moved, polls, read_answer
 from fencepost.harness.history import History, Operation, Outcome

@@ -7,8 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.checkers.facts.positions import is_ok
-from fencepost.checkers.findings.impossible import unanswered
-from fencepost.checkers.findings.reading import integer, is_same, named, something, wrong
+from fencepost.checkers.findings.impossible import integer, is_same, named, something, unanswered, wrong
 from fencepost.harness.history import Operation, Value
 
 _MOVES: Final = frozenset({"send", "poll", "txn"})

@@ -7,8 +7,8 @@ all of its appends.
 
 from typing import Final
 
-from fencepost.checkers.facts.disturbance import last_fault_ns, plans_no_fault
 from fencepost.checkers.facts.partitions import PartitionView
+from fencepost.checkers.facts.servers import last_fault_ns, plans_no_fault
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
 

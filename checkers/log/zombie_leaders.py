@@ -1,8 +1,8 @@
 """Zombie brokers: superseded leaders of topic partitions that went on, and what became of their answers.
 
 The subject is the topic partition ("p0"), and its epochs are leader epochs. Polls show who led and when
-(`checkers.facts.partition_reigns`); `checkers.facts.reigns` defines reigns, claims and supersession, and
-`checkers.facts.partition_deeds` sorts the requests.
+(`checkers.facts.partitions`); `checkers.facts.reigns` defines reigns, claims and supersession, and
+`checkers.facts.partitions` sorts the requests.
 
 A superseded leader breaks the guarantee if what it acknowledged, or showed as committed, is gone. Its reads may be
 stale on every Kafka: that is a figure. Brokers that were cut off from every majority of voters have figures on how long
@@ -16,15 +16,19 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.checkers.facts.acts import LOST
-from fencepost.checkers.facts.claims import claim_evidence, claim_figures, claimed_spans
+from fencepost.checkers.facts.claims import Landmarks, claim_evidence, claim_figures, claimed_spans
 from fencepost.checkers.facts.evidence import Rows, row, rows
-from fencepost.checkers.facts.fault_index import Landmarks
-from fencepost.checkers.facts.partition_deeds import VANISHED, Act, Deeds, deeds_of_partitions
-from fencepost.checkers.facts.partition_reigns import reigns_of_partitions
-from fencepost.checkers.facts.partitions import PartitionView, partitions
+from fencepost.checkers.facts.partitions import (
+    VANISHED,
+    Act,
+    Deeds,
+    PartitionView,
+    deeds_of_partitions,
+    partitions,
+    reigns_of_partitions,
+)
 from fencepost.checkers.facts.reigns import Reign, Reigns
-from fencepost.checkers.findings.finding import Finding, duration, rule, seconds
-from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.finding import Finding, Findings, duration, rule, seconds
 from fencepost.checkers.log.cut_leaders import cut_leaders
 from fencepost.checkers.log.standing import ZOMBIE, judged_as
 from fencepost.harness.history import History, Operation

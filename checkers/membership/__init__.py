@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 
 from fencepost.checkers.facts.evidence import Rows, rows
 from fencepost.checkers.facts.reigns import first_subject, reigns_of
-from fencepost.checkers.findings.finding import Finding, rule
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, rule
 from fencepost.checkers.leases import findings as of_leases
 from fencepost.checkers.leases.exposure import looks_after_an_end, looks_after_the_bound, looks_at_the_living
 from fencepost.checkers.leases.lives import Lives

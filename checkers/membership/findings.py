@@ -9,8 +9,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import row
-from fencepost.checkers.facts.intervals import Intervals
+from fencepost.checkers.facts.evidence import Intervals, row
 from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.findings.finding import Finding, seconds
 from fencepost.checkers.leases.findings import Judged, LeaseFinding

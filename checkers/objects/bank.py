@@ -13,8 +13,16 @@ import msgspec
 
 from fencepost.checkers.facts.positions import is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding, describe
-from fencepost.checkers.findings.impossible import impossible_answers, set_aside, unreadable
-from fencepost.checkers.findings.reading import integer, named, same_again, whole, wrong
+from fencepost.checkers.findings.impossible import (
+    impossible_answers,
+    integer,
+    named,
+    same_again,
+    set_aside,
+    unreadable,
+    whole,
+    wrong,
+)
 from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.judging import Kind, Refused, judge
 from fencepost.checkers.objects.rules import Chance

@@ -9,8 +9,7 @@ from typing import Final
 
 from fencepost.checkers.facts.positions import answered, is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding, describe
-from fencepost.checkers.findings.impossible import unreadable
-from fencepost.checkers.findings.reading import integer, same_again, something, whole
+from fencepost.checkers.findings.impossible import integer, same_again, something, unreadable, whole
 from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.judging import Kind, Refused, judge
 from fencepost.checkers.objects.rules import Chance

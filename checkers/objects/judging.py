@@ -13,9 +13,18 @@ import msgspec
 from fencepost.checkers import _core
 from fencepost.checkers.facts.evidence import row, rows
 from fencepost.checkers.facts.positions import exposed, is_ok
-from fencepost.checkers.findings.finding import Finding, describe, seconds
+from fencepost.checkers.findings.finding import (
+    ORDERED_MAX,
+    WITNESSES_MAX,
+    Doubt,
+    Finding,
+    Findings,
+    contradicted,
+    describe,
+    seconds,
+    stopped,
+)
 from fencepost.checkers.findings.impossible import Impossible, impossible_answers, set_aside, with_impossible
-from fencepost.checkers.findings.ladder import ORDERED_MAX, WITNESSES_MAX, Doubt, Findings, contradicted, stopped
 from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.minimal import minimal_proof
 from fencepost.checkers.objects.rules import Chance, rules_of

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from fencepost.checkers.facts.positions import is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding, describe
-from fencepost.checkers.findings.impossible import unanswered, unreadable
+from fencepost.checkers.findings.impossible import Micro, same_request, something, unanswered, unreadable, wrong
 from fencepost.checkers.findings.numbers import Numbers
-from fencepost.checkers.findings.reading import Micro, same_request, something, wrong
 from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Kind, Refused, judge
 from fencepost.checkers.objects.rules import Chance

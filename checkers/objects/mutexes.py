@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from fencepost.checkers.facts.positions import answered, is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding, describe
-from fencepost.checkers.findings.impossible import nothing_impossible, unreadable
-from fencepost.checkers.findings.reading import integer, is_same, named, whole, wrong
+from fencepost.checkers.findings.impossible import integer, is_same, named, nothing_impossible, unreadable, whole, wrong
 from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.judging import Kind, Refused, judge, no_flaws
 from fencepost.checkers.objects.rules import Chance

@@ -8,9 +8,8 @@ from typing import Final
 
 from fencepost.checkers.facts.positions import answered, is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding, describe
-from fencepost.checkers.findings.impossible import unreadable
+from fencepost.checkers.findings.impossible import named, same_again, something, unreadable, wrong
 from fencepost.checkers.findings.numbers import Numbers
-from fencepost.checkers.findings.reading import named, same_again, something, wrong
 from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Kind, Refused, judge
 from fencepost.checkers.objects.rules import Chance

@@ -18,9 +18,8 @@ from typing import Any, Final
 
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import by_key
-from fencepost.checkers.findings.finding import Finding, one_of_each_first, rule, seconds
-from fencepost.checkers.findings.ladder import WITNESSES_MAX, Findings
-from fencepost.harness.base.durations import NEVER_NS
+from fencepost.checkers.findings.finding import WITNESSES_MAX, Finding, Findings, one_of_each_first, rule, seconds
+from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 

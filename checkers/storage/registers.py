@@ -16,12 +16,18 @@ from numpy.typing import NDArray
 from fencepost.checkers import _core
 from fencepost.checkers.facts.evidence import row
 from fencepost.checkers.facts.positions import exposed_places
-from fencepost.checkers.findings.finding import Finding, rule
-from fencepost.checkers.findings.impossible import judges_answers, unreadable
-from fencepost.checkers.findings.ladder import ORDERED_MAX, Doubt, Findings, stopped
-from fencepost.checkers.findings.reading import same_again
-from fencepost.checkers.storage.models import CAS, CAS_REGISTER, READ, WRITE, Columns, encode
-from fencepost.checkers.storage.register_anomalies import Refusal, explain
+from fencepost.checkers.findings.finding import ORDERED_MAX, Doubt, Finding, Findings, rule, stopped
+from fencepost.checkers.findings.impossible import judges_answers, same_again, unreadable
+from fencepost.checkers.storage.register_anomalies import (
+    CAS,
+    CAS_REGISTER,
+    READ,
+    WRITE,
+    Columns,
+    Refusal,
+    encode,
+    explain,
+)
 from fencepost.checkers.storage.register_proofs import order_of, proof_of
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Budget, Cause, Facts, Rule, Verdict

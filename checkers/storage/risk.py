@@ -6,8 +6,8 @@ voting node after that. A run whose plan asks for no fault is judged by all of i
 
 from typing import Final
 
-from fencepost.checkers.facts.disturbance import last_fault_ns, plans_no_fault
 from fencepost.checkers.facts.reigns import first_subject, reigns_of
+from fencepost.checkers.facts.servers import last_fault_ns, plans_no_fault
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
 

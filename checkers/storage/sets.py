@@ -13,12 +13,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.facts.final_reads import weak_reads
-from fencepost.checkers.facts.positions import is_ok
-from fencepost.checkers.findings.finding import Finding, by, rule, seconds
-from fencepost.checkers.findings.impossible import judges_answers, unreadable
-from fencepost.checkers.findings.ladder import Doubt, Findings
-from fencepost.checkers.findings.reading import named, same_again, wrong
+from fencepost.checkers.facts.positions import is_ok, weak_reads
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, by, rule, seconds
+from fencepost.checkers.findings.impossible import judges_answers, named, same_again, unreadable, wrong
 from fencepost.checkers.storage.register_anomalies import describe
 from fencepost.checkers.storage.risk import LACKS, Risk
 from fencepost.harness.history import History, Operation, Outcome, Value

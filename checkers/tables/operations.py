@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from fencepost.checkers import _core
 from fencepost.checkers.facts.positions import exposed_places
-from fencepost.checkers.findings.ladder import Doubt, conclude, contradicted, no_chance, too_few
+from fencepost.checkers.findings.finding import Doubt, conclude, contradicted, no_chance, too_few
 from fencepost.checkers.storage import registers as linearizable
-from fencepost.checkers.storage.models import CAS, READ, WRITE, encode
+from fencepost.checkers.storage.register_anomalies import CAS, READ, WRITE, encode
 from fencepost.checkers.storage.registers import CHECKER, EXPOSURE_OF, GUARANTEE, not_finished, refuted, rules_of
 from fencepost.harness.base.errors import Contradiction, MalformedHistory
 from fencepost.harness.history import Operation, Outcome, Value

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fencepost.checkers.findings.ladder import Conclusion
+from fencepost.checkers.findings.finding import Conclusion
 from fencepost.checkers.transactions.columns import INFO, NEVER, NIL, OK, READ, READ_UNKNOWN, WRITE, TransactionColumns
 from fencepost.checkers.transactions.history import EXPOSURE_OF, most_telling
 from fencepost.checkers.transactions.words import TransactionFinding

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from fencepost.checkers.findings.ladder import Conclusion
+from fencepost.checkers.findings.finding import Conclusion
 from fencepost.checkers.tables.parquet import ParquetFiles
 from fencepost.checkers.tables.transactions import (
     Judgement,

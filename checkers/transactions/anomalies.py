@@ -26,7 +26,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from fencepost.checkers import _core
-from fencepost.checkers.findings.ladder import Conclusion, Doubt, conclude, contradicted
+from fencepost.checkers.findings.finding import Conclusion, Doubt, conclude, contradicted
 from fencepost.checkers.transactions import exhaustion, weak_isolation
 from fencepost.checkers.transactions.columns import FAIL, INFO, TransactionColumns
 from fencepost.checkers.transactions.findings import TransactionFindings

@@ -12,8 +12,7 @@ import numpy as np
 
 from fencepost.checkers.facts.evidence import violations
 from fencepost.checkers.facts.positions import is_ok
-from fencepost.checkers.findings.impossible import judges_answers, unanswered, unreadable
-from fencepost.checkers.findings.reading import Micro, same_request
+from fencepost.checkers.findings.impossible import Micro, judges_answers, same_request, unanswered, unreadable
 from fencepost.checkers.transactions.anomalies import (
     STRICT,
     TransactionVerdict,

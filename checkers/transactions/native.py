@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fencepost.checkers import _core
-from fencepost.checkers.findings.reading import named
+from fencepost.checkers.findings.impossible import named
 from fencepost.checkers.transactions.columns import WRITE, TransactionColumns
 from fencepost.checkers.transactions.proof import Anomaly, Cycle, Step
 from fencepost.harness.base.errors import Contradiction, HarnessError, MalformedHistory

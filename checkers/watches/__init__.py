@@ -13,8 +13,7 @@ import msgspec
 
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import in_final
-from fencepost.checkers.findings.finding import Finding, few_of_each, rule, shown
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, few_of_each, rule, shown
 from fencepost.checkers.watches.changes import Changes
 from fencepost.checkers.watches.heard import Event, Mark, Stretch, stretches
 from fencepost.checkers.watches.listening import (

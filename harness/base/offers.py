@@ -58,7 +58,7 @@ KINDS: Final = (
     "fault_targets",
     # Protocols that a system may have, by the name that `fencepost list` prints.
     "abilities",
-    # By anomaly, its words as a phrase (`harness.verdict.anomaly_words`).
+    # By anomaly, its words as a phrase (`harness.verdict.guarantee`).
     "anomaly_words",
     # By name: module, first sentence of its help, and the heading that it stands below in `fencepost --help`.
     "commands",

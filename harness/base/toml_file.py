@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from fencepost.harness.base.durations import parse_toml
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.quantities import parse_toml
 
 T = TypeVar("T", bound=msgspec.Struct)
 #: Where a value stands: keys of tables, and numbers (from 0) of the tables of an array.

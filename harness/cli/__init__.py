@@ -54,7 +54,7 @@ def _main(arguments: list[str]) -> int:
     from click.shell_completion import shell_complete
 
     from fencepost.harness.base.errors import ExitCode, FencepostError
-    from fencepost.harness.base.stop_request import StoppedTwice
+    from fencepost.harness.base.signals import StoppedTwice
     from fencepost.harness.cli.app import app
 
     instruction = os.environ.get("_FENCEPOST_COMPLETE")

@@ -7,8 +7,7 @@ import click
 
 from fencepost.harness.base import offers
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.cli.flags import pairs
-from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example, PathValue
+from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example, PathValue, pairs
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.conformance.documents import JUNIT
 from fencepost.harness.conformance.rows import ROWS, Outcome, Row

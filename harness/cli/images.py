@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.cli.flags import pairs
-from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example, PathValue
+from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example, PathValue, pairs
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers import images
 

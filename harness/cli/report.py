@@ -7,7 +7,7 @@ import click
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.cli.check.run import judge_again
 from fencepost.harness.cli.output.help import Documented, Example, PathValue
-from fencepost.harness.report.documents.events import event_lines
+from fencepost.harness.report.documents import event_lines
 from fencepost.harness.results import run_folder as store
 
 EXAMPLES = (

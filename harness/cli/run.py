@@ -1,20 +1,198 @@
-"""`fencepost run`: a plan, once or several times."""
+"""`fencepost run`: a plan by flags, by a file or both, once or several times."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
+import msgspec
 
 from fencepost.harness.base.errors import HarnessError, PlanError, UsageError
-from fencepost.harness.cli.output.help import Documented, Example, PathValue
-from fencepost.harness.cli.output.outcome import exit_code_of, say_first, say_last, say_times
-from fencepost.harness.cli.output.session import Session
-from fencepost.harness.cli.plan_flags import RUN_GROUPS, plan_flags, plan_of
+from fencepost.harness.base.options import plain
+from fencepost.harness.cli.output.help import Documented, Example, PathValue, pairs, seed_or_drawn
+from fencepost.harness.cli.output.outcome import Made, Session, exit_code_of, say_first, say_last, say_times
+from fencepost.harness.contract import server_settings as settings
+from fencepost.harness.plan import Plan, read_plan
 from fencepost.harness.plan.checked_plan import check_plan
-from fencepost.harness.report.documents.runs_junit import Made
+from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.results.schedule_rows import refuse_torn
 from fencepost.harness.run.conclude import Result
 from fencepost.harness.run.execute import refuse_too_short
+from fencepost.harness.runtime.provider import Links
+
+#: Flags of `fencepost run` by what they decide.
+RUN_GROUPS: Final = {
+    "What is tested": ("system", "version", "workload", "nodes", "runtime", "image", "links", "limited_data", "plugin"),
+    "What goes wrong": ("nemesis", "schedule", "quorum", "quiet"),
+    "How long it takes": ("time_limit", "watch", "op_timeout", "deadline"),
+    "Details of workload, system and verdict": (
+        "reads",
+        "fencing",
+        "option",
+        "system_option",
+        "settings",
+        "require",
+    ),
+    "The run and its results": ("seed", "times", "results", "keep_data", "as_json"),
+}
+
+
+def plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the flags of a plan to a command."""
+    flags = [
+        click.option("--system", metavar="NAME", help=f"The system to test: {', '.join(registry.SYSTEMS)}."),
+        click.option(
+            "--version",
+            metavar="RELEASE|PATH",
+            help="A release (`fencepost list systems NAME` has them), or the path of your own build. Default: the "
+            "system's usual release.",
+        ),
+        click.option("--workload", metavar="NAME", help=f"What clients do: {', '.join(registry.WORKLOADS)}."),
+        click.option("--nodes", type=int, help="Number of nodes; most systems take 3 or 5. Default 3."),
+        click.option(
+            "--runtime", metavar="NAME", help=f"Where the nodes live: {', '.join(registry.RUNTIMES)}. Default lab."
+        ),
+        click.option("--image", metavar="IMAGE", help="With --runtime containers: your own image of the server."),
+        click.option(
+            "--links",
+            metavar="WAY",
+            help=f"With --runtime containers: how links are cut: {', '.join(Links)}. Default auto.",
+        ),
+        click.option(
+            "--limited-data/--no-limited-data",
+            default=None,
+            help="With --runtime containers: limit the size of data directories. Default: no.",
+        ),
+        click.option(
+            "--nemesis",
+            metavar="FAULTS",
+            help="FAULT[:TARGET][:OPTION=VALUE]...; `A,B` take turns, `A+B` act at the same time, `all` is a mixture, "
+            "`none` is no fault. `fencepost list faults` explains each. There is no default.",
+        ),
+        click.option(
+            "--schedule",
+            type=PathValue(),
+            help="Instead of --nemesis: a run's schedule.jsonl, whose faults are repeated at their times.",
+        ),
+        click.option("--quorum", metavar="any|keep", help="keep: skip faults that would leave no quorum. Default any."),
+        click.option("--quiet", metavar="DURATION", help="Time without a fault between two faults. Default 4s."),
+        click.option(
+            "--time-limit",
+            metavar="DURATION",
+            help="Length of the main phase, at least 100ms; operations in flight may end later. Default 30s, or as "
+            "long as a fault needs: 100s with migrate.",
+        ),
+        click.option(
+            "--watch",
+            metavar="DURATION",
+            help="How long nodes are observed after the last fault ended. Default: what the system needs.",
+        ),
+        click.option(
+            "--op-timeout", metavar="DURATION", help="How long a client waits for one operation. Default 12s."
+        ),
+        click.option(
+            "--deadline",
+            metavar="DURATION",
+            help="Limit for the whole command, report included; at least 15s. Default: none.",
+        ),
+        click.option(
+            "--reads",
+            metavar="MODE",
+            help="How clients read, such as strong or sync; `fencepost list systems NAME` has the modes.",
+        ),
+        click.option("--fencing", metavar="on|off", help="Workload lock: whether writes carry a fencing token."),
+        click.option(
+            "-o",
+            "--option",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="An option of the workload; `fencepost list workloads NAME` has them. May be repeated.",
+        ),
+        click.option(
+            "-O",
+            "--system-option",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="An option of the system; `fencepost list systems NAME` has them. May be repeated.",
+        ),
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="SYSTEM.KEY=VALUE",
+            help="A setting of the server, by its own name: etcd.snapshot-count=100. May be repeated.",
+        ),
+        click.option(
+            "--require",
+            multiple=True,
+            metavar="GUARANTEE",
+            help="A guarantee that must hold for the run to be valid, beside those that the system promises. May be "
+            "repeated.",
+        ),
+        click.option(
+            "--seed",
+            type=click.IntRange(0),
+            metavar="NUMBER",
+            help="Number that every random choice derives from; drawn if left out.",
+        ),
+        click.option(
+            "--keep-data/--no-keep-data",
+            default=None,
+            help="Keep the nodes' data even if the run is valid. Default: only if it is not.",
+        ),
+    ]
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
+
+def plan_of(plan_file: Path | None, flags: dict[str, Any]) -> Plan:
+    """The plan file overlaid by the flags that were given, or a plan of flags alone."""
+    empty = next((name for name, value in flags.items() if name != "nemesis" and value == ""), None)
+    if empty is not None:
+        raise UsageError(f"--{empty.replace('_', '-')} is empty", hint="give it a value, or leave it out")
+    options = pairs(flags.pop("option"), "-o")
+    system_options = pairs(flags.pop("system_option"), "-O")
+    named = {name: flags.pop(name) for name in ("reads", "fencing") if flags[name] is not None}
+    twice = next((name for name in named if name in options), None)
+    if twice is not None:
+        raise UsageError(f"--{twice} and -o {twice}= say the same", hint="leave one of them out")
+    options |= named
+    watch = flags.pop("watch")
+    set_on_servers = settings.parse(flags.pop("settings"))
+    if flags["schedule"] is not None:
+        if flags["nemesis"] is not None:
+            raise UsageError("--schedule and --nemesis exclude each other", hint="a schedule says what its faults are")
+        # `nemesis` of the plan's file gives way: it is said again from the schedule.
+        flags |= {"schedule": str(flags["schedule"].resolve()), "nemesis": ""}
+    given = {k: v for k, v in flags.items() if v is not None and v != () and k not in ("reads", "fencing")}
+    if plan_file is not None:
+        base = read_plan(plan_file, seed=seed_or_drawn(given.get("seed")))
+    else:
+        for name in ("system", "workload"):
+            if name not in given:
+                choices = ", ".join(registry.SYSTEMS if name == "system" else registry.WORKLOADS)
+                raise UsageError(f"--{name} is missing", hint=f"give a plan file, or --{name} with one of: {choices}")
+        base = Plan(system=given["system"], workload=given["workload"], seed=seed_or_drawn(given.get("seed")))
+    phases = base.phases if watch is None else msgspec.structs.replace(base.phases, watch=watch)
+    set_on_servers = settings.merged(base.server_settings, set_on_servers)
+    plan = msgspec.structs.replace(base, phases=phases, server_settings=set_on_servers, **given)
+    return _with_options(plan, options, system_options)
+
+
+def _with_options(plan: Plan, options: dict[str, str], system_options: dict[str, str]) -> Plan:
+    if not options and not system_options:
+        return plan
+    system = registry.system(plan.system)
+    chosen = plain(workload_options(registry.workload(plan.workload), system, options))
+    chosen_of_system = plain(system.profile.parse_options(system_options))
+    return msgspec.structs.replace(
+        plan,
+        workload_options={**plan.workload_options, **{name: chosen[name] for name in options}},
+        system_options={**plan.system_options, **{name: chosen_of_system[name] for name in system_options}},
+    )
+
 
 EXAMPLES = (
     Example(

@@ -9,8 +9,7 @@ import msgspec
 from fencepost.harness.base.errors import FencepostError
 from fencepost.harness.base.options import Duration
 from fencepost.harness.conformance.rows import Row, failed, passed
-from fencepost.harness.contract.leadership import leadership_of
-from fencepost.harness.contract.leases import BoundsLeases
+from fencepost.harness.contract.leadership import BoundsLeases, leadership_of
 from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.contract.servers import members_of
 from fencepost.harness.contract.system import System

@@ -10,8 +10,7 @@ from fencepost.harness.conformance.stage import Call, End, Ending, Stage
 from fencepost.harness.conformance.wire import wired
 from fencepost.harness.contract.membership import ChangesMembers
 from fencepost.harness.faults.conductor import Conductor
-from fencepost.harness.faults.nemesis_text import parse_faults
-from fencepost.harness.faults.schedule import Entry
+from fencepost.harness.faults.schedule import Entry, parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.linux import processes

@@ -18,7 +18,7 @@ from fencepost.harness.conformance.documents import JUNIT, ROWS_FILE, junit_of
 from fencepost.harness.conformance.probes import probed
 from fencepost.harness.conformance.rows import ROWS, Outcome, Row, failed, not_applicable, passed, played
 from fencepost.harness.contract.server_settings import SamplesSettings
-from fencepost.harness.faults.nemesis_text import NONE
+from fencepost.harness.faults.schedule import NONE
 from fencepost.harness.plan import write_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.plugins import registry

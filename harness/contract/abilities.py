@@ -8,33 +8,32 @@ and those of leaves beside these (their table ABILITIES).
 from collections.abc import Mapping
 from typing import Final
 
-from fencepost.harness.contract.catching_up import LogsCatchUps
 from fencepost.harness.contract.conditions import QualifiesPromises
-from fencepost.harness.contract.features import RaisesFeatures
-from fencepost.harness.contract.fenced_attempts import TellsAttempts
 from fencepost.harness.contract.kip_rows import FillsColumn
 from fencepost.harness.contract.leadership import (
     BoundsLeadership,
+    BoundsLeases,
+    BoundsSessions,
     LogsClaims,
     LogsReigns,
     MovesLeadership,
+    TellsAttempts,
 )
-from fencepost.harness.contract.leases import BoundsLeases
 from fencepost.harness.contract.listeners import OffersWatches
-from fencepost.harness.contract.logged_changes import LogsChanges
-from fencepost.harness.contract.membership import ChangesMembers
+from fencepost.harness.contract.membership import ChangesMembers, RaisesFeatures
 from fencepost.harness.contract.reported_version import TellsVersion
-from fencepost.harness.contract.server_clock import TellsTime
 from fencepost.harness.contract.server_settings import SamplesSettings, TakesSettings
 from fencepost.harness.contract.servers import (
     ArrangesMembers,
+    LogsCatchUps,
+    LogsChanges,
     LogsFailures,
     PreparesKeys,
     ReadsLogs,
     StartsFromArchive,
+    TellsTime,
+    WaitsToStart,
 )
-from fencepost.harness.contract.sessions import BoundsSessions
-from fencepost.harness.contract.starting import WaitsToStart
 
 #: By the name that `fencepost list` prints.
 ABILITIES: Final[Mapping[str, type]] = {

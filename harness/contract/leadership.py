@@ -1,15 +1,19 @@
-"""Who leads: the bound for a leader that is cut off, what logs say about it, and how leadership is moved."""
+"""Who leads: the bound for a leader that is cut off, what logs say about it, and how leadership is moved.
 
-from collections.abc import Callable
+Leases that end by time unless they are kept alive (ZooKeeper: sessions), and nodes that keep a session with those that
+hold the metadata (Kafka's brokers), have bounds of their own.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.options import S_contra, SystemOptions
 from fencepost.harness.contract.system import System
-from fencepost.harness.runtime.node import Place
+from fencepost.harness.runtime.node import Member, Place
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.verdict import LeadershipBound, Standing
+from fencepost.harness.verdict import LeadershipBound, LeaseBound, SessionBound, Standing
 
 
 @runtime_checkable
@@ -80,4 +84,51 @@ class MovesLeadership(Protocol):
             Definite: it refuses, and nothing changed.
             Indefinite: nobody knows whether leadership moved.
         """
+        ...
+
+
+@runtime_checkable
+class BoundsLeases(Protocol[S_contra]):
+    """It grants leases, and states by when they end."""
+
+    def lease_bound(self, options: S_contra) -> LeaseBound:
+        """How much longer than its time to live a lease may last with these options, and the source."""
+        ...
+
+
+@runtime_checkable
+class BoundsSessions(Protocol[S_contra]):
+    """It has nodes that keep a session, and states by when one that reports to nobody is fenced."""
+
+    def session_bound(self, members: Sequence[Member], options: S_contra) -> SessionBound:
+        """These nodes among the members, the length of their sessions with these options, and the source."""
+        ...
+
+
+class Attempt(NamedTuple):
+    """One refused attempt in a log, as `harness.history.operation.AttemptEvent` records it.
+
+    `node` is the node that made the attempt; None stands for the node whose log it is.
+    """
+
+    f: str
+    error: str
+    node: str | None = None
+    epoch: int | None = None
+    key: str | None = None
+    detail: str | None = None
+
+
+class AttemptReader(Protocol):
+    """Reads one node's log line by line, since an attempt and its refusal may stand on two lines."""
+
+    def read(self, line: str) -> Attempt | None: ...
+
+
+@runtime_checkable
+class TellsAttempts(Protocol):
+    """Its servers log the attempts to act as a leader that were refused."""
+
+    def attempts(self) -> AttemptReader:
+        """Make a reader for one node's log, from its beginning."""
         ...

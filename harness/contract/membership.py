@@ -1,14 +1,20 @@
-"""The members of a cluster and changes of them, for systems whose members can change while they run."""
+"""The members of a cluster and changes of them, the last step of an upgrade, and which faults a cluster refuses.
 
-from collections.abc import Collection, Mapping
+Members can change for systems that allow it while they run. Some systems keep the old release's ways after an upgrade
+until an operator raises the cluster's features. What each part of the contract says of the faults that need it stands
+in the placement, whatever the plan asks.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from fencepost.harness.base.errors import Refusal
+from fencepost.harness.contract.leadership import with_leader
 from fencepost.harness.contract.options import S_contra, SystemOptions
 from fencepost.harness.contract.system import System
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.node import Layout, NodeSpec
+from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.harness.runtime.provider import Placement
 
 
@@ -109,3 +115,34 @@ def with_members(placement: Placement, system: System, version: str, options: Sy
         return replace(placement, fixed_members=why)
     fixed = system.fixed_members(version, options)
     return replace(placement, fixed_members=fixed, wiped_members=system.wiped_members())
+
+
+@runtime_checkable
+class RaisesFeatures(Protocol):
+    """Its cluster keeps the features of the old release until an operator raises them."""
+
+    async def raise_features(self, running: Sequence[Place], version: str) -> str:
+        """Raise the cluster's features to those of a new cluster of this release, by way of one of these nodes.
+
+        Returns what was raised, from which level to which. Raises `Definite` or `Indefinite`. The caller sets a limit.
+        """
+        ...
+
+
+def with_features(placement: Placement, system: System) -> Placement:
+    """Add to the placement whether an upgrade of this system has such a step."""
+    if isinstance(system, RaisesFeatures):
+        return placement
+    refusal = Refusal(
+        f"{system.profile.name} has no features that are raised after an upgrade",
+        "choose a system with the ability raises-features (fencepost list abilities)",
+    )
+    return replace(placement, fixed_features=refusal)
+
+
+def with_refusals(placement: Placement, system: System, version: str, options: SystemOptions) -> Placement:
+    """Add to the placement what each part of the contract says of the faults that need it."""
+    placement = with_features(with_leader(placement, system), system)
+    others = tuple(system.profile.other_leaders)
+    placement = replace(placement, system=system, system_options=options, other_leaders=others)
+    return with_members(placement, system, version, options)

@@ -1,13 +1,22 @@
-"""What some systems need beyond starting their servers: roles, prepared keys, logs that report failures."""
+"""What some systems' servers need beyond being started, and what they tell: roles, prepared keys, waits, logs, clocks.
 
+How a node catches up that was down or cut off (by the changes it lacks, by a snapshot, or by cutting off its own)
+depends on the store's thresholds, on the rate of the load and on how long a node was away. Each way has code of its
+own, and bugs of its own, so a run says which of them it had.
+
+The time that a server itself reports is an independent measurement of a skewed clock.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from fencepost.harness.contract.options import S_contra, SystemOptions
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Session
-from fencepost.harness.history import NodeLog
-from fencepost.harness.runtime.node import Member, members_alike
+from fencepost.harness.history import CatchUp, Clock, Logged, NodeLog
+from fencepost.harness.runtime.node import Layout, Member, Node, Place, members_alike
 
 
 @runtime_checkable
@@ -70,4 +79,73 @@ class LogsFailures(Protocol):
 
         A server that is starting will then never serve. A server that serves may drop work silently.
         """
+        ...
+
+
+@runtime_checkable
+class LogsCatchUps(Protocol):
+    """Its servers log how they caught up with the others."""
+
+    @property
+    def catch_ups(self) -> tuple[CatchUp, ...]:
+        """The ways that its logs tell apart."""
+        ...
+
+    def caught_up(self, line: str) -> CatchUp | None:
+        """How the node caught up, where this log line says so; else None."""
+        ...
+
+
+class LoggedChange(NamedTuple):
+    """One change in a log, as `harness.history.operation.LogEvent` records it.
+
+    `number` is the number of the node that it is about (`Place.number`); None stands for the node whose log it is.
+    """
+
+    change: Logged
+    number: int | None = None
+    subject: str | None = None
+    key: str | None = None
+    epoch: int | None = None
+    position: int | None = None
+    detail: str | None = None
+    topic: str | None = None
+
+
+@runtime_checkable
+class LogsChanges(Protocol):
+    """Its servers log such changes."""
+
+    def logged(self, line: str) -> Sequence[LoggedChange]:
+        """The changes that this log line tells of; none for any other line."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedTime:
+    """A server's clock showed at least `shown_ns` and less than `shown_ns + resolution_ns` during the request.
+
+    A wall clock counts from 1970, a monotonic clock from an origin of the server's own. `source` says what was read.
+    """
+
+    shown_ns: int
+    resolution_ns: int
+    source: str
+
+
+@runtime_checkable
+class TellsTime(Protocol):
+    """Its servers report what their clocks show."""
+
+    async def reported_time(self, place: Place, clock: Clock) -> ReportedTime | None:
+        """Ask this node alone; None where it does not report that clock. Raises OSError and ValueError."""
+        ...
+
+
+@runtime_checkable
+class WaitsToStart(Protocol):
+    """A dead server is started again only once another process can take its place."""
+
+    async def before_start(self, node: Node, layout: Layout) -> None:
+        """Return once another process of this node can start, or nobody can tell; it sets a limit itself."""
         ...

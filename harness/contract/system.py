@@ -3,17 +3,30 @@
 A system is one object that a leaf names in its table SYSTEMS. It has the eight members of `System` and is written as a
 `base.BaseSystem[ItsOptions]`, which has defaults for some of them. `abilities` lists what only some systems can do.
 Nothing here starts a process; the runtime does.
+
+`BaseSystem` and `BaseReleases` have defaults, so that a small system needs few lines.
+
+    class Counter(BaseSystem[CounterOptions]):
+        profile = Profile(name="counter", options=CounterOptions, interfaces=..., reads=..., listeners={"client": 7000})
+        releases = CounterReleases()
+        guarantees = (Guarantee(...),)
+
+        def specs(...)
+        async def healthy(...)
+        async def open_client(...)
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from fencepost.harness.base.errors import UsageError
 from fencepost.harness.contract.options import S
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
 from fencepost.harness.coordination import Session
 from fencepost.harness.history import Claim
-from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
 from fencepost.harness.runtime.provider import Served
 from fencepost.harness.verdict import Guarantee
@@ -113,3 +126,44 @@ class SystemOf(Protocol[S]):
 
 #: Any system, for whoever passes its options on without reading them.
 System: TypeAlias = SystemOf[Any]
+
+
+class BaseSystem(SystemOf[S], ABC):
+    """A system whose releases all promise the same, and whose nodes are not asked who leads."""
+
+    #: The guarantees of every release; a system whose releases differ overrides `promises`.
+    guarantees: tuple[Guarantee, ...] = ()
+
+    def promises(self, version: str = "") -> tuple[Guarantee, ...]:
+        return self.guarantees
+
+    async def ready(self, node: Node) -> bool:
+        """Whether this node, looked at as a cluster of one, is healthy."""
+        return await self.healthy({node.name: node.place}) is None
+
+    def question(self, place: Place, subject: str) -> Question | None:
+        return None
+
+
+class BaseReleases(Releases, ABC):
+    """The releases of a system that has one release, already on this machine, and no image."""
+
+    @property
+    @abstractmethod
+    def default(self) -> str: ...
+
+    @abstractmethod
+    def resolve(self, version: str) -> Artifacts: ...
+
+    def known(self) -> tuple[str, ...]:
+        return (self.default,)
+
+    def at_hand(self, version: str) -> bool:
+        return version == self.default
+
+    @property
+    def image_recipe(self) -> ImageRecipe | None:
+        return None
+
+    def in_image(self, image: ImageFacts) -> Artifacts:
+        raise UsageError(f"{image.reference}: this system does not run from an image", hint="use --runtime lab")

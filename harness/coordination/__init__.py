@@ -7,8 +7,20 @@ owes its user, `outcomes.py` how a request ends without a reply. `recipes.py` pu
 on these requests; that of KIP-273 is in `kip_273.py`.
 """
 
-from fencepost.harness.coordination.election import TRAIL, Deeds, Elections, Held, Leading, Locks
-from fencepost.harness.coordination.interface import Interface
+from fencepost.harness.coordination.election import (
+    BOUND,
+    TRAIL,
+    Deeds,
+    Elections,
+    Granted,
+    Held,
+    Leading,
+    Leases,
+    Locks,
+    Member,
+    Memberships,
+    Roster,
+)
 from fencepost.harness.coordination.listeners import (
     PAIR,
     Bookmark,
@@ -22,13 +34,19 @@ from fencepost.harness.coordination.listeners import (
     Watches,
     WatchMode,
 )
-from fencepost.harness.coordination.lists import Lists, ListTransactions
-from fencepost.harness.coordination.log import Appended, Log, Polled, Record
-from fencepost.harness.coordination.members import Member, Memberships, Roster
-from fencepost.harness.coordination.membership import BOUND, Granted, Leases
-from fencepost.harness.coordination.outcomes import Compacted, Definite, Indefinite, NotSent
-from fencepost.harness.coordination.session import Session
-from fencepost.harness.coordination.storage import KeyValue, Members, ReadMode, Reply
+from fencepost.harness.coordination.session import Compacted, Definite, Indefinite, Interface, NotSent, Session
+from fencepost.harness.coordination.storage import (
+    Appended,
+    KeyValue,
+    Lists,
+    ListTransactions,
+    Log,
+    Members,
+    Polled,
+    ReadMode,
+    Record,
+    Reply,
+)
 
 __all__ = [
     "BOUND",

@@ -1,11 +1,15 @@
-"""Leader election (KIP-30): locks that are held for a moment, and terms of leaders that last."""
+"""Leader election and group membership (KIP-30): locks, terms of leaders, keys that live as long as a session.
+
+A member of a group is a key with data, bound to a lease or session, which vanishes when that ends. `recipes.py` puts
+the interface that applications see on these requests.
+"""
 
 from typing import Final, Protocol
 
 import msgspec
 
 from fencepost.harness.coordination.session import Session
-from fencepost.harness.coordination.storage import KeyValue, ReadMode, Reply
+from fencepost.harness.coordination.storage import KeyValue, Members, ReadMode, Reply
 
 #: The key by which `System.prepare` learns that an election needs its trail.
 TRAIL: Final = "trail"
@@ -103,4 +107,93 @@ class Elections(Session, Protocol):
 
     async def deeds(self, trail: str, mode: ReadMode) -> Deeds:
         """Read the whole trail, with one read of this mode."""
+        ...
+
+
+#: The key by which `System.prepare` learns that keys will be bound to leases.
+BOUND: Final = "bound"
+
+
+class Granted(msgspec.Struct, frozen=True):
+    """A lease that was granted or kept alive, for `ttl_ms` from some instant between the request and its answer.
+
+    `handle` names the lease to every node; whoever knows it can keep the lease alive, bind keys to it and end it.
+    """
+
+    handle: str
+    ttl_ms: int
+    position: int | None = None
+    epoch: int | None = None
+
+
+class Leases(Session, Protocol):
+    """Keys bound to a lease (etcd) or a session (ZooKeeper), which vanish when it ends.
+
+    A lease belongs to no connection, so any node can be asked about it. Only `keep_alive` keeps it alive.
+    """
+
+    async def grant(self, ttl_ms: int) -> Granted:
+        """Make a new lease; the server may grant another time to live than the requested one."""
+        ...
+
+    async def keep_alive(self, handle: str) -> Granted:
+        """Renew the lease; raises `Definite("lease-expired")` when the server says that it ended or never began."""
+        ...
+
+    async def attach(self, name: str, element: int, handle: str) -> Reply:
+        """Add an element that is bound to the lease; raises `Definite("lease-expired")` as `keep_alive` does."""
+        ...
+
+    async def revoke(self, handle: str) -> Reply:
+        """End the lease at once; raises `Definite("lease-expired")` as `keep_alive` does."""
+        ...
+
+    async def members(self, name: str, mode: ReadMode) -> Members:
+        """Read the whole set with one request of this mode."""
+        ...
+
+
+class Member(msgspec.Struct, frozen=True, gc=False):
+    """One member as a node lists it; `token` is the position of its join, where the store has one."""
+
+    id: str
+    data: bytes
+    token: int | None = None
+
+
+class Roster(msgspec.Struct, frozen=True):
+    """The members of a group in the order of their ids, with the position and epoch of the reply (see `Reply`)."""
+
+    members: tuple[Member, ...]
+    position: int | None = None
+    epoch: int | None = None
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset(member.id for member in self.members)
+
+
+class Memberships(Leases, Protocol):
+    """Groups whose members are bound to leases; only `keep_alive` keeps a member, and `revoke` ends its membership."""
+
+    async def enter(self, group: str, member: str, data: bytes, handle: str) -> Reply:
+        """Become a member with this id; the membership ends with the lease `handle`.
+
+        Raises `Definite("exists")` when a member has this id, `Definite("lease-expired")` when the lease has ended.
+        """
+        ...
+
+    async def roster(self, group: str, mode: ReadMode) -> Roster:
+        """List all members with their data by a read of this mode."""
+        ...
+
+    async def watch_roster(self, group: str) -> Roster:
+        """List all members by the node's own copy, and watch for changes after that list; ends an earlier watch."""
+        ...
+
+    async def roster_changed(self, wait_s: float) -> bool:
+        """Wait until the watched list may have changed, at most `wait_s` seconds; False when the time is over.
+
+        Raises `Definite` or `Indefinite` when the watch is broken.
+        """
         ...

@@ -13,9 +13,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from fencepost.harness.coordination.members import Memberships, Roster
-from fencepost.harness.coordination.membership import Granted
-from fencepost.harness.coordination.outcomes import Definite, Indefinite, NotSent
+from fencepost.harness.coordination.election import Granted, Memberships, Roster
+from fencepost.harness.coordination.session import Definite, Indefinite, NotSent
 from fencepost.harness.coordination.storage import KeyValue, ReadMode, Reply, UpdatesKeys
 
 LEASE_NOT_GRANTED: Final = "lease-not-granted"

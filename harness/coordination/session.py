@@ -1,5 +1,11 @@
-"""A session: one client connection to one node, the base of every protocol in this folder."""
+"""A session: one client connection to one node, the base of every protocol in this folder, and how its requests end.
 
+Without a reply a request ends as `Definite` (nothing happened), `NotSent`, `Compacted` or `Indefinite`.
+
+An interface that only one system offers is named beside it, by a `StrEnum` of its own; who compares takes any name.
+"""
+
+from enum import StrEnum
 from typing import Protocol
 
 
@@ -19,3 +25,45 @@ class Session(Protocol):
     async def close(self) -> None:
         """Close at once, without waiting for the server. Never raises."""
         ...
+
+
+class Definite(Exception):
+    """The request did not take effect and never will. `code` is a row of the client's error table."""
+
+    def __init__(self, code: str, detail: str = "") -> None:
+        super().__init__(f"{code}: {detail}" if detail else code)
+        self.code = code
+
+
+class NotSent(Definite):
+    """Nothing was sent, and this connection can no longer be used: its owner must close it and open another."""
+
+
+class Compacted(Definite):
+    """A watch cannot begin or continue at a compacted position; `position` is where history begins now."""
+
+    def __init__(self, position: int, detail: str = "") -> None:
+        super().__init__("compacted", detail)
+        self.position = position
+
+
+class Indefinite(Exception):
+    """The request may have taken effect, or may still. `code` is a row of the client's error table."""
+
+    def __init__(self, code: str, detail: str = "") -> None:
+        super().__init__(f"{code}: {detail}" if detail else code)
+        self.code = code
+
+
+class Interface(StrEnum):
+    """A protocol of `harness.coordination`; the value is the name that `list` and messages show."""
+
+    STORAGE = "key-value"
+    LOCKS = "locks"
+    ELECTION = "elections"
+    LEASES = "leases"
+    MEMBERSHIP = "membership"
+    METASTORE = "metastore"
+    LISTENERS = "watches"
+    LISTS = "list-transactions"
+    LOG = "log"

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
+from fencepost.harness.faults.fault_options import Seen
 from fencepost.harness.faults.kind import FaultKind, Proof, Records, Resolved, Skip, View
 from fencepost.harness.faults.schedule import Entry
-from fencepost.harness.faults.trigger import Seen
 from fencepost.harness.history import PART_OF, FaultAction, FaultEvent, FaultOutcome, FaultStage
 from fencepost.harness.results.schedule_rows import FORMAT
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.harness.contract.server_clock import TellsTime
+from fencepost.harness.contract.servers import TellsTime
 from fencepost.harness.contract.system import System
 from fencepost.harness.faults.skew_shape import pairs
 from fencepost.harness.history import Clock

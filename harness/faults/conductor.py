@@ -14,9 +14,9 @@ from typing import Any, Final
 from fencepost.harness.base.quorum import Damage, Pair, Quorum, majority, worst
 from fencepost.harness.faults.act_log import Act, ActLog
 from fencepost.harness.faults.event_watch import EventWatch, awaited, paused
+from fencepost.harness.faults.fault_options import Seen
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.schedule import Entry, by_worker
-from fencepost.harness.faults.trigger import Seen
 from fencepost.harness.history import Disk, FaultAction, FaultOutcome, FaultStage
 from fencepost.harness.runtime.node import Node, NodeState, death_of
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from fencepost.harness.contract.leadership import claim_reader
+from fencepost.harness.faults.fault_options import CLAIM, LEADER, TRIGGERS, Seen, Trigger
 from fencepost.harness.faults.kind import Cluster
-from fencepost.harness.faults.trigger import CLAIM, LEADER, TRIGGERS, Seen, Trigger
 from fencepost.harness.runtime.server_log import LogFollower
 
 #: A trigger's delay counts from the moment when its event is seen, so looks for events are closer together than others.

@@ -1,13 +1,102 @@
-"""The options that every kind of fault has; a kind adds its own in a subclass."""
+"""The options that every kind of fault has, and the triggers that they may name; a kind adds its own in a subclass.
 
-from dataclasses import replace
-from typing import Annotated, Final, Literal
+A trigger is a fault that waits for an event of the cluster, or ends with it: "300 ms after a new leader appeared".
+
+`when=leader+300ms` waits for the event from the fault's nominal time on, at most `within=` (10 s unless given), and
+then for the delay. When the event does not come, the fault acts anyway, or is skipped with `otherwise=skip`. The
+schedule records which. An event of one node alone is `restart@b2+2s`.
+
+`end=claim+50ms` ends a fault when the event is seen, and its delay later, but never after its `for=`. A fault may have
+phases (`FaultKind.phases`), and each of them is an event for others. `during=` does both: the fault acts in this phase
+and ends with it.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Final, Literal, Self
 
 from msgspec import UNSET, UnsetType
 
-from fencepost.harness.base.durations import NEVER_NS
+from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import Duration, Options, about, seconds
-from fencepost.harness.faults.trigger import Moment, Trigger
+from fencepost.harness.base.quantities import NEVER_NS, Quantity, parse_duration_ns
+
+LEADER: Final = "leader"
+CLAIM: Final = "claim"
+#: The events to wait for. For `end=` read "was injected" for "was due".
+TRIGGERS: Final = {
+    LEADER: "a node leads that did not lead when the fault was due, or it leads in a higher epoch",
+    "restart": "a server was restarted after the fault was due; the target `restarted` is that node",
+    CLAIM: "a server logged, after the fault was due, that it leads now; it is seen within some 10 ms",
+}
+#: Joins such an event and the one node whose events count.
+AT: Final = "@"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment(Quantity):
+    """An event and a delay after it: `leader+300ms`. `node`: only events of this node count; empty: of any.
+
+    Whether there is such an event is known with the kinds of faults (`nemesis_text`), since these may have phases.
+    """
+
+    text: str
+    event: str
+    delay_ns: int
+    node: str = ""
+
+    kind = "an event with a delay, such as leader+300ms"
+
+    @classmethod
+    def read(cls, text: str, *, what: str) -> Self:
+        whole, plus, delay = text.partition("+")
+        event, at, node = whole.partition(AT)
+        if at and not node:
+            raise UsageError(f"{what}={text!r}: no node stands after {AT}", hint=f"such as restart{AT}n2+200ms")
+        return cls(text, event, parse_duration_ns(delay, what=what) if plus else 0, node)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """The event of one fault, the delay after it, and whether the fault acts when the event does not come.
+
+    `node`: only events of this node count; empty: of any. `during`: it has the whole phase `what`, and no phase that is
+    over. `leaves`: the event is the end of that phase.
+    """
+
+    text: str
+    what: str
+    node: str
+    delay_ns: int
+    within_ns: int
+    acts_anyway: bool
+    during: bool = False
+    leaves: bool = False
+
+    @property
+    def missed(self) -> str:
+        """Why a fault did not act whose event did not come."""
+        if self.during:
+            return f"the migration was not in its phase {self.what}"
+        return f"the event of when={self.text} did not come within {self.within_ns / 1e9:g} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a trigger waited for and saw.
+
+    `seen_at_ns` counts from the beginning of the main phase, `waited_ns` from the fault's nominal time.
+    """
+
+    trigger: str
+    met: bool
+    waited_ns: int
+    seen: str | None = None
+    node: str | None = None
+    epoch: int | None = None
+    seen_at_ns: int | None = None
 
 
 class FaultOptions(Options, frozen=True, kw_only=True):

@@ -2,12 +2,17 @@
 
 A fault resolves its target when it acts, is recorded before it acts, proves that it is in force, and can be healed
 more than once.
+
+All kinds share targets: a name such as `leader` or `minority` becomes nodes.
+
+Only a cut of the leader in both directions tests self-fencing, and only answers that come later than the bound's limit
+count (`LeadershipBound.limit_ns`). A cut of three times that limit leaves two thirds of it for such answers.
 """
 
 import itertools
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -21,13 +26,21 @@ from fencepost.harness.contract.membership import ChangesMembers
 from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.system import System
-from fencepost.harness.faults.fault_options import OF_MOMENTS, OF_TRIGGERS, FaultOptions
-from fencepost.harness.faults.trigger import CLAIM, LEADER, Trigger
+from fencepost.harness.faults.fault_options import (
+    CLAIM,
+    LEADER,
+    OF_MOMENTS,
+    OF_TRIGGERS,
+    FaultOptions,
+    LastingOptions,
+    Trigger,
+)
 from fencepost.harness.history import Effects, Event, FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.network import Effect, Link
 from fencepost.harness.runtime.node import Member, NodeSpec, Runtime, electorates
 from fencepost.harness.runtime.provider import Need, Placement
+from fencepost.harness.verdict import LeadershipBound
 
 #: A special target: one of the harness's clients instead of a server.
 CLIENT_WORKER: Final = "client"
@@ -409,3 +422,159 @@ def refuse_foreign(spec: FaultSpec, kind: str, own: Mapping[str, Iterable[str]])
     if not foreign:
         return None
     return Refusal(f"kind={kind} has no option {foreign[0]}", f"it has: {', '.join(own[kind]) or 'none'}")
+
+
+#: What each name means. A node's own name ("n2") is a target too. Where nodes differ, so is a role (one node of that
+#: role, drawn at random), the system's own word for the leader, and its word for something else that has a leader.
+NODE_TARGETS: Final = {
+    "one": "one node, drawn at random",
+    "minority": "voters drawn at random, as many as the cluster can lose and keep a quorum",
+    "majority": "the smallest majority of the voters, drawn at random",
+    "leader": "the node that leads when the fault acts",
+    "follower": "one voter that does not lead when the fault acts, drawn at random",
+    "restarted": "the node whose server was restarted last; with when=restart+200ms it is hit while it recovers",
+}
+
+#: One node that serves clients; no person can type it.
+SERVING: Final = "serving"
+
+
+def role_targets(placement: Placement) -> list[str]:
+    """Return the roles that distinguish nodes, and the system's word for the leader; none where all are the same.
+
+    The word for the leader may be a role's name as well: the active one of that role is meant.
+    """
+    roles = dict.fromkeys(role for member in placement.cluster for role in member.roles)
+    if placement.system is not None and placement.system.profile.leader_word:
+        roles[placement.system.profile.leader_word] = None
+    return list(roles) if len(roles) > 1 else []
+
+
+def choose_nodes(target: str, view: View, draw: random.Random) -> tuple[str, ...] | Skip:
+    """Return the nodes that `target` means now, in the cluster's order, or why there are none.
+
+    One draw is made whatever the target, so that the draws of later faults do not depend on who leads.
+    """
+    shuffled = list(view.nodes)
+    draw.shuffle(shuffled)
+    voters = [node for node in shuffled if node in view.voters]
+    if target in view.nodes:
+        chosen = [target]
+    elif target == "all":
+        chosen = shuffled
+    elif target == "one":
+        chosen = shuffled[:1]
+    elif target == SERVING:
+        chosen = [node for node in shuffled if node in view.serving][:1]
+    elif target == "restarted":
+        if view.restarted is None:
+            return Skip("no server had been started again")
+        chosen = [view.restarted]
+    elif target == "minority":
+        chosen = voters[: (len(voters) - 1) // 2]
+    elif target == "majority":
+        chosen = voters[: len(voters) // 2 + 1]
+    elif target in view.other_leaders:
+        leader = view.other_leaders[target]
+        if leader is None:
+            return Skip(f"no node was known to lead the {target} group")
+        chosen = [leader]
+    elif target not in ("leader", "follower", *view.leader_names):
+        chosen = [node for node in shuffled if node in view.with_role(target)][:1]
+    elif view.leader is None:
+        return Skip("no node was known to lead")
+    elif target == "follower":
+        chosen = [node for node in voters if node != view.leader][:1]
+    else:
+        chosen = [view.leader]
+    return tuple(node for node in view.nodes if node in chosen)
+
+
+def choose_lasting(target: str, options: LastingOptions, view: View, draw: random.Random) -> tuple[str, ...] | Skip:
+    """Choose as `choose_nodes` does, for a fault whose effect stays when it is healed.
+
+    With `fixed=yes` the draw depends on the run's seed alone: all such faults of the run, of any kind, mean the same
+    minority, and "one" is among it. So the faults of a whole run never add up to more than a minority.
+    """
+    return choose_nodes(target, view, random.Random(f"{view.seed}/lasting") if options.fixed else draw)
+
+
+#: Guarantees that only such a cut can test.
+NEED_A_CUT: Final = frozenset({"leader-self-fencing"})
+#: Draws per target to see which nodes it may mean; more than a cluster has nodes.
+_DRAWS: Final = 32
+_LIMITS_HELD: Final = 3
+#: Quiet times vary by a fifth.
+_QUIET_SHARE_MAX: Final = 1.2
+
+
+def may_cut_off_leader(
+    spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], leader_names: tuple[str, ...]
+) -> bool:
+    """Decide whether this fault can cut off the leader, for some leader and some draw."""
+    return any(_cases(spec, fault, members, leader_names))
+
+
+def cuts_off_leader(
+    spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], leader_names: tuple[str, ...]
+) -> bool:
+    """Decide whether this fault always cuts off the leader, for every leader and every draw."""
+    return all(_cases(spec, fault, members, leader_names))
+
+
+def with_holds(
+    specs: Sequence[FaultSpec],
+    faults: Mapping[str, FaultKind],
+    *,
+    members: tuple[Member, ...],
+    leader_names: tuple[str, ...],
+    bound: LeadershipBound,
+    time_limit_ns: int,
+    quiet_ns: int,
+) -> list[FaultSpec]:
+    """Give every cut of the leader without a `for=` a length: three times the bound's limit.
+
+    Args:
+        bound: how long a cut-off leader may go on claiming to lead, as the system promises.
+        time_limit_ns: the length of the main phase. Cuts are shorter where one round of all faults would not fit, but
+            never shorter than the fault's own default.
+        quiet_ns: the mean time without a fault between two faults.
+
+    Returns:
+        The specs in the same order.
+    """
+    limit_ns = bound.limit_ns
+    if limit_ns is None:
+        return list(specs)
+    chosen = [
+        "for" not in spec.given and cuts_off_leader(spec, faults[spec.fault], members, leader_names) for spec in specs
+    ]
+    others_ns = sum(s.duration_ns for s, long in zip(specs, chosen, strict=True) if not long)
+    quiet_in_all_ns = quiet_ns // 2 + round((len(specs) - 1) * quiet_ns * _QUIET_SHARE_MAX)
+    room_ns = (time_limit_ns - quiet_in_all_ns - others_ns) // max(1, sum(chosen))
+    hold_ns = min(_LIMITS_HELD * limit_ns, room_ns)
+    return [
+        spec.lasting(max(hold_ns, spec.duration_ns)) if long else spec for spec, long in zip(specs, chosen, strict=True)
+    ]
+
+
+def _cases(spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], leader_names: tuple[str, ...]) -> list[bool]:
+    """Return, for every possible leader and a number of draws, whether the fault cuts that leader off."""
+    nodes = tuple(member.name for member in members)
+    voters = [member.name for member in members if member.votes]
+    cases = []
+    for leader in voters:
+        view = View(nodes=nodes, leader=leader, epoch=1, members=members, leader_names=leader_names)
+        for seed in range(_DRAWS):
+            resolved = fault.choose(spec, view, random.Random(seed))
+            cases.append(not isinstance(resolved, Skip) and _is_cut_off(leader, voters, resolved.links))
+    return cases
+
+
+def _is_cut_off(node: str, voters: Sequence[str], links: Collection[Link]) -> bool:
+    """Decide whether `node`, itself included, reaches less than a majority, and less than a majority reaches it."""
+    others = [voter for voter in voters if voter != node]
+    majority = len(voters) // 2 + 1
+    out = 1 + sum(Link(node, other) not in links for other in others)
+    back = 1 + sum(Link(other, node) not in links for other in others)
+    return out < majority and back < majority

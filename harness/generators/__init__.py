@@ -16,7 +16,6 @@ from fencepost.harness.generators.contract import (
     Step,
     Stream,
 )
-from fencepost.harness.generators.probes import probes
 from fencepost.harness.generators.what import (
     draws,
     limit,
@@ -29,8 +28,16 @@ from fencepost.harness.generators.what import (
     until_ok,
     validate,
 )
-from fencepost.harness.generators.when import at_rate, sleep, stagger, time_limit
-from fencepost.harness.generators.who import each_worker, on_workers, reserve
+from fencepost.harness.generators.who import (
+    at_rate,
+    each_worker,
+    on_workers,
+    probes,
+    reserve,
+    sleep,
+    stagger,
+    time_limit,
+)
 
 __all__ = [
     "PENDING",

@@ -1,16 +1,25 @@
 """What a run leaves: operations, events, and the history that orders them. Knows no files, clocks or systems."""
 
-from fencepost.harness.history.effects import Disk, Effects, Stops
-from fencepost.harness.history.ending import (
-    Ending,
-    ending_of,
+from fencepost.harness.history.effects import (
+    AttemptEvent,
+    CatchUp,
+    CatchUpEvent,
+    Disk,
+    Effects,
+    EpochEvent,
+    LogEvent,
+    Logged,
+    Stops,
+    log_of,
 )
 from fencepost.harness.history.history import (
     SCHEMA_VERSION,
+    Ending,
     FaultSpan,
     History,
     LogEntry,
     NodeLog,
+    ending_of,
     validate,
 )
 from fencepost.harness.history.operation import (
@@ -47,15 +56,6 @@ from fencepost.harness.history.operation import (
     SampleEvent,
     Value,
     pair,
-)
-from fencepost.harness.history.server_logs import (
-    AttemptEvent,
-    CatchUp,
-    CatchUpEvent,
-    EpochEvent,
-    LogEvent,
-    Logged,
-    log_of,
 )
 
 __all__ = [

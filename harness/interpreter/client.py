@@ -2,13 +2,17 @@
 
 A client plays one process on one connection to one node. It raises `coordination.Definite` when nothing happened and
 never will, and `coordination.Indefinite` when nobody knows. Any other exception is unforeseen and counts as unknown.
+
+`Clients` says which node and which time limit each worker of a run has.
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.coordination import Session
+from fencepost.harness.coordination.client_gate import Freezer
 from fencepost.harness.generators.contract import Offer
 from fencepost.harness.history import Completion, Outcome, Value
 
@@ -74,3 +78,20 @@ class SessionClient(Generic[S]):
             epoch=answer.epoch,
             session=self._store.session_id,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clients:
+    """How to open one client for each worker.
+
+    `nodes` and `op_timeouts_s` (the time limit of an operation, in seconds) are by worker. `effect_free` are the
+    functions that change nothing: such an operation ends `fail` when its outcome is unknown. `freezer` makes workers
+    stand still as if their processes were stopped.
+    """
+
+    open: ClientFactory
+    nodes: tuple[str, ...]
+    op_timeouts_s: tuple[float, ...]
+    open_timeout_s: float
+    effect_free: frozenset[str] = frozenset()
+    freezer: Freezer | None = None

@@ -13,7 +13,7 @@ from fencepost.harness.base.event_loop import new_event_loop as new_event_loop
 from fencepost.harness.generators import validate
 from fencepost.harness.generators.contract import PENDING, Context, Generator, Invocation
 from fencepost.harness.history import OpEvent, Outcome
-from fencepost.harness.interpreter.clients import Clients
+from fencepost.harness.interpreter.client import Clients
 from fencepost.harness.interpreter.workers import Workers
 from fencepost.harness.results.recorder import Recorder
 

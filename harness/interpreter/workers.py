@@ -25,9 +25,8 @@ from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
 from fencepost.harness.generators.contract import Invocation, Offer
 from fencepost.harness.history import CLIENT_DEFECT, Completion, NoteEvent, OpEvent, Outcome
-from fencepost.harness.history.operation_error import unforeseen
-from fencepost.harness.interpreter.client import Client, checked
-from fencepost.harness.interpreter.clients import Clients
+from fencepost.harness.history.operation import unforeseen
+from fencepost.harness.interpreter.client import Client, Clients, checked
 from fencepost.harness.interpreter.deadlines import Deadlines
 from fencepost.harness.interpreter.slot import OPEN_TIMEOUT, SHUTDOWN, TIMEOUT, TIMEOUT_EFFECT_FREE, Slot
 from fencepost.harness.results.recorder import Recorder

@@ -1,6 +1,8 @@
 """The facts of a judged run as tables: those derived from its history, and those of the run and its verdicts.
 
 A run and the warehouse of many runs call the same function, so that they cannot differ.
+
+`stored_tables` has every table: the core's, and those that leaves bring.
 """
 
 import hashlib
@@ -14,12 +16,34 @@ from fencepost.harness.base.options import plain
 from fencepost.harness.history import History, ending_of
 from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.plan.checked_plan import ResolvedPlan
-from fencepost.harness.plugins.fact_tables import stored_tables
+from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.by_guarantee import by_guarantee, decides
-from fencepost.harness.verdict.fact_table import FactTables
+from fencepost.harness.verdict.fact_tables import (
+    ANOMALIES,
+    DERIVED,
+    EXPOSURES,
+    GUARANTEES,
+    OF_RUN,
+    RULES,
+    RUN,
+    VERDICTS,
+    FactTable,
+    FactTables,
+    by_name,
+)
 from fencepost.harness.verdict.fingerprint import anomalies
-from fencepost.harness.verdict.run_tables import ANOMALIES, EXPOSURES, GUARANTEES, RULES, RUN, VERDICTS
+
+
+def derived_tables() -> tuple[FactTable, ...]:
+    """List every table that is derived from a history, in the order of `registry.derive`."""
+    return (*DERIVED, *(one.table for one in registry.tables_of_leaves()))
+
+
+def stored_tables() -> dict[str, FactTable]:
+    """Map the names of all tables that are stored beside a history to them."""
+    return by_name((*OF_RUN, *derived_tables()))
+
 
 Row = dict[str, Any]
 
@@ -41,7 +65,7 @@ def facts_of_run(
     judgement: Judgement,
     derived: FactTables,
 ) -> FactTables:
-    """Every table of `harness.plugins.fact_tables`, by name, with the run's id.
+    """Every table of `harness.judging.run_facts`, by name, with the run's id.
 
     Args:
         resolved, folder, run: the run's plan, its folder and its `run.json`.

@@ -13,23 +13,21 @@ from typing import Any
 import msgspec
 
 from fencepost.harness.base import offers
-from fencepost.harness.base.durations import format_duration, parse_duration_ns
 from fencepost.harness.base.errors import Refusal, UsageError, unknown_choice
 from fencepost.harness.base.offers import UsedPlugin
 from fencepost.harness.base.options import Options, plain
+from fencepost.harness.base.quantities import format_duration, parse_duration_ns
 from fencepost.harness.contract.conditions import promises_in_force
 from fencepost.harness.contract.leadership import leadership_of
+from fencepost.harness.contract.membership import with_refusals
 from fencepost.harness.contract.options import SystemOptions
-from fencepost.harness.contract.refused_faults import with_refusals
 from fencepost.harness.contract.reported_version import TellsVersion
 from fencepost.harness.contract.server_settings import checked as checked_settings
 from fencepost.harness.contract.servers import members_of
 from fencepost.harness.contract.system import System
-from fencepost.harness.faults.cuts import NEED_A_CUT, may_cut_off_leader
-from fencepost.harness.faults.kind import FaultSpec
-from fencepost.harness.faults.nemesis_text import ALL, NONE, NemesisRequest, parse_nemesis
-from fencepost.harness.faults.schedule import Entry, given_entries, nemesis_of
-from fencepost.harness.faults.trigger import TRIGGERS
+from fencepost.harness.faults.fault_options import TRIGGERS
+from fencepost.harness.faults.kind import NEED_A_CUT, FaultSpec, may_cut_off_leader
+from fencepost.harness.faults.schedule import ALL, NONE, Entry, NemesisRequest, given_entries, nemesis_of, parse_nemesis
 from fencepost.harness.plan.plan import QUORUMS, TIME_LIMIT, Plan, check_choices
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, workload_options

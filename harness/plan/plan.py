@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 import tomli_w
 
-from fencepost.harness.base.durations import format_duration, parse_duration_ns, parse_toml
 from fencepost.harness.base.errors import PlanError, UsageError, unknown_choice
+from fencepost.harness.base.quantities import format_duration, parse_duration_ns, parse_toml
 from fencepost.harness.contract.server_settings import Settings, as_text
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Links, Placement

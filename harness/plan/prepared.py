@@ -12,8 +12,7 @@ from typing import Final
 import msgspec
 
 from fencepost.harness.faults.kind import FaultSpec
-from fencepost.harness.faults.nemesis_text import NemesisRequest, parse_choice
-from fencepost.harness.faults.schedule import Entry
+from fencepost.harness.faults.schedule import Entry, NemesisRequest, parse_choice
 from fencepost.harness.plan.checked_plan import CheckedPlan, placement_of, resolve_plan
 from fencepost.harness.plan.plan import Plan
 from fencepost.harness.plugins import registry

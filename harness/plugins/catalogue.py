@@ -18,14 +18,13 @@ from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.base.options import OptionRow, describe, in_words, plain
 from fencepost.harness.contract import releases
 from fencepost.harness.contract.abilities import ABILITIES
-from fencepost.harness.contract.refused_faults import with_refusals
+from fencepost.harness.contract.membership import with_refusals
 from fencepost.harness.contract.server_settings import TakesSettings
 from fencepost.harness.contract.servers import members_of
 from fencepost.harness.contract.system import System
-from fencepost.harness.faults.fault_options import OF_EVERY_FAULT
+from fencepost.harness.faults.fault_options import OF_EVERY_FAULT, TRIGGERS
 from fencepost.harness.faults.kind import FaultKind
-from fencepost.harness.faults.nemesis_text import ALL, NONE
-from fencepost.harness.faults.trigger import TRIGGERS
+from fencepost.harness.faults.schedule import ALL, NONE
 from fencepost.harness.history import Disk, Effects, Stops
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.judged import judged_by

@@ -284,7 +284,7 @@ def derive() -> Deriver:
 
 
 def tables_of_leaves() -> list[Any]:
-    """The tables of facts that leaves and plug-ins bring (`harness.verdict.fact_table.DerivedTable`)."""
+    """The tables of facts that leaves and plug-ins bring (`harness.verdict.fact_tables.DerivedTable`)."""
     return [offer.load() for offer in offers.declared("fact_tables")]
 
 

@@ -29,8 +29,7 @@ from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import ReadMode
 from fencepost.harness.coordination.client_gate import Freezer
 from fencepost.harness.generators import Generator
-from fencepost.harness.interpreter.client import Client, ClientFactory
-from fencepost.harness.interpreter.clients import Clients
+from fencepost.harness.interpreter.client import Client, ClientFactory, Clients
 from fencepost.harness.runtime.node import Member
 
 

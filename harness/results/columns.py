@@ -4,8 +4,12 @@ Every field of every event has a column of its own type, so analyses need no par
 has no such field or the field is None. Fields without a fixed type (`value`, `node_cpu_ns`) are JSON text. Spark reads
 all the types without options. `docs/reference/history-format.md` says what each column means; the file's metadata holds
 the version of the schema. This module only converts events to columns and back.
+
+Tables of facts are files too: one Parquet file for each table in the folder `facts/` of a run. A file is written
+completely or not at all. It replaces an older one, since facts can always be derived again.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import islice
@@ -20,6 +24,7 @@ import pyarrow.parquet as pq
 
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import SCHEMA_VERSION, Effects, Event, OpEvent, Outcome
+from fencepost.harness.verdict.fact_tables import FactTables
 
 _LONG: Final = pa.int64()
 _TEXT: Final = pa.string()
@@ -410,3 +415,31 @@ def _one(cls: type, row: int, fields: dict[str, Any]) -> Any:
         return msgspec.convert(fields, cls)
     except msgspec.ValidationError as error:
         raise _BadRow(row, str(error)) from None
+
+
+#: The folder's name in a run's folder.
+FACTS: Final = "facts"
+
+
+def write_facts(folder: Path, tables: FactTables) -> Path:
+    """Write each table beside the run's history; return the folder. Raises OSError."""
+    target = folder / FACTS
+    target.mkdir(exist_ok=True)
+    for name, table in tables.items():
+        write_table(table, target / f"{name}.parquet")
+    return target
+
+
+def write_table(table: Any, path: Path) -> None:
+    """Write one table, whole or not at all."""
+    hidden = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        pq.write_table(table, hidden, compression="zstd")
+        hidden.replace(path)
+    finally:
+        hidden.unlink(missing_ok=True)
+
+
+def read_table(path: Path) -> Any:
+    """Read a table that `write_table` wrote."""
+    return pq.read_table(path, partitioning=None)

@@ -28,8 +28,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.harness.base.durations import parse_json
 from fencepost.harness.base.errors import MachineError, UsageError
+from fencepost.harness.base.quantities import parse_json
 
 PLAN: Final = "plan.toml"
 RUN: Final = "run.json"

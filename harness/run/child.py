@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from fencepost.harness.base.arrow_alone import keep_pandas_out
 from fencepost.harness.base.errors import FencepostError, HarnessError, MachineError
+from fencepost.harness.base.signals import STOP_GRACE_S, StopRequest
 from fencepost.harness.base.source_tree import source_tree
-from fencepost.harness.base.stop_request import STOP_GRACE_S, StopRequest
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.run_folder import RunRecord
@@ -29,7 +29,7 @@ Progress = Callable[[dict[str, Any]], None]
 
 
 #: Modules that judging and reporting need. Importing them takes most of a second; the cluster settles meanwhile.
-_JUDGES: Final = ("fencepost.harness.report.page.html", registry.DERIVE.partition(":")[0])
+_JUDGES: Final = ("fencepost.harness.report.page", registry.DERIVE.partition(":")[0])
 
 
 def _load_judges() -> None:

@@ -14,10 +14,10 @@ from typing import Any
 
 from fencepost.harness.base.arrow_alone import keep_pandas_out
 from fencepost.harness.base.errors import HarnessError, UsageError, command_line
-from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
+from fencepost.harness.base.signals import StoppedTwice, StopRequest
 from fencepost.harness.contract.servers import ReadsLogs
 from fencepost.harness.history import History
-from fencepost.harness.history.operation_error import ErrorKind, error_of
+from fencepost.harness.history.operation import ErrorKind, error_of
 from fencepost.harness.judging.judge import judge_history, read_recorded, resolved_of
 from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.plan.checked_plan import ResolvedPlan
@@ -26,7 +26,7 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run.child import Outcome, Progress
 from fencepost.harness.verdict import Validity
-from fencepost.harness.verdict.fact_table import FactTables
+from fencepost.harness.verdict.fact_tables import FactTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,12 +124,10 @@ def judge_stored(folder: Path, *, progress: Progress) -> Result:
 def judge_and_report(resolved: ResolvedPlan, record: RunRecord, *, progress: Progress) -> Result:
     """Derive the facts of a stored history, judge it, and write verdict, JUnit, facts and report beside it."""
     from fencepost.harness.judging.run_facts import facts_of_run
-    from fencepost.harness.report.documents.junit import junit_xml
-    from fencepost.harness.report.documents.verdict_json import verdict_document
-    from fencepost.harness.report.documents.verdict_json import write as write_verdict
-    from fencepost.harness.report.facts.case import ReportCase
-    from fencepost.harness.report.page.html import render
-    from fencepost.harness.results.fact_files import FACTS, write_facts
+    from fencepost.harness.report.documents import junit_xml, verdict_document, write_verdict
+    from fencepost.harness.report.page import render
+    from fencepost.harness.report.section import ReportCase
+    from fencepost.harness.results.columns import FACTS, write_facts
 
     folder = record.folder
     history, facts = read_recorded(resolved, folder, record.facts)
@@ -235,7 +233,7 @@ def _has_operations(folder: Path) -> bool:
 
 def _keep_logs(system: ReadsLogs, folder: Path) -> list[str]:
     """Read the nodes' logs from the kept data while it is there; return what cannot be read."""
-    from fencepost.harness.results.voter_logs import keep_logs
+    from fencepost.harness.results.reader import keep_logs
 
     return keep_logs(folder, system.read_log)
 

@@ -13,12 +13,11 @@ from pathlib import Path
 import msgspec
 
 from fencepost.harness.base.errors import HarnessError, MachineError, StoppedBeforeStart
-from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.contract.server_settings import TakesSettings
-from fencepost.harness.faults.fitting import refuse_without_time
-from fencepost.harness.faults.forecast import Forecast, Surroundings
+from fencepost.harness.faults.forecast import Forecast, Surroundings, refuse_without_time
 from fencepost.harness.faults.forecast import look_ahead as work_out
-from fencepost.harness.faults.nemesis_text import versions_needed
+from fencepost.harness.faults.schedule import versions_needed
 from fencepost.harness.plan import Plan, dump_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, plugins_of, refuse_changes
 from fencepost.harness.plan.prepared import Prepared

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fencepost.harness.faults.kind import CLIENT_WORKER
-from fencepost.harness.faults.nemesis_text import Choice
-from fencepost.harness.faults.schedule import Entry, by_worker, draw_schedules
+from fencepost.harness.faults.schedule import Choice, Entry, by_worker, draw_schedules
 from fencepost.harness.history import FaultAction
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.plugins import registry

@@ -12,11 +12,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.harness.contract.catching_up import LogsCatchUps
-from fencepost.harness.contract.fenced_attempts import Attempt, AttemptReader, TellsAttempts
-from fencepost.harness.contract.leadership import LogsReigns
-from fencepost.harness.contract.logged_changes import LoggedChange, LogsChanges
-from fencepost.harness.contract.servers import LogsFailures
+from fencepost.harness.contract.leadership import Attempt, AttemptReader, LogsReigns, TellsAttempts
+from fencepost.harness.contract.servers import LoggedChange, LogsCatchUps, LogsChanges, LogsFailures
 from fencepost.harness.contract.system import Answer, Question, System
 from fencepost.harness.history import (
     BROKEN_SERVER,

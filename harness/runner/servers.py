@@ -15,8 +15,7 @@ from typing import Final
 from fencepost.harness.base.errors import HarnessError, NodeNotReady
 from fencepost.harness.contract.reported_version import TellsVersion, ask_version
 from fencepost.harness.contract.server_settings import TakesSettings
-from fencepost.harness.contract.servers import prepare_keys
-from fencepost.harness.contract.starting import WaitsToStart
+from fencepost.harness.contract.servers import WaitsToStart, prepare_keys
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Cluster
 from fencepost.harness.history import NodeChange, NodeEvent, NoteEvent

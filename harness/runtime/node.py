@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from fencepost.harness.base.exit_status import own_end
+from fencepost.harness.base.errors import own_end
 from fencepost.harness.runtime.network import CLIENT, Network, Streams
 
 

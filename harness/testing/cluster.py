@@ -27,7 +27,7 @@ import msgspec
 from fencepost.harness.base.errors import ExitCode, FencepostError, HarnessError, MachineError, UsageError
 from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.faults.kind import CLIENT_WORKER, FaultSpec
-from fencepost.harness.faults.nemesis_text import NONE, parse_faults, versions_needed
+from fencepost.harness.faults.schedule import NONE, parse_faults, versions_needed
 from fencepost.harness.plan import Plan, write_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.plugins import registry

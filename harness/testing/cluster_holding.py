@@ -15,8 +15,7 @@ import msgspec
 
 from fencepost.harness.base.errors import FencepostError, HarnessError, first_failure
 from fencepost.harness.faults.conductor import Conductor
-from fencepost.harness.faults.nemesis_text import parse_faults
-from fencepost.harness.faults.schedule import Entry
+from fencepost.harness.faults.schedule import Entry, parse_faults
 from fencepost.harness.history import STOPPED_EARLY, FaultOutcome
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.plan.prepared import Prepared

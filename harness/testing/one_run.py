@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.errors import UsageError, command_line
-from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.plan import Plan, read_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.results import run_folder as store

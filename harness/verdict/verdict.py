@@ -17,9 +17,8 @@ from typing import Annotated, Any, assert_never
 import msgspec
 
 from fencepost.harness.history import Clock
-from fencepost.harness.verdict.anomaly_words import anomaly_count
 from fencepost.harness.verdict.figures import Figures
-from fencepost.harness.verdict.guarantee import Guarantee, Standing
+from fencepost.harness.verdict.guarantee import Guarantee, Standing, anomaly_count
 
 
 def judged_limit_ns(bound_ns: int) -> int:

@@ -8,7 +8,7 @@ A monotonic clock goes back only when a person asks for it (a negative offset, a
 sets its rate to 1 and leaves it ahead or behind until the server is restarted, and records by how much.
 
 The proof has two parts. The settings are read back from every process of the node. And a server that tells its time is
-asked for it before and after (`harness/contract/server_clock.py`).
+asked for it before and after (`harness/contract/servers.py`).
 """
 
 import random
@@ -20,9 +20,18 @@ from typing import Final
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import seconds
 from fencepost.harness.faults.clock_answers import Answers, FirstAnswers, ask_all, compare
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import (
+    NODE_TARGETS,
+    Cluster,
+    FaultKind,
+    FaultSpec,
+    Proof,
+    Resolved,
+    Skip,
+    View,
+    choose_nodes,
+)
 from fencepost.harness.faults.skew_shape import Shape, SkewOptions, pairs, shape_of, why_senseless
-from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Clock, ClockEvent, Effects, FaultOutcome, NoteEvent
 from fencepost.harness.runtime.clocks.availability import why_not
 from fencepost.harness.runtime.clocks.memory import ClockError

@@ -20,9 +20,19 @@ from typing import Annotated, Final, Literal
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import about, seconds
 from fencepost.harness.faults.fault_options import LastingOptions
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View, refuse_foreign
+from fencepost.harness.faults.kind import (
+    NODE_TARGETS,
+    Cluster,
+    FaultKind,
+    FaultSpec,
+    Proof,
+    Resolved,
+    Skip,
+    View,
+    choose_lasting,
+    refuse_foreign,
+)
 from fencepost.harness.faults.restarts import started_again
-from fencepost.harness.faults.targets import NODE_TARGETS, choose_lasting
 from fencepost.harness.history import Disk, Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.tree_copy import TreeCopy, content_hash, extents, tree_hashes
 from fencepost.harness.runtime.node import Node, NodeState

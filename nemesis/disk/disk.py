@@ -21,8 +21,18 @@ from msgspec import UNSET, UnsetType
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.faults.fault_options import FaultOptions
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View, refuse_foreign
-from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.faults.kind import (
+    NODE_TARGETS,
+    Cluster,
+    FaultKind,
+    FaultSpec,
+    Proof,
+    Resolved,
+    Skip,
+    View,
+    choose_nodes,
+    refuse_foreign,
+)
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.disks import data_limit
 from fencepost.harness.runtime.disks.availability import why_not

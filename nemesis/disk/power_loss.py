@@ -15,9 +15,18 @@ from typing import Annotated, Final
 from fencepost.harness.base.errors import HarnessError, Refusal
 from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.faults.fault_options import LastingOptions
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import (
+    NODE_TARGETS,
+    Cluster,
+    FaultKind,
+    FaultSpec,
+    Proof,
+    Resolved,
+    Skip,
+    View,
+    choose_lasting,
+)
 from fencepost.harness.faults.restarts import started_again
-from fencepost.harness.faults.targets import NODE_TARGETS, choose_lasting
 from fencepost.harness.history import Disk, Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.availability import why_not
 from fencepost.harness.runtime.disks.sync_mirror import SyncMirror

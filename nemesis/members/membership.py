@@ -20,9 +20,18 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import about, seconds
 from fencepost.harness.contract.membership import ChangesMembers, Membership
 from fencepost.harness.faults.fault_options import FaultOptions
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import (
+    NODE_TARGETS,
+    Cluster,
+    FaultKind,
+    FaultSpec,
+    Proof,
+    Resolved,
+    Skip,
+    View,
+    choose_nodes,
+)
 from fencepost.harness.faults.member_requests import Look, MemberRequests
-from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement

@@ -18,10 +18,19 @@ from typing import Annotated, Final
 from msgspec import UNSET, UnsetType
 
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import (
+    NODE_TARGETS,
+    Cluster,
+    FaultKind,
+    FaultSpec,
+    Proof,
+    Resolved,
+    Skip,
+    View,
+    choose_nodes,
+)
 from fencepost.harness.faults.link_choice import LinkChoice
 from fencepost.harness.faults.rounds import Rounds
-from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.network import Effect, Link, Reach
 

@@ -16,11 +16,20 @@ from typing import Annotated, Final
 
 from msgspec import UNSET, UnsetType
 
-from fencepost.harness.base.durations import format_duration
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about
-from fencepost.harness.base.quantities import ByteRate, Share
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.base.quantities import ByteRate, Share, format_duration
+from fencepost.harness.faults.kind import (
+    NODE_TARGETS,
+    Cluster,
+    FaultKind,
+    FaultSpec,
+    Proof,
+    Resolved,
+    Skip,
+    View,
+    choose_nodes,
+)
 from fencepost.harness.faults.link_choice import LinkChoice
 from fencepost.harness.faults.link_proof import (
     is_whole,
@@ -31,7 +40,6 @@ from fencepost.harness.faults.link_proof import (
     was_so_before,
     why_not_felt,
 )
-from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.network import Effect, Link, Passage, Shape, Shapes
 from fencepost.harness.runtime.node import NodeState

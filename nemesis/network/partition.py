@@ -16,9 +16,20 @@ from msgspec import UNSET, UnsetType
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import about
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import (
+    NODE_TARGETS,
+    SERVING,
+    Cluster,
+    FaultKind,
+    FaultSpec,
+    Proof,
+    Resolved,
+    Skip,
+    View,
+    choose_nodes,
+    role_targets,
+)
 from fencepost.harness.faults.link_choice import LinkChoice, reversed_links
-from fencepost.harness.faults.targets import NODE_TARGETS, SERVING, choose_nodes, role_targets
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
 from fencepost.harness.runtime.node import Runtime

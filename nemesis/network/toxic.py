@@ -14,13 +14,22 @@ from typing import Annotated, Final, Literal, Self
 
 from msgspec import UNSET, UnsetType
 
-from fencepost.harness.base.durations import format_duration
 from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.base.options import Duration, about
-from fencepost.harness.base.quantities import Quantity, Share
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View, refuse_foreign
+from fencepost.harness.base.quantities import Quantity, Share, format_duration
+from fencepost.harness.faults.kind import (
+    NODE_TARGETS,
+    Cluster,
+    FaultKind,
+    FaultSpec,
+    Proof,
+    Resolved,
+    Skip,
+    View,
+    choose_nodes,
+    refuse_foreign,
+)
 from fencepost.harness.faults.link_choice import LinkChoice
-from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.network import Ending, Experience, Link, Reach, Streams, Toxic
 from fencepost.harness.runtime.node import Runtime

@@ -8,8 +8,17 @@ from collections.abc import Mapping
 
 from fencepost.harness.base.options import seconds
 from fencepost.harness.faults.fault_options import FaultOptions
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
-from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.faults.kind import (
+    NODE_TARGETS,
+    Cluster,
+    FaultKind,
+    FaultSpec,
+    Proof,
+    Resolved,
+    Skip,
+    View,
+    choose_nodes,
+)
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
 

@@ -19,10 +19,19 @@ from typing import Annotated, Final, Literal
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import about, seconds
 from fencepost.harness.faults.fault_options import FaultOptions
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import (
+    NODE_TARGETS,
+    Cluster,
+    FaultKind,
+    FaultSpec,
+    Proof,
+    Resolved,
+    Skip,
+    View,
+    choose_nodes,
+)
 from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.faults.rounds import Rounds
-from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Need, Placement

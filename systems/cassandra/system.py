@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.base import BaseSystem
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.reported_version import minor
-from fencepost.harness.contract.server_clock import ReportedTime
 from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
+from fencepost.harness.contract.servers import ReportedTime
+from fencepost.harness.contract.system import BaseSystem
 from fencepost.harness.coordination import Definite, Indefinite, Interface, KeyValue, ReadMode, Session
 from fencepost.harness.history import Clock
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -80,7 +80,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
         return [configuration.spec(place, layout, artifacts, options, settings) for place in layout.values()]
 
     def lease_bound(self, options: CassandraOptions) -> LeaseBound:
-        """`harness.contract.leases.BoundsLeases`."""
+        """`harness.contract.leadership.BoundsLeases`."""
         return lease_bound(options)
 
     def unpromised(self, settings: Settings, options: CassandraOptions) -> Mapping[str, str]:
@@ -111,7 +111,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
         await client.prepare(keys)
 
     async def reported_time(self, place: Place, clock: Clock) -> ReportedTime | None:
-        """`harness.contract.server_clock.TellsTime`: the wall clock, in milliseconds."""
+        """`harness.contract.servers.TellsTime`: the wall clock, in milliseconds."""
         if clock is not Clock.WALL:
             return None
         async with _asking(place) as connection:

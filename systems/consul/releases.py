@@ -12,7 +12,7 @@ from typing import Final
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.contract import releases
-from fencepost.harness.contract.base import BaseReleases
+from fencepost.harness.contract.system import BaseReleases
 from fencepost.harness.runtime import artifacts as binaries
 from fencepost.harness.runtime.artifacts import Artifacts, ImageContents, ImageFacts, ImageRecipe
 

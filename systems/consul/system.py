@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.base import BaseSystem
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
-from fencepost.harness.contract.system import Question
+from fencepost.harness.contract.system import BaseSystem, Question
 from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
@@ -81,7 +80,7 @@ class Consul(BaseSystem[ConsulOptions]):
         return leadership_bound(options)
 
     def lease_bound(self, options: ConsulOptions) -> LeaseBound:
-        """`harness.contract.leases.BoundsLeases`."""
+        """`harness.contract.leadership.BoundsLeases`."""
         return lease_bound(options)
 
     async def ready(self, node: Node) -> bool:

@@ -9,7 +9,7 @@ Source: EtcdServer.revokeExpiredLeases (server/etcdserver/server.go) of 3.5.
 import json
 from typing import Final
 
-from fencepost.harness.contract.fenced_attempts import Attempt
+from fencepost.harness.contract.leadership import Attempt
 from fencepost.systems.etcd.wire import errors
 
 REVOKE: Final = "revoke"
@@ -23,7 +23,7 @@ _IGNORED: Final = '"msg":"Ignore the lease revoking request because current memb
 
 
 class LeaseAttempts:
-    """`harness.contract.fenced_attempts.AttemptReader`."""
+    """`harness.contract.leadership.AttemptReader`."""
 
     def read(self, line: str) -> Attempt | None:
         if _IGNORED in line:

@@ -4,7 +4,7 @@ import asyncio
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from fencepost.harness.contract.server_clock import ReportedTime
+from fencepost.harness.contract.servers import ReportedTime
 
 
 async def ask(address: str, port: int) -> ReportedTime:

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.base import BaseSystem
-from fencepost.harness.contract.fenced_attempts import AttemptReader
+from fencepost.harness.contract.leadership import AttemptReader
 from fencepost.harness.contract.profile import Profile
-from fencepost.harness.contract.server_clock import ReportedTime
 from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
-from fencepost.harness.contract.system import Question
+from fencepost.harness.contract.servers import ReportedTime
+from fencepost.harness.contract.system import BaseSystem, Question
 from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
 from fencepost.harness.history import CatchUp, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -87,7 +86,7 @@ class Etcd(BaseSystem[EtcdOptions]):
         return leadership_bound(options)
 
     def lease_bound(self, options: EtcdOptions) -> LeaseBound:
-        """`harness.contract.leases.BoundsLeases`."""
+        """`harness.contract.leadership.BoundsLeases`."""
         return lease_bound(options)
 
     async def ready(self, node: Node) -> bool:
@@ -138,7 +137,7 @@ class Etcd(BaseSystem[EtcdOptions]):
         return EtcdQuestion(*place.dial(CLIENT_PORT))
 
     async def reported_time(self, place: Place, clock: Clock) -> ReportedTime | None:
-        """`harness.contract.server_clock.TellsTime`."""
+        """`harness.contract.servers.TellsTime`."""
         from fencepost.systems.etcd import server_clock
 
         return await server_clock.ask(*place.dial(CLIENT_PORT)) if clock is Clock.WALL else None
@@ -167,7 +166,7 @@ class Etcd(BaseSystem[EtcdOptions]):
         return server_settings.applied_settings(node, settings)
 
     def attempts(self) -> AttemptReader:
-        """`harness.contract.fenced_attempts.TellsAttempts`."""
+        """`harness.contract.leadership.TellsAttempts`."""
         return LeaseAttempts()
 
     async def reported_version(self, node: Node, *, log_from: int) -> str:
@@ -183,7 +182,7 @@ class Etcd(BaseSystem[EtcdOptions]):
 
     @property
     def catch_ups(self) -> tuple[CatchUp, ...]:
-        """`harness.contract.catching_up.LogsCatchUps`: it logs nothing of the entries that it is sent."""
+        """`harness.contract.servers.LogsCatchUps`: it logs nothing of the entries that it is sent."""
         return (CatchUp.SNAPSHOT,)
 
     def caught_up(self, line: str) -> CatchUp | None:

@@ -7,10 +7,9 @@ from importlib.metadata import version as installed_version
 from typing import Final
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.base import BaseReleases, BaseSystem
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
-from fencepost.harness.contract.system import Answer, Question
+from fencepost.harness.contract.system import Answer, BaseReleases, BaseSystem, Question
 from fencepost.harness.coordination import Definite, Indefinite, Interface, ReadMode, Session
 from fencepost.harness.history import Claim, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -82,7 +81,7 @@ class Example(BaseSystem[ExampleOptions]):
         )
 
     def lease_bound(self, options: ExampleOptions) -> LeaseBound:
-        """`harness.contract.leases.BoundsLeases`."""
+        """`harness.contract.leadership.BoundsLeases`."""
         return LeaseBound(
             extra_ns=options.election // 10 + 1_000_000_000,
             source="the leader looks for leases that are over every tenth of an election time-out; plus 1 s to commit",

@@ -19,8 +19,17 @@ from typing import Annotated, Any, Final
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import about, seconds
 from fencepost.harness.faults.fault_options import FaultOptions
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
-from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.faults.kind import (
+    NODE_TARGETS,
+    Cluster,
+    FaultKind,
+    FaultSpec,
+    Proof,
+    Resolved,
+    Skip,
+    View,
+    choose_nodes,
+)
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.provider import Placement
 from fencepost.systems.nats.placing import PlacesReplicas

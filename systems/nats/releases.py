@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.contract.base import BaseReleases
+from fencepost.harness.contract.system import BaseReleases
 from fencepost.harness.runtime import artifacts as binaries
 from fencepost.harness.runtime.artifacts import Artifacts, ImageContents, ImageFacts, ImageRecipe
 from fencepost.systems.nats import versions

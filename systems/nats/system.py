@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal, UsageError
-from fencepost.harness.contract.base import BaseSystem
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
-from fencepost.harness.contract.system import Question
+from fencepost.harness.contract.system import BaseSystem, Question
 from fencepost.harness.coordination import Interface, KeyValue, ReadMode, Session, WatchMode
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.contract.base import BaseReleases
+from fencepost.harness.contract.system import BaseReleases
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.artifacts.java import archive, existing_archive
 from fencepost.systems.zookeeper import configuration, versions

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.base import BaseSystem
 from fencepost.harness.contract.profile import Profile
-from fencepost.harness.contract.server_clock import ReportedTime
 from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
-from fencepost.harness.contract.system import Question
+from fencepost.harness.contract.servers import ReportedTime
+from fencepost.harness.contract.system import BaseSystem, Question
 from fencepost.harness.coordination import Interface, Locks, ReadMode, Session, WatchMode
 from fencepost.harness.history import CatchUp, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -102,7 +101,7 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
         return leadership_bound(options)
 
     def lease_bound(self, options: ZooKeeperOptions) -> LeaseBound:
-        """`harness.contract.leases.BoundsLeases`."""
+        """`harness.contract.leadership.BoundsLeases`."""
         return lease_bound(options)
 
     async def ready(self, node: Node) -> bool:
@@ -139,7 +138,7 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
         return SrvrQuestion(place.name, *place.dial(configuration.CLIENT_PORT))
 
     async def reported_time(self, place: Place, clock: Clock) -> ReportedTime | None:
-        """`harness.contract.server_clock.TellsTime`."""
+        """`harness.contract.servers.TellsTime`."""
         ask = server_clock.wall if clock is Clock.WALL else server_clock.monotonic
         return await ask(*place.dial(configuration.CLIENT_PORT))
 
@@ -190,7 +189,7 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
 
     @property
     def catch_ups(self) -> tuple[CatchUp, ...]:
-        """`harness.contract.catching_up.LogsCatchUps`."""
+        """`harness.contract.servers.LogsCatchUps`."""
         return tuple(_CAUGHT_UP.values())
 
     def caught_up(self, line: str) -> CatchUp | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.base.errors import HarnessError, UsageError
-from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
+from fencepost.harness.base.signals import StoppedTwice, StopRequest
 from fencepost.harness.cli.output.progress import Progress
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import resolve_plan

@@ -10,9 +10,8 @@ from fencepost.checkers import coverage
 from fencepost.checkers.facts.derive import derive
 from fencepost.harness.history import Effects, FaultOutcome, NodeChange, PhaseName, Stops
 from fencepost.harness.judging.judgement import Judgement, conclude
-from fencepost.harness.report.documents.junit import junit_xml
-from fencepost.harness.report.documents.verdict_json import verdict_document
-from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.documents import junit_xml, verdict_document
+from fencepost.harness.report.section import ReportCase
 from fencepost.harness.verdict import Thresholds, Validity, Verdict
 from tests.checkers.build import MS, Tale, facts
 

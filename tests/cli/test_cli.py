@@ -10,7 +10,7 @@ import pytest
 
 from fencepost.harness.cli import main
 from fencepost.harness.cli.app import app, commands
-from fencepost.harness.cli.output.session import Session
+from fencepost.harness.cli.output.outcome import Session
 from fencepost.harness.cli.run import command as run
 from fencepost.harness.plugins import registry
 from tests.plugins.without import plugins_of_this_test_alone

@@ -9,7 +9,7 @@ import pytest
 
 from fencepost.harness.cli.app import HEADINGS, app, commands
 from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example
-from fencepost.harness.cli.plan_flags import plan_of
+from fencepost.harness.cli.run import plan_of
 from fencepost.harness.plan.checked_plan import check_plan
 from tests.docs.pages import ROOT
 from tests.plugins.without import plugins_of_this_test_alone

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from fencepost.harness.cli.app import app
-from fencepost.harness.cli.plan_flags import plan_of
+from fencepost.harness.cli.run import plan_of
 from fencepost.harness.plan.checked_plan import check_plan
 from tests.docs.pages import ROOT, command_lines, pages
 from tests.plugins.without import plugins_of_this_test_alone

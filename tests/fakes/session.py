@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, NoReturn, TypeVar
 
 from fencepost.harness.coordination import Definite, Held, Indefinite, Members, NotSent, ReadMode, Reply
-from fencepost.harness.history.operation_error import GaveUp
+from fencepost.harness.history.operation import GaveUp
 from tests.fakes.cluster import LOCK_TTL_S, Cell, FakeCluster, FakeNode, Lock
 
 T = TypeVar("T")

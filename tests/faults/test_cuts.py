@@ -4,13 +4,11 @@ from typing import Any
 
 import pytest
 
-from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.quantities import parse_duration_ns
 from fencepost.harness.contract.leadership import leadership_of
 from fencepost.harness.contract.servers import members_of
-from fencepost.harness.faults.cuts import cuts_off_leader, may_cut_off_leader, with_holds
-from fencepost.harness.faults.kind import FaultSpec
-from fencepost.harness.faults.nemesis_text import parse_faults
-from fencepost.harness.faults.schedule import draw_schedule
+from fencepost.harness.faults.kind import FaultSpec, cuts_off_leader, may_cut_off_leader, with_holds
+from fencepost.harness.faults.schedule import draw_schedule, parse_faults
 from fencepost.harness.plan import Phases, Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry

@@ -6,12 +6,10 @@ from itertools import chain, islice
 
 import pytest
 
-from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.fitting import refuse_without_time
-from fencepost.harness.faults.forecast import Surroundings, look_ahead
-from fencepost.harness.faults.nemesis_text import parse_nemesis
-from fencepost.harness.faults.schedule import draw_schedules
+from fencepost.harness.base.quantities import parse_duration_ns
+from fencepost.harness.faults.forecast import Surroundings, look_ahead, refuse_without_time
+from fencepost.harness.faults.schedule import draw_schedules, parse_nemesis
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import members_alike
 from fencepost.harness.runtime.provider import Placement

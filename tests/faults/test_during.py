@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.nemesis_text import parse_faults
-from fencepost.harness.faults.schedule import Entry
+from fencepost.harness.faults.schedule import Entry, parse_faults
 from fencepost.harness.history import FaultAction, FaultOutcome
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan

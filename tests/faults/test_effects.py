@@ -26,7 +26,7 @@ OTHER_MEANINGS: Final = {
     "systems/kafka/checkers/brokers/in_sync_changes.py": "partition",
     "systems/kafka/checkers/brokers/registrations.py": "partition",
     "systems/kafka/facts/in_sync.py": "partition",
-    "checkers/facts/fault_tables.py": "disk",
+    "checkers/facts/servers.py": "disk",
     "checkers/log/kafka_history.py": "lost-write",
     "systems/kafka/checkers/metadata/image.py": "partition",
     "systems/kafka/checkers/metadata/stored_metadata.py": "partition",

@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.harness.base.durations import format_duration, parse_duration_ns
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import describe
+from fencepost.harness.base.quantities import format_duration, parse_duration_ns
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import Resolved, Skip, View
-from fencepost.harness.faults.nemesis_text import parse_faults
-from fencepost.harness.faults.schedule import Entry, draw_schedule
+from fencepost.harness.faults.schedule import Entry, draw_schedule, parse_faults
 from fencepost.harness.history import FaultAction, FaultOutcome, FaultStage
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.network import CLIENT, Effect, Link

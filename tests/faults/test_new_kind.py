@@ -14,8 +14,7 @@ from fencepost.harness.cli.listing import listing
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
-from fencepost.harness.faults.nemesis_text import parse_faults
-from fencepost.harness.faults.schedule import draw_schedule
+from fencepost.harness.faults.schedule import draw_schedule, parse_faults
 from fencepost.harness.history import Effects, FaultEvent, FaultOutcome, Stops
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.provider import Placement

@@ -18,8 +18,14 @@ from fencepost.harness.contract.leadership import with_leader
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.forecast import Forecast, Surroundings, look_ahead
 from fencepost.harness.faults.kind import Resolved, View
-from fencepost.harness.faults.nemesis_text import nemesis_words, parse_faults, parse_nemesis
-from fencepost.harness.faults.schedule import Entry, draw_schedules, recorded_entries
+from fencepost.harness.faults.schedule import (
+    Entry,
+    draw_schedules,
+    nemesis_words,
+    parse_faults,
+    parse_nemesis,
+    recorded_entries,
+)
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage, History
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import NodeState, members_alike

@@ -12,7 +12,7 @@ import pytest
 
 from fencepost.checkers import coverage
 from fencepost.harness.base.errors import HarnessError, UsageError
-from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.history import (
     DISK_FULL,
     HARNESS_ERROR,

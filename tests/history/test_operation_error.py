@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.harness.history import Operation, Outcome
-from fencepost.harness.history.operation_error import ErrorKind, OpError, error_of, unforeseen
+from fencepost.harness.history.operation import ErrorKind, OpError, error_of, unforeseen
 
 
 def ended(outcome: Outcome, error: str | None) -> Operation:

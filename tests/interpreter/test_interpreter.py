@@ -36,7 +36,7 @@ from fencepost.harness.history import (
     Outcome,
     SampleEvent,
 )
-from fencepost.harness.interpreter.clients import Clients
+from fencepost.harness.interpreter.client import Clients
 from fencepost.harness.interpreter.interpreter import Interpreter, new_event_loop
 from fencepost.harness.interpreter.workers import GRACE_S
 from fencepost.harness.results.recorder import Recorder

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from fencepost.harness.history import Disk, Effects, FaultEvent, FaultOutcome, History, Stops
-from fencepost.harness.judging.conditions import in_this_run
-from fencepost.harness.judging.judge import facts_of, judge
+from fencepost.harness.judging.judge import facts_of, in_this_run, judge
 from fencepost.harness.judging.judgement import conclude
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan

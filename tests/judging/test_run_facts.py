@@ -10,28 +10,26 @@ import pyarrow.parquet as pq
 import pytest
 
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.judging import judge as judging
 from fencepost.harness.judging import run_facts
 from fencepost.harness.judging.judge import judge, resolved_of
 from fencepost.harness.judging.judgement import conclude as conclude_verdicts
-from fencepost.harness.judging.run_facts import facts_of_run, run_id_of
+from fencepost.harness.judging.run_facts import facts_of_run, run_id_of, stored_tables
 from fencepost.harness.plan import read_plan
 from fencepost.harness.plan.checked_plan import resolve_plan
 from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.fact_tables import stored_tables
-from fencepost.harness.report.documents import verdict_json
-from fencepost.harness.report.facts.lanes import lanes
-from fencepost.harness.report.page import html
+from fencepost.harness.report import documents, page
+from fencepost.harness.report.overview import lanes
 from fencepost.harness.results import run_folder as store
-from fencepost.harness.results.fact_files import FACTS, read_table
+from fencepost.harness.results.columns import FACTS, read_table
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run import conclude
 from fencepost.harness.run.child import Outcome
 from fencepost.harness.run.conclude import conclude_run, judge_stored
 from fencepost.harness.verdict import Validity, Verdict
-from fencepost.harness.verdict.fact_table import VERSION_KEY
+from fencepost.harness.verdict.fact_tables import VERSION_KEY
 from tools.facts_page import PAGE, render
 
 FOUND = Path(__file__).parents[1] / "histories" / "found" / "zookeeper-3.9.5-stale-after-sync"
@@ -101,8 +99,8 @@ def test_the_facts_come_first_and_verdict_and_lanes_are_made_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    derive, judge_history, document = registry.derive(), judging.judge_history, verdict_json.verdict_document
-    write = verdict_json.write
+    derive, judge_history, document = registry.derive(), judging.judge_history, documents.verdict_document
+    write = documents.write_verdict
 
     def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
@@ -113,12 +111,12 @@ def test_the_facts_come_first_and_verdict_and_lanes_are_made_once(
 
     monkeypatch.setattr(registry, "derive", lambda: noted("facts", derive))
     monkeypatch.setattr(conclude, "judge_history", noted("verdict", judge_history))
-    monkeypatch.setattr(verdict_json, "verdict_document", noted("document", document))
-    monkeypatch.setattr(verdict_json, "write", noted("verdict.json", write))
-    monkeypatch.setattr(html, "lanes", noted("lanes", lanes))
+    monkeypatch.setattr(documents, "verdict_document", noted("document", document))
+    monkeypatch.setattr(documents, "write", noted("verdict.json", write))
+    monkeypatch.setattr(page, "lanes", noted("lanes", lanes))
     result = judge_stored(folder, progress=lambda _: None)
     assert order == ["facts", "verdict", "document", "verdict.json", "lanes"]
-    assert json.loads(json.dumps(result.document)) == verdict_json.read(folder / store.VERDICT)
+    assert json.loads(json.dumps(result.document)) == documents.read_verdict(folder / store.VERDICT)
 
 
 def test_facts_that_cannot_be_derived_cost_neither_verdict_nor_page(

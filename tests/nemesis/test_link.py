@@ -9,10 +9,10 @@ import pytest
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.kind import FaultSpec, Resolved, Skip, View
 from fencepost.harness.faults.link_proof import why_not_felt
-from fencepost.harness.faults.nemesis_text import parse_faults
+from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
-from fencepost.harness.runtime.lab import doctor
+from fencepost.harness.runtime.lab import provider
 from fencepost.harness.runtime.network import Effect, Handled, Link, Passage, Shape, Witness
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Check, Links, Placement, with_runtime
@@ -112,15 +112,15 @@ def test_where_nobody_holds_packets_the_plan_is_refused_with_the_remedy(links: L
 def test_a_machine_that_cannot_hold_packets_says_why(
     found: Check, runtime: str, said: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "_attempts", lambda: [found])
+    monkeypatch.setattr(provider, "_attempts", lambda: [found])
     why = LinkFault().unavailable(with_runtime(Placement(links=Links.RULES), registry.runtime(runtime)))
     assert why is None if said is None else said in str(why)
 
 
 def test_links_that_cannot_be_slow_do_not_forbid_the_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = Check("slow and lossy links", False, "refused", "no such", "sudo modprobe x")
-    monkeypatch.setattr(doctor, "_attempts", lambda: [refused])
-    doctor.refuse_if_impossible()
+    monkeypatch.setattr(provider, "_attempts", lambda: [refused])
+    provider.refuse_if_impossible()
 
 
 @pytest.mark.parametrize(

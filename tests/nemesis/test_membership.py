@@ -14,8 +14,7 @@ from fencepost.harness.base.quorum import Damage, Quorum, majority, quorum_of
 from fencepost.harness.contract.membership import ChangesMembers, with_members
 from fencepost.harness.faults.conductor import Conductor, damages_of
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
-from fencepost.harness.faults.nemesis_text import parse_faults
-from fencepost.harness.faults.schedule import Entry
+from fencepost.harness.faults.schedule import Entry, parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member, NodeState, members_alike

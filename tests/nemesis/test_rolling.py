@@ -12,14 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import Refusal, UsageError
-from fencepost.harness.contract.features import with_features
 from fencepost.harness.contract.leadership import leadership_of
+from fencepost.harness.contract.membership import with_features
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Definite
 from fencepost.harness.faults.conductor import Conductor, damages_of
 from fencepost.harness.faults.kind import Cluster, Resolved, Skip, View
-from fencepost.harness.faults.nemesis_text import parse_faults, versions_needed
-from fencepost.harness.faults.schedule import Entry, draw_schedules, recorded_entries
+from fencepost.harness.faults.schedule import Entry, draw_schedules, parse_faults, recorded_entries, versions_needed
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage
 from fencepost.harness.judging.judge import _loosest, _weakest
 from fencepost.harness.plan import Plan

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.nemesis_text import parse_faults, parse_nemesis
-from fencepost.harness.faults.schedule import Entry
+from fencepost.harness.faults.schedule import Entry, parse_faults, parse_nemesis
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import NodeState

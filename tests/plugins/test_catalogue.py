@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.cli.app import app
-from fencepost.harness.cli.plan_flags import plan_of
+from fencepost.harness.cli.run import plan_of
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import catalogue, registry
 from fencepost.harness.plugins.catalogue import Entry

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
-from fencepost.checkers.facts.own_time import OwnTime
+from fencepost.checkers.facts.clocks import OwnTime
 from fencepost.harness.history import BeliefEvent, Clock, ClockEvent, Event, History, LogEvent, OpEvent
-from fencepost.harness.report.words.wording import clock, length
+from fencepost.harness.report.words import clock, length
 from fencepost.harness.verdict import Verdict
 
 #: What is no figure: names, indexes, values of settings, and what the plan or the system says.

@@ -27,8 +27,8 @@ from fencepost.harness.history import (
     Outcome,
     SampleEvent,
 )
-from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.facts.lanes import Lanes, lanes
+from fencepost.harness.report.overview import Lanes, lanes
+from fencepost.harness.report.section import ReportCase
 from fencepost.harness.verdict import (
     Facts,
     Guarantee,
@@ -513,7 +513,7 @@ SAMPLES: dict[str, Callable[[], ReportCase]] = {
 
 
 def main() -> None:
-    from fencepost.harness.report.page.html import render
+    from fencepost.harness.report.page import render
 
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from fencepost.checkers import leadership, log
 from fencepost.checkers.facts.derive import derive
 from fencepost.checkers.log import zombie_leaders
 from fencepost.harness.history import Claim, History, Outcome, PhaseName
-from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.section import ReportCase
 from fencepost.harness.verdict import Facts, Validity, Verdict
 from fencepost.systems.kafka.checkers import metadata
 from fencepost.systems.kafka.checkers.metadata import rejoin, topic_names

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from fencepost.harness.history import Claim, EpochEvent, NodeChange, NodeEvent, PhaseEvent, PhaseName
-from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.section import ReportCase
 from fencepost.harness.verdict import Facts, LeadershipBound, Standing, Validity, Verdict, Witness
 from fencepost.harness.verdict.figures import ClaimedSpan, Cut, CutClaim, LeadershipFigures, SelfFencingFigures
 from fencepost.systems.kafka.figures import Attachment, RejoinFigures

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.cli import main
-from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.page.html import render
+from fencepost.harness.report.page import render
+from fencepost.harness.report.section import ReportCase
 from tests.report import sample, sample_kafka
 from tests.report.drawing import scenes
 from tests.report.sample_kraft import kraft_zombie
@@ -84,7 +84,7 @@ def opened(browser: str, page: Path, profile: Path, *more: str) -> tuple[str, li
 
 def with_probe(html: str) -> str:
     """The page with the probe behind its own script, and the policy's hash renewed for both together."""
-    from fencepost.harness.report.page.assets import content_hash
+    from fencepost.harness.report.page import content_hash
 
     own = re.search(r"<script>(.*?)</script>\s*</body>", html, re.DOTALL)
     assert own is not None

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
-from fencepost.harness.report.drawing.cells import cells
-from fencepost.harness.report.drawing.cycle import Cycle, Node, cycle_of
-from fencepost.harness.report.pictures.cycle import NODES_MAX, cycle_picture, kinds_in_words
-from fencepost.harness.report.pictures.svg import WIDTH
+from fencepost.harness.report.drawing import Cycle, Node, cells, cycle_of
+from fencepost.harness.report.svg import WIDTH
+from fencepost.harness.report.witness import NODES_MAX, cycle_picture, kinds_in_words
 from fencepost.harness.verdict import Edge, EdgeKind
 from tests.report.drawing import scenes
 

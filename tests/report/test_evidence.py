@@ -12,10 +12,10 @@ from fencepost.checkers.facts.derive import derive
 from fencepost.harness.cli import main
 from fencepost.harness.history import Event
 from fencepost.harness.judging.judge import judge
-from fencepost.harness.report.documents.verdict_json import verdict_document
-from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.page.html import render
-from fencepost.harness.report.words.evidence import CLAIMS_MAX, ROWS_MAX, Ledger, Traced
+from fencepost.harness.report.documents import verdict_document
+from fencepost.harness.report.page import render
+from fencepost.harness.report.section import ReportCase
+from fencepost.harness.report.words import CLAIMS_MAX, ROWS_MAX, Ledger, Traced
 from fencepost.harness.verdict import Validity
 from tests.report import sample, sample_kafka
 from tests.report.proof import Figure, figures_of, untold, wrong

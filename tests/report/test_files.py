@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.report.documents import verdict_json
-from fencepost.harness.report.documents.junit import junit_xml
-from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report import documents
+from fencepost.harness.report.documents import junit_xml
+from fencepost.harness.report.section import ReportCase
 from fencepost.harness.verdict import Validity, Verdict
 from tests.report import sample
 
@@ -20,13 +20,13 @@ DOCUMENTED = Path(__file__).parents[2] / "docs" / "reference" / "verdict-format.
 def test_document_comes_back_as_it_was_written(name: str, tmp_path: Path) -> None:
     case = sample.SAMPLES[name]()
     path = tmp_path / "verdict.json"
-    verdict_json.write(verdict_json.verdict_document(case), path)
-    assert verdict_json.read(path) == msgspec.json.decode(msgspec.json.encode(verdict_json.verdict_document(case)))
+    documents.write_verdict(documents.verdict_document(case), path)
+    assert documents.read_verdict(path) == msgspec.json.decode(msgspec.json.encode(documents.verdict_document(case)))
     assert [p.name for p in tmp_path.iterdir()] == ["verdict.json"]
 
 
 def test_document_says_what_decides_and_why() -> None:
-    document = verdict_json.verdict_document(sample.zookeeper_invalid())
+    document = documents.verdict_document(sample.zookeeper_invalid())
     assert (document["format"], document["validity"], document["exit_code"]) == (2, "invalid", 1)
     assert document["fingerprint"] == "zookeeper:fresh-after-sync:stale-read:read+change:stops"
     first = document["guarantees"][0]
@@ -47,7 +47,7 @@ def test_document_says_what_decides_and_why() -> None:
 
 def test_every_key_is_documented() -> None:
     text = DOCUMENTED.read_text(encoding="utf-8")
-    document = verdict_json.verdict_document(sample.zookeeper_invalid())
+    document = documents.verdict_document(sample.zookeeper_invalid())
     verdict = document["verdicts"][0]
     parts = (document, document["guarantees"][0], document["anomalies"][0], verdict, verdict["witnesses"][0])
     missing = {key for part in parts for key in part if f"`{key}`" not in text}
@@ -69,7 +69,7 @@ def test_a_document_that_cannot_be_read_is_refused(content: bytes | None, said: 
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(UsageError, match=said) as caught:
-        verdict_json.read(path)
+        documents.read_verdict(path)
     assert "verdict.json" in caught.value.message
 
 

@@ -9,16 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from fencepost.harness.base.stop_request import StoppedTwice
+from fencepost.harness.base.signals import StoppedTwice
 from fencepost.harness.history import Outcome
-from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.page import html as page
-from fencepost.harness.report.page.assets import json_for_script
-from fencepost.harness.report.page.html import render
-from fencepost.harness.report.tables import tables
-from fencepost.harness.report.tables.catch_ups import catch_ups_table
-from fencepost.harness.report.tables.table import cell
-from fencepost.harness.report.tables.zombies import zombies
+from fencepost.harness.report import page as page
+from fencepost.harness.report import tables
+from fencepost.harness.report.leaders import zombies
+from fencepost.harness.report.page import json_for_script, render
+from fencepost.harness.report.section import ReportCase, cell
+from fencepost.harness.report.service import catch_ups_table
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.harness.verdict.fact_tables import CATCH_UPS
 from fencepost.harness.verdict.figures import LeadershipFigures

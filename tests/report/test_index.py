@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.harness.report.page import index
-from fencepost.harness.report.page.index import index_page
+from fencepost.harness.report import index
+from fencepost.harness.report.index import index_page
 
 HOSTILE = "</td><script>alert(1)</script>"
 

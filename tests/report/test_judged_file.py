@@ -12,7 +12,7 @@ import pytest
 
 from fencepost.harness.cli import main
 from fencepost.harness.cli.check.file_report import _SOURCES
-from fencepost.harness.report.page import judged_file
+from fencepost.harness.report import judged_file
 from fencepost.harness.verdict.consistency_models import MODELS
 from tests.interchange.formats.histories import edn
 from tests.report.drawing import scenes

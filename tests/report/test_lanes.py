@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.harness.history import Claim, EpochEvent, NodeChange, NodeEvent, Outcome
-from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.facts.lanes import LaneState, lanes
-from fencepost.harness.report.pictures.svg import packed
-from fencepost.harness.report.pictures.timeline import cut, focus, timeline
+from fencepost.harness.report.overview import LaneState, lanes
+from fencepost.harness.report.section import ReportCase
+from fencepost.harness.report.svg import packed
+from fencepost.harness.report.timeline import cut, focus, timeline
 from fencepost.harness.verdict import Vocabulary
 from tests.report import sample
 from tests.report.sample import lanes_of

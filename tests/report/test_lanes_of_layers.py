@@ -4,13 +4,12 @@ import msgspec
 import pytest
 
 from fencepost.harness.history import Claim, EpochEvent
-from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.facts.lanes import LaneState, lanes
-from fencepost.harness.report.page.html import render
-from fencepost.harness.report.pictures.timeline import timeline
-from fencepost.harness.report.tables import tables
-from fencepost.harness.report.tables.reigns import attached, reigns
-from fencepost.harness.report.tables.zombies import zombies
+from fencepost.harness.report import tables
+from fencepost.harness.report.leaders import attached, reigns, zombies
+from fencepost.harness.report.overview import LaneState, lanes
+from fencepost.harness.report.page import render
+from fencepost.harness.report.section import ReportCase
+from fencepost.harness.report.timeline import timeline
 from fencepost.harness.verdict import Validity, Verdict, Vocabulary
 from fencepost.systems.kafka.kraft import KRAFT
 from tests.report import sample

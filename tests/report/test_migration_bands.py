@@ -4,12 +4,10 @@ from types import SimpleNamespace
 from typing import cast
 
 from fencepost.harness.history import History, MigrationEvent
-from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.facts.lanes import Lanes, LaneState, Stretch
-from fencepost.harness.report.pictures.migration import migration_bands, who_controls
-from fencepost.harness.report.pictures.overview import overview
-from fencepost.harness.report.pictures.svg import Axis
-from fencepost.harness.report.words import wording
+from fencepost.harness.report import words
+from fencepost.harness.report.overview import Lanes, LaneState, Stretch, migration_bands, overview, who_controls
+from fencepost.harness.report.section import ReportCase
+from fencepost.harness.report.svg import Axis
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.systems.kafka.figures import HandoverFigures, WritesAfterClaim
 from fencepost.systems.kafka.report.handover import writes_after_claims
@@ -27,7 +25,7 @@ def test_each_phase_lasts_until_the_next_one_and_says_what_proved_it() -> None:
     drawn = "".join(migration_bands(history, Axis(0, 60 * S), 20))
     assert drawn.count('class="migration m') == 2
     assert "hybrid from 10.000 s to 40.000 s: c1 accepts &lt;changes&gt;" in drawn
-    assert wording.event(events[1]) == "the migration is in its phase dual-write: b1 is a broker"
+    assert words.event(events[1]) == "the migration is in its phase dual-write: b1 is a broker"
     assert migration_bands(History([]), Axis(0, S), 20) == []
 
 

@@ -9,9 +9,7 @@ import pytest
 
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.cli import main
-from fencepost.harness.cli.output.outcome import say_times
-from fencepost.harness.cli.output.session import Session
-from fencepost.harness.report.documents.runs_junit import Made, junit_of
+from fencepost.harness.cli.output.outcome import Made, Session, junit_of, say_times
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.run.conclude import Result
 from fencepost.harness.verdict import Validity

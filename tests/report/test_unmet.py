@@ -8,12 +8,11 @@ import pytest
 
 from fencepost.harness.cli.output.verdict_text import say_judgement
 from fencepost.harness.history import Disk, Effects, History
-from fencepost.harness.judging.conditions import in_this_run
+from fencepost.harness.judging.judge import in_this_run
 from fencepost.harness.judging.judgement import conclude
-from fencepost.harness.report.documents.junit import junit_xml
-from fencepost.harness.report.documents.verdict_json import verdict_document
-from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.page.html import render
+from fencepost.harness.report.documents import junit_xml, verdict_document
+from fencepost.harness.report.page import render
+from fencepost.harness.report.section import ReportCase
 from fencepost.harness.runtime.node import members_alike
 from fencepost.harness.verdict import MINORITY_DAMAGED, Condition, Guarantee, Standing, Validity, Verdict
 from tests.checkers.build import Tale, facts

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run.child import Child
@@ -15,7 +15,7 @@ from fencepost.harness.run.child import Child
 _SCRIPT = """
 import json, sys
 from pathlib import Path
-from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run.child import Child
 child = Child(RunRecord(Path("."), {}), in_namespaces=True, progress=lambda _: None, stop=StopRequest())

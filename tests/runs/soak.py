@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from bench.document import write_table
-from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
+from fencepost.harness.base.signals import StoppedTwice, StopRequest
 from fencepost.harness.cli.output.progress import Progress
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan

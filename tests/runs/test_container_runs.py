@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fencepost.harness.history import FaultEvent, FaultOutcome, PhaseEvent, PhaseName
-from fencepost.harness.results.reader import read_history
-from fencepost.harness.results.voter_logs import read_logs
+from fencepost.harness.results.reader import read_history, read_logs
 from fencepost.systems.kafka.kraft import KRAFT
 from fencepost.systems.kafka.server import versions
 from tests.run_command import ROOT, assert_nothing_left, command, only_folder, wait_for_line, why_again

@@ -22,8 +22,7 @@ from fencepost.harness.history import (
     FaultStage,
     Outcome,
 )
-from fencepost.harness.results.reader import read_history
-from fencepost.harness.results.voter_logs import read_logs
+from fencepost.harness.results.reader import read_history, read_logs
 from tests.lab_scenario import require_lab
 from tests.run_command import assert_nothing_left, only_folder, run, run_undisturbed
 from tests.systems.kafka.kafka_releases import needs

@@ -14,9 +14,9 @@ from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.cli import main
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
-from fencepost.harness.results.fact_files import FACTS, read_table
+from fencepost.harness.results.columns import FACTS, read_table
 from fencepost.harness.verdict import Validity, Verdict
-from fencepost.harness.verdict.fact_table import FactTables
+from fencepost.harness.verdict.fact_tables import FactTables
 from fencepost.warehouse.rebuild import rebuild
 from fencepost.warehouse.sources import sources_of
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.harness.judging.judgement import conclude
-from fencepost.harness.report.documents.junit import junit_xml
-from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.documents import junit_xml
+from fencepost.harness.report.section import ReportCase
 from fencepost.harness.verdict import Cause, Facts, Guarantee, Standing, Validity, Verdict
 from fencepost.harness.verdict.by_guarantee import COVERAGE, decides
 from tests.checkers.build import Tale

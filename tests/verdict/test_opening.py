@@ -4,9 +4,8 @@ import msgspec
 import pytest
 
 from fencepost.harness.verdict import Cause, Guarantee, Standing, Validity, Verdict
-from fencepost.harness.verdict.anomaly_words import anomaly_count
-from fencepost.harness.verdict.by_guarantee import by_guarantee
-from fencepost.harness.verdict.opening import Opening, opening
+from fencepost.harness.verdict.by_guarantee import Opening, by_guarantee, opening
+from fencepost.harness.verdict.guarantee import anomaly_count
 from tests.checkers.build import facts
 
 _PROMISE = Guarantee(name="linearizable", standing=Standing.PROMISED, text="Reads are current.", source="the manual")

@@ -9,11 +9,11 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from fencepost.harness.plugins.fact_tables import stored_tables
+from fencepost.harness.judging.run_facts import stored_tables
 from fencepost.harness.results import run_folder as store
-from fencepost.harness.results.fact_files import FACTS, read_table, write_table
+from fencepost.harness.results.columns import FACTS, read_table, write_table
 from fencepost.harness.run.conclude import judge_stored
-from fencepost.harness.verdict.fact_table import VERSION_KEY
+from fencepost.harness.verdict.fact_tables import VERSION_KEY
 from fencepost.warehouse.rebuild import DEALT, REBUILT, rebuild, task
 from fencepost.warehouse.sources import Source, sources_of
 

@@ -14,9 +14,9 @@ from fencepost.campaigns.replay.recorded import read_recorded
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.judging.judge import judge
 from fencepost.harness.results import run_folder as store
-from fencepost.harness.results.fact_files import FACTS, read_table, write_table
+from fencepost.harness.results.columns import FACTS, read_table, write_table
 from fencepost.harness.run.conclude import judge_stored
-from fencepost.harness.verdict.fact_table import VERSION_KEY
+from fencepost.harness.verdict.fact_tables import VERSION_KEY
 from fencepost.warehouse.rebuild import rebuild
 from fencepost.warehouse.sources import sources_below, sources_of
 from tests.campaigns.night.made import attempt, cell, opened

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from fencepost.harness.results import run_folder as store
-from fencepost.harness.results.fact_files import write_table
+from fencepost.harness.results.columns import write_table
 from fencepost.warehouse.night_tables import schema_of
 from fencepost.warehouse.rebuild import rebuild
 from fencepost.warehouse.sources import sources_of

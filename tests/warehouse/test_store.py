@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.results import run_folder as store
-from fencepost.harness.results.fact_files import FACTS, read_table
+from fencepost.harness.results.columns import FACTS, read_table
 from fencepost.harness.run.conclude import judge_stored
 from fencepost.warehouse.adding import Added, _none_judged, add
 from fencepost.warehouse.commands.warehouse import command

@@ -1,8 +1,8 @@
 """Turns a stored history of registers into a table of operations and judges that: pairing, numbering, the search.
 
     EVENTS -> PAIRED               one window per process, as in `warehouse.operations`; never a join
-    PAIRED -> OPERATIONS_TABLE     partitions of whole keys; `checkers.storage.models.encode` numbers keys and values
-                                   in the executors' Python, so two values are equal here if they are on one machine
+    PAIRED -> OPERATIONS_TABLE     partitions of whole keys; `register_anomalies.encode` numbers keys and values in the
+                                   executors' Python, so two values are equal here if they are on one machine
 
 Of the rules of a history (`harness.history.validate`), pairing checks those that concern one process: it has one open
 operation, it does not act after `info`, and its times do not go back.
@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from fencepost.checkers.storage.models import CAS_REGISTER, encode
+from fencepost.checkers.storage.register_anomalies import CAS_REGISTER, encode
 from fencepost.checkers.tables.operations import COLUMNS, UNKNOWN, explain, verdict
 from fencepost.harness.base.errors import MalformedHistory, UsageError
 from fencepost.harness.history import Operation, Outcome

@@ -32,7 +32,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from fencepost.checkers.findings.ladder import Conclusion, Doubt, conclude, contradicted
+from fencepost.checkers.findings.finding import Conclusion, Doubt, conclude, contradicted
 from fencepost.checkers.tables import transactions_windows as transaction_windows
 from fencepost.checkers.tables.transactions import (
     TIME_MAX,

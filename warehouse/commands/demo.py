@@ -15,19 +15,16 @@ import click
 import msgspec
 
 from fencepost.harness.base.errors import ExitCode, command_line
-from fencepost.harness.cli.flags import seed_or_drawn
-from fencepost.harness.cli.output.help import Documented, Example, PathValue
-from fencepost.harness.cli.output.outcome import report_path, say_first
+from fencepost.harness.cli.output.help import Documented, Example, PathValue, seed_or_drawn
+from fencepost.harness.cli.output.outcome import Session, report_path, say_first
 from fencepost.harness.cli.output.progress import shorten
-from fencepost.harness.cli.output.session import Session
 from fencepost.harness.cli.output.verdict_text import wrapped
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.run.conclude import Result
 from fencepost.harness.verdict import Validity
-from fencepost.harness.verdict.by_guarantee import by_guarantee, figures_of
+from fencepost.harness.verdict.by_guarantee import by_guarantee, figures_of, opening, times
 from fencepost.harness.verdict.figures import LeadershipFigures
-from fencepost.harness.verdict.opening import opening, times
 from fencepost.warehouse.commands.warehouse import episode_lines
 from fencepost.warehouse.spark_session import SparkHandle
 

@@ -11,7 +11,7 @@ from fencepost.harness.base.errors import ExitCode, unknown_choice
 from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example, PathValue
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.verdict_text import wrapped
-from fencepost.harness.verdict.opening import counted, times
+from fencepost.harness.verdict.by_guarantee import counted, times
 
 if TYPE_CHECKING:
     from fencepost.warehouse.adding import Added

@@ -12,7 +12,7 @@ from fencepost.campaigns.gate.documents import PAGE as GATE_PAGE
 from fencepost.campaigns.night.documents import PAGE as NIGHT_PAGE
 from fencepost.campaigns.night.night import GRAVITY
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.harness.faults.nemesis_text import NONE
+from fencepost.harness.faults.schedule import NONE
 from fencepost.harness.findings.finding import findings_of, release_of
 from fencepost.harness.findings.known_issues import KnownIssue
 from fencepost.harness.results import run_folder as store

@@ -6,8 +6,8 @@ from typing import Final
 from markupsafe import Markup
 
 from fencepost.harness.findings.findability import FIXED_AT, chance_unseen
-from fencepost.harness.report.pictures.svg import element, joined, label, title
-from fencepost.harness.verdict.opening import counted
+from fencepost.harness.report.svg import element, joined, label, title
+from fencepost.harness.verdict.by_guarantee import counted
 from fencepost.warehouse.pages.telling import figure, percent
 from fencepost.warehouse.pages.values import ListedFinding
 

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from fencepost.campaigns.gate.requirement import Status
-from fencepost.harness.report.words.wording import SIGNS
+from fencepost.harness.report.words import SIGNS
 from fencepost.harness.verdict import Validity
 from fencepost.warehouse.pages.telling import night_text, night_tone
 from fencepost.warehouse.pages.values import NightSummary, Overview

@@ -8,10 +8,10 @@ import jinja2
 from markupsafe import Markup
 
 from fencepost.harness.base.errors import command_line
-from fencepost.harness.report.documents.reproduce import typed_path
-from fencepost.harness.report.page.assets import asset, content_hash
-from fencepost.harness.report.words.wording import count
-from fencepost.harness.verdict.opening import counted
+from fencepost.harness.report.documents import typed_path
+from fencepost.harness.report.page import asset, content_hash
+from fencepost.harness.report.words import count
+from fencepost.harness.verdict.by_guarantee import counted
 from fencepost.warehouse.pages import telling
 from fencepost.warehouse.pages.drawing import findability_curve
 from fencepost.warehouse.pages.gates import gate_values

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.harness.findings.state import State
-from fencepost.harness.report.words.wording import SIGNS
+from fencepost.harness.report.words import SIGNS
 from fencepost.harness.verdict import Validity
-from fencepost.harness.verdict.opening import counted
+from fencepost.harness.verdict.by_guarantee import counted
 from fencepost.warehouse.pages.gates import newest_gates
 from fencepost.warehouse.pages.telling import KNOWN, expected_text, night_text, night_tone
 from fencepost.warehouse.pages.values import CellRow, ListedFinding, NightSummary, Overview

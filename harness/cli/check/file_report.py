@@ -9,7 +9,7 @@ from fencepost.harness.base.new_file import check_new, write_new
 from fencepost.harness.interchange.formats.imported import Imported
 from fencepost.harness.interchange.formats.recognise import JEPSEN_EDN, STANDARD_INPUT
 from fencepost.harness.judging.judgement import Judgement
-from fencepost.harness.report.page.judged_file import JudgedFile, ModelRow, render_file
+from fencepost.harness.report.judged_file import JudgedFile, ModelRow, render_file
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.harness.verdict.consistency_models import MODELS, implied, ruled_out, ruled_out_of_registers
 from fencepost.harness.verdict.figures import TransactionFigures

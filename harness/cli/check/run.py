@@ -10,8 +10,7 @@ from fencepost.harness.cli.check.second_opinions import (
     say_opinions,
     with_opinions,
 )
-from fencepost.harness.cli.output.outcome import exit_code_of, say_last
-from fencepost.harness.cli.output.session import Session
+from fencepost.harness.cli.output.outcome import Session, exit_code_of, say_last
 from fencepost.harness.plan import read_plan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.reader import read_history

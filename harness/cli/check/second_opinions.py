@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import ExitCode, UsageError
+from fencepost.harness.base.quantities import parse_duration_ns
 from fencepost.harness.base.signals import interruptible
 from fencepost.harness.history import Event, History
 from fencepost.harness.interchange.second_opinion.asking import ask, check_asked, check_names, commands_of

@@ -16,7 +16,7 @@ from fencepost.harness.interchange.formats.family import FAMILIES
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory
 from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.plugins import registry
-from fencepost.harness.report.page.judged_file import JudgedFile, Whole
+from fencepost.harness.report.judged_file import JudgedFile, Whole
 from fencepost.harness.verdict import Witness
 from fencepost.harness.verdict.by_guarantee import table_figures
 from fencepost.harness.verdict.tables import ShownRows

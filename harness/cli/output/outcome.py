@@ -1,29 +1,40 @@
-"""What a run prints first and last: its plan and seed, the command that repeats it, the verdict, the files."""
+"""What a run prints first and last: its plan and seed, the command that repeats it, the verdict, the files.
+
+Several runs of one plan by one command have one JUnit file of all of them, whose cases have names of their own: each
+run keeps its own `junit.xml`, but a CI server that reads ten of them takes equal names for one case that was retried.
+
+The runs of one command share signals and progress; both are given back at the end.
+"""
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from xml.etree import ElementTree as ET
 
 import click
+import msgspec
 
 from fencepost.harness.base import offers
 from fencepost.harness.base.errors import ExitCode, FencepostError, command_line
 from fencepost.harness.base.options import plain
-from fencepost.harness.cli.output.progress import shorten
+from fencepost.harness.base.signals import StopRequest
+from fencepost.harness.cli.output.progress import Progress, shorten
 from fencepost.harness.cli.output.verdict_text import say_judgement
 from fencepost.harness.contract import server_settings as settings
 from fencepost.harness.plan import Plan
-from fencepost.harness.plan.checked_plan import usual_time_limit
-from fencepost.harness.report.documents.runs_junit import Made, junit_of, junit_path
+from fencepost.harness.plan.checked_plan import CheckedPlan, usual_time_limit
 from fencepost.harness.results import run_folder as store
+from fencepost.harness.run.conclude import Result
+from fencepost.harness.run.execute import execute
 from fencepost.harness.verdict import Validity
 
 if TYPE_CHECKING:
     from fencepost.harness.history import History
     from fencepost.harness.plan.checked_plan import CheckedPlan
     from fencepost.harness.run.conclude import Result
+
 
 #: Of several runs the first of these that one of them ended with.
 _CODES: Final = (ExitCode.INVALID, ExitCode.INTERNAL, ExitCode.UNKNOWN, ExitCode.VALID)
@@ -167,3 +178,91 @@ def _err(text: str) -> None:
 def report_path(result: "Result") -> str:
     """The report's path as a person would type it."""
     return shorten(str(Path(result.folder) / store.REPORT))
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """One run: its seed, and its folder; or, where there was nothing to judge, why.
+
+    `begun` is False for a run that the command never came to, since it was stopped before.
+    """
+
+    seed: int
+    folder: Path | None = None
+    failure: str | None = None
+    begun: bool = True
+
+
+def junit_path(runs: Sequence[Made]) -> Path | None:
+    """Where the file of all runs goes: beside the folder of the first; None when no run has one."""
+    folder = next((run.folder for run in runs if run.folder is not None), None)
+    return None if folder is None else folder.parent / f"junit-{folder.name}.xml"
+
+
+def junit_of(runs: Sequence[Made]) -> str:
+    """The suites of all runs as one document; a run without a readable one is an error of its own."""
+    root = ET.Element("testsuites", {"name": "fencepost"})
+    for run in runs:
+        suite = _suite(run)
+        suite.set("name", f"{suite.get('name', 'fencepost')} seed {run.seed}")
+        for case in suite.iter("testcase"):
+            case.set("classname", f"{case.get('classname', 'fencepost')}.seed-{run.seed}")
+        root.append(suite)
+    for tally in ("tests", "failures", "errors", "skipped"):
+        root.set(tally, str(sum(int(suite.get(tally, "0")) for suite in root)))
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _suite(run: Made) -> ET.Element:
+    why = run.failure or f"the run left no readable {store.JUNIT}"
+    if run.folder is not None:
+        try:
+            suite = ET.parse(run.folder / store.JUNIT).getroot().find("testsuite")
+        except (OSError, ET.ParseError):
+            suite = None
+        if suite is not None:
+            return suite
+    suite = ET.Element("testsuite", {"name": "fencepost", "tests": "1", "errors": "1"})
+    case = ET.SubElement(suite, "testcase", {"classname": "fencepost", "name": "the run", "time": "0"})
+    ET.SubElement(case, "error", {"message": why, "type": "failed"})
+    return suite
+
+
+#: Hears what a run does, as `harness.run.child.Progress`.
+Hears = Callable[[dict[str, Any]], None]
+
+
+class Session:
+    """Entered by a command that makes or judges runs."""
+
+    progress: Progress
+    stop: StopRequest
+
+    def __enter__(self) -> "Session":
+        self.progress = Progress()
+        self.stop = StopRequest()
+        self.stop.install()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.close()
+        self.stop.uninstall()
+        # Also when it came after the verdict was said: who insists has one exit code.
+        self.stop.check()
+
+    def execute(self, checked: CheckedPlan, results: Path, hear: Hears | None = None) -> Result:
+        """Carry out one plan; raises as `harness.run.execute`. `hear` gets every message of its progress, too."""
+
+        def progress(message: dict[str, Any]) -> None:
+            if hear is not None:
+                hear(message)
+            self.progress(message)
+
+        try:
+            return execute(checked, results, progress=progress, stop=self.stop)
+        finally:
+            self.progress.close()
+
+    def stopped(self) -> bool:
+        """Whether somebody asked to end."""
+        return self.stop.asked

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from fencepost.harness.verdict import Facts, Validity, Witness
-from fencepost.harness.verdict.by_guarantee import COVERAGE, OfGuarantee, by_guarantee, counts, figures_of, one_line
+from fencepost.harness.verdict.by_guarantee import (
+    COVERAGE,
+    OfGuarantee,
+    by_guarantee,
+    counts,
+    figures_of,
+    one_line,
+    opening,
+    times,
+)
 from fencepost.harness.verdict.figures import CoverageFigures
-from fencepost.harness.verdict.opening import opening, times
 
 if TYPE_CHECKING:
     from fencepost.harness.history import History
@@ -73,8 +81,7 @@ def _say_witness(judgement: "Judgement", history: "History | None") -> None:
 
 def _list_operations(witness: Witness, history: "History") -> None:
     """List the operations of the witness. A failure costs only the list: the verdict stands above it."""
-    from fencepost.harness.report.drawing.listing import listing
-    from fencepost.harness.report.drawing.terminal import of_stdout
+    from fencepost.harness.report.drawing import listing, of_stdout
 
     try:
         lines = listing(witness, history, of_stdout().narrower(len(_INDENT)))

@@ -17,14 +17,20 @@ when two runs start together, and needs no network afterwards. docs/explanation/
 there.
 """
 
-from fencepost.harness.runtime.artifacts.binaries import Artifacts, ImageFacts
-from fencepost.harness.runtime.artifacts.cache import cache_folder, kept, sha256_of, write_atomically
-from fencepost.harness.runtime.artifacts.given import executable, reported_version
-from fencepost.harness.runtime.artifacts.image_recipe import ImageContents, ImageRecipe
-from fencepost.harness.runtime.artifacts.python_packages import (
+from fencepost.harness.runtime.artifacts.cache import (
+    Artifacts,
+    ImageContents,
+    ImageFacts,
+    ImageRecipe,
+    cache_folder,
+    executable,
+    kept,
     python_package_folder,
     python_package_version,
+    reported_version,
     required_package_folder,
+    sha256_of,
+    write_atomically,
 )
 
 __all__ = [

@@ -1,27 +1,105 @@
-"""The user's cache folder: folders that are made once, and digests of files.
+"""The binaries of a cluster: as values, in the user's cache folder, at given paths, in installed Python packages.
 
 Every binary that a run uses is recorded with its SHA-256. Hashing some tens of megabytes takes as long as starting a
 server, so digests are kept, keyed by path, size and modification time. A digest that cannot be kept costs time, but
-never the run. A folder that cannot be made ends the command: nobody wants to build a server again for each run.
+never the run. A folder is made once; one that cannot be made ends the command: nobody wants to build a server again for
+each run.
+
+Python packages are located without importing them, since an import runs their code. What the image of a system is made
+of is a value too: the system says it, the container runtime builds it.
 """
 
 import fcntl
 import hashlib
+import importlib.metadata
+import importlib.util
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
 import msgspec
 import platformdirs
 
-from fencepost.harness.base.errors import MachineError
+from fencepost.harness.base.errors import MachineError, UsageError
 from fencepost.harness.base.signals import interruptible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifacts:
+    """Where a system's binaries are, resolved before the run; `version` is the one that they report.
+
+    In a container `paths` are paths inside it, except "image", which is the image's reference.
+    """
+
+    version: str
+    paths: Mapping[str, str]
+    sha256: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageFacts:
+    """What an engine knows of an image; our own images carry labels that begin with `org.fencepost.`.
+
+    `files` returns the names in one folder of the image; none when the image has no such folder.
+    """
+
+    reference: str
+    id: str
+    labels: Mapping[str, str]
+    entrypoint: tuple[str, ...]
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    architecture: str
+    files: Callable[[str], tuple[str, ...]] = lambda _: ()
+
+    @property
+    def version(self) -> str:
+        """The version of the system inside: from our label, else from the common one, else the tag."""
+        for label in ("org.fencepost.version", "org.opencontainers.image.version"):
+            if self.labels.get(label):
+                return self.labels[label]
+        tag = self.reference.rpartition("/")[2].partition("@")[0].partition(":")[2]
+        return tag or "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageContents:
+    """The files of one version of a system.
+
+    `sums` has the SHA-256 of each file by its name in the image; it needs no network and decides whether an existing
+    image is up to date. `files` returns the paths of the same files on this machine, and may fetch or compile them
+    first. `version` is the one that the files report. `base`: where this version needs another one than the recipe's.
+    """
+
+    version: str
+    sums: Mapping[str, str]
+    files: Callable[[], Mapping[str, Path]]
+    base: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageRecipe:
+    """The image of one system. `docker/<name>/Dockerfile` copies the build context, where `folder` holds the files.
+
+    `version` is the default. `base` names one of the runtime's own images ("java"). An image without a base consists of
+    programs and the shared libraries that they load.
+    """
+
+    name: str
+    version: str
+    folder: str
+    #: Gets a version or a path, like `--version`. Raises UsageError or MachineError with the remedy.
+    contents: Callable[[str], ImageContents]
+    base: str = ""
+
 
 #: How often a waiting process tries the lock.
 _LOOK_S: Final = 0.1
@@ -216,3 +294,89 @@ def _recall(file: Path) -> _Digest | None:
         return msgspec.json.decode(file.read_bytes(), type=_Digest)
     except (OSError, msgspec.DecodeError):
         return None
+
+
+#: How long a binary may take to report its version.
+_VERSION_TIMEOUT_S: Final = 10.0
+
+
+def executable(given: str | Path, *, what: str) -> Path:
+    """Return the absolute path of an executable that a person gave; raise UsageError if it is something else."""
+    # Unlike `Path.expanduser` it leaves the tilde where there is no home.
+    path = Path(os.path.expanduser(given)).absolute()
+    hint = f"give the path of an executable {what} binary"
+    if not path.exists():
+        raise UsageError(f"{path}: this file does not exist", hint=hint)
+    if not path.is_file():
+        raise UsageError(f"{path}: expected an executable file, found a folder", hint=hint)
+    if not os.access(path, os.X_OK):
+        raise UsageError(f"{path}: the file is not executable", hint=f"chmod +x {path}")
+    return path
+
+
+def reported_version(command: Sequence[str], pattern: str, *, what: str) -> str:
+    """Return the version that a binary reports: group 1 of `pattern` in the output of `command`.
+
+    Raises:
+        UsageError: the binary does not run or names no version. The message quotes its output, which usually says what
+            the binary is.
+    """
+    try:
+        done = subprocess.run(
+            list(command),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=_VERSION_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise UsageError(
+            f"`{' '.join(command)}` did not answer within {_VERSION_TIMEOUT_S:g} s", hint=f"is it {what}?"
+        ) from None
+    except OSError as error:
+        raise UsageError(
+            f"`{' '.join(command)}` does not run here: {error.strerror}",
+            hint=f"is it {what}, built for this machine's processor?",
+        ) from None
+    output = done.stdout + done.stderr
+    version = re.search(pattern, output)
+    if version is None:
+        raise UsageError(
+            f"`{' '.join(command)}` names no version of {what}; its output: {output.strip()[:200]!r}",
+            hint=f"is it {what}?",
+        )
+    return version.group(1)
+
+
+def python_package_folder(name: str) -> Path | None:
+    """Return the folder of an installed top-level package; None when it is absent."""
+    if "." in name:
+        raise ValueError(f"{name!r}: only a top-level package can be located without importing its parents")
+    spec = importlib.util.find_spec(name)
+    locations = list(spec.submodule_search_locations or ()) if spec else []
+    return Path(locations[0]) if locations else None
+
+
+def required_package_folder(name: str, *, distribution: str) -> Path:
+    """Return the folder of a package that the run needs; raise MachineError with the remedy."""
+    folder = python_package_folder(name)
+    if folder is None:
+        raise _not_installed(distribution)
+    return folder
+
+
+def python_package_version(distribution: str) -> str:
+    """Return the installed version of a distribution; raise MachineError with the remedy when it is absent."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        raise _not_installed(distribution) from None
+
+
+def _not_installed(distribution: str) -> MachineError:
+    return MachineError(
+        f"the Python package {distribution!r} is not installed",
+        hint=f"run `make setup`, or `pip install {distribution}` into the environment of this command",
+    )

@@ -16,8 +16,7 @@ from xml.etree import ElementTree
 
 from fencepost.harness.base.errors import MachineError
 from fencepost.harness.runtime.artifacts import tool, trust
-from fencepost.harness.runtime.artifacts.cache import say
-from fencepost.harness.runtime.artifacts.python_packages import required_package_folder
+from fencepost.harness.runtime.artifacts.cache import required_package_folder, say
 
 #: The values of `mirrorOf` that include the default repository (Maven's settings reference).
 _FOR_CENTRAL: Final = frozenset({"*", "central", "external:*"})

@@ -39,7 +39,7 @@ class ContainersProvider:
         return why_untraceable()
 
     def why_unshaped(self) -> Refusal | None:
-        from fencepost.harness.runtime.lab.doctor import why_no_shaped_links
+        from fencepost.harness.runtime.lab.provider import why_no_shaped_links
 
         return why_no_shaped_links()
 

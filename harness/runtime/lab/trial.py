@@ -1,4 +1,4 @@
-"""The result of one step of the lab's trial, as a value: `trials` prints it, `doctor` reads it."""
+"""The result of one step of the lab's trial, as a value: `trials` prints it, `provider` reads it."""
 
 import json
 from dataclasses import asdict, dataclass

@@ -20,10 +20,9 @@ import msgspec
 
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import READS, WRITES, by_key, written
-from fencepost.checkers.findings.finding import Finding, duration, rule
-from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.finding import Finding, Findings, duration, rule
 from fencepost.harness.history import History, Operation, Outcome, Value
-from fencepost.harness.history.operation_error import GaveUp, error_of
+from fencepost.harness.history.operation import GaveUp, error_of
 from fencepost.harness.verdict import Facts, Verdict
 
 CHECKER: Final = "late-effects"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.history.operation_error import GaveUp
+from fencepost.harness.history.operation import GaveUp
 from fencepost.systems.cassandra.wire.frames import Consistency, ServerError
 
 #: Outcomes that the client itself decides, without an answer or from what an answer says.

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.logged_changes import LoggedChange
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
+from fencepost.harness.contract.servers import LoggedChange
 from fencepost.harness.contract.system import Question
 from fencepost.harness.coordination import ReadMode
 from fencepost.harness.history import NodeLog

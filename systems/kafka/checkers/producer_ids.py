@@ -7,8 +7,7 @@ Source: KIP-98 ("producer id ... unique"), KIP-730 (blocks are allotted by the c
 from typing import Final
 
 from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.findings.finding import Finding, rule, seconds
-from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.finding import Finding, Findings, rule, seconds
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 

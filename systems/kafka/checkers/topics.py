@@ -23,8 +23,7 @@ from typing import Final
 
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import in_final
-from fencepost.checkers.findings.finding import Finding, duration, rule
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.facts.forwarding import HANDED_OVER_ONCE_NS

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fencepost.harness.history import History, LogEntry, NodeLog
 from fencepost.harness.verdict import Facts
-from fencepost.harness.verdict.fact_table import LONG, TEXT, DerivedTable, FactTable, columns
+from fencepost.harness.verdict.fact_tables import LONG, TEXT, DerivedTable, FactTable, columns
 
 IN_SYNC: Final = FactTable(
     name="in_sync",

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fencepost.harness.history import BeliefEvent, Claim, History, PhaseName
 from fencepost.harness.verdict import Facts
-from fencepost.harness.verdict.fact_table import LONG, TEXT, DerivedTable, FactTable, columns
+from fencepost.harness.verdict.fact_tables import LONG, TEXT, DerivedTable, FactTable, columns
 
 LAGS: Final = FactTable(
     name="lags",

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import ExitCode, UsageError
-from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.base.quantities import parse_duration_ns
+from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.cli.output.help import Documented, Example, PathValue
 from fencepost.harness.cli.output.progress import Progress, shorten
 from fencepost.systems.kafka.failover.curve import DOCUMENT, PAGE, CurveRun, check_choices

@@ -68,7 +68,7 @@ _HOW: Final = (
 
 def page(curve: Curve) -> str:
     """Make failover.html."""
-    style = (resources.files("fencepost.harness.report.page") / "templates" / "style.css").read_text(
+    style = (resources.files("fencepost.harness.report") / "templates" / "style.css").read_text(
         encoding="utf-8"
     ) + _OWN_STYLE
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")

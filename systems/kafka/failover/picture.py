@@ -9,7 +9,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from fencepost.harness.report.pictures.svg import element, joined, label, picture, title
+from fencepost.harness.report.svg import element, joined, label, picture, title
 from fencepost.systems.kafka.failover.cell import ENDS, MEASURES, PHASES, Ending, measured
 from fencepost.systems.kafka.failover.document import Curve, growth_words, seconds
 from fencepost.systems.kafka.failover.measurable import endings_of

@@ -14,8 +14,7 @@ from typing import Final
 from msgspec import UNSET
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.faults.kind import FaultSpec, Resolved, Skip, View
-from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.faults.kind import NODE_TARGETS, FaultSpec, Resolved, Skip, View, choose_nodes
 from fencepost.harness.runtime.network import Effect
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Placement

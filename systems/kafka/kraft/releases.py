@@ -3,7 +3,7 @@
 from typing import Final
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.base import BaseReleases
+from fencepost.harness.contract.system import BaseReleases
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.artifacts.java import archive, existing_archive, find_java
 from fencepost.systems.kafka.kraft.configuration import NAME

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.base import BaseSystem
-from fencepost.harness.contract.logged_changes import LoggedChange
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
-from fencepost.harness.contract.system import Question
+from fencepost.harness.contract.servers import LoggedChange
+from fencepost.harness.contract.system import BaseSystem, Question
 from fencepost.harness.coordination import Definite, ReadMode, Session
 from fencepost.harness.history import CatchUp, NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -154,7 +153,7 @@ class Kraft(BaseSystem[KraftOptions]):
         return None
 
     async def raise_features(self, running: Sequence[Place], version: str) -> str:
-        """`harness.contract.features.RaisesFeatures`."""
+        """`harness.contract.membership.RaisesFeatures`."""
         brokers = [place for place in running if BROKER in place.roles]
         if not brokers:
             raise Definite("no-broker", "no broker runs that could be asked")
@@ -165,7 +164,7 @@ class Kraft(BaseSystem[KraftOptions]):
 
     @property
     def catch_ups(self) -> tuple[CatchUp, ...]:
-        """`harness.contract.catching_up.LogsCatchUps`."""
+        """`harness.contract.servers.LogsCatchUps`."""
         return catching_up.CATCH_UPS
 
     def caught_up(self, line: str) -> CatchUp | None:

@@ -11,9 +11,8 @@ import msgspec
 from markupsafe import Markup
 
 from fencepost.harness.history import LogEvent, Logged
-from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.page.additions import AddedSection
-from fencepost.harness.report.pictures.svg import (
+from fencepost.harness.report.section import AddedSection, ReportCase
+from fencepost.harness.report.svg import (
     FAULT_ROW,
     LANE,
     LEFT,
@@ -26,7 +25,7 @@ from fencepost.harness.report.pictures.svg import (
     picture,
     title,
 )
-from fencepost.harness.report.words.wording import clock, count, text
+from fencepost.harness.report.words import clock, count, text
 
 #: The most partitions drawn.
 _DRAWN_MAX: Final = 12

@@ -8,11 +8,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.page.additions import CLAIMS, AddedTables
-from fencepost.harness.report.tables.table import ROWS_MAX, Table, cut_note
-from fencepost.harness.report.words.evidence import Traced, rows_of, traced
-from fencepost.harness.report.words.wording import clock, count, length
+from fencepost.harness.report.section import CLAIMS, ROWS_MAX, AddedTables, ReportCase, Table, cut_note
+from fencepost.harness.report.words import Traced, clock, count, length, rows_of, traced
 from fencepost.harness.verdict.by_guarantee import figures_of
 from fencepost.systems.kafka.figures import Attachment, Denied, FaultCost, RejoinFigures, TopicNameFigures
 

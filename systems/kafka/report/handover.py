@@ -4,9 +4,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.page.additions import EPISODES, AddedTables
-from fencepost.harness.report.tables.table import Table, generic
+from fencepost.harness.report.section import EPISODES, AddedTables, ReportCase, Table, generic
 from fencepost.harness.verdict.by_guarantee import figures_of
 from fencepost.systems.kafka.figures import HandoverFigures
 

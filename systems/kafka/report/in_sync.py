@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.page.additions import FAULTS, AddedTables
-from fencepost.harness.report.tables.table import Table
+from fencepost.harness.report.section import FAULTS, AddedTables, ReportCase, Table
 from fencepost.systems.kafka.facts.in_sync import IN_SYNC
 
 _SHOWN_MAX: Final = 40

@@ -2,11 +2,8 @@
 
 from typing import Final
 
-from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.page.additions import FAULTS, AddedTables
-from fencepost.harness.report.tables.table import Table
-from fencepost.harness.report.words.evidence import traced
-from fencepost.harness.report.words.wording import clock
+from fencepost.harness.report.section import FAULTS, AddedTables, ReportCase, Table
+from fencepost.harness.report.words import clock, traced
 from fencepost.systems.kafka.facts.lags import LAGS
 
 

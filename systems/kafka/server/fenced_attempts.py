@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from fencepost.harness.contract.fenced_attempts import Attempt
+from fencepost.harness.contract.leadership import Attempt
 
 CONTROLLER_EPOCH: Final = "controller-epoch"
 STALE_CONTROLLER_EPOCH: Final = "stale-controller-epoch"
@@ -39,7 +39,7 @@ _DATED: Final = re.compile(r"\d\d:\d\d:\d\d\.\d\d\d ")
 
 
 class ZooKeeperModeAttempts:
-    """`harness.contract.fenced_attempts.AttemptReader`; `name_of` gives a broker's name by its id."""
+    """`harness.contract.leadership.AttemptReader`; `name_of` gives a broker's name by its id."""
 
     def __init__(self, name_of: Callable[[int], str]) -> None:
         self._name_of = name_of

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from fencepost.harness.contract.logged_changes import LoggedChange
+from fencepost.harness.contract.servers import LoggedChange
 from fencepost.harness.history import Logged
 from fencepost.systems.kafka.server.log_lines import Layer, read_role_change
 

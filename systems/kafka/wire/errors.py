@@ -39,7 +39,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, TypeVar
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
-from fencepost.harness.history.operation_error import NOT_ENOUGH_REPLICAS
+from fencepost.harness.history.operation import NOT_ENOUGH_REPLICAS
 
 T = TypeVar("T")
 

@@ -30,7 +30,7 @@ import msgspec
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
-from fencepost.harness.contract.catching_up import LogsCatchUps
+from fencepost.harness.contract.servers import LogsCatchUps
 from fencepost.harness.contract.system import System
 from fencepost.harness.generators import draws, limit, numbered, phases, reserve, stagger, time_limit, until_ok
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.base import BaseSystem
 from fencepost.harness.contract.options import S
 from fencepost.harness.contract.server_settings import AppliedSetting, Reserved, Settings
+from fencepost.harness.contract.system import BaseSystem
 from fencepost.harness.coordination import Session
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, Place
@@ -40,7 +40,7 @@ class KafkaBesideKeepers(BaseSystem[S], ABC):
         await partition_leaders.elect_preferred(_brokers(layout), CLIENT_PORT, timeout_s)
 
     async def before_start(self, node: Node, layout: Layout) -> None:
-        """`harness.contract.starting.WaitsToStart`: a broker waits for the end of its last session."""
+        """`harness.contract.servers.WaitsToStart`: a broker waits for the end of its last session."""
         if BROKER in node.place.roles and node.incarnation >= 0:
             keepers = [place for place in layout.values() if KEEPER in place.roles]
             await await_end(node.place.number, keepers)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.base import BaseReleases
+from fencepost.harness.contract.system import BaseReleases
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.artifacts.java import Train, archive, existing_archive, find_java
 from fencepost.systems.kafka.server import images, versions

@@ -16,7 +16,7 @@ from fencepost.campaigns.night.night import Attempt
 from fencepost.campaigns.night.pool import Pool, turns_of
 from fencepost.campaigns.night.register import Record, night_of
 from fencepost.campaigns.night.value import by_value
-from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.plan import Phases
 from tests.campaigns.gate.made import TODAY, YESTERDAY, baseline_cell, budget, exception, linearizable, policy
 from tests.campaigns.night.made import FINGERPRINT, Clock, PretendedLauncher, cell, document, opened

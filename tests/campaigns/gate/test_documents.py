@@ -17,7 +17,7 @@ from fencepost.campaigns.gate.policy import Measure
 from fencepost.campaigns.night.cells import Cell
 from fencepost.campaigns.night.night import Attempt, State
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.harness.report.page.assets import content_hash
+from fencepost.harness.report.page import content_hash
 from tests.campaigns.gate.made import (
     YESTERDAY,
     baseline_cell,

@@ -11,7 +11,7 @@ from fencepost.campaigns.kip.page import markdown, page
 from fencepost.campaigns.kip.rows import ROWS
 from fencepost.campaigns.kip.table import Done, State, Table, TableCell, table_rows
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.contract.kip_rows import (
     Column,
     FillsColumn,

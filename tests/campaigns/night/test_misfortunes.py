@@ -22,7 +22,7 @@ from fencepost.campaigns.night.run_class import Evidence, RunClass, classify
 from fencepost.campaigns.night.telling import counted, lasting, spent
 from fencepost.campaigns.night.value import Past, past_of
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.plan import Phases
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.run_folder import RESERVE

@@ -15,7 +15,7 @@ from fencepost.campaigns.night.pool import Pool, seed_of, turns_of
 from fencepost.campaigns.night.register import Record, Resumed, night_of
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.campaigns.night.value import Past, Value, by_value, past_of, value_of
-from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.base.signals import StopRequest
 from tests.campaigns.night.made import STARTED, Clock, PretendedLauncher, attempt, caught, cell, document, opened
 
 Plays = Callable[[Cell, Attempt], tuple[float, int, dict[str, Any] | None]]

@@ -20,7 +20,7 @@ from fencepost.campaigns.night.outcome import Cause, outcome
 from fencepost.campaigns.night.pool import Pool, turns_of
 from fencepost.campaigns.night.register import Record, night_of
 from fencepost.campaigns.night.value import by_value
-from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.findings.known_issues import KnownIssue
 from tests.campaigns.night.made import FINGERPRINT, OTHER, Clock, PretendedLauncher, cell, document, opened
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.checkers.facts.stale_reads import find_stale
+from fencepost.checkers.facts.versions import find_stale
 from fencepost.checkers.leadership import freshness
 from fencepost.harness.history import Outcome
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Validity, Verdict

@@ -3,12 +3,12 @@
 import pytest
 
 from fencepost.checkers import leadership
-from fencepost.checkers.leadership.group_size import GUARANTEE, NO_MAJORITY, OTHER_SIZE
+from fencepost.checkers.leadership import GROUP_SIZE, NO_MAJORITY, OTHER_SIZE
 from fencepost.harness.history import Claim, Effects
 from fencepost.harness.verdict import Guarantee, Standing, Validity, Verdict
 from tests.checkers.build import Tale, facts
 
-STATED = Guarantee(name=GUARANTEE, standing=Standing.PROMISED, text="", source="")
+STATED = Guarantee(name=GROUP_SIZE, standing=Standing.PROMISED, text="", source="")
 
 
 def tale(*said: tuple[str, int, str]) -> Tale:
@@ -21,7 +21,7 @@ def tale(*said: tuple[str, int, str]) -> Tale:
 
 
 def judged(told: Tale) -> list[Verdict]:
-    return [v for v in leadership.check(told.history(), facts(guarantees=(STATED,))) if v.guarantee == GUARANTEE]
+    return [v for v in leadership.check(told.history(), facts(guarantees=(STATED,))) if v.guarantee == GROUP_SIZE]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_without_a_restart_nothing_was_tested() -> None:
 
 
 def test_nothing_is_said_where_nobody_tells_a_size_or_the_system_states_nothing() -> None:
-    assert not [v for v in leadership.check(tale().history(), facts()) if v.guarantee == GUARANTEE]
+    assert not [v for v in leadership.check(tale().history(), facts()) if v.guarantee == GROUP_SIZE]
     silent = Tale()
     silent.belief("n1", Claim.YES, 100, 101, epoch=1)
     assert judged(silent) == []

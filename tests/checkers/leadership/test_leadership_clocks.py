@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.checkers import leadership
-from fencepost.checkers.facts.own_time import OwnTime
+from fencepost.checkers.facts.clocks import OwnTime
 from fencepost.checkers.leadership.self_fencing import GUARANTEE
 from fencepost.harness.history import Clock, ClockEvent
 from fencepost.harness.verdict import Validity, Verdict

@@ -9,8 +9,8 @@ from fencepost.checkers import leadership
 from fencepost.checkers.leadership.self_fencing import GUARANTEE
 from fencepost.harness.history import Claim, History
 from fencepost.harness.judging.judgement import conclude
-from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.tables import tables
+from fencepost.harness.report import tables
+from fencepost.harness.report.section import ReportCase
 from fencepost.harness.verdict import Facts, Validity, Verdict, merge_verdicts
 from tests.checkers.build import Tale, bound, facts
 

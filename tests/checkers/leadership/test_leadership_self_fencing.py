@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.checkers import leadership
-from fencepost.checkers.facts.cuts import cuts
+from fencepost.checkers.facts.servers import cuts
 from fencepost.checkers.leadership.self_fencing import GUARANTEE
 from fencepost.harness.history import Claim, Effects, FaultOutcome, Stops
 from fencepost.harness.plugins import registry

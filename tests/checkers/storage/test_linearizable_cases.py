@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from fencepost.checkers.storage import registers as linearizable
-from fencepost.checkers.storage.models import CAS_REGISTER, encode
+from fencepost.checkers.storage.register_anomalies import CAS_REGISTER, encode
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, OpEvent
 from fencepost.harness.verdict import Budget, Facts, Thresholds, Validity, Verdict

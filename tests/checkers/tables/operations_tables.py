@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fencepost.checkers.storage.models import encode
+from fencepost.checkers.storage.register_anomalies import encode
 from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, WRITE, Row
 from fencepost.checkers.tables.operations import COLUMNS, UNKNOWN, Rows
 from fencepost.harness.history import Operation

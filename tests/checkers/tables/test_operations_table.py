@@ -13,7 +13,7 @@ import pytest
 
 from fencepost.checkers import _core
 from fencepost.checkers.storage import registers as linearizable
-from fencepost.checkers.storage.models import READ, encode
+from fencepost.checkers.storage.register_anomalies import READ, encode
 from fencepost.checkers.tables import operations_file
 from fencepost.checkers.tables.operations import (
     COLUMNS,

@@ -10,7 +10,7 @@ from fencepost.harness.base.errors import MalformedHistory, UsageError
 from fencepost.harness.cli.output.verdict_text import guarantee_line
 from fencepost.harness.history import History, OpEvent, Outcome
 from fencepost.harness.judging.judgement import conclude
-from fencepost.harness.report.tables.tables import counted_anomalies
+from fencepost.harness.report.tables import counted_anomalies
 from fencepost.harness.verdict import Facts, Validity, violations_of
 from fencepost.harness.verdict.by_guarantee import by_guarantee
 

@@ -11,7 +11,7 @@ from bench.against_porcupine.cells import End, Outcome, Side, grid, milder
 from bench.against_porcupine.contest import Limits, Wrong, contest
 from bench.against_porcupine.histories import OPERATIONS_OF_A_KEY, Shape, make
 from bench.against_porcupine.table import lines
-from fencepost.checkers.storage.models import CAS, READ, WRITE, Columns
+from fencepost.checkers.storage.register_anomalies import CAS, READ, WRITE, Columns
 from fencepost.checkers.storage.register_proofs import NEVER, Row, linearize
 
 _LIMITS = Limits(cpu_s=5.0, memory_bytes=1 << 30)

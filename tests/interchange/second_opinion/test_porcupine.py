@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fencepost.checkers.storage.models import encode
+from fencepost.checkers.storage.register_anomalies import encode
 from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, Row
 from fencepost.checkers.storage.registers import search
 from fencepost.harness.history import Operation, Outcome

@@ -26,8 +26,7 @@ from fencepost.harness.contract.system import System
 from fencepost.harness.coordination.client_gate import Freezer, create_connection
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import Cluster, FaultSpec, Resolved, Skip, View
-from fencepost.harness.faults.nemesis_text import parse_faults
-from fencepost.harness.faults.schedule import Entry
+from fencepost.harness.faults.schedule import Entry, parse_faults
 from fencepost.harness.history import Event, FaultAction, FaultEvent, FaultOutcome, FaultStage
 from fencepost.harness.plugins import registry
 from fencepost.harness.results.recorder import Recorder

@@ -14,11 +14,19 @@ from fencepost.harness.cli import main
 from fencepost.harness.history import History, OpEvent, Outcome
 from fencepost.harness.interchange.formats.jepsen import read_edn
 from fencepost.harness.judging.stand_alone import judge_foreign
-from fencepost.harness.report.drawing.cells import cells, clipped, plain, wrapped
-from fencepost.harness.report.drawing.cycle import cycle_of
-from fencepost.harness.report.drawing.listing import listing
-from fencepost.harness.report.drawing.scene import OPERATIONS_MAX, operation_words, scene
-from fencepost.harness.report.drawing.terminal import Terminal, of_stdout
+from fencepost.harness.report.drawing import (
+    OPERATIONS_MAX,
+    Terminal,
+    cells,
+    clipped,
+    cycle_of,
+    listing,
+    of_stdout,
+    operation_words,
+    plain,
+    scene,
+    wrapped,
+)
 from fencepost.harness.verdict import Witness
 from tests.interchange.formats.histories import edn
 from tests.interchange.formats.test_objects import CASES

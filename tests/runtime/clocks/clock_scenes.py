@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from fencepost.harness.contract.server_clock import ReportedTime, TellsTime
+from fencepost.harness.contract.servers import ReportedTime, TellsTime
 from fencepost.harness.faults import clock_answers
 from fencepost.harness.faults.kind import Proof, Resolved, View
-from fencepost.harness.faults.nemesis_text import parse_faults
+from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.history import Clock, ClockEvent
 from fencepost.harness.plugins import registry
 from fencepost.harness.runner.readiness import await_healthy

@@ -15,7 +15,7 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, View
-from fencepost.harness.faults.nemesis_text import parse_faults
+from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.faults.skew_shape import Shape
 from fencepost.harness.history import Clock, ClockEvent, FaultOutcome, NoteEvent
 from fencepost.harness.runtime.clocks import gate

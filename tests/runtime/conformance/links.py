@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Resolved
-from fencepost.harness.faults.nemesis_text import parse_faults
+from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Toxic
 from fencepost.harness.runtime.provider import Placement

@@ -9,7 +9,7 @@ import pytest
 
 from fencepost.harness.base.errors import MachineError
 from fencepost.harness.faults.kind import Resolved, View
-from fencepost.harness.faults.nemesis_text import parse_faults
+from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers.toxiproxy.addresses import Star

@@ -25,7 +25,7 @@ _DEADLINE_S = 60.0
 async def faults(lab: Lab, args: dict[str, Any]) -> Any:
     """A healthy cluster of `system` under each of `faults` in turn, written to all the time."""
     from fencepost.harness.faults.kind import Resolved, View
-    from fencepost.harness.faults.nemesis_text import parse_faults
+    from fencepost.harness.faults.schedule import parse_faults
     from fencepost.harness.plugins import registry
     from fencepost.harness.runtime.artifacts import Artifacts
     from fencepost.harness.runtime.provider import Placement
@@ -78,7 +78,7 @@ async def faults(lab: Lab, args: dict[str, Any]) -> Any:
 async def started_after_an_error(lab: Lab, args: dict[str, Any]) -> Any:
     """ZooKeeper's n2 after syncs that failed: it rejoins; then it is killed and started. What became of it."""
     from fencepost.harness.faults.kind import Resolved, View
-    from fencepost.harness.faults.nemesis_text import parse_faults
+    from fencepost.harness.faults.schedule import parse_faults
     from fencepost.harness.plugins import registry
     from fencepost.harness.runtime.provider import Placement
     from tests.fakes.fakes_runtime import cluster_of

@@ -17,7 +17,7 @@ import pytest
 from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.contract.system import System
 from fencepost.harness.faults.kind import Cluster, FaultKind, Proof, Resolved, View
-from fencepost.harness.faults.nemesis_text import parse_faults
+from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.disks import availability, data_limit

@@ -443,7 +443,7 @@ async def count_signals(lab: Lab, args: dict[str, Any]) -> Any:
 
 async def no_more_namespaces(lab: Lab, args: dict[str, Any]) -> Any:
     """With no network namespace left to have, the machine is refused by the name of the setting."""
-    from fencepost.harness.runtime.lab.doctor import refuse_if_impossible
+    from fencepost.harness.runtime.lab.provider import refuse_if_impossible
 
     Path("/proc/sys/user/max_net_namespaces").write_text("0")
     try:

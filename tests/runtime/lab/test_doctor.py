@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.base.errors import MachineError
-from fencepost.harness.runtime.lab import doctor
+from fencepost.harness.runtime.lab import provider
 from fencepost.harness.runtime.linux import namespaces
 from tests.lab_scenario import refuse
 
 
 def test_every_check_says_what_it_found_and_a_failed_one_why_and_what_to_do() -> None:
-    checks = doctor.lab_checks()
+    checks = provider.lab_checks()
     names = [check.name for check in checks]
     assert len(set(names)) == len(names)
     for check in checks:
@@ -23,16 +23,16 @@ def test_every_check_says_what_it_found_and_a_failed_one_why_and_what_to_do() ->
 
 
 def test_this_machine_has_all_that_the_lab_does() -> None:
-    missing = [f"{check.name}: {check.why}; remedy: {check.remedy}" for check in doctor.lab_checks() if not check.ok]
+    missing = [f"{check.name}: {check.why}; remedy: {check.remedy}" for check in provider.lab_checks() if not check.ok]
     refuse("; ".join(missing) or None)
-    doctor.refuse_if_impossible()
-    names = {check.name for check in doctor.lab_checks()}
-    assert {name for name, _ in doctor._STEPS.values()} <= names
+    provider.refuse_if_impossible()
+    names = {check.name for check in provider.lab_checks()}
+    assert {name for name, _ in provider._STEPS.values()} <= names
 
 
 def test_a_disk_that_is_too_small_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(doctor, "_FREE_DISK_MIN", 1 << 62)
-    (check,) = [check for check in doctor.lab_checks(tmp_path / "not" / "there") if check.name == "disk"]
+    monkeypatch.setattr(provider, "_FREE_DISK_MIN", 1 << 62)
+    (check,) = [check for check in provider.lab_checks(tmp_path / "not" / "there") if check.name == "disk"]
     assert not check.ok
     assert str(tmp_path) in check.state
 
@@ -72,7 +72,7 @@ def test_a_container_is_told_how_to_be_started(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_machine_that_is_too_slow_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_ATTEMPT_TIMEOUT_S", 0.001)
+    monkeypatch.setattr(provider, "_ATTEMPT_TIMEOUT_S", 0.001)
     with pytest.raises(MachineError, match=r"cannot run the lab: trial of the lab: this machine is too busy") as raised:
-        doctor.refuse_if_impossible()
+        provider.refuse_if_impossible()
     assert raised.value.hint == "end other programs on it, then try again"

@@ -6,8 +6,7 @@ from typing import Any
 
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import View
-from fencepost.harness.faults.nemesis_text import parse_faults
-from fencepost.harness.faults.schedule import Entry
+from fencepost.harness.faults.schedule import Entry, parse_faults
 from fencepost.harness.history import FaultOutcome, FaultStage
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.lab.lab import Lab

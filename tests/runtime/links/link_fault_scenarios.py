@@ -8,7 +8,7 @@ from typing import Any
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.faults.kind import Resolved, View
-from fencepost.harness.faults.nemesis_text import parse_faults
+from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from fencepost.harness.runtime.provider import Placement

@@ -13,7 +13,7 @@ FAULTS = "tests.runtime.links.link_fault_scenarios"
 
 @pytest.fixture(autouse=True)
 def _packet_queues() -> None:
-    from fencepost.harness.runtime.lab.doctor import why_no_shaped_links
+    from fencepost.harness.runtime.lab.provider import why_no_shaped_links
 
     refuse(why_no_shaped_links())
 

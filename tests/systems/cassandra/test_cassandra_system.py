@@ -10,7 +10,7 @@ import pytest
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.contract.conditions import promises_in_force
 from fencepost.harness.contract.leadership import with_leader
-from fencepost.harness.faults.nemesis_text import parse_faults, parse_nemesis
+from fencepost.harness.faults.schedule import parse_faults, parse_nemesis
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.artifacts.java import Java

@@ -4,10 +4,10 @@ from typing import Annotated, Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.base import BaseReleases, BaseSystem
 from fencepost.harness.contract.options import SystemOptions, out_of_range
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
+from fencepost.harness.contract.system import BaseReleases, BaseSystem
 from fencepost.harness.coordination import Interface, ReadMode, Session
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.harness.contract.fenced_attempts import Attempt
+from fencepost.harness.contract.leadership import Attempt
 from fencepost.systems.etcd.fenced_attempts import LeaseAttempts
 
 FAILED = (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.harness.contract.fenced_attempts import Attempt, TellsAttempts
+from fencepost.harness.contract.leadership import Attempt, TellsAttempts
 from fencepost.systems.kafka.kraft import KRAFT
 from fencepost.systems.kafka.server.fenced_attempts import ZooKeeperModeAttempts
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK

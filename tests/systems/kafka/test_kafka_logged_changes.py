@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.harness.contract.logged_changes import LoggedChange, LogsChanges
+from fencepost.harness.contract.servers import LoggedChange, LogsChanges
 from fencepost.harness.history import Logged
 from fencepost.systems.kafka.kraft import KRAFT
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from fencepost.harness.history import LogEntry, NodeLog
-from fencepost.harness.results.voter_logs import keep_logs, read_logs
+from fencepost.harness.results.reader import keep_logs, read_logs
 from fencepost.systems.kafka.kraft.metadata_log import read_archive, read_files
 from fencepost.systems.kafka.server import storage, versions
 from fencepost.systems.kafka.wire.fields import Fixed, Malformed, Sized, fields_of

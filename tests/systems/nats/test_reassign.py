@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.contract.membership import with_refusals
 from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.contract.profile import Profile
-from fencepost.harness.contract.refused_faults import with_refusals
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
-from fencepost.harness.faults.nemesis_text import parse_faults
+from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts

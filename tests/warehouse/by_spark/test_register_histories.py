@@ -64,7 +64,7 @@ def test_equals_the_checker_on_one_machine(
 ) -> None:
     monkeypatch.setattr("fencepost.warehouse.by_spark.registers.BATCH_ROWS", 5)
     monkeypatch.setattr("fencepost.checkers.tables.operations._WITNESSES_MAX", 1000)
-    monkeypatch.setattr("fencepost.checkers.findings.ladder.WITNESSES_MAX", 1000)
+    monkeypatch.setattr("fencepost.checkers.findings.finding.WITNESSES_MAX", 1000)
     events = one_history()
     (expected,) = linearizable.check(History(events), FACTS)
     found = register_histories.check(spark, stored(events, tmp_path / "history.parquet"), FACTS)

@@ -27,8 +27,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.findings.finding import Finding, rule
-from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.finding import Finding, Findings, rule
 from fencepost.harness.history import History, LogEntry
 from fencepost.harness.verdict import Facts, SessionBound, Verdict
 from fencepost.systems.kafka.checkers.brokers.registrations import finding_in_log, in_order, log_gap, longest_log

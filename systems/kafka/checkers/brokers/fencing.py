@@ -17,13 +17,11 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.cuts import possibly_stopped
+from fencepost.checkers.facts.claims import Landmarks
+from fencepost.checkers.facts.clocks import OwnTime, Stall, overlapping, stalls_of, watched_until
 from fencepost.checkers.facts.evidence import Rows, row, rows
-from fencepost.checkers.facts.fault_index import Landmarks
-from fencepost.checkers.facts.own_time import OwnTime
-from fencepost.checkers.facts.stalls import Stall, overlapping, stalls_of, watched_until
-from fencepost.checkers.findings.finding import Finding, duration, rule, seconds
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.facts.servers import possibly_stopped
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule, seconds
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, SessionBound, Verdict
 from fencepost.systems.kafka.checkers.brokers.silence import Silence, Silences

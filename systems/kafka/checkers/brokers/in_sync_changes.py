@@ -18,8 +18,7 @@ Source: KIP-497 (AlterIsr: the controller persists a change before the leader ta
 from collections.abc import Iterator
 from typing import Final
 
-from fencepost.checkers.findings.finding import Finding, rule, seconds
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, rule, seconds
 from fencepost.harness.history import NEW_DISK, History, LogEntry, LogEvent, Logged, NodeLog
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.brokers.registrations import in_order

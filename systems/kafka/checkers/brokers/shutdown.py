@@ -24,11 +24,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fencepost.checkers.facts.disturbance import touches_others
 from fencepost.checkers.facts.evidence import Rows, row, rows
-from fencepost.checkers.facts.servers import Exit, Return, exits, next_return
-from fencepost.checkers.findings.finding import Finding, duration, rule, seconds
-from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.facts.servers import Exit, Return, exits, next_return, touches_others
+from fencepost.checkers.findings.finding import Finding, Findings, duration, rule, seconds
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 

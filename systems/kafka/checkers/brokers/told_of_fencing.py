@@ -15,12 +15,10 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.cuts import possibly_stopped
-from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.facts.intervals import clipped, merged
+from fencepost.checkers.facts.evidence import clipped, merged, rows
 from fencepost.checkers.facts.reigns import Reigns
-from fencepost.checkers.findings.finding import Finding, duration, rule, seconds
-from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.facts.servers import possibly_stopped
+from fencepost.checkers.findings.finding import Finding, Findings, duration, rule, seconds
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome, log_of
 from fencepost.harness.verdict import Facts, SessionBound, Verdict
 from fencepost.systems.kafka.broker_view import broker_view

@@ -22,10 +22,9 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import row, rows
-from fencepost.checkers.findings.finding import Finding, rule, seconds
-from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.finding import Finding, Findings, rule, seconds
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
-from fencepost.harness.history.operation_error import NOT_ENOUGH_REPLICAS
+from fencepost.harness.history.operation import NOT_ENOUGH_REPLICAS
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.brokers.in_sync_changes import Kept
 from fencepost.systems.kafka.names import LOG_TOPIC

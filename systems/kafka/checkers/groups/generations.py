@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.findings.finding import Finding, duration, rule
-from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.finding import Finding, Findings, duration, rule
 from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.groups.members import CHECKER, Group, completed_ns

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from fencepost.checkers.facts.disturbance import last_fault_ns, plans_no_fault
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import in_final
-from fencepost.checkers.findings.finding import Finding, duration, rule
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.facts.servers import last_fault_ns, plans_no_fault
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.groups.members import CHECKER, Group, completed_ns

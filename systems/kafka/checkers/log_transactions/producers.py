@@ -3,9 +3,8 @@
 from typing import Final
 
 from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.facts.options import option_ns
-from fencepost.checkers.findings.finding import Finding, by, duration, few_of_each, rule
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.facts.positions import option_ns
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, by, duration, few_of_each, rule
 from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.groups.members import completed_ns

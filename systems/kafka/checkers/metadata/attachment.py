@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fencepost.checkers.facts.evidence import row, rows
-from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, Sample
-from fencepost.checkers.facts.statements import statements
+from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, Sample, statements
 from fencepost.checkers.findings.finding import duration
 from fencepost.harness.history import Claim, History, Operation
 from fencepost.harness.verdict import Facts

@@ -20,8 +20,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fencepost.checkers.findings.finding import Finding, rule
-from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.finding import Finding, Findings, rule
 from fencepost.harness.history import History, LogEntry, MigrationEvent, NodeLog
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.image import Image

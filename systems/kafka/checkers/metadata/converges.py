@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.positions import in_final
-from fencepost.checkers.findings.finding import Finding, rule
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, rule
 from fencepost.harness.history import History, MigrationEvent, Operation, Outcome, Value
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.changes import Changes, completed

@@ -21,8 +21,7 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.findings.finding import Finding, rule
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, rule
 from fencepost.harness.history import History, LogEntry, MigrationEvent, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.placed_changes import placed_changes

@@ -6,10 +6,8 @@ after the earlier one had come. What a broker forwards is another node's word.
 
 from typing import Final
 
-from fencepost.checkers.facts.reigns import Sample
-from fencepost.checkers.facts.statements import exact_claims
-from fencepost.checkers.findings.finding import Finding, duration, rule
-from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.facts.reigns import Sample, exact_claims
+from fencepost.checkers.findings.finding import Finding, Findings, duration, rule
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
 

@@ -10,8 +10,7 @@ import msgspec
 
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.servers import Incarnations
-from fencepost.checkers.findings.finding import Finding, duration, rule
-from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.finding import Finding, Findings, duration, rule
 from fencepost.harness.history import Operation
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.changes import Change, Changes, completed

@@ -28,8 +28,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.findings.finding import Finding, rule
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, rule
 from fencepost.harness.base.quorum import majority
 from fencepost.harness.history import NEW_DISK, History, LogEntry, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict, in_words

@@ -27,8 +27,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from fencepost.checkers.findings.finding import Finding, rule
-from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.finding import Finding, Findings, rule
 from fencepost.harness.history import History, LogEntry
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.facts.controllers import (

@@ -25,8 +25,7 @@ from itertools import combinations
 from typing import Final
 
 from fencepost.checkers.facts.evidence import row, rows
-from fencepost.checkers.findings.finding import Finding, rule
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, rule
 from fencepost.harness.history import History, NodeLog, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.heard_log import (

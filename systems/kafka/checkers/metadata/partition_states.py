@@ -19,11 +19,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.facts.options import option_ns
-from fencepost.checkers.facts.positions import in_final
+from fencepost.checkers.facts.positions import in_final, option_ns
 from fencepost.checkers.facts.servers import Incarnations
-from fencepost.checkers.findings.finding import Finding, duration, rule
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
 from fencepost.harness.history import History, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.broker_view import NO_LEADER, broker_view

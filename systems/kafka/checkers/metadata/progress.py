@@ -16,8 +16,7 @@ from typing import Final
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.facts.servers import ended_by_themselves
-from fencepost.checkers.findings.finding import Finding, duration, rule
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
 from fencepost.harness.history import History, MigrationDelayEvent, MigrationEvent, Operation
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.changes import Change, Changes, Required, completed

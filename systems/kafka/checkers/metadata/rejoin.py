@@ -11,14 +11,9 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.cuts import cuts
-from fencepost.checkers.facts.evidence import Rows, row
-from fencepost.checkers.facts.fault_index import Landmarks
-from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, reigns_of
-from fencepost.checkers.facts.stalls import overlapping, stalls_of
-from fencepost.checkers.facts.statements import epoch_subject
-from fencepost.checkers.facts.successions import (
+from fencepost.checkers.facts.claims import (
     FRESH_NS,
+    Landmarks,
     begin_at,
     end_rows,
     last_certain,
@@ -28,8 +23,11 @@ from fencepost.checkers.facts.successions import (
     next_begin,
     over_ns,
 )
-from fencepost.checkers.findings.finding import Finding, duration, rule
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.facts.clocks import overlapping, stalls_of
+from fencepost.checkers.facts.evidence import Rows, row
+from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, epoch_subject, reigns_of
+from fencepost.checkers.facts.servers import cuts
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
 from fencepost.harness.history import FaultSpan, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.attachment import (

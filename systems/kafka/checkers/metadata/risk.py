@@ -6,9 +6,8 @@ voter after that, or cuts a link of one. A run whose plan asks for no fault is j
 
 from typing import Final
 
-from fencepost.checkers.facts.disturbance import last_fault_ns, plans_no_fault
-from fencepost.checkers.facts.reigns import reigns_of
-from fencepost.checkers.facts.statements import epoch_subject
+from fencepost.checkers.facts.reigns import epoch_subject, reigns_of
+from fencepost.checkers.facts.servers import last_fault_ns, plans_no_fault
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
 

@@ -19,8 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.findings.finding import Finding, rule
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, rule
 from fencepost.harness.history import History, NodeLog
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.image import Fields, Image, Key, differences, plain

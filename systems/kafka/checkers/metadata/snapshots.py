@@ -10,8 +10,7 @@ Source: KIP-630; KAFKA-15076.
 
 from typing import Final
 
-from fencepost.checkers.findings.finding import Finding, rule
-from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.finding import Finding, Findings, rule
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata import snapshot_contents

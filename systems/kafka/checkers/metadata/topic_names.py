@@ -19,12 +19,10 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import Rows, row
-from fencepost.checkers.facts.reigns import Reigns, leader_of, reigns_of
-from fencepost.checkers.facts.statements import NamedEpochs, epoch_subject, statements
+from fencepost.checkers.facts.reigns import NamedEpochs, Reigns, epoch_subject, leader_of, reigns_of, statements
 from fencepost.checkers.findings.circumstances import answered_words
-from fencepost.checkers.findings.finding import Finding, duration, rule
-from fencepost.checkers.findings.ladder import Findings, stopped
-from fencepost.checkers.storage.models import Columns, encode
+from fencepost.checkers.findings.finding import Finding, Findings, duration, rule, stopped
+from fencepost.checkers.storage.register_anomalies import Columns, encode
 from fencepost.checkers.storage.register_proofs import proof_of
 from fencepost.checkers.storage.registers import search
 from fencepost.harness.history import History, Operation, Outcome

@@ -25,10 +25,9 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.acts import STAMPED
-from fencepost.checkers.facts.logged_elections import logged_elections
 from fencepost.checkers.facts.positions import events_of
-from fencepost.checkers.findings.finding import Finding, rule
-from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.facts.reigns import logged_elections
+from fencepost.checkers.findings.finding import Finding, Findings, rule
 from fencepost.checkers.leadership import NO_ACT
 from fencepost.harness.history import AttemptEvent, History, LogEntry, Operation, OpEvent, Outcome
 from fencepost.harness.verdict import Facts, Verdict

@@ -13,7 +13,7 @@ from fencepost.harness.contract.leadership import with_leader
 from fencepost.harness.contract.servers import members_of
 from fencepost.harness.coordination import Definite
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
-from fencepost.harness.faults.nemesis_text import parse_faults
+from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage, History
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import NodeState, Place

@@ -13,8 +13,7 @@ from fencepost.harness.cli.output.outcome import repeat_command
 from fencepost.harness.contract.system import System
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import Cluster, View
-from fencepost.harness.faults.nemesis_text import parse_faults
-from fencepost.harness.faults.schedule import Entry
+from fencepost.harness.faults.schedule import Entry, parse_faults
 from fencepost.harness.history import (
     NEW_DISK,
     FaultAction,

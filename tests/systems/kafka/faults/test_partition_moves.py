@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.nemesis_text import parse_faults
-from fencepost.harness.faults.schedule import Entry
+from fencepost.harness.faults.schedule import Entry, parse_faults
 from fencepost.harness.history import FaultAction, FaultOutcome
 from fencepost.harness.runtime.node import NodeState
 from fencepost.systems.kafka.contract.partition_leaders import PartitionReign

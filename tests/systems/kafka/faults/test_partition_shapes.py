@@ -7,9 +7,8 @@ import msgspec
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.kind import Resolved, Skip, View
-from fencepost.harness.faults.nemesis_text import parse_faults
-from fencepost.harness.faults.targets import choose_nodes
+from fencepost.harness.faults.kind import Resolved, Skip, View, choose_nodes
+from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan

@@ -9,7 +9,7 @@ from fencepost.checkers.elections import elections
 from fencepost.harness.base.options import plain
 from fencepost.harness.contract.servers import members_of
 from fencepost.harness.history import Outcome
-from fencepost.harness.history.operation_error import ErrorKind, error_of
+from fencepost.harness.history.operation import ErrorKind, error_of
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Standing, Validity
 from fencepost.workloads.election import BACKLOG, Election

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fencepost.harness.contract.starting import WaitsToStart
+from fencepost.harness.contract.servers import WaitsToStart
 from fencepost.harness.coordination import Definite
 from fencepost.harness.runtime.node import Node, Place
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK, old_session

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from fencepost.harness.history import LogEntry, NodeLog
-from fencepost.harness.results.voter_logs import keep_logs, read_logs
+from fencepost.harness.results.reader import keep_logs, read_logs
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
 from fencepost.systems.kafka.zookeeper_mode.transaction_log import log_of
 from fencepost.systems.zookeeper.transaction_log import Malformed, read_file, read_files

@@ -1,1 +1,0 @@
-"""A judged run for machines: verdict.json, JUnit, the rows of events."""

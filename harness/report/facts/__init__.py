@@ -1,1 +1,0 @@
-"""What a report reads: the case, lanes of the timeline, figures of the checkers."""

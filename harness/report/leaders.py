@@ -1,0 +1,397 @@
+"""What the report shows of leaders: deposed ones that went on, who claimed to lead, and when there was no quorum.
+
+The zombie table says what deposed leaders did, in the rows claimed, served, attempted, self-fencing failed, acted. Its
+counts come from `figures` and `anomalies` of the leadership checker, and of those of leaves that count attempts of
+superseded leaders by other means, such as the logs on disk. A kind that no checker counted says so. Episodes, times
+with two leaders and lost quorums come from the fact tables; who claimed to lead, and which leader the other nodes
+named, from the nodes' own answers.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.harness.base.quorum import Quorum
+from fencepost.harness.report.overview import Lanes, Stretch
+from fencepost.harness.report.section import ROWS_MAX, ReportCase, Table, cut_note, generic
+from fencepost.harness.report.words import clock, count, length, traced
+from fencepost.harness.verdict import Verdict, Vocabulary
+from fencepost.harness.verdict.by_guarantee import figures_of, plain_figures
+from fencepost.harness.verdict.fact_tables import OVERLAPS, QUORUM_LOSSES, ZOMBIE_EPISODES
+from fencepost.harness.verdict.figures import Figures, LeadershipFigures
+
+_CHECKER: Final = "leadership"
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    """A row of the table: the figure that counts it, by its name among the evidence, or the anomalies that do."""
+
+    name: str
+    meaning: str
+    figure: str = ""
+    count: Callable[[Figures], int | None] = lambda _: None
+    anomalies: tuple[str, ...] = ()
+
+
+def _of_leaders(read: Callable[[LeadershipFigures], int]) -> Callable[[Figures], int | None]:
+    return lambda figures: read(figures) if isinstance(figures, LeadershipFigures) else None
+
+
+def _fenced(figures: Figures) -> int | None:
+    return getattr(figures, "attempted_but_fenced", None)
+
+
+def _acted(figures: Figures) -> int | None:
+    return getattr(figures, "acted", None)
+
+
+_KINDS: Final = (
+    _Kind(
+        "claimed",
+        "claimed to lead after a later epoch had certainly begun",
+        "claimed_count",
+        _of_leaders(lambda f: f.claimed_count),
+    ),
+    _Kind(
+        "possibly claimed",
+        "polled before the new epoch began, answered after: not counted",
+        "possible_claims",
+        _of_leaders(lambda f: f.possible_claims),
+    ),
+    _Kind(
+        "asked",
+        "operations sent to it while it was superseded",
+        "asked_of_superseded_leader",
+        _of_leaders(lambda f: f.asked_of_superseded_leader),
+    ),
+    _Kind(
+        "served",
+        "of these, answered while it still led its old epoch",
+        "served_by_superseded_leader",
+        _of_leaders(lambda f: f.served_by_superseded_leader),
+    ),
+    _Kind(
+        "attempted but fenced",
+        "refused because of its epoch or role, without effect",
+        "attempted_but_fenced",
+        _fenced,
+    ),
+    _Kind(
+        "attempted, outcome unknown",
+        "timed out, or the connection broke",
+        "attempted_outcome_unknown",
+        _of_leaders(lambda f: f.attempted_outcome_unknown),
+    ),
+    _Kind(
+        "self-fencing failed",
+        "claimed to lead for longer than the bound after it was cut off from every majority",
+        anomalies=("self-fencing-failed",),
+    ),
+    _Kind(
+        "acted",
+        "gave a stale answer although the guarantee forbids it, or acknowledged a write that was lost",
+        "acted",
+        _acted,
+        ("stale-answer-by-superseded-leader", "lost-acknowledgement", "stamped-effect"),
+    ),
+)
+
+
+def zombies(case: ReportCase) -> tuple[Table, Table | None, list[Table]] | None:
+    """Tabulate the counts, the claims that outlived their epoch, and all figures; None without a leadership verdict."""
+    verdicts = [v for v in case.verdicts if _CHECKER in v.checker or _fenced(v.figures) is not None]
+    if not verdicts:
+        return None
+    # The subject of a figure matters only if the nodes report on several subjects.
+    subjects = sorted({v.subject for v in verdicts if v.subject is not None})
+    groups = {s: [v for v in verdicts if (v.subject or subjects[0]) == s] for s in subjects}
+    by_subject = [_Subject("", verdicts)] if len(subjects) < 2 else [_Subject(s, own) for s, own in groups.items()]
+    rows = tuple((kind.name, *(_counted(one, kind) for one in by_subject), kind.meaning) for kind in _KINDS)
+    counts = tuple(one.name or "count" for one in by_subject)
+    table = Table(caption="What deposed leaders did", columns=("kind", *counts, "meaning"), rows=rows)
+    claims = [({"subject": one.name} if one.name else {}) | row for one in by_subject for row in one.claims]
+    claimed = (
+        generic("Leaders that still claimed to lead after a newer epoch began (minimum time)", claims)[0]
+        if claims
+        else None
+    )
+    details: list[Table] = []
+    for one in by_subject:
+        figures = {key: value for key, value in one.figures.items() if key != "claimed"}
+        name = "figures of the leadership checker" + (f", {one.name}" if one.name else "")
+        details += generic(name, figures, one.evidence) if figures else []
+    return table, claimed, details
+
+
+class _Subject:
+    """The combined figures and anomalies of all verdicts about one subject."""
+
+    def __init__(self, name: str, verdicts: list[Verdict]) -> None:
+        self.name = name
+        self.verdicts = verdicts
+        self.figures: dict[str, Any] = {}
+        self.anomalies: Counter[str] = Counter()
+        self.evidence: dict[str, tuple[int, ...]] = {}
+        for verdict in verdicts:
+            self.anomalies.update(verdict.anomalies)
+            for key, value in plain_figures(verdict).items():
+                before = self.figures.get(key)
+                self.figures[key] = _sum(before, value)
+                # A figure that is not summed keeps the first verdict's value and rows.
+                if before is None or self.figures[key] is not before:
+                    self._add(key, verdict)
+            for name in verdict.anomalies:
+                self._add(f"anomalies.{name}", verdict)
+
+    def _add(self, key: str, verdict: Verdict) -> None:
+        self.evidence[key] = (*self.evidence.get(key, ()), *verdict.evidence.get(key, ()))
+
+    @property
+    def claims(self) -> list[dict[str, Any]]:
+        spans = [span for f in figures_of(self.verdicts, LeadershipFigures) for span in f.claimed]
+        return [msgspec.to_builtins(span) for span in spans]
+
+
+def _sum(before: Any, value: Any) -> Any:
+    """Add counts and join lists of several verdicts; keep the first of anything else."""
+    if before is None:
+        return value
+    if isinstance(before, list) and isinstance(value, list):
+        return before + value
+    if isinstance(before, int) and isinstance(value, int):
+        return before + value
+    return before
+
+
+def _counted(one: _Subject, kind: _Kind) -> str:
+    counts = [number for v in one.verdicts if (number := kind.count(v.figures)) is not None]
+    if counts:
+        return traced(count(sum(counts)), one.evidence.get(kind.figure))
+    counted = sum(one.anomalies[name] for name in kind.anomalies)
+    rows = tuple(i for name in kind.anomalies for i in one.evidence.get(f"anomalies.{name}", ()))
+    return traced(count(counted), rows) if counted else "0" if kind.anomalies else "not counted"
+
+
+_COUNTS = ("claims", "asked", "reached", "served", "fenced", "unknown", "acted")
+
+
+def episodes(case: ReportCase, word: str) -> list[Table]:
+    """Tabulate episodes of superseded leaders, and times in which several nodes led; nothing without facts."""
+    return [_episodes(case, word), _overlaps(case, word)] if case.derived else []
+
+
+def _episodes(case: ReportCase, word: str) -> Table:
+    rows = case.rows(ZOMBIE_EPISODES.name)
+    return Table(
+        caption="Superseded leaders that went on",
+        columns=(
+            "node",
+            "of",
+            word,
+            "superseded by",
+            "since",
+            "claimed from",
+            "to",
+            "awake for",
+            *_COUNTS,
+            "by",
+        ),
+        rows=tuple(_episode(row) for row in rows[:ROWS_MAX]),
+        note=cut_note(len(rows)),
+    )
+
+
+def _episode(row: Mapping[str, Any]) -> tuple[str, ...]:
+    begin, *acts = row["evidence"]
+    return (
+        row["node"],
+        row["subject"],
+        str(row["epoch"]),
+        str(row["superseded_by"]),
+        traced(clock(row["superseded_ns"]), (begin,)),
+        _moment(row["claimed_from_ns"]),
+        _moment(row["claimed_to_ns"]),
+        length(row["running_ns"]),
+        *(count(row[name]) for name in _COUNTS[:-1]),
+        traced(count(row["acted"]), acts if row["acted"] else ()),
+        ", ".join(row["anomalies"]) or "–",
+    )
+
+
+def _overlaps(case: ReportCase, word: str) -> Table:
+    rows = case.rows(OVERLAPS.name)
+    return Table(
+        caption="Two leaders at once, certainly",
+        columns=("of", "from", "to", "for", "all awake for", f"nodes and their {word}s"),
+        rows=tuple(
+            (
+                row["subject"],
+                clock(row["from_ns"]),
+                clock(row["to_ns"]),
+                length(row["to_ns"] - row["from_ns"]),
+                length(row["running_ns"]),
+                ", ".join(f"{node}: {epoch}" for node, epoch in zip(row["nodes"], row["epochs"], strict=True)),
+            )
+            for row in rows[:ROWS_MAX]
+        ),
+        note=cut_note(len(rows)),
+    )
+
+
+def _moment(ns: int | None) -> str:
+    return "–" if ns is None else clock(ns)
+
+
+def reigns(lanes: Lanes, vocabulary: Vocabulary) -> list[Table]:
+    """Tabulate who claimed to lead; one table for each subject."""
+    if not lanes.others:
+        return [_reigns(lanes, vocabulary.epoch, f"Who claimed to be {lanes.subject}, by each node's own answers")]
+    return [
+        _reigns(
+            one,
+            vocabulary.epoch,
+            f"Who claimed to lead, by each node's own answers: {vocabulary.subject(one.subject)}",
+        )
+        for one in lanes.every
+    ]
+
+
+def attached(lanes: Lanes, word: str) -> Table | None:
+    """Tabulate the leaders named by nodes that claimed nothing themselves; None when no answer names a leader."""
+    claiming = {s.node for one in lanes.every for s in one.claims()}
+    stretches = [
+        s
+        for one in lanes.every
+        for node, lane in one.by_node.items()
+        if node not in claiming
+        for s in lane
+        if s.leader is not None
+    ]
+    if not stretches:
+        return None
+    stretches.sort(key=lambda s: (s.from_ns, s.node))
+    rows = [
+        (
+            s.node,
+            s.leader or "",
+            s.epoch_text or "unknown",
+            traced(clock(s.from_ns), s.events[:1]),
+            traced(clock(s.last_ns), s.events[-1:]),
+            traced(count(s.samples), s.events),
+            _superseded(s),
+        )
+        for s in stretches[:ROWS_MAX]
+    ]
+    return Table(
+        caption="Whom the others named, by their own answers",
+        columns=("node", "with", word, "first answer", "last answer", "answers", "superseded for"),
+        rows=tuple(rows),
+        note=cut_note(len(stretches)),
+    )
+
+
+def _reigns(lanes: Lanes, word: str, caption: str) -> Table:
+    claims = lanes.claims()
+    rows = [
+        (
+            s.epoch_text or "unknown",
+            s.node,
+            traced(clock(s.from_ns), s.events[:1]),
+            traced(clock(s.last_ns), s.events[-1:]),
+            traced(length(s.last_ns - s.from_ns), [*s.events[:1], *s.events[-1:]]),
+            traced(count(s.samples), s.events),
+            _superseded(s),
+        )
+        for s in claims[:ROWS_MAX]
+    ]
+    return Table(
+        caption=caption,
+        columns=(word, "node", "first answer", "last answer", "for", "answers", "superseded for"),
+        rows=tuple(rows),
+        note=cut_note(len(claims)),
+    )
+
+
+def _superseded(stretch: Stretch) -> str:
+    """Show the least time for which the leader was superseded; its rows are the outdated answers."""
+    if stretch.superseded is None:
+        return ""
+    return traced(f"≥ {length(stretch.superseded[1] - stretch.superseded[0])}", stretch.late)
+
+
+_WORDS: Final = {
+    Quorum.STAR.value: "one voter reached a majority, whose members did not reach each other",
+    Quorum.NONE.value: "lost: no voter reached a majority",
+}
+
+
+def quorum_document(case: ReportCase) -> dict[str, Any]:
+    """Return the quorum's part of `verdict.json`: the plan's demand, and the proven intervals."""
+    losses = case.rows(QUORUM_LOSSES.name)
+    return {
+        "asked": _planned(case).get("asked"),
+        "lost_ns": _lost_ns(losses) if _derived(case) else None,
+        "spans": [{column.name: loss[column.name] for column in QUORUM_LOSSES.columns} for loss in losses],
+    }
+
+
+def quorum_table(case: ReportCase) -> Table:
+    """Tabulate each proven interval; the note says whether the plan keeps the quorum."""
+    losses = case.rows(QUORUM_LOSSES.name)
+    return Table(
+        caption="Quorum lost",
+        columns=("from", "to", "for", "what", "voters down", "faults"),
+        rows=tuple(_row(case, loss) for loss in losses[:ROWS_MAX]),
+        note=" ".join(note for note in (_kept(case), cut_note(len(losses)), _unknown(case)) if note),
+    )
+
+
+def _derived(case: ReportCase) -> bool:
+    return QUORUM_LOSSES.name in case.derived
+
+
+def _unknown(case: ReportCase) -> str:
+    if _derived(case):
+        return ""
+    return "The facts of this run could not be derived, so when the quorum was lost is not known."
+
+
+def _lost_ns(losses: Sequence[Mapping[str, Any]]) -> int:
+    return sum(loss["to_ns"] - loss["from_ns"] for loss in losses if loss["quorum"] == Quorum.NONE)
+
+
+def _kept(case: ReportCase) -> str:
+    """Say that the plan keeps the quorum; empty where it does not."""
+    kept = _planned(case).get("asked") == "keep"
+    return "The plan keeps the quorum: faults that would have stopped it were skipped." if kept else ""
+
+
+def _row(case: ReportCase, loss: Mapping[str, Any]) -> tuple[str, ...]:
+    number = {fault.fault_id: at for at, fault in enumerate(case.history.faults, 1)}
+    rows = [i for fault in case.history.faults if fault.fault_id in loss["fault_ids"] for i in fault.events]
+    return (
+        clock(loss["from_ns"]),
+        clock(loss["to_ns"]),
+        traced(length(loss["to_ns"] - loss["from_ns"]), rows),
+        _WORDS[loss["quorum"]],
+        ", ".join(loss["absent"]) or "none",
+        ", ".join(f"#{number[fault_id]}" for fault_id in loss["fault_ids"]) or "none",
+    )
+
+
+def _planned(case: ReportCase) -> Mapping[str, Any]:
+    nemesis = case.run.get("nemesis")
+    quorum = nemesis.get("quorum") if isinstance(nemesis, Mapping) else None
+    return quorum if isinstance(quorum, Mapping) else {}
+
+
+def left_out_table(case: ReportCase) -> Table | None:
+    """List what `all` had to leave out, with the reason; None where nothing was left out."""
+    nemesis = case.run.get("nemesis")
+    if not isinstance(nemesis, Mapping):
+        return None
+    rows = [(str(item["fault"]), str(item["why"])) for item in nemesis.get("left_out", ())]
+    rows += [(str(kind), "the main phase was too short for it") for kind in nemesis.get("without_time", ())]
+    return Table(caption="Faults left out", columns=("fault", "why"), rows=tuple(rows)) if rows else None

@@ -1,1 +1,0 @@
-"""Witnesses, timelines and latencies drawn as SVG."""

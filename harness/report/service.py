@@ -1,0 +1,331 @@
+"""What clients got: service and stale answers as tables, latency over time as a picture, and how nodes caught up.
+
+Service is shown by phase, by node and around each fault, from the fact tables. A way of catching up that no node took
+in this run is said, since its code was not tested.
+
+The picture has p50, p99 and the slowest of each slice, and every error, below the same fault bands. Its scale is
+logarithmic, because a pause of seconds and a round trip of a millisecond share one picture. The three lines have
+different dashes; a legend above names them. Bars below show the operations that ended `ok` per slice. A lost compare is
+an answer and gets no mark.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from fencepost.harness.contract.servers import LogsCatchUps
+from fencepost.harness.history import CatchUp, History, Operation, Outcome
+from fencepost.harness.plugins import registry
+from fencepost.harness.report.section import ROWS_MAX, ReportCase, Table, cut_note
+from fencepost.harness.report.svg import (
+    FAULT_ROW,
+    LEFT,
+    RIGHT,
+    Axis,
+    box,
+    element,
+    fault_bands,
+    joined,
+    label,
+    picture,
+    title,
+)
+from fencepost.harness.report.words import clock, count, length, lost_compare, operation, traced
+from fencepost.harness.verdict.fact_tables import CATCH_UPS, FAULTS, PHASES, RECOVERY, SERVICE, STALE_ANSWERS
+
+Row = Mapping[str, Any]
+
+
+def service(case: ReportCase) -> list[Table]:
+    """Tabulate availability by phase and by node, and stale answers by node."""
+    return [_phases(case), _nodes(case), _stale(case)]
+
+
+def _phases(case: ReportCase) -> Table:
+    rows = case.rows(PHASES.name)
+    return Table(
+        caption="By phase (operations invoked in it)",
+        columns=("phase", "from", "to", "ok", "fail", "info", "available", "longest without an ok", "from"),
+        rows=tuple(
+            (row["phase"], clock(row["from_ns"]), clock(row["to_ns"]), *_outcomes(row), *_gap(row)) for row in rows
+        ),
+    )
+
+
+def _nodes(case: ReportCase) -> Table:
+    """Sum each node's segments; a gap across two segments is longer than the table shows."""
+    by_node: dict[str, list[Row]] = {}
+    for row in case.rows(SERVICE.name):
+        if row["node"] is not None:
+            by_node.setdefault(row["node"], []).append(row)
+    summed = {node: {name: sum(row[name] for row in own) for name in _OUTCOMES} for node, own in by_node.items()}
+    return Table(
+        caption="By node that was asked",
+        columns=("node", "ok", "fail", "info", "available"),
+        rows=tuple((node, *_outcomes(row)) for node, row in summed.items()),
+    )
+
+
+_OUTCOMES = ("ok", "fail", "info")
+
+
+def _outcomes(row: Row) -> tuple[str, ...]:
+    total = sum(row[name] for name in _OUTCOMES)
+    share = f"{100 * row['ok'] / total:.1f} %" if total else "–"
+    return (*(count(row[name]) for name in _OUTCOMES), share)
+
+
+def _gap(row: Row) -> tuple[str, str]:
+    return length(row["longest_without_ok_ns"]), clock(row["without_ok_from_ns"])
+
+
+def _stale(case: ReportCase) -> Table:
+    by_node: dict[str, list[Row]] = {}
+    for row in case.rows(STALE_ANSWERS.name):
+        by_node.setdefault(row["node"], []).append(row)
+    return Table(
+        caption="Answers without an acknowledged write; the guarantee of the reads says whether this is allowed",
+        columns=("node", "answers", "by a superseded leader", "late by at most"),
+        rows=tuple(
+            (
+                node,
+                traced(count(len(own)), [row["index"] for row in own]),
+                _superseded(own),
+                length(max(row["late_ns"] for row in own)),
+            )
+            for node, own in sorted(by_node.items())
+        ),
+    )
+
+
+def _superseded(rows: Iterable[Row]) -> str:
+    own = [row["index"] for row in rows if row["superseded_epoch"] is not None]
+    return traced(count(len(own)), own)
+
+
+def recovery(case: ReportCase) -> Table | None:
+    """Tabulate the recovery of clients and leadership around each fault; None without facts or faults."""
+    faults = {row["fault_id"]: row for row in case.rows(FAULTS.name)}
+    by_fault: dict[int, list[Row]] = {}
+    for row in case.rows(RECOVERY.name):
+        by_fault.setdefault(row["fault_id"], []).append(row)
+    if not faults:
+        return None
+    numbers = {fault_id: number for number, fault_id in enumerate(faults, 1)}
+    rows = tuple(
+        _recovery(numbers[fault_id], faults[fault_id], own) for fault_id, own in list(by_fault.items())[:ROWS_MAX]
+    )
+    return Table(
+        caption="Recovery around each fault (operations invoked inside it)",
+        columns=(
+            "#",
+            "fault",
+            "nodes",
+            "new leader after",
+            "longest without an ok",
+            "first ok after healing",
+            "by node",
+            *_OUTCOMES,
+            "available",
+            "p50",
+            "p99",
+        ),
+        rows=rows,
+        note=cut_note(len(by_fault)),
+    )
+
+
+def _recovery(number: int, fault: Row, rows: list[Row]) -> tuple[str, ...]:
+    everyone = next(row for row in rows if row["node"] is None)
+    nodes = [f"{row['node']}: {length(row['recovered_after_ns'])}" for row in rows if row["node"] is not None]
+    return (
+        str(number),
+        fault["fault"],
+        ", ".join(fault["nodes"]),
+        _length(everyone["new_leader_after_ns"]),
+        length(everyone["longest_without_ok_ns"]),
+        _length(everyone["recovered_after_ns"]),
+        ", ".join(nodes[:12]),
+        *_outcomes(everyone),
+        _length(everyone["latency_ns_p50"]),
+        _length(everyone["latency_ns_p99"]),
+    )
+
+
+def _length(ns: int | None) -> str:
+    return "–" if ns is None else length(ns)
+
+
+SLICES: Final = 150
+#: The most marks drawn: an even sample of more; the caption says so.
+MARKS_MAX: Final = 1200
+_HEIGHT: Final = 190
+_BARS: Final = 46
+#: The lines: class of the style sheet, quantile, name in the legend.
+_LINES: Final = (("max", 1.0, "slowest"), ("p99", 0.99, "p99"), ("p50", 0.5, "p50"))
+_LEGEND: Final = 110
+
+
+class Slice:
+    """One slice of time with the sorted latencies of the operations that ended `ok` in it."""
+
+    __slots__ = ("latencies",)
+
+    def __init__(self) -> None:
+        self.latencies: list[int] = []
+
+    def quantile(self, q: float) -> int:
+        return self.latencies[min(int(q * len(self.latencies)), len(self.latencies) - 1)]
+
+
+def slices(history: History, number: int = SLICES) -> tuple[list[Slice], int]:
+    """Group `ok` operations by the slice in which they completed; also return the length of a slice."""
+    width = max(-(-(history.end_ns + 1) // number), 1)
+    out = [Slice() for _ in range(number)]
+    for op in history.operations:
+        if op.type is Outcome.OK and op.completed_ns is not None:
+            out[op.completed_ns // width].latencies.append(op.completed_ns - op.invoked_ns)
+    for one in out:
+        one.latencies.sort()
+    return out, width
+
+
+def latency(history: History) -> tuple[Markup, str]:
+    """Draw the picture; also return a note about the marks that it leaves out."""
+    rows, width = slices(history)
+    failed = [o for o in history.operations if o.type is not Outcome.OK and not lost_compare(o)]
+    marks = failed[:: max(-(-len(failed) // MARKS_MAX), 1)]
+    axis = Axis(0, max(history.end_ns, 1))
+    _, fault_rows = fault_bands(history.faults, axis, 6, 6, history.end_ns)
+    legend_y = 6.0 + fault_rows * FAULT_ROW + 14
+    top = legend_y + 10
+    bottom = top + _HEIGHT
+    bars_bottom = bottom + 12 + _BARS
+    bands, _ = fault_bands(history.faults, axis, 6, bars_bottom, history.end_ns)
+    values = [row.latencies[-1] for row in rows if row.latencies]
+    values += [o.ended_ns - o.invoked_ns for o in marks if o.ended_ns is not None]
+    scale = _Scale(
+        min([row.quantile(0.5) for row in rows if row.latencies], default=1_000_000), max(values, default=10**9)
+    )
+    scale.top, scale.bottom = top, bottom
+    parts = [bands, axis.drawn(top, bars_bottom), scale.drawn()]
+    for number, (name, q, text) in enumerate(_LINES):
+        parts.append(_line(rows, width, axis, scale, q, name))
+        parts.append(_legend(LEFT + 4 + number * _LEGEND, legend_y, name, text))
+    parts += [_mark(op, axis, scale) for op in marks]
+    parts.append(_ok_bars(rows, width, axis, bottom + 12, bars_bottom))
+    left_out = "" if len(marks) == len(failed) else f"{count(len(marks))} of {count(len(failed))} marks shown."
+    seen = picture(
+        bars_bottom + 20,
+        *parts,
+        name="Latency over time",
+        description=f"p50, p99 and slowest of each of {SLICES} slices of {length(width)}; {len(failed)} errors.",
+        id_="latency",
+    )
+    return seen, left_out
+
+
+class _Scale:
+    """A logarithmic scale of whole decades."""
+
+    def __init__(self, least: int, most: int) -> None:
+        self.low = math.floor(math.log10(max(least, 1000)))
+        self.high = max(math.ceil(math.log10(max(most, 1000))), self.low + 1)
+        self.top = 0.0
+        self.bottom = 1.0
+
+    def y(self, ns: float) -> float:
+        at = (math.log10(max(ns, 1)) - self.low) / (self.high - self.low)
+        return self.bottom - min(max(at, 0.0), 1.0) * (self.bottom - self.top)
+
+    def drawn(self) -> Markup:
+        out = []
+        for power in range(self.low, self.high + 1):
+            y = self.y(10**power)
+            out.append(element("line", x1=LEFT, x2=RIGHT, y1=y, y2=y, class_="grid"))
+            out.append(label(LEFT - 8, y + 4, length(10**power), "lane-name small", "end"))
+        return joined(out)
+
+
+def _legend(x: float, y: float, name: str, text: str) -> Markup:
+    """Draw a piece of a line with its name."""
+    return element("path", d=f"M{x:.1f} {y - 4:.1f}h28", class_=f"line {name}") + label(x + 34, y, text, "line-name")
+
+
+def _line(rows: list[Slice], width: int, axis: Axis, scale: _Scale, q: float, name: str) -> Markup:
+    """Draw one quantile as a line, interrupted at slices without operations."""
+    path: list[str] = []
+    pen_down = False
+    for number, row in enumerate(rows):
+        if not row.latencies:
+            pen_down = False
+            continue
+        x, y = axis.x((number + 0.5) * width), scale.y(row.quantile(q))
+        path.append(f"{'L' if pen_down else 'M'}{x:.1f} {y:.1f}" + ("" if pen_down else "h0.1"))
+        pen_down = True
+    return element("path", title(name), d=" ".join(path), class_=f"line {name}") if path else Markup("")
+
+
+def _mark(op: Operation, axis: Axis, scale: _Scale) -> Markup:
+    """Mark an error when the caller stopped waiting: a cross for `fail`, a ring for `info`."""
+    end = op.ended_ns if op.ended_ns is not None else op.invoked_ns
+    x, y = axis.x(end), scale.y(max(end - op.invoked_ns, 1))
+    about = title(f"{operation(op)}: {op.type} {op.error or ''}")
+    if op.type is Outcome.FAIL:
+        return element("path", about, d=f"M{x - 2.5:.1f} {y - 2.5:.1f}l5 5m0 -5l-5 5", class_="mark fail")
+    return element("circle", about, cx=x, cy=y, r=3, class_="mark info")
+
+
+def _ok_bars(rows: list[Slice], width: int, axis: Axis, top: float, bottom: float) -> Markup:
+    most = max((len(row.latencies) for row in rows), default=0)
+    if not most:
+        return label(LEFT + 4, bottom - 6, "no operation ended ok", "lane-text")
+    out = [
+        box(
+            axis.x(number * width) + 0.5,
+            axis.x((number + 1) * width) - 0.5,
+            bottom - len(row.latencies) / most * (bottom - top),
+            len(row.latencies) / most * (bottom - top),
+            "ok-bar",
+        )
+        for number, row in enumerate(rows)
+        if row.latencies
+    ]
+    out.append(label(LEFT - 8, top + 9, "ok per s", "lane-name small", "end"))
+    out.append(label(LEFT - 8, top + 22, f"≤ {count(round(most * 1e9 / width))}", "lane-name small", "end"))
+    return joined(out)
+
+
+_WORDS: Final = {
+    CatchUp.DIFFERENCE: "by the changes that it lacked",
+    CatchUp.SNAPSHOT: "by a snapshot of the whole state",
+    CatchUp.TRUNCATION: "by cutting off what it had too much",
+    CatchUp.LOADED: "by reading a snapshot, its own or one it was sent",
+    CatchUp.SAVED: "(before that) it saved a snapshot of its own",
+}
+
+
+def catch_ups_table(case: ReportCase) -> Table | None:
+    """Tabulate each way that the system's logs tell apart; None where they tell none."""
+    name = str(case.fact("system") or "")
+    if name not in registry.SYSTEMS:
+        return None
+    system = registry.system(name)
+    if not isinstance(system, LogsCatchUps):
+        return None
+    rows = case.rows(CATCH_UPS.name)
+    by_way = {way: [row for row in rows if row["how"] == way] for way in system.catch_ups}
+    return Table(
+        caption="How nodes caught up",
+        columns=("how", "times", "nodes"),
+        rows=tuple(
+            (
+                _WORDS[way],
+                traced(f"{len(own):,}", [row["event"] for row in own]) if own else "never in this run",
+                ", ".join(sorted({row["node"] for row in own})),
+            )
+            for way, own in by_way.items()
+        ),
+    )

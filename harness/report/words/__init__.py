@@ -1,1 +1,0 @@
-"""Words and numbers of reports: durations, guarantees, rows of evidence."""
