@@ -43,15 +43,6 @@ import msgspec
 import numpy as np
 
 from fencepost.checkers.facts.evidence import Intervals, merged, once, within
-from fencepost.checkers.facts.operation_columns import (
-    UNKNOWN,
-    Acknowledged,
-    Longs,
-    acknowledged_writes,
-    first_of_highest,
-    last_of_highest,
-    longs,
-)
 from fencepost.checkers.facts.positions import (
     CURRENT,
     EFFECT_FREE,
@@ -67,7 +58,16 @@ from fencepost.checkers.facts.positions import (
 )
 from fencepost.checkers.facts.reigns import Begin, Reign, Reigns
 from fencepost.checkers.facts.servers import cuts, ends_of, possibly_stopped, stopped
-from fencepost.checkers.facts.versions import views_of
+from fencepost.checkers.facts.versions import (
+    UNKNOWN,
+    Acknowledged,
+    Longs,
+    acknowledged_writes,
+    first_of_highest,
+    last_of_highest,
+    longs,
+    views_of,
+)
 from fencepost.harness.history import Claim, FaultOutcome, History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Rule
 

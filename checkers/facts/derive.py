@@ -5,21 +5,24 @@ of this folder; this module only says which tables the core has. `harness.plugin
 Checkers read the same definitions.
 
 Cost: O(n log n) for n events.
+
+The tables of zombie episodes, of overlaps and of stale answers are laid out here, since their rows join facts of
+several modules: an episode is one superseded reign with the requests that its leader got after that.
 """
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
+import msgspec
+
+from fencepost.checkers.facts.acts import ACKNOWLEDGED, LOST, STAMPED, Acts, find_acts, requests
+from fencepost.checkers.facts.claims import claimed_spans, overlaps
 from fencepost.checkers.facts.clocks import stalls_of
-from fencepost.checkers.facts.episodes import (
-    Episode,
-    episodes_of,
-    episodes_table,
-    overlaps_table,
-    stale_answers_table,
-)
-from fencepost.checkers.facts.operation_columns import OperationColumns
+from fencepost.checkers.facts.evidence import row, within
 from fencepost.checkers.facts.partitions import Deeds, deeds_of_partitions, reigns_of_partitions
 from fencepost.checkers.facts.reigns import (
+    BySubject,
+    Reign,
     Reigns,
     claims_table,
     epochs_table,
@@ -37,7 +40,8 @@ from fencepost.checkers.facts.servers import (
     stops_table,
 )
 from fencepost.checkers.facts.service import clients_of, phases_table, recovery_table, service_table
-from fencepost.harness.history import History, Outcome
+from fencepost.checkers.facts.versions import OperationColumns, find_stale, superseded_reign
+from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.fact_tables import (
     CATCH_UPS,
@@ -59,6 +63,7 @@ from fencepost.harness.verdict.fact_tables import (
     ZOMBIE_EPISODES,
     FactTables,
 )
+from fencepost.harness.verdict.figures import ClaimedSpan
 
 
 def derive(history: History, facts: Facts) -> FactTables:
@@ -67,7 +72,9 @@ def derive(history: History, facts: Facts) -> FactTables:
     of_cluster = {name: reigns_of(history, name) for name in subjects(history) if name not in of_partitions}
     reigns = of_cluster | of_partitions
     episodes = [e for name, own in of_cluster.items() for e in episodes_of(history, facts, name, own)]
-    episodes += [_episode(deeds) for deeds in deeds_of_partitions(history) if deeds.requests or deeds.reign.claimed]
+    episodes += [
+        _partition_episode(deeds) for deeds in deeds_of_partitions(history) if deeds.requests or deeds.reign.claimed
+    ]
     first = _first(history, facts, of_cluster)
     operations = OperationColumns(history)
     clients = clients_of(operations)
@@ -98,7 +105,159 @@ def _first(history: History, facts: Facts, reigns: dict[str, Reigns]) -> Reigns:
     return next(own, None) or reigns_of(history, first_subject(history, facts))
 
 
-def _episode(deeds: Deeds) -> Episode:
+def _stalls_table(history: History, facts: Facts) -> Any:
+    """When the harness or its machine stalled (-> STALLS)."""
+    stalls = stalls_of(history, facts.thresholds.stall_ns_max)
+    return STALLS.of_rows(
+        [{"what": s.what, "from_ns": s.from_ns, "to_ns": s.to_ns, "length_ns": s.length_ns} for s in stalls]
+    )
+
+
+#: An episode names at most this many of the operations by which its leader acted.
+_NAMED_MAX: Final = 100
+
+
+class Episode(msgspec.Struct, kw_only=True):
+    """One superseded reign, and the operations that its leader was sent from then on."""
+
+    subject: str
+    reign: Reign
+    requests: list[Operation] = []
+    reached: list[Operation] = []
+    served: list[Operation] = []
+    fenced: list[Operation] = []
+    unknown: list[Operation] = []
+    #: (anomaly, the operation that shows it).
+    acts: list[tuple[str, Operation]] = []
+
+
+def episodes_of(history: History, facts: Facts, subject: str, reigns: Reigns) -> list[Episode]:
+    """List the superseded reigns of one subject that were still claimed, or whose leaders were sent operations."""
+    episodes = {id(reign): Episode(subject=subject, reign=reign) for reign in reigns.reigns if reign.superseded}
+    acts = find_acts(history, facts, reigns)
+    fenced, unknown = _rows(acts.fenced), _rows(acts.unknown)
+    for request in requests(history, facts, reigns):
+        operation, episode = request.operation, episodes[id(request.reign)]
+        episode.requests.append(operation)
+        episode.reached += [operation] * request.reached
+        episode.served += [operation] * request.served
+        episode.fenced += [operation] * (row(operation) in fenced)
+        episode.unknown += [operation] * (row(operation) in unknown)
+    for anomaly, operation, reign in _acts(acts, reigns):
+        episodes[id(reign)].acts.append((anomaly, operation))
+    outlived = {(span.node, span.incarnation, span.epoch) for span in claimed_spans(reigns)}
+    return [
+        e
+        for e in episodes.values()
+        if (e.reign.node, e.reign.incarnation, e.reign.epoch) in outlived or e.requests or e.served or e.acts
+    ]
+
+
+def _acts(acts: Acts, reigns: Reigns) -> Iterable[tuple[str, Operation, Reign]]:
+    for stale in acts.stale:
+        yield "stale-answer-by-superseded-leader", stale.read, stale.reign
+    for lost in acts.lost:
+        yield LOST, lost.add, lost.reign
+    for stamped in acts.stamped:
+        # Without a reign of its own: the leader of that epoch appended it, whoever took it from the client.
+        of_epoch = [r for r in reigns.reigns if r.epoch == stamped.write.epoch and r.superseded]
+        for reign in [stamped.reign] if stamped.reign else of_epoch[:1]:
+            yield STAMPED, stamped.write, reign
+    for request in acts.acknowledged:
+        yield ACKNOWLEDGED, request.operation, request.reign
+
+
+def _rows(operations: Iterable[Operation]) -> set[int]:
+    return {row(operation) for operation in operations}
+
+
+def episodes_table(episodes: Sequence[Episode], reigns: BySubject) -> Any:
+    """Lay out one row for each episode, in order of time (-> ZOMBIE_EPISODES)."""
+    spans = {
+        (subject, span.node, span.incarnation, span.epoch): span
+        for subject, one in reigns.items()
+        for span in claimed_spans(one)
+    }
+    rows = [_episode(e, spans.get((e.subject, e.reign.node, e.reign.incarnation, e.reign.epoch))) for e in episodes]
+    return ZOMBIE_EPISODES.of_rows(sorted(rows, key=lambda r: (r["superseded_ns"], r["subject"], r["node"])))
+
+
+def _episode(episode: Episode, span: ClaimedSpan | None) -> dict[str, Any]:
+    reign, begin = episode.reign, episode.reign.superseded
+    assert begin is not None
+    acting = list(dict.fromkeys(row(operation) for _, operation in episode.acts))
+    claims = sorted(reign.claimed, key=lambda s: s.lo_ns)
+    return {
+        "subject": episode.subject,
+        "node": reign.node,
+        "incarnation": reign.incarnation,
+        "epoch": reign.epoch,
+        "superseded_by": begin.epoch,
+        "superseded_ns": begin.at_ns,
+        "claimed_from_ns": claims[0].lo_ns if claims else None if span is None else span.from_ns,
+        "claimed_to_ns": None if span is None else span.to_ns,
+        "running_ns": 0 if span is None else span.running_ns,
+        "claims": len(claims),
+        "asked": len(episode.requests),
+        "reached": len(episode.reached),
+        "served": len(episode.served),
+        "fenced": len(episode.fenced),
+        "unknown": len(episode.unknown),
+        "acted": len(acting),
+        "anomalies": list(dict.fromkeys(anomaly for anomaly, _ in episode.acts)),
+        "evidence": [begin.event, *(s.index for s in claims[-1:]), *acting[:_NAMED_MAX]],
+    }
+
+
+def overlaps_table(reigns: BySubject) -> Any:
+    """Lay out when several nodes certainly led at the same time (-> OVERLAPS)."""
+    return OVERLAPS.of_rows([row for subject, one in reigns.items() for row in _overlaps(subject, one)])
+
+
+def _overlaps(subject: str, reigns: Reigns) -> list[dict[str, Any]]:
+    running = overlaps(reigns, running=True)
+    rows = []
+    for from_ns, to_ns in overlaps(reigns, running=False):
+        leading = [r for r in reigns.reigns if r.first_ns < to_ns and from_ns < r.last_ns]
+        rows.append(
+            {
+                "subject": subject,
+                "nodes": [r.node for r in leading],
+                "epochs": [r.epoch for r in leading],
+                "from_ns": from_ns,
+                "to_ns": to_ns,
+                "running_ns": within(running, from_ns, to_ns),
+            }
+        )
+    return rows
+
+
+def stale_answers_table(history: History, reigns: Reigns) -> Any:
+    """Lay out every answered read that lacks an acknowledged write (-> STALE_ANSWERS).
+
+    `reigns` are those of the first subject. The guarantee of the run's reads decides whether a read may be stale.
+    """
+    rows = []
+    for stale in find_stale(history).stale:
+        reign = superseded_reign(reigns, stale.read)
+        rows.append(
+            {
+                "index": row(stale.read),
+                "node": stale.read.node,
+                "process": stale.read.process,
+                "key": stale.read.key,
+                "invoked_ns": stale.read.invoked_ns,
+                "write_index": row(stale.write),
+                "write_node": stale.write.node,
+                "missing": stale.missing,
+                "late_ns": stale.late_ns,
+                "superseded_epoch": None if reign is None else reign.epoch,
+            }
+        )
+    return STALE_ANSWERS.of_rows(rows)
+
+
+def _partition_episode(deeds: Deeds) -> Episode:
     """The episode of a topic partition's superseded leader."""
     return Episode(
         subject=deeds.view.key,
@@ -110,12 +269,4 @@ def _episode(deeds: Deeds) -> Episode:
         fenced=deeds.fenced,
         unknown=deeds.unknown,
         acts=[(act.anomaly, act.operation) for act in deeds.acts],
-    )
-
-
-def _stalls_table(history: History, facts: Facts) -> Any:
-    """When the harness or its machine stalled (-> STALLS)."""
-    stalls = stalls_of(history, facts.thresholds.stall_ns_max)
-    return STALLS.of_rows(
-        [{"what": s.what, "from_ns": s.from_ns, "to_ns": s.to_ns, "length_ns": s.length_ns} for s in stalls]
     )

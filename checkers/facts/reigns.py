@@ -9,7 +9,7 @@ are ordered, each with at most one leader, who leads in one contiguous interval 
 
 Where a source breaks the first (etcd's Status: its term is that of the last applied entry, its leader is read
 separately), its epoch is a lower bound, and the epoch comes from the node's own log ("became leader at term N"):
-  - A line read at t was written at or before t, and not before t - delay (`logged_elections.log_delay_ns`). It is
+  - A line read at t was written at or before t, and not before t - delay (`log_delay_ns`). It is
     written before the node can claim.
   - So the claim of a sample is of the last line read by lo, or of a line read in (lo, hi + delay]. Only when these are
     one epoch, and not below the sample's own lower bound, is the epoch of the sample known. Else it is not: taking too

@@ -11,7 +11,7 @@ It failed only if nothing else explains its claims, that is, if all of these hol
 A leader's own log may say that it resigned inside the cut: then it led until then, whatever it was asked.
 
 Running time leaves out every interval in which the node may have been stopped, proven or not: a pause that took hold
-without proof must not count against the node. It is counted by the node's own clocks (`facts.own_time`): a node whose
+without proof must not count against the node. It is counted by the node's own clocks (`facts.clocks`): a node whose
 clock runs slow, or was put back, may claim for longer.
 
 The guarantee was put to the test by every answer that would have been the violation if it had been a claim. A claim

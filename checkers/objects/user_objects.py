@@ -17,8 +17,7 @@ import numpy as np
 from fencepost.checkers import _core
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import exposed, is_ok, not_failed
-from fencepost.checkers.findings.finding import Finding, describe, rule
-from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.finding import Doubt, Finding, Findings, describe, rule
 from fencepost.checkers.objects.judging import GUARANTEE, NON_LINEARIZABLE, times
 from fencepost.checkers.objects.python_search import Call, fault_in, kinds_of
 from fencepost.checkers.objects.user_model import UNKNOWN

@@ -220,6 +220,19 @@ def declared(kind: str) -> list[Offer]:
     return [offer for (of, _), offer in offered().offers.items() if of == kind]
 
 
+def declared_for(kind: str, system: str) -> list[Offer]:
+    """The offers of a kind that concern a run of this system, declared as `declared` has them.
+
+    A leaf of ours that brings systems has nothing to say of others, so it need not be imported for their runs.
+    """
+    systems: dict[str, set[str]] = {}
+    for offer in declared("systems"):
+        systems.setdefault(offer.source.name, set()).add(offer.name)
+    return [
+        offer for offer in declared(kind) if not offer.source.leaf or system in systems.get(offer.source.name, {system})
+    ]
+
+
 def _unread(source: Source, error: BaseException) -> Problem:
     return Problem(source, "", "", f"the plug-in {source.place} is broken: {_why(error)}")
 

@@ -20,8 +20,7 @@ from fencepost.harness.conformance.rows import ROWS, Row, failed, not_applicable
 from fencepost.harness.conformance.stage import Stage
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.history import STOPPED_EARLY
-from fencepost.harness.plan.checked_plan import CheckedPlan
-from fencepost.harness.plan.prepared import Prepared
+from fencepost.harness.plan.checked_plan import CheckedPlan, Prepared
 from fencepost.harness.plugins import registry
 from fencepost.harness.runner.beside import Background, EarlyEnd
 from fencepost.harness.runner.nemesis_view import cluster_of

@@ -1,10 +1,10 @@
 """The protocols that workloads are written against, and how their requests end. This module is the whole public face.
 
-KIP-30 names four: `KeyValue` (storage.py), `Watchable` (listeners.py), `Locks` and `Elections` (election.py) and
-`Leases` (membership.py) with `Memberships` (members.py). `ListTransactions` (lists.py) reach several keys, and
-`Log` (log.py) is append-only. What only one system offers stands in its folder. `session.py` says what every connection
-owes its user, `outcomes.py` how a request ends without a reply. `recipes.py` puts the interfaces that KIP-30 proposes
-on these requests; that of KIP-273 is in `kip_273.py`.
+KIP-30 names four: `KeyValue` (storage.py), `Watchable` (listeners.py), and `Locks`, `Elections` and `Leases` with
+`Memberships` (election.py). `ListTransactions` reach several keys, and `Log` is append-only (storage.py). What only one
+system offers stands in its folder. `session.py` says what every connection owes its user, and how a request ends
+without a reply. `recipes.py` puts the interfaces that KIP-30 proposes on these requests; that of KIP-273 is in
+`kip_273.py`.
 """
 
 from fencepost.harness.coordination.election import (

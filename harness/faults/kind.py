@@ -106,7 +106,7 @@ class View:
     unready: frozenset[str] = frozenset()
     #: The node whose server was restarted last.
     restarted: str | None = None
-    #: The run's seed. Faults whose effect lasts draw their nodes from it (`targets.choose_lasting`).
+    #: The run's seed. Faults whose effect lasts draw their nodes from it (`choose_lasting`).
     seed: int = 0
     #: The number of client workers, and which of them to freeze: the connected ones, if possible with an operation in
     #: flight.

@@ -1,7 +1,7 @@
 """Generators: pure values that offer the next operation, "pending" or "done". This module is the whole public face.
 
 `generators/contract.py` says what a generator is and what its driver owes it; the combinators are in
-`generators/what.py`, `when.py` and `who.py`. `harness/testing/simulation.py` runs one without clocks,
+`generators/what.py` and `who.py`. `harness/testing/simulation.py` runs one without clocks, and
 `harness/interpreter/interpreter.py` against a system.
 """
 

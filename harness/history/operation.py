@@ -332,7 +332,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def pair(events: Iterable[Event]) -> list[Operation]:
     """Join each invocation with its completion, in the order of invocation.
 
-    The events must have passed `harness.history.history.validate` (one open operation per process).
+    The events must have passed `harness.history.validate` (one open operation per process).
     """
     slots: list[tuple[OpEvent, OpEvent | None]] = []
     open_slots: dict[int, int] = {}

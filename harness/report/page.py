@@ -22,9 +22,17 @@ from fencepost.harness.history import UNNAMED_NODE, MigrationEvent
 from fencepost.harness.report import tables
 from fencepost.harness.report.documents import reproduce, typed_path
 from fencepost.harness.report.drawing import cycle_of, witness_operations
-from fencepost.harness.report.leaders import attached, episodes, left_out_table, quorum_table, reigns, zombies
+from fencepost.harness.report.leaders import (
+    attached,
+    episodes,
+    left_out_table,
+    partition_tables,
+    partitions,
+    quorum_table,
+    reigns,
+    zombies,
+)
 from fencepost.harness.report.overview import Lanes, lanes, overview
-from fencepost.harness.report.partitions import partition_tables, partitions
 from fencepost.harness.report.section import (
     CLAIMS,
     EPISODES,
@@ -125,7 +133,7 @@ Sections = tuple[tuple[str, str, Callable[[Page], Markup | None]], ...]
 
 def render(case: ReportCase) -> Rendered:
     """The whole report of one run."""
-    return assembled(Page(case), _verdict, _sections(), case.name, script=asset("timeline.js"))
+    return assembled(Page(case), _verdict, _sections(case), case.name, script=asset("timeline.js"))
 
 
 def assembled(
@@ -399,10 +407,10 @@ _SECTIONS: Final[Sections] = (
 )
 
 
-def _sections() -> Sections:
+def _sections(case: ReportCase) -> Sections:
     """The sections of a run's page, those of leaves in their places."""
     sections = list(_SECTIONS)
-    for name, added in additions().items():
+    for name, added in additions(case).items():
         if isinstance(added, AddedSection):
             place = next((i for i, (id_, *_) in enumerate(sections) if id_ == added.after), len(sections) - 1)
             sections.insert(place + 1, (name, added.heading, functools.partial(_added, added)))

@@ -244,14 +244,14 @@ class AddedTables(msgspec.Struct, frozen=True, kw_only=True):
     make: Callable[[ReportCase], list[Table]]
 
 
-def additions() -> dict[str, AddedSection | AddedTables]:
-    """Load what leaves add, by name and in the order of their tables."""
-    return {offer.name: _loaded(offer) for offer in offers.declared("report_sections")}
+def additions(case: ReportCase) -> dict[str, AddedSection | AddedTables]:
+    """Load what leaves add to the page of this run, by name and in the order of their tables."""
+    return {offer.name: _loaded(offer) for offer in offers.declared_for("report_sections", case.facts.system)}
 
 
 def tables_within(place: str, case: ReportCase) -> list[Table]:
     """Make the tables that leaves add at this place."""
-    added = (one for one in additions().values() if isinstance(one, AddedTables))
+    added = (one for one in additions(case).values() if isinstance(one, AddedTables))
     return [table for one in added if one.within == place for table in one.make(case)]
 
 

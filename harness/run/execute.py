@@ -19,14 +19,12 @@ from fencepost.harness.faults.forecast import Forecast, Surroundings, refuse_wit
 from fencepost.harness.faults.forecast import look_ahead as work_out
 from fencepost.harness.faults.schedule import versions_needed
 from fencepost.harness.plan import Plan, dump_plan
-from fencepost.harness.plan.checked_plan import CheckedPlan, plugins_of, refuse_changes
-from fencepost.harness.plan.prepared import Prepared
+from fencepost.harness.plan.checked_plan import CheckedPlan, Prepared, plugins_of, refuse_changes
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.results.schedule_rows import read_rows, write_rows
-from fencepost.harness.run.child import Child, Progress
-from fencepost.harness.run.conclude import Result, conclude_run
+from fencepost.harness.run.conclude import Child, Progress, Result, conclude_run
 from fencepost.harness.runtime.artifacts import Artifacts
 
 

@@ -13,8 +13,8 @@ from fencepost.harness.faults.schedule import Entry
 from fencepost.harness.generators import Generator, time_limit
 from fencepost.harness.history import WATCHED, NoteEvent, PhaseEvent, PhaseName
 from fencepost.harness.interpreter.interpreter import Interpreter
+from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan
-from fencepost.harness.plan.plan import Plan
 from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.beside import EarlyEnd

@@ -17,7 +17,7 @@ from fencepost.harness.history import (
 )
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter, new_event_loop
-from fencepost.harness.plan.prepared import Prepared
+from fencepost.harness.plan.checked_plan import Prepared
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import clients_of
 from fencepost.harness.runner.beside import Background, EarlyEnd

@@ -17,8 +17,7 @@ from fencepost.harness.base.errors import FencepostError, HarnessError, first_fa
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.schedule import Entry, parse_faults
 from fencepost.harness.history import STOPPED_EARLY, FaultOutcome
-from fencepost.harness.plan.checked_plan import CheckedPlan
-from fencepost.harness.plan.prepared import Prepared
+from fencepost.harness.plan.checked_plan import CheckedPlan, Prepared
 from fencepost.harness.plugins import registry
 from fencepost.harness.runner.beside import Background, EarlyEnd
 from fencepost.harness.runner.nemesis_view import cluster_of

@@ -29,9 +29,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from fencepost.harness.base.errors import ExitCode, command_line
+from fencepost.harness.verdict import Cause, Facts, Validity, Verdict, merge_verdicts, violations_of
 from fencepost.harness.verdict.figures import Figures, OperationTableFigures, TransactionTableFigures
 from fencepost.harness.verdict.guarantee import Guarantee, Standing, anomaly_count, anomaly_noun
-from fencepost.harness.verdict.verdict import Cause, Facts, Validity, Verdict, merge_verdicts, violations_of
 
 F = TypeVar("F", bound=Figures)
 

@@ -15,7 +15,7 @@ import msgspec
 
 from fencepost.harness.history import FaultOutcome, History, OpEvent
 from fencepost.harness.history.effects import Effects, Stops
-from fencepost.harness.verdict.verdict import Facts, Validity, Verdict, Witness
+from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
 
 #: Stands for every operation that changes something.
 CHANGE: Final = "change"

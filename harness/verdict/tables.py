@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import msgspec
 
 from fencepost.harness.history import Event, History
-from fencepost.harness.verdict.verdict import Facts, Verdict, Witness
+from fencepost.harness.verdict import Facts, Verdict, Witness
 
 #: Models of tables.
 CAS_REGISTER: Final = "cas-register"

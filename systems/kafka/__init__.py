@@ -79,8 +79,8 @@ JUDGED_UNDER: Final = {
     "zookeeper-keeps-up": "migrate:all",
 }
 FACT_TABLES: Final = {
-    "lags": "fencepost.systems.kafka.facts.lags:TABLE",
-    "in-sync": "fencepost.systems.kafka.facts.in_sync:TABLE",
+    "lags": "fencepost.systems.kafka.facts.replicas:LAGS_TABLE",
+    "in-sync": "fencepost.systems.kafka.facts.replicas:IN_SYNC_TABLE",
 }
 REPORT_SECTIONS: Final = {
     "brokers": "fencepost.systems.kafka.report.brokers:SECTION",

@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from fencepost.harness.coordination import Appended, Polled, Reply, Session
-from fencepost.harness.history.history import LogEntry
+from fencepost.harness.history import LogEntry
 from fencepost.systems.kafka.broker_view import BrokerView
 
 

@@ -5,7 +5,7 @@ import sys
 
 _PROGRAM = """
 import sys
-from fencepost.harness.base.arrow_alone import keep_pandas_out
+from fencepost.harness.run.conclude import keep_pandas_out
 keep_pandas_out()
 import numpy
 import pyarrow as pa

@@ -14,8 +14,7 @@ from fencepost.harness.cli.output.progress import Progress
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import resolve_plan
 from fencepost.harness.results.run_folder import RunRecord
-from fencepost.harness.run.child import Outcome
-from fencepost.harness.run.conclude import _unless_full, conclude_run
+from fencepost.harness.run.conclude import Outcome, _unless_full, conclude_run
 from fencepost.harness.run.execute import stopped_before_start
 
 

@@ -28,8 +28,7 @@ import tomli_w
 
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.cli import main as fencepost
-from fencepost.harness.plan import Plan
-from fencepost.harness.plan.plan import dump_plan
+from fencepost.harness.plan import Plan, dump_plan
 from fencepost.harness.results.reader import seal
 from tests.checkers.tables.operations_tables import generate
 from tests.docs.pages import DOCS

@@ -10,9 +10,8 @@ from fencepost.harness.coordination import Definite, Indefinite, KeyValue, NotSe
 from fencepost.harness.history import Claim
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
-from fencepost.systems.example.client import ExampleClient, Line, Message, connect
+from fencepost.systems.example.client import ExampleClient, ExampleQuestion, Line, Message, connect
 from fencepost.systems.example.options import ExampleOptions
-from fencepost.systems.example.question import ExampleQuestion
 from fencepost.systems.example.system import CLIENT_PORT, Example
 
 _HASTY_S = 1.0

@@ -25,7 +25,7 @@ OTHER_MEANINGS: Final = {
     "systems/kafka/checkers/brokers/eligible.py": "partition",
     "systems/kafka/checkers/brokers/in_sync_changes.py": "partition",
     "systems/kafka/checkers/brokers/registrations.py": "partition",
-    "systems/kafka/facts/in_sync.py": "partition",
+    "systems/kafka/facts/replicas.py": "partition",
     "checkers/facts/servers.py": "disk",
     "checkers/log/kafka_history.py": "lost-write",
     "systems/kafka/checkers/metadata/image.py": "partition",

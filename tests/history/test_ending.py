@@ -33,8 +33,7 @@ from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run import conclude as conclude_module
-from fencepost.harness.run.child import Outcome
-from fencepost.harness.run.conclude import Result, conclude_run, judge_stored
+from fencepost.harness.run.conclude import Outcome, Result, conclude_run, judge_stored
 from fencepost.harness.runner.beside import Background, EarlyEnd, record_exits
 from fencepost.harness.runtime.node import Exit, Runtime
 from fencepost.harness.verdict import Validity, Verdict

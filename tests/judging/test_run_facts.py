@@ -26,8 +26,7 @@ from fencepost.harness.results.columns import FACTS, read_table
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run import conclude
-from fencepost.harness.run.child import Outcome
-from fencepost.harness.run.conclude import conclude_run, judge_stored
+from fencepost.harness.run.conclude import Outcome, conclude_run, judge_stored
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.harness.verdict.fact_tables import VERSION_KEY
 from tools.facts_page import PAGE, render
@@ -112,7 +111,7 @@ def test_the_facts_come_first_and_verdict_and_lanes_are_made_once(
     monkeypatch.setattr(registry, "derive", lambda: noted("facts", derive))
     monkeypatch.setattr(conclude, "judge_history", noted("verdict", judge_history))
     monkeypatch.setattr(documents, "verdict_document", noted("document", document))
-    monkeypatch.setattr(documents, "write", noted("verdict.json", write))
+    monkeypatch.setattr(documents, "write_verdict", noted("verdict.json", write))
     monkeypatch.setattr(page, "lanes", noted("lanes", lanes))
     result = judge_stored(folder, progress=lambda _: None)
     assert order == ["facts", "verdict", "document", "verdict.json", "lanes"]

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.plan import Plan
-from fencepost.harness.plan.checked_plan import check_plan
-from fencepost.harness.plan.prepared import Prepared
+from fencepost.harness.plan.checked_plan import Prepared, check_plan
 from fencepost.harness.run.execute import look_ahead
 from fencepost.harness.runtime.artifacts import Artifacts
 from tests.faults.test_given_schedule import row, written

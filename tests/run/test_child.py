@@ -10,14 +10,14 @@ import pytest
 from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.run_folder import RunRecord
-from fencepost.harness.run.child import Child
+from fencepost.harness.run.conclude import Child
 
 _SCRIPT = """
 import json, sys
 from pathlib import Path
 from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.results.run_folder import RunRecord
-from fencepost.harness.run.child import Child
+from fencepost.harness.run.conclude import Child
 child = Child(RunRecord(Path("."), {}), in_namespaces=True, progress=lambda _: None, stop=StopRequest())
 heavy = {"jinja2", "fencepost.checkers.facts.derive"}
 child._hear(json.dumps({"topic": "phase", "phase": "main"}))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.harness.plan.plan import Phases, Plan
+from fencepost.harness.plan import Phases, Plan
 from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runner.phases import final_length_ns
 from fencepost.systems.kafka.workloads.topics import TopicsWorkload

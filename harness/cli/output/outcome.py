@@ -228,7 +228,7 @@ def _suite(run: Made) -> ET.Element:
     return suite
 
 
-#: Hears what a run does, as `harness.run.child.Progress`.
+#: Hears what a run does, as `harness.run.conclude.Progress`.
 Hears = Callable[[dict[str, Any]], None]
 
 

@@ -16,8 +16,7 @@ from typing import Final
 from fencepost.harness.base.errors import MachineError
 from fencepost.harness.interchange.second_opinion.layout import MODELS, write
 from fencepost.harness.interchange.second_opinion.opinion import LINEARIZABLE, Answer, Question
-from fencepost.harness.runtime.artifacts import tool
-from fencepost.harness.runtime.artifacts.cache import kept, key_of, say
+from fencepost.harness.runtime.artifacts import kept, key_of, say, tool
 from fencepost.harness.verdict import Validity
 
 SOURCE: Final = Path(__file__).with_name("porcupine_go")

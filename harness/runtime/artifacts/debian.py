@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from fencepost.harness.base.errors import MachineError
-from fencepost.harness.runtime.artifacts import tool
-from fencepost.harness.runtime.artifacts.cache import kept, key_of, say
+from fencepost.harness.runtime.artifacts import kept, key_of, say, tool
 
 _DOWNLOAD_TIMEOUT_S: Final = 600.0
 _UNPACK_TIMEOUT_S: Final = 120.0

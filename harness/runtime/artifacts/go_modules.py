@@ -18,8 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from fencepost.harness.base.errors import MachineError
-from fencepost.harness.runtime.artifacts import tool
-from fencepost.harness.runtime.artifacts.cache import cache_folder, kept, key_of, say, write_atomically
+from fencepost.harness.runtime.artifacts import cache_folder, kept, key_of, say, tool, write_atomically
 
 _ASK_TIMEOUT_S: Final = 60.0
 _GET_TIMEOUT_S: Final = 900.0

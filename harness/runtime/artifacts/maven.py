@@ -13,8 +13,7 @@ from typing import Final
 from xml.etree import ElementTree
 
 from fencepost.harness.base.errors import MachineError
-from fencepost.harness.runtime.artifacts import ivy, tool
-from fencepost.harness.runtime.artifacts.cache import cache_folder, kept, key_of, say
+from fencepost.harness.runtime.artifacts import cache_folder, ivy, kept, key_of, say, tool
 
 #: Excludes what the named jars depend on.
 EVERYTHING: Final = ("*:*",)

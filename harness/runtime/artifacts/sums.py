@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fencepost.harness.base.errors import MachineError
-from fencepost.harness.runtime.artifacts.cache import sha256_of
+from fencepost.harness.runtime.artifacts import sha256_of
 
 
 def check(files: Iterable[Path], recorded: Mapping[str, str]) -> dict[str, str]:

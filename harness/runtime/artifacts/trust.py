@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fencepost.harness.base.errors import MachineError
-from fencepost.harness.runtime.artifacts.cache import cache_folder, python_package_folder, write_atomically
+from fencepost.harness.runtime.artifacts import cache_folder, python_package_folder, write_atomically
 
 if TYPE_CHECKING:
     from fencepost.harness.runtime.artifacts.java import Java

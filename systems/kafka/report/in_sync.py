@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fencepost.harness.report.section import FAULTS, AddedTables, ReportCase, Table
-from fencepost.systems.kafka.facts.in_sync import IN_SYNC
+from fencepost.systems.kafka.facts.replicas import IN_SYNC
 
 _SHOWN_MAX: Final = 40
 

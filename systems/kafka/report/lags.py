@@ -4,7 +4,7 @@ from typing import Final
 
 from fencepost.harness.report.section import FAULTS, AddedTables, ReportCase, Table
 from fencepost.harness.report.words import clock, traced
-from fencepost.systems.kafka.facts.lags import LAGS
+from fencepost.systems.kafka.facts.replicas import LAGS
 
 
 def lags_table(case: ReportCase) -> Table | None:

@@ -63,8 +63,7 @@ def recorded_sums(version: str) -> dict[str, str] | None:
 def jars(version: str) -> list[Path]:
     """The jars of a release: fetched, checked where their sums are recorded, and kept. Raises with the remedy."""
     refuse_word(version)
-    from fencepost.harness.runtime.artifacts import maven
-    from fencepost.harness.runtime.artifacts.cache import say
+    from fencepost.harness.runtime.artifacts import maven, say
 
     fetched = RECORDED.fetch(version)
     if fetched is not None:
@@ -81,7 +80,7 @@ def jars(version: str) -> list[Path]:
 
 def tell_what_is_left_out(version: str) -> None:
     """Say which dependencies of a release are left out because they were never published."""
-    from fencepost.harness.runtime.artifacts.cache import say
+    from fencepost.harness.runtime.artifacts import say
 
     lacks = ", ".join(NEVER_PUBLISHED.get(version, ()))
     if lacks:

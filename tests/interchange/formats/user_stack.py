@@ -36,7 +36,7 @@ class Changing(Stack):
 
 
 class NoNames(Stack):
-    reads = 7
+    reads = 7  # type: ignore[assignment]
 
 
 class Unnamed(Stack):

@@ -12,7 +12,8 @@ from typing import IO
 import pytest
 
 from fencepost.harness.base.errors import MachineError
-from fencepost.harness.runtime.artifacts import cache, kept
+from fencepost.harness.runtime import artifacts
+from fencepost.harness.runtime.artifacts import kept
 
 #: Of what must happen; a busy machine may take its time.
 _DEADLINE_S = 60.0
@@ -153,9 +154,9 @@ def test_a_read_only_cache_serves_what_it_holds(folder: Path, monkeypatch: pytes
 
 
 def test_a_key_is_readable_and_holds_everything(folder: Path) -> None:
-    key = cache.key_of("zookeeper/3.6.3", ["a", "bc"])
+    key = artifacts.key_of("zookeeper/3.6.3", ["a", "bc"])
     assert key.startswith("zookeeper-3.6.3-")
-    assert key != cache.key_of("zookeeper/3.6.3", ["ab", "c"])
+    assert key != artifacts.key_of("zookeeper/3.6.3", ["ab", "c"])
     for wrong in ("../x", "", ".hidden", "a/b"):
         with pytest.raises(ValueError, match="a key is"):
             kept("test", wrong, lambda making: None)

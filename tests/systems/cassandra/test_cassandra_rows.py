@@ -7,8 +7,8 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.coordination import Held, ReadMode
+from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
-from fencepost.harness.plan.plan import Plan
 from fencepost.systems.cassandra.client import CassandraClient
 from tests.systems.cassandra.scripted import APPLIED, REFUSED, VOID, Said, error, rows
 from tests.systems.cassandra.test_cassandra_client import raised, with_client

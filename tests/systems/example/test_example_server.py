@@ -12,9 +12,8 @@ import pytest
 
 from fencepost.harness.coordination import Definite, Indefinite, ReadMode
 from fencepost.harness.history import Claim
-from fencepost.systems.example.client import ExampleClient, connect
+from fencepost.systems.example.client import ExampleClient, ExampleQuestion, connect
 from fencepost.systems.example.journal import Journal
-from fencepost.systems.example.question import ExampleQuestion
 from fencepost.systems.example.server import Server
 from fencepost.systems.example.store import Command, Store
 

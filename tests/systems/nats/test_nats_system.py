@@ -7,8 +7,8 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.kind import Resolved, Skip, View
+from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
-from fencepost.harness.plan.plan import Plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import members_alike
 

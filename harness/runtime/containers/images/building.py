@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from fencepost.harness.base.errors import HarnessError, MachineError, UsageError
-from fencepost.harness.runtime.artifacts.cache import cache_folder
+from fencepost.harness.runtime.artifacts import cache_folder
 from fencepost.harness.runtime.containers.engine.engine import asking
 from fencepost.harness.runtime.containers.images import folder, parts, plans
 from fencepost.harness.runtime.containers.images.recipes import Source, is_ours, own

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import MachineError
-from fencepost.harness.runtime.artifacts import tool
-from fencepost.harness.runtime.artifacts.cache import kept, key_of
+from fencepost.harness.runtime.artifacts import kept, key_of, tool
 from fencepost.harness.runtime.artifacts.java import find_java
 from fencepost.harness.runtime.containers.images import parts
 from fencepost.harness.runtime.containers.images.parts import Part

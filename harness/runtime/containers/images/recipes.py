@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import MachineError, command_line
-from fencepost.harness.runtime.artifacts import ImageContents, ImageRecipe, java_runtimes
-from fencepost.harness.runtime.artifacts.cache import sha256_of
+from fencepost.harness.runtime.artifacts import ImageContents, ImageRecipe, java_runtimes, sha256_of
 from fencepost.harness.runtime.containers.images import agent, folder, machine, parts
 from fencepost.harness.runtime.containers.images.parts import Part
 

@@ -31,7 +31,7 @@ from fencepost.checkers.findings.finding import Finding, Findings, rule
 from fencepost.harness.history import History, LogEntry
 from fencepost.harness.verdict import Facts, SessionBound, Verdict
 from fencepost.systems.kafka.checkers.brokers.registrations import finding_in_log, in_order, log_gap, longest_log
-from fencepost.systems.kafka.facts.in_sync import SAME_LEADER
+from fencepost.systems.kafka.facts.replicas import SAME_LEADER
 
 CHECKER: Final = "brokers"
 ELECTED: Final = "leaders-are-eligible"

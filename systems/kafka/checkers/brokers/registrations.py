@@ -28,7 +28,7 @@ from fencepost.checkers.findings.finding import Doubt, Finding, Findings, rule
 from fencepost.harness.history import History, LogEntry, LogEvent, Logged, NodeLog
 from fencepost.harness.verdict import Cause, Facts, SessionBound, Verdict
 from fencepost.systems.kafka.checkers.brokers.shutdown import CONTROLLED
-from fencepost.systems.kafka.facts.in_sync import SAME_LEADER
+from fencepost.systems.kafka.facts.replicas import SAME_LEADER
 
 CHECKER: Final = "brokers"
 STATES: Final = "broker-states"

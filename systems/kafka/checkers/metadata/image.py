@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from fencepost.harness.history import LogEntry
-from fencepost.systems.kafka.facts.in_sync import SAME_LEADER
+from fencepost.systems.kafka.facts.replicas import SAME_LEADER
 
 #: The kind of an object, and what identifies it among those of its kind.
 Key = tuple[str, ...]

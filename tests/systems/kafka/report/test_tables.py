@@ -2,8 +2,7 @@
 
 import msgspec
 
-from fencepost.systems.kafka.facts.in_sync import IN_SYNC
-from fencepost.systems.kafka.facts.lags import LAGS
+from fencepost.systems.kafka.facts.replicas import IN_SYNC, LAGS
 from fencepost.systems.kafka.report.in_sync import in_sync_table
 from fencepost.systems.kafka.report.lags import lags_table
 from tests.report import sample
