@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from fencepost.harness.contract.options import S_contra, SystemOptions
-from fencepost.harness.contract.releases import is_before, numbers
+from fencepost.harness.contract.releases import is_before, lacks_fix, numbers
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.system import System
 from fencepost.harness.verdict import Choice, Condition, Guarantee, KnownIssue, Standing
@@ -75,11 +75,7 @@ def _affects(issue: KnownIssue, version: str) -> bool:
     """Decide whether this release has the issue; what is no number counts as new."""
     if issue.since and is_before(version, numbers(issue.since)):
         return False
-    if not issue.before:
-        return True
-    mended = sorted(numbers(first) for first in issue.before)
-    own = next((first for first in mended if is_before(version, (*first[:-2], first[-2] + 1))), mended[-1])
-    return is_before(version, own)
+    return not issue.before or lacks_fix(version, issue.before)
 
 
 def value_of(settings: Settings, *keys: str) -> str:

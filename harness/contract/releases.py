@@ -41,3 +41,10 @@ def is_before(version: str, first: tuple[int, ...]) -> bool:
         return numbers(version.partition("-")[0]) < first
     except ValueError:
         return False
+
+
+def lacks_fix(version: str, fixed: Iterable[str]) -> bool:
+    """Whether this release stands before the first fixed one of its line of releases; False for what is no number."""
+    firsts = sorted(map(numbers, fixed))
+    own = next((first for first in firsts if is_before(version, (*first[:-2], first[-2] + 1))), firsts[-1])
+    return is_before(version, own)

@@ -9,7 +9,7 @@ Nothing here starts a process; the runtime does.
     class Counter(BaseSystem[CounterOptions]):
         profile = Profile(name="counter", options=CounterOptions, interfaces=..., reads=..., listeners={"client": 7000})
         releases = CounterReleases()
-        guarantees = (Guarantee(...),)
+        guarantees = Path(__file__).with_name("guarantees.toml")
 
         def specs(...)
         async def healthy(...)
@@ -18,9 +18,11 @@ Nothing here starts a process; the runtime does.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.contract.guarantees import read_guarantees
 from fencepost.harness.contract.options import S
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
@@ -129,13 +131,13 @@ System: TypeAlias = SystemOf[Any]
 
 
 class BaseSystem(SystemOf[S], ABC):
-    """A system whose releases all promise the same, and whose nodes are not asked who leads."""
+    """A system whose promises stand in a file, and whose nodes are not asked who leads."""
 
-    #: The guarantees of every release; a system whose releases differ overrides `promises`.
-    guarantees: tuple[Guarantee, ...] = ()
+    #: What the system is held to (`guarantees`).
+    guarantees: Path
 
     def promises(self, version: str = "") -> tuple[Guarantee, ...]:
-        return self.guarantees
+        return read_guarantees(self.guarantees, version or self.releases.default)
 
     async def ready(self, node: Node) -> bool:
         """Whether this node, looked at as a cluster of one, is healthy."""

@@ -26,7 +26,6 @@ from fencepost.harness.verdict.guarantee import (
     Standing,
     Unmet,
     anomaly_count,
-    under,
 )
 
 
@@ -464,6 +463,5 @@ __all__ = [
     "in_words",
     "merge",
     "merge_verdicts",
-    "under",
     "violations_of",
 ]

@@ -32,7 +32,7 @@ class Standing(StrEnum):
     MEASURED = "measured"
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class Choice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An option of the system (`-O`), or a setting of its servers (`--set`), with one of these values."""
 
     name: str
@@ -50,7 +50,7 @@ _LOSSES: Final = {
 }
 
 
-class Condition(msgspec.Struct, frozen=True, kw_only=True):
+class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A limit on what the faults of a whole run leave on disks: how many nodes may end up worse than before.
 
     `loss` is the least that counts: a node whose disk was damaged has lost what it had not synced, too.
@@ -96,7 +96,7 @@ class Unmet(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class KnownIssue(msgspec.Struct, frozen=True, kw_only=True):
+class KnownIssue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An issue that is known to break a guarantee, and when: only there does it explain a finding.
 
     `before` are the first releases without it, one for each line of releases ("3.4.25", "3.5.8"); empty: every release
@@ -127,11 +127,6 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
     issues: tuple[KnownIssue, ...] = ()
     conditions: tuple[Condition, ...] = (MINORITY_DAMAGED,)
     unmet: Unmet | None = None
-
-
-def under(guarantees: tuple[Guarantee, ...], *conditions: Condition) -> tuple[Guarantee, ...]:
-    """Return the guarantees with these conditions beside their own."""
-    return tuple(msgspec.structs.replace(g, conditions=(*g.conditions, *conditions)) for g in guarantees)
 
 
 #: Names whose words are not a phrase yet; leaves bring those of their own anomalies.

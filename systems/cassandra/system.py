@@ -26,13 +26,7 @@ from fencepost.systems.cassandra import configuration, schema, versions
 from fencepost.systems.cassandra import settings as server_settings
 from fencepost.systems.cassandra.client import CassandraClient
 from fencepost.systems.cassandra.configuration import CLIENT_PORT
-from fencepost.systems.cassandra.guarantees import (
-    BY_QUORUM,
-    EVERY_GUARANTEE,
-    FROM_ANY,
-    lease_bound,
-    unpromised,
-)
+from fencepost.systems.cassandra.guarantees import lease_bound, unpromised
 from fencepost.systems.cassandra.kip_column import COLUMN
 from fencepost.systems.cassandra.options import CassandraOptions
 from fencepost.systems.cassandra.releases import CassandraReleases
@@ -60,8 +54,8 @@ class Cassandra(BaseSystem[CassandraOptions]):
         reads={
             ReadMode.STRONG: "linearizable",
             ReadMode.LOCAL: "linearizable",
-            ReadMode.QUORUM: BY_QUORUM,
-            ReadMode.PLAIN: FROM_ANY,
+            ReadMode.QUORUM: "fresh-by-quorum",
+            ReadMode.PLAIN: "fresh-from-any-node",
         },
         listeners=configuration.LISTENERS,
         subjects=(),
@@ -71,7 +65,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
         sizes=(1, 3, 5),
     )
     releases: Final = CassandraReleases()
-    guarantees = EVERY_GUARANTEE
+    guarantees = Path(__file__).with_name("guarantees.toml")
     column: Final = COLUMN
 
     def specs(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
@@ -11,21 +12,14 @@ from fencepost.harness.contract.system import BaseSystem, Question
 from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
-from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Vocabulary
+from fencepost.harness.verdict import LeadershipBound, LeaseBound, Vocabulary
 from fencepost.systems.consul import agent, configuration, upgrades
 from fencepost.systems.consul import settings as server_settings
 from fencepost.systems.consul.agent import ConsulQuestion
 from fencepost.systems.consul.catalog import CatalogClient
 from fencepost.systems.consul.client import ConsulClient
 from fencepost.systems.consul.configuration import CLIENT_PORT
-from fencepost.systems.consul.guarantees import (
-    FROM_ANY,
-    FROM_LEADER,
-    leadership_bound,
-    lease_bound,
-    promises,
-    unpromised,
-)
+from fencepost.systems.consul.guarantees import leadership_bound, lease_bound, unpromised
 from fencepost.systems.consul.kip_column import COLUMN
 from fencepost.systems.consul.options import ConsulOptions, MembersBy
 from fencepost.systems.consul.releases import ConsulReleases
@@ -52,19 +46,21 @@ class Consul(BaseSystem[ConsulOptions]):
             }
         ),
         # In Consul's words: consistent, default and stale.
-        reads={ReadMode.STRONG: "linearizable", ReadMode.LEADER: FROM_LEADER, ReadMode.PLAIN: FROM_ANY},
+        reads={
+            ReadMode.STRONG: "linearizable",
+            ReadMode.LEADER: "fresh-from-leader",
+            ReadMode.PLAIN: "fresh-from-any-node",
+        },
         listeners=configuration.LISTENERS,
         vocabulary=Vocabulary(epoch="term"),
         sizes=(1, 3, 5),
     )
     releases: Final = ConsulReleases()
+    guarantees = Path(__file__).with_name("guarantees.toml")
     column: Final = COLUMN
     watch_modes: Final = (WatchMode.MERGED,)
     resumes_watches: Final = False
     changes_keys_together: Final = True
-
-    def promises(self, version: str = "") -> tuple[Guarantee, ...]:
-        return promises()
 
     def unpromised(self, settings: Settings, options: ConsulOptions) -> Mapping[str, str]:
         """`harness.contract.conditions.QualifiesPromises`."""

@@ -18,12 +18,12 @@ from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
 from fencepost.harness.history import CatchUp, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
-from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Vocabulary
+from fencepost.harness.verdict import LeadershipBound, LeaseBound, Vocabulary
 from fencepost.systems.etcd import configuration, reported_version
 from fencepost.systems.etcd import settings as server_settings
 from fencepost.systems.etcd.configuration import CLIENT_PORT, PEER_PORT, url
 from fencepost.systems.etcd.fenced_attempts import LeaseAttempts
-from fencepost.systems.etcd.guarantees import leadership_bound, lease_bound, promises, unpromised
+from fencepost.systems.etcd.guarantees import GUARANTEES, leadership_bound, lease_bound, unpromised
 from fencepost.systems.etcd.kip_column import COLUMN
 from fencepost.systems.etcd.options import EtcdOptions
 from fencepost.systems.etcd.releases import EtcdReleases
@@ -65,13 +65,11 @@ class Etcd(BaseSystem[EtcdOptions]):
         sizes=(1, 3, 5),
     )
     releases: Final = EtcdReleases()
+    guarantees = GUARANTEES
     column: Final = COLUMN
     watch_modes: Final = (WatchMode.PERSISTENT,)
     resumes_watches: Final = True
     changes_keys_together: Final = True
-
-    def promises(self, version: str = "") -> tuple[Guarantee, ...]:
-        return promises(version or self.releases.default)
 
     def specs(
         self,

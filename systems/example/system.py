@@ -7,6 +7,7 @@ import asyncio
 import re
 import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import UsageError
@@ -20,7 +21,6 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
 from fencepost.harness.verdict import LeadershipBound, LeaseBound, Standing, Vocabulary
 from fencepost.systems.example.client import ExampleClient, ExampleQuestion, connect
-from fencepost.systems.example.guarantees import GUARANTEES
 from fencepost.systems.example.options import ExampleOptions
 
 _LOG: Final = "Raft: every request, reads too, takes its place in the log"
@@ -86,7 +86,7 @@ class Example(BaseSystem[ExampleOptions]):
     )
     releases: Final = ExampleReleases()
     column: Final = COLUMN
-    guarantees = GUARANTEES
+    guarantees = Path(__file__).with_name("guarantees.toml")
 
     def specs(
         self, layout: Layout, artifacts: Artifacts, options: ExampleOptions, settings: Settings = NO_SETTINGS

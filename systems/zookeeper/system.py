@@ -25,7 +25,7 @@ from fencepost.systems.zookeeper import (
 )
 from fencepost.systems.zookeeper import settings as server_settings
 from fencepost.systems.zookeeper.client import ZooKeeperClient
-from fencepost.systems.zookeeper.guarantees import GUARANTEES, leadership_bound, lease_bound, unpromised
+from fencepost.systems.zookeeper.guarantees import leadership_bound, lease_bound, unpromised
 from fencepost.systems.zookeeper.health import SHORT_SESSION_MS, open_session
 from fencepost.systems.zookeeper.kip_column import COLUMN
 from fencepost.systems.zookeeper.leases import SessionLeases
@@ -83,7 +83,7 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
     )
     releases: Final = ZooKeeperReleases()
     column: Final = COLUMN
-    guarantees = GUARANTEES
+    guarantees = Path(__file__).with_name("guarantees.toml")
     watch_modes: Final = (WatchMode.PERSISTENT, WatchMode.ONE_SHOT)
     resumes_watches: Final = False
     changes_keys_together: Final = True

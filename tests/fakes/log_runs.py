@@ -25,7 +25,7 @@ from fencepost.harness.judging.judgement import Judgement, conclude
 from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Thresholds
-from fencepost.systems.kafka.guarantees import LOG_GUARANTEES
+from fencepost.systems.kafka.kraft import KRAFT
 from fencepost.workloads.log import Log, LogOptions
 from tests.fakes.log_broker import NEEDS_ELECTIONS, FakeLog, FakeLogSession
 from tests.fakes.profile import FAKE_PROFILE
@@ -62,7 +62,7 @@ def judge_log(history: History, **given: Any) -> Judgement:
         workload="log",
         nodes=(*_CONTROLLERS, "b1", "b2", "b3"),
         electorate=_CONTROLLERS,
-        guarantees=LOG_GUARANTEES,
+        guarantees=KRAFT.promises(),
         read_guarantee=workload.guarantee(SYSTEM, options),
         options=plain(options),
         thresholds=Thresholds(ok_operations_min=40),

@@ -18,9 +18,9 @@ from fencepost.harness.judging.judgement import Judgement, conclude
 from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
-from fencepost.systems.consul.guarantees import WATCH_GUARANTEES as MERGED_GUARANTEES
-from fencepost.systems.etcd.guarantees import WATCH_GUARANTEES
-from fencepost.systems.zookeeper.guarantees import GUARANTEES
+from fencepost.systems.consul.system import CONSUL
+from fencepost.systems.etcd.system import ETCD
+from fencepost.systems.zookeeper.system import ZOOKEEPER
 from fencepost.workloads.watch import Watch, WatchOptions
 from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
@@ -29,10 +29,11 @@ from tests.fakes.watch_store import BUGS, FakeWatchSession, FakeWatchStore
 _MAIN_S: Final = 4.0
 _OPTIONS: Final = {"rate": 300.0, "wait": "20ms", "keys": 4}
 _PROMISES: Final[dict[str, tuple[Guarantee, ...]]] = {
-    "history": WATCH_GUARANTEES,
-    "session": GUARANTEES,
+    # The newest release: earlier ones promise less of bookmarks.
+    "history": ETCD.promises("main"),
+    "session": ZOOKEEPER.promises(),
     # All of them decide here, also the one that users only rely on.
-    "merged": tuple(replace(g, standing=Standing.PROMISED) for g in MERGED_GUARANTEES),
+    "merged": tuple(replace(g, standing=Standing.PROMISED) for g in CONSUL.promises()),
 }
 _MODES: Final[dict[str, tuple[WatchMode, ...]]] = {
     "history": (WatchMode.PERSISTENT,),

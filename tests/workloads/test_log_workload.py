@@ -12,7 +12,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.testing.simulation import Respond, simulate
 from fencepost.harness.verdict import Standing, Validity
-from fencepost.systems.kafka.guarantees import LOG_GUARANTEES
+from fencepost.systems.kafka.kraft import KRAFT
 from fencepost.workloads.log import Log
 from tests.fakes.log_broker import BUGS
 from tests.fakes.log_runs import SYSTEM, judge_log, options_of, run_log
@@ -57,7 +57,7 @@ def test_with_acks_1_losses_are_told_and_decide_nothing() -> None:
 
 
 def test_every_name_that_is_judged_has_a_guarantee() -> None:
-    known = {guarantee.name: guarantee.standing for guarantee in LOG_GUARANTEES}
+    known = {guarantee.name: guarantee.standing for guarantee in KRAFT.promises()}
     for options, standing in (({}, Standing.PROMISED), ({"acks": "1"}, Standing.MEASURED)):
         history = run_log(None, 2, elections=False, **options)
         names = {v.guarantee for v in judge_log(history, **options).verdicts if v.checker != "coverage"}

@@ -9,7 +9,7 @@ from fencepost.harness.history import Outcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.verdict import Standing, Validity
-from fencepost.systems.etcd.guarantees import WATCH_GUARANTEES, watch_guarantees
+from fencepost.systems.etcd.system import ETCD
 from fencepost.workloads.watch import Watch
 from tests.fakes.watch_runs import FakeSystem, judge_watch, options_of, run_watch
 from tests.fakes.watch_store import BUGS
@@ -115,10 +115,11 @@ def test_every_guarantee_that_is_judged_is_stated_and_the_workloads_own_is_among
     ],
 )
 def test_a_release_of_etcd_is_held_to_bookmarks_since_they_keep_their_place(version: str, standing: Standing) -> None:
-    stated = {guarantee.name: guarantee.standing for guarantee in watch_guarantees(version)}
+    promises = [guarantee for guarantee in ETCD.promises(version) if guarantee.name.startswith("watch-")]
+    stated = {guarantee.name: guarantee.standing for guarantee in promises}
     assert stated.pop("watch-bookmarkable") is standing
     assert set(stated.values()) == {Standing.PROMISED}
-    assert [g.name for g in watch_guarantees(version)] == [g.name for g in WATCH_GUARANTEES]
+    assert [g.name for g in ETCD.promises(version)] == [g.name for g in ETCD.promises()]
 
 
 def test_options_that_make_no_sense_are_refused() -> None:

@@ -13,7 +13,6 @@ from fencepost.harness.contract.system import BaseReleases, BaseSystem
 from fencepost.harness.coordination import Definite, Indefinite, Interface, KeyValue, ReadMode
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
-from fencepost.harness.verdict import Guarantee, Standing
 from pocket_store.client import connect
 
 PORT = 7400
@@ -43,20 +42,7 @@ class Pocket(BaseSystem[PocketOptions]):
         sizes=(1,),
     )
     releases = PocketReleases()
-    guarantees = (
-        Guarantee(
-            name="linearizable",
-            standing=Standing.PROMISED,
-            text="Operations take effect in one order that agrees with real time.",
-            source="one process answers them one after the other",
-        ),
-        Guarantee(
-            name="no-lost-acknowledged-writes",
-            standing=Standing.PROMISED,
-            text="A write that was answered is still there after a crash.",
-            source="it is synced to the file first",
-        ),
-    )
+    guarantees = Path(__file__).with_name("guarantees.toml")
 
     def specs(
         self, layout: Layout, artifacts: Artifacts, options: PocketOptions, settings: Settings = NO_SETTINGS

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
@@ -17,7 +19,6 @@ from fencepost.harness.runtime.server_log import SERVER_LOG
 from fencepost.harness.verdict import LeadershipBound, SessionBound, Vocabulary
 from fencepost.systems.kafka.bridge import configuration, health, session
 from fencepost.systems.kafka.bridge.configuration import CONTROLLER, KEEPER, name_of
-from fencepost.systems.kafka.bridge.guarantees import GUARANTEES, LEADERSHIP
 from fencepost.systems.kafka.bridge.logs import read_archive
 from fencepost.systems.kafka.bridge.migration import BridgeMigration
 from fencepost.systems.kafka.bridge.options import BridgeOptions
@@ -36,12 +37,15 @@ from fencepost.systems.kafka.names import CLIENT_PORT
 from fencepost.systems.kafka.server.log_lines import Layer
 from fencepost.systems.kafka.server.logged_changes import read_changes
 from fencepost.systems.kafka.zookeeper_mode.beside_keepers import KafkaBesideKeepers
+from fencepost.systems.kafka.zookeeper_mode.guarantees import LEADERSHIP
 from fencepost.systems.kafka.zookeeper_mode.question import ZnodeQuestion
 from fencepost.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
 
 #: The subjects of beliefs: who acts as the controller, and who leads the quorum of KRaft controllers.
 ACTS: Final = "controller"
 RAFT: Final = "raft"
+#: How long a controller that is cut off is watched.
+_WATCH_NS: Final = 15_000_000_000
 
 
 class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
@@ -71,7 +75,7 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
         " it begins in ZooKeeper mode and goes through all phases",
         migrates=True,
     )
-    guarantees = GUARANTEES
+    guarantees = Path(__file__).with_name("guarantees.toml")
     reserved = configuration.RESERVED
     keepers_reserved = configuration.KEEPERS_RESERVED
 
@@ -93,7 +97,7 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
         return BridgeMigration(layout, artifacts, options, settings)
 
     def leadership(self, options: BridgeOptions, version: str = "") -> LeadershipBound:
-        return LEADERSHIP
+        return msgspec.structs.replace(LEADERSHIP, watch_ns=_WATCH_NS)
 
     def session_bound(self, members: Sequence[Member], options: BridgeOptions) -> SessionBound:
         longest = max(options.zk_session, options.broker_session)

@@ -13,7 +13,7 @@ from fencepost.harness.coordination import Definite, ReadMode, Session
 from fencepost.harness.history import CatchUp, NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
-from fencepost.harness.verdict import Guarantee, LeadershipBound, SessionBound, Vocabulary
+from fencepost.harness.verdict import LeadershipBound, SessionBound, Vocabulary
 from fencepost.systems.kafka.client import partition_leaders
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.systems.kafka.client.session import INTERFACES, LEADER_WORD, WANTS, KafkaSession, open_session
@@ -22,7 +22,7 @@ from fencepost.systems.kafka.guarantees import broker_numbers, unpromised
 from fencepost.systems.kafka.kraft import catching_up, configuration, features, health, membership
 from fencepost.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
 from fencepost.systems.kafka.kraft.failover import FAILOVER
-from fencepost.systems.kafka.kraft.guarantees import ACTIVE_CONTROLLER, leadership_bound, promises
+from fencepost.systems.kafka.kraft.guarantees import ACTIVE_CONTROLLER, leadership_bound
 from fencepost.systems.kafka.kraft.kip_column import COLUMN
 from fencepost.systems.kafka.kraft.membership import KraftMembership
 from fencepost.systems.kafka.kraft.metadata_log import read_archive
@@ -60,11 +60,9 @@ class Kraft(BaseSystem[KraftOptions]):
         ),
     )
     releases: Final = KraftReleases()
+    guarantees = Path(__file__).with_name("guarantees.toml")
     column: Final = COLUMN
     failover: Final = FAILOVER
-
-    def promises(self, version: str = "") -> tuple[Guarantee, ...]:
-        return promises(version or self.releases.default)
 
     def members(self, nodes: int, options: KraftOptions) -> tuple[Member, ...]:
         return configuration.members(nodes, options)

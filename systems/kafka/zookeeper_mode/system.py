@@ -30,7 +30,7 @@ from fencepost.systems.kafka.zookeeper_mode import configuration, health
 from fencepost.systems.kafka.zookeeper_mode.administrator import Administrator, open_administrator
 from fencepost.systems.kafka.zookeeper_mode.beside_keepers import KafkaBesideKeepers
 from fencepost.systems.kafka.zookeeper_mode.configuration import BROKER, NAME, name_of
-from fencepost.systems.kafka.zookeeper_mode.guarantees import GUARANTEES, LEADERSHIP
+from fencepost.systems.kafka.zookeeper_mode.guarantees import LEADERSHIP
 from fencepost.systems.kafka.zookeeper_mode.options import KafkaZkOptions
 from fencepost.systems.kafka.zookeeper_mode.question import (
     DatedQuestion,
@@ -76,7 +76,7 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
         loading=("successfully elected as the controller", "Starting the controller scheduler"),
         about="three ZooKeeper servers stand beside the brokers; a broker's session with them lasts 2 s",
     )
-    guarantees = GUARANTEES
+    guarantees = Path(__file__).with_name("guarantees.toml")
     reserved = configuration.RESERVED
     keepers_reserved = configuration.KEEPERS_RESERVED
 

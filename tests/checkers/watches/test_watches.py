@@ -8,8 +8,8 @@ from fencepost.checkers import watches
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Outcome, PhaseName
 from fencepost.harness.verdict import Facts, Validity, Verdict
-from fencepost.systems.etcd.guarantees import WATCH_GUARANTEES
-from fencepost.systems.zookeeper.guarantees import GUARANTEES
+from fencepost.systems.etcd import system as etcd
+from fencepost.systems.zookeeper import system as zookeeper
 from tests.checkers.build import Tale, facts, ns, only
 
 OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
@@ -82,9 +82,9 @@ def armed(position: int, key: str, at: int | None) -> Row:
     return ["armed", position, key, at]
 
 
-ETCD: Facts = facts(guarantees=WATCH_GUARANTEES, workload="watch")
-ZOOKEEPER: Facts = facts(guarantees=GUARANTEES, workload="watch")
-ONE_SHOT: Facts = facts(guarantees=GUARANTEES, workload="watch", options={"watches": "one-shot"})
+ETCD: Facts = facts(guarantees=etcd.ETCD.promises("main"), workload="watch")
+ZOOKEEPER: Facts = facts(guarantees=zookeeper.ZOOKEEPER.promises(), workload="watch")
+ONE_SHOT: Facts = facts(guarantees=zookeeper.ZOOKEEPER.promises(), workload="watch", options={"watches": "one-shot"})
 
 
 def judge(tale: Watching, of: Facts = ETCD) -> list[Verdict]:

@@ -1,5 +1,6 @@
 """The smallest system: what somebody who adds one has to write, beside its servers and its client."""
 
+from pathlib import Path
 from typing import Annotated, Final
 
 from fencepost.harness.base.errors import Refusal
@@ -11,7 +12,7 @@ from fencepost.harness.contract.system import BaseReleases, BaseSystem
 from fencepost.harness.coordination import Interface, ReadMode, Session
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
-from fencepost.harness.verdict import Guarantee, Standing, Vocabulary
+from fencepost.harness.verdict import Vocabulary
 
 
 class SmallOptions(SystemOptions, frozen=True, kw_only=True):
@@ -39,7 +40,7 @@ class Small(BaseSystem[SmallOptions]):
         vocabulary=Vocabulary(epoch="ballot"),
     )
     releases: Final = SmallReleases()
-    guarantees = (Guarantee(name="linearizable", standing=Standing.PROMISED, text="One order.", source="its manual"),)
+    guarantees = Path(__file__).with_name("guarantees.toml")
 
     def specs(
         self, layout: Layout, artifacts: Artifacts, options: SmallOptions, settings: Settings = NO_SETTINGS

@@ -7,7 +7,7 @@ import pytest
 from fencepost.harness.history import AttemptEvent, LogEntry, NodeLog, Outcome
 from fencepost.harness.verdict import Standing, Validity, Verdict
 from fencepost.systems.kafka.checkers.metadata import zombie_controllers
-from fencepost.systems.kafka.zookeeper_mode.guarantees import GUARANTEES
+from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
 from tests.checkers.build import Tale, facts, only
 
 KEEPERS = ("z1", "z2", "z3")
@@ -140,7 +140,7 @@ def test_a_topic_that_a_superseded_controller_made_for_a_client_is_never_held() 
     assert "The client's create of t7 through b1 ended ok (event 3)." in witness.steps
     assert {1, 3} <= set(witness.events)
     assert as_controllers(verdicts).validity is Validity.UNKNOWN
-    guarantee = next(g for g in GUARANTEES if g.name == found.guarantee)
+    guarantee = next(g for g in KAFKA_ZK.promises() if g.name == found.guarantee)
     assert guarantee.standing is Standing.MEASURED
 
 

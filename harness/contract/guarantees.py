@@ -1,0 +1,157 @@
+"""What a system is held to, read from its `guarantees.toml`.
+
+    includes = ["../more.toml"]
+
+    [sources]
+    raft = "Ongaro & Ousterhout (2014)"
+
+    [guarantees]
+    linearizable = { standing = "promised", source = "{raft}, section 8" }
+
+A text that several systems share stands once, in the `guarantees.toml` beside this module; for some guarantees it also
+has the standing and the source that hold where a system names no others. A system's entry adds the rest, or has a text
+of its own where the system gives something else under the name. It also changes what an included file says of it.
+
+`{raft}` stands for the source of that name. The tables of `issues` and `conditions` are `KnownIssue`s and `Condition`s;
+an entry names its issues, and the conditions hold for every entry of the file. `earlier` says what is different in the
+releases before those that it names. White space is folded, so that texts can be wrapped.
+"""
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from fencepost.harness.base.toml_file import Keys, TomlFile, read_toml
+from fencepost.harness.contract.releases import lacks_fix
+from fencepost.harness.history import Effects
+from fencepost.harness.verdict import MINORITY_DAMAGED, Condition, Guarantee, KnownIssue, Standing
+
+#: The texts that systems share.
+SHARED: Final = Path(__file__).with_name("guarantees.toml")
+_HINT: Final = "docs/how-to/add-a-system.md says how a system states its guarantees"
+_REFERENCE: Final = re.compile(r"\{([^{}]*)\}")
+
+
+class _Stated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    text: str = ""
+    standing: Standing | None = None
+    source: str = ""
+    known_issue: str = ""
+    issues: tuple[str, ...] = ()
+
+
+class _Earlier(_Stated, frozen=True, kw_only=True):
+    before: tuple[str, ...]
+
+
+class _OfRelease(_Stated, frozen=True, kw_only=True):
+    earlier: _Earlier | None = None
+
+
+class _Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    guarantees: dict[str, Any]
+    includes: tuple[str, ...] = ()
+    sources: dict[str, str] = {}
+    issues: dict[str, Any] = {}
+    conditions: tuple[Condition, ...] = ()
+
+
+@functools.cache
+def read_guarantees(path: Path, version: str) -> tuple[Guarantee, ...]:
+    """Read the guarantees that a release is held to; a version that is no number counts as new.
+
+    Raises:
+        UsageError: an entry is malformed, or has no text, standing or source. It names the file, the line and the key.
+    """
+    guarantees = []
+    for name, entry in _entries(path).items():
+        stated = entry.fields
+        if entry.before and lacks_fix(version, entry.before):
+            stated = {**stated, **entry.earlier}
+        missing = next((key for key in ("standing", "source", "text") if key not in stated), None)
+        if missing:
+            hint = "fencepost has no text of that name that systems share" if missing == "text" else _HINT
+            raise read_toml(path, hint=_HINT).error(["guarantees", name], f"{missing!r} is missing", hint)
+        guarantees.append(Guarantee(name=name, **stated))
+    return tuple(guarantees)
+
+
+def source_of(path: Path, name: str) -> str:
+    """The source of a guarantee as the newest release gives it."""
+    return next(guarantee.source for guarantee in read_guarantees(path, "") if guarantee.name == name)
+
+
+_Fields = Mapping[str, Any]
+
+
+class _Entry(NamedTuple):
+    """The fields of one guarantee, and what is different in the releases before some."""
+
+    fields: _Fields
+    before: tuple[str, ...]
+    earlier: _Fields
+
+
+@functools.cache
+def _entries(path: Path) -> Mapping[str, _Entry]:
+    file = read_toml(path, hint=_HINT)
+    file = _filled(file, file.convert(_Content).sources)
+    content = file.convert(_Content)
+    issues = {name: _issue(issue, file, ("issues", name)) for name, issue in content.issues.items()}
+    shared = {} if path == SHARED else _entries(SHARED)
+    entries: dict[str, _Entry] = {}
+    for other in content.includes:
+        entries |= _entries((path.parent / other).resolve())
+    conditions = {"conditions": (MINORITY_DAMAGED, *content.conditions)} if content.conditions else {}
+    for name, table in content.guarantees.items():
+        keys = ("guarantees", name)
+        stated = file.convert_part(table, _OfRelease, keys)
+        below = entries.get(name) or shared.get(name) or _Entry({}, (), {})
+        entry = below._replace(fields={**below.fields, **conditions, **_fields(stated, issues, file, keys)})
+        if stated.earlier:
+            earlier = _fields(stated.earlier, issues, file, (*keys, "earlier"))
+            entry = entry._replace(before=stated.earlier.before, earlier=earlier)
+        entries[name] = entry
+    return entries
+
+
+def _issue(table: object, file: TomlFile, keys: Keys) -> KnownIssue:
+    issue = file.convert_part(table, KnownIssue, keys)
+    if issue.needs == Effects():
+        raise file.error([*keys, "needs"], "names no effect of a fault", _HINT)
+    return issue
+
+
+def _fields(stated: _Stated, issues: Mapping[str, KnownIssue], file: TomlFile, keys: Keys) -> _Fields:
+    """Return the fields that are stated, as `Guarantee` takes them."""
+    unknown = next((name for name in stated.issues if name not in issues), None)
+    if unknown is not None:
+        raise file.error([*keys, "issues"], f"no issue {unknown!r}", f"the issues are: {', '.join(issues) or 'none'}")
+    fields = {key: getattr(stated, key) for key in _Stated.__struct_fields__ if getattr(stated, key)}
+    return {**fields, "issues": tuple(issues[name] for name in stated.issues)} if stated.issues else fields
+
+
+def _filled(file: TomlFile, sources: Mapping[str, str]) -> TomlFile:
+    """Replace names of sources by the sources, of which one may name earlier ones, and fold white space."""
+    known: dict[str, str] = {}
+
+    def fill(value: Any, keys: Keys) -> Any:
+        if isinstance(value, dict):
+            return {key: fill(inner, [*keys, key]) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [fill(inner, [*keys, number]) for number, inner in enumerate(value)]
+        if not isinstance(value, str):
+            return value
+        unknown = next((name for name in _REFERENCE.findall(value) if name not in known), None)
+        if unknown is not None:
+            raise file.error(keys, f"no source {unknown!r}", f"sources: {', '.join(known) or 'none'}")
+        return " ".join(_REFERENCE.sub(lambda match: known[match[1]], value).split())
+
+    for name, text in sources.items():
+        known[name] = fill(text, ["sources", name])
+    return replace(file, data=fill(file.data, []))
