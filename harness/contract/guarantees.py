@@ -38,6 +38,8 @@ _REFERENCE: Final = re.compile(r"\{([^{}]*)\}")
 
 
 class _Stated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The fields of a `Guarantee` that a table states."""
+
     text: str = ""
     standing: Standing | None = None
     source: str = ""
@@ -49,7 +51,7 @@ class _Earlier(_Stated, frozen=True, kw_only=True):
     before: tuple[str, ...]
 
 
-class _OfRelease(_Stated, frozen=True, kw_only=True):
+class _StatedOfReleases(_Stated, frozen=True, kw_only=True):
     earlier: _Earlier | None = None
 
 
@@ -110,7 +112,7 @@ def _entries(path: Path) -> Mapping[str, _Entry]:
     conditions = {"conditions": (MINORITY_DAMAGED, *content.conditions)} if content.conditions else {}
     for name, table in content.guarantees.items():
         keys = ("guarantees", name)
-        stated = file.convert_part(table, _OfRelease, keys)
+        stated = file.convert_part(table, _StatedOfReleases, keys)
         below = entries.get(name) or shared.get(name) or _Entry({}, (), {})
         entry = below._replace(fields={**below.fields, **conditions, **_fields(stated, issues, file, keys)})
         if stated.earlier:

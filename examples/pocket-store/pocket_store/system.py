@@ -1,4 +1,4 @@
-"""What fencepost must know about the store: how a node starts, what it promises, how it is reached."""
+"""What fencepost must know about the store: how a node starts and how it is reached."""
 
 import asyncio
 import sys

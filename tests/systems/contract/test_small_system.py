@@ -72,7 +72,7 @@ def test_it_is_listed() -> None:
     assert names == set(registry.SYSTEMS)
     page = " ".join(listing("systems", "tiny").split())
     assert "-O pulse=... pause between two pulses (a duration; default 200ms)" in page
-    assert "tiny promised: One order." in " ".join(listing("guarantees", "linearizable").split())
+    assert "tiny promised: Operations take effect in one" in " ".join(listing("guarantees", "linearizable").split())
     assert "tiny linearizable, judged by: linearizable" in " ".join(listing("workloads", "register").split())
     with pytest.raises(UsageError, match="unknown system with a controller and partitions 'tiny'"):
         failover_of("tiny")
