@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 endif
 
-.PHONY: help setup demo test test-slow test-long check bench bench-checkers bench-spark-check bench-spark-transactions fuzz soak soak-kafka soak-kills soak-plants
+.PHONY: help setup demo test test-slow test-long check bench bench-checkers bench-spark-check fuzz soak soak-kafka soak-kills soak-plants
 .PHONY: failover clean test-paused site pictures reference preflight side-by-side
 
 help:  ## this list
@@ -76,9 +76,6 @@ fuzz:  ## ten minutes of coverage-guided fuzzing for each of the EDN reader, the
 
 bench-spark-check: setup  ## registers through Spark: ten million operations, or as many as OPERATIONS= says
 	@$(PY) -m bench spark_checks
-
-bench-spark-transactions: setup  ## transactions through Spark: a million, or as many as TRANSACTIONS= says
-	@$(PY) -m bench spark_transactions
 
 soak: setup  ## the demo's runs and the barrier control, ten times each
 	@$(PY) -m tests.runs.soak

@@ -24,7 +24,6 @@ MODULES = (
     "starts",
     "pipeline",
     "spark_checks",
-    "spark_transactions",
     "warehouse",
 )
 

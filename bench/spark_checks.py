@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Final
 
 from bench.figure import Figure, peak_mb
-from fencepost.checkers.tables.operations import Tally
-from fencepost.checkers.tables.operations_file import TableFile
-from fencepost.harness.verdict import Budget
+from fencepost.checkers.tables.operations import Operations
+from fencepost.harness.verdict import Facts, Validity, Verdict
 from fencepost.warehouse.spark_session import FULLY_COMPILED, SparkHandle
 from tests.checkers.tables.operations_tables import generate
 
@@ -34,6 +33,7 @@ PER_KEY_MIN: Final = 50
 WARMING: Final = 1_000_000
 #: Each with the processors that it may use.
 _ENGINES: Final = {"native": 1, "local[1]": 1, "local[2]": 2}
+_FACTS: Final = Facts(system="", workload="cas-register", nodes=(), guarantees=())
 #: What a child may take at most: some start, and so many seconds for each million operations.
 _CHILD_S: Final = (120.0, 60.0)
 
@@ -96,7 +96,7 @@ def _child(path: Path, warming: Path, engine: str, operations: int) -> dict[str,
 
 def _native(path: Path) -> dict[str, float]:
     began, spent = time.perf_counter(), time.process_time()
-    _must_be_valid(TableFile(path).search(Budget(), threads=1))
+    _must_be_valid(Operations(path).check(_FACTS))
     return {
         "wall_s": time.perf_counter() - began,
         "cpu_s": time.process_time() - spent,
@@ -105,29 +105,29 @@ def _native(path: Path) -> dict[str, float]:
 
 
 def _spark(path: Path, warming: Path, master: str) -> dict[str, float]:
-    from fencepost.warehouse.by_spark.registers import judge_table, read_table, tuned
+    from fencepost.warehouse.by_spark import check
 
     with (
         tempfile.TemporaryDirectory(prefix="fencepost-bench-") as scratch,
         SparkHandle(master, scratch=Path(scratch), jvm_flags=FULLY_COMPILED) as handle,
     ):
-        spark = tuned(handle.session(timeout_s=110))
+        spark = handle.session(timeout_s=110)
         assert handle.pid is not None
         walls, spent = [], [0.0]
         for table in (warming, path):
             began = time.perf_counter()
-            _must_be_valid(judge_table(read_table(spark, str(table)), Budget(), str(table)))
+            _must_be_valid(check(spark, table, "operations", _FACTS))
             walls.append(time.perf_counter() - began)
-            spent.append(cpu_s_of(handle.pid))
+            spent.append(_cpu_s_of(handle.pid))
     return {"first_s": walls[0], "wall_s": walls[1], "cpu_s": spent[2] - spent[1]}
 
 
-def _must_be_valid(tally: Tally) -> None:
-    if tally.others or not tally.keys:
-        raise SystemExit(f"a valid table of {tally.keys} keys was judged otherwise: {tally.others[:3]}")
+def _must_be_valid(verdict: Verdict) -> None:
+    if verdict.validity is not Validity.VALID:
+        raise SystemExit(f"a valid table was judged {verdict.validity}: {verdict.reason}")
 
 
-def cpu_s_of(session: int) -> float:
+def _cpu_s_of(session: int) -> float:
     """Return the processor time of the living processes of an OS session: the JVM and its Python workers."""
     ticks = 0
     for process in Path("/proc").glob("[0-9]*"):

@@ -36,7 +36,7 @@ _ENGINE_FILES = (
     "tests/runs/test_container_runs.py",
 )
 
-_SPARK_FOLDERS = ("tests/warehouse/", "tests/warehouse/by_spark/")
+_SPARK_FOLDER = "tests/warehouse/"
 #: Whole runs in memory, two minutes of them, which share nothing: as one file all would wait for it at the end.
 _SHARED_OUT = "tests/runs/test_plants.py"
 
@@ -46,7 +46,7 @@ def group_of(nodeid: str) -> str:
     file, _, test = nodeid.partition("::")
     if file == _SHARED_OUT:
         return nodeid
-    if file.startswith(_SPARK_FOLDERS):
+    if file.startswith(_SPARK_FOLDER):
         return "spark"
     if file.startswith("tests/runtime/conformance/") and re.search(r"\[lab\b", test):
         return "conformance of the lab"

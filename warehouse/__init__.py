@@ -12,4 +12,4 @@ COMMANDS: Final = {
 }
 ARCHIVES: Final = {"spark": "fencepost.warehouse.archive:ARCHIVE"}
 MACHINE_CHECKS: Final = {"spark": "fencepost.warehouse.archive:check"}
-TABLE_JUDGES: Final = {"spark": "fencepost.warehouse.by_spark.judging:judge"}
+TABLE_JUDGES: Final = {"spark": "fencepost.warehouse.by_spark:judge"}

@@ -7,7 +7,7 @@ budget is spent on a key the answer for that key is unknown, never valid.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -66,19 +66,23 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     Cost: near-linear for values that were written once; exponential in c at worst.
     Source: Herlihy & Wing (1990) for locality; Wing & Gong (1993); Lowe (2017); Gibbons & Korach (1997).
     """
-    columns = encode(history.operations, CAS_REGISTER)
+    return [judged(encode(history.operations, CAS_REGISTER), lambda _: history.operations, facts)]
+
+
+def judged(columns: Columns, operations_of: Callable[[set[str | None]], Iterable[Operation]], facts: Facts) -> Verdict:
+    """Judge encoded operations, as `check` says; `operations_of` returns at least those of these keys, in order."""
     if not columns.operations:
         nothing = Doubt(Cause.NO_EXPOSURE, "no read, write or cas in this history")
         untested = Findings(
             checker=CHECKER, guarantee=GUARANTEE, doubt=nothing, exposure_of=EXPOSURE_OF, rules=rules_of(0, 0)
         )
-        return [untested.verdict(facts)]
+        return untested.verdict(facts)
     started = time.monotonic()
     results = search(columns, facts.budget, orders=len(columns.operations) <= ORDERED_MAX)
     wall_ms = round((time.monotonic() - started) * 1000, 3)
     invalid = [result for result in results if result.verdict == "invalid"]
     unfinished = [result for result in results if result.verdict == "unknown"]
-    subhistories = _subhistories(history.operations, {columns.keys[result.key] for result in invalid})
+    subhistories = _subhistories(operations_of, {columns.keys[result.key] for result in invalid})
     findings = [finding(result, columns, subhistories[columns.keys[result.key]]) for result in invalid]
     ended = _rows(columns)
     places = exposed(columns)
@@ -97,34 +101,32 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         "wall_ms": wall_ms,
         **{f"core_{name}": value for name, value in _core.build_info().items()},
     }
-    return [
-        Findings(
-            checker=CHECKER,
-            guarantee=GUARANTEE,
-            findings=findings,
-            broken=refuted(len(invalid), len(unfinished), len(results)),
-            doubt=not_finished([(result.stop, result.reason) for result in unfinished], len(results)),
-            exposed=tuple(ended[places].tolist()),
-            rules=rules_of(
-                reads=int(np.count_nonzero(columns.f[places] == READ)),
-                swaps=int(np.count_nonzero(columns.f[places] == CAS)),
-            ),
-            exposure_of=EXPOSURE_OF,
-            proofs=tuple(
-                order_of(result, columns.operations, columns.keys[result.key])
-                for result in results
-                if result.verdict == "valid" and len(columns.operations) <= ORDERED_MAX
-            ),
-            complete=True,
-            figures=figures,
-            evidence={
-                "keys": tuple(first_of_key),
-                **{f"keys_by_method.{method}": tuple(rows) for method, rows in keys_by_method.items()},
-                "operations": tuple(ended.tolist()),
-                "info_operations": tuple(ended[columns.returned < 0].tolist()),
-            },
-        ).verdict(facts)
-    ]
+    return Findings(
+        checker=CHECKER,
+        guarantee=GUARANTEE,
+        findings=findings,
+        broken=refuted(len(invalid), len(unfinished), len(results)),
+        doubt=not_finished([(result.stop, result.reason) for result in unfinished], len(results)),
+        exposed=tuple(ended[places].tolist()),
+        rules=rules_of(
+            reads=int(np.count_nonzero(columns.f[places] == READ)),
+            swaps=int(np.count_nonzero(columns.f[places] == CAS)),
+        ),
+        exposure_of=EXPOSURE_OF,
+        proofs=tuple(
+            order_of(result, columns.operations, columns.keys[result.key])
+            for result in results
+            if result.verdict == "valid" and len(columns.operations) <= ORDERED_MAX
+        ),
+        complete=True,
+        figures=figures,
+        evidence={
+            "keys": tuple(first_of_key),
+            **{f"keys_by_method.{method}": tuple(rows) for method, rows in keys_by_method.items()},
+            "operations": tuple(ended.tolist()),
+            "info_operations": tuple(ended[columns.returned < 0].tolist()),
+        },
+    ).verdict(facts)
 
 
 def rules_of(reads: int, swaps: int) -> tuple[Rule, ...]:
@@ -184,11 +186,13 @@ def not_finished(ends: Sequence[tuple[str | None, str]], of: int) -> Doubt | Non
     return stopped([stop for stop, _ in ends], why)
 
 
-def _subhistories(operations: Sequence[Operation], keys: set[str | None]) -> dict[str | None, list[Operation]]:
+def _subhistories(
+    operations_of: Callable[[set[str | None]], Iterable[Operation]], keys: set[str | None]
+) -> dict[str | None, list[Operation]]:
     """All register operations of these keys, those that failed too."""
     subhistories: dict[str | None, list[Operation]] = {key: [] for key in keys}
     if subhistories:
-        for op in operations:
+        for op in operations_of(keys):
             if op.key in subhistories and op.f in CAS_REGISTER.functions:
                 subhistories[op.key].append(op)
     return subhistories

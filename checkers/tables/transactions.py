@@ -1,36 +1,252 @@
-"""A table of transactions: for histories too large to be events in memory, on one machine or through Spark.
+"""A table of transactions: integer columns for histories with too many transactions to be events.
 
 A row is one transaction with the list of its micro-operations (`schema`; docs/reference/transactions-table.md says what
 each column means). Whether the micro-operations have the field `list` decides what is judged: lists to which
-transactions append, or registers. Here are the columns, their rules, and what is said of a verdict;
-`checkers.tables.transactions_file` judges a table on one machine, `warehouse.by_spark.transactions` through Spark.
+transactions append, or registers. The columns go to the checkers of transactions as they are; a row becomes an
+`Operation` where a witness names it.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from fencepost.checkers.findings.finding import Conclusion
-from fencepost.checkers.transactions.columns import INFO, NEVER, NIL, OK, READ, READ_UNKNOWN, WRITE, TransactionColumns
-from fencepost.checkers.transactions.history import EXPOSURE_OF, most_telling
-from fencepost.checkers.transactions.words import TransactionFinding
+from fencepost.checkers.tables.events import ended, events_of
+from fencepost.checkers.tables.parquet import ParquetFiles
+from fencepost.checkers.transactions.anomalies import check_list_append, check_register
+from fencepost.checkers.transactions.columns import (
+    FAIL,
+    INFO,
+    NEVER,
+    NIL,
+    OK,
+    READ,
+    READ_UNKNOWN,
+    WRITE,
+    TransactionColumns,
+)
+from fencepost.checkers.transactions.history import verdict_of
 from fencepost.harness.base.errors import MalformedHistory
-from fencepost.harness.verdict import Edge, Facts, Rule, Verdict, Witness
-from fencepost.harness.verdict.figures import TransactionFigures
-from fencepost.harness.verdict.tables import LIST_APPEND, RW_REGISTER
+from fencepost.harness.history import Event, History, Operation, Outcome, Value
+from fencepost.harness.verdict import Edge, Facts, Verdict, Witness
+from fencepost.harness.verdict.figures import TransactionTableFigures
+from fencepost.harness.verdict.tables import LIST_APPEND, RW_REGISTER, ShownRows
 
 #: Times are doubled where transactions are ordered.
 TIME_MAX: Final = (1 << 62) - 1
+#: Micro-operations and elements of the shown transactions together; of larger ones the sentences stand alone.
+_VALUES_MAX: Final = 20_000
+_NAMED: Final = re.compile(r"\bT(\d+)\b")
+_OUTCOMES: Final = {OK: Outcome.OK, FAIL: Outcome.FAIL, INFO: Outcome.INFO}
 _HINT: Final = "docs/reference/transactions-table.md says what each column means"
 
 Column = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+
+
+class Transactions(ParquetFiles):
+    """The Parquet file or files of one table of transactions; raises MalformedHistory for other columns."""
+
+    def __init__(self, path: Path, model: str | None = None) -> None:
+        super().__init__(path)
+        self.model: Final = model_of(self.schema, self.source, model)
+
+    def check(self, facts: Facts) -> Verdict:
+        """The verdict on the table by the consistency model that is required first; raises MalformedHistory."""
+        return judged(self.read(), facts, self.source)
+
+    def read(self, numbers: Collection[int] | None = None) -> "Rows":
+        """The transactions of these numbers, or all, in the order of invocation."""
+        lists = self.model == LIST_APPEND
+        columns = schema(lists=lists).names
+        chosen = None if numbers is None else ds.field("transaction").isin(pa.array(sorted(numbers), pa.int64()))
+        return rows_of(
+            self.query(lambda files: files.to_table(columns=columns, filter=chosen)), lists=lists, source=self.source
+        )
+
+    def shown(self, verdict: Verdict) -> ShownRows:
+        """The transactions of the witnesses and those that bear witness to their steps; without too large ones."""
+        named = [_named(witness) for witness in verdict.witnesses]
+        rows = self.read({number for numbers in named for number in numbers})
+        sizes = dict(zip(rows.numbers.tolist(), _sizes(rows), strict=True))
+        left, chosen = _VALUES_MAX, set[int]()
+        for numbers in named:
+            size = sum(sizes[number] for number in numbers - chosen)
+            if size <= left:
+                chosen |= numbers
+                left -= size
+        if len(chosen) < len(sizes):
+            rows = self.read(chosen)
+        return ShownRows(events=events_of(TableTransactions(rows)), numbers=tuple(rows.numbers.tolist()))
+
+    def witnesses(self, history: History, verdict: Verdict, facts: Facts) -> tuple[Witness, ...]:
+        """The witnesses by the events of `history`; those that it lacks have none there."""
+        return tuple(
+            msgspec.structs.replace(witness, events=_events_in(history, witness)) for witness in verdict.witnesses
+        )
+
+    def events(self) -> list[Event]:
+        return ended(events_of(TableTransactions(self.read())))
+
+    def size(self) -> int:
+        """How many numbers its micro-operations hold, those that are null too, by what the files say of themselves."""
+        return self.query(_size)
+
+
+def _size(files: Any) -> int:
+    groups = (group for fragment in files.get_fragments() for group in fragment.row_groups)
+    columns = (group.metadata.column(place) for group in groups for place in range(group.metadata.num_columns))
+    return sum(column.num_values for column in columns if column.path_in_schema.startswith("ops."))
+
+
+def _named(witness: Witness) -> set[int]:
+    return {*witness.transactions, *(int(number) for step in witness.steps for number in _NAMED.findall(step))}
+
+
+def _sizes(rows: "Rows") -> Sequence[int]:
+    """Of each transaction: itself, its micro-operations, and the elements that it read."""
+    c = rows.columns
+    ops = c.first[1:] - c.first[:-1]
+    elements = c.start[c.first[1:]] - c.start[c.first[:-1]] if rows.lists else 0
+    return (1 + ops + elements).tolist()  # type: ignore[no-any-return]  # numpy's lists are of anything
+
+
+def _events_in(history: History, witness: Witness) -> tuple[int, ...]:
+    operations = [history.transactions.get(number) for number in witness.transactions]
+    if None in operations:
+        return ()
+    indexes = {index for op in operations if op for index in (op.invoke_index, op.complete_index)}
+    return tuple(sorted(index for index in indexes if index is not None))
+
+
+def judged(rows: "Rows", facts: Facts, source: str) -> Verdict:
+    """Judge all rows of a table; raises MalformedHistory in the table's own numbers."""
+    columns = rows.numbered()
+    try:
+        judgement = (check_list_append if rows.lists else check_register)(columns, model=facts.required[0])
+    except MalformedHistory:
+        if (opened := rows.open_twice()) is not None:
+            process, number, before = opened
+            raise _malformed(source, number, f"process {process} invoked it before {before} was completed") from None
+        if (twice := rows.written_twice()) is not None:
+            key, value, first, second = twice
+            why = f"it writes {value} to key {key}, as {first} does; a value may be written to a key once only"
+            raise _malformed(source, second, why) from None
+        raise
+    model = LIST_APPEND if rows.lists else RW_REGISTER
+    verdict = verdict_of(model, TableTransactions(rows), columns, judgement)
+    figures = {**msgspec.structs.asdict(judgement.figures), "engine": "native", "keys": len(columns.keys)}
+    # What names events is left out: a table has none.
+    return msgspec.structs.replace(
+        verdict,
+        witnesses=tuple(_renamed(witness, rows) for witness in verdict.witnesses),
+        evidence={},
+        figures=TransactionTableFigures(**figures),
+    )
+
+
+def _renamed(witness: Witness, rows: "Rows") -> Witness:
+    """A witness by the numbers and the times of the table, in place of those of the rows that were judged."""
+    assert witness.proof is not None
+    chosen, columns, numbers = list(witness.proof.rows), rows.columns, rows.numbers
+    ends = columns.completed[chosen][columns.outcome[chosen] == OK]
+    return msgspec.structs.replace(
+        witness,
+        events=tuple(sorted({*columns.invoked[chosen].tolist(), *ends.tolist()})),
+        nodes=(),
+        proof=None,
+        steps=tuple(renamed(step, numbers) for step in witness.steps),
+        edges=tuple(_renumbered(edge, numbers) for edge in witness.edges),
+        transactions=tuple(numbers[chosen].tolist()),
+    )
+
+
+def renamed(text: str, numbers: Column) -> str:
+    """A sentence in which transactions are named by their numbers in the table, not by rows that were judged.
+
+    Keys and values of a table are integers, so T and digits are nothing else.
+    """
+    return _NAMED.sub(lambda match: f"T{numbers[int(match[1])]}", text)
+
+
+def _renumbered(edge: Edge, numbers: Column) -> Edge:
+    """The same of an edge; versions keep their names."""
+    source, target = (end if isinstance(end, str) else int(numbers[end]) for end in (edge.source, edge.target))
+    shown_by = tuple(int(numbers[t]) for t in edge.shown_by)
+    return msgspec.structs.replace(
+        edge, source=source, target=target, shown_by=shown_by, text=renamed(edge.text, numbers)
+    )
+
+
+class TableTransactions(Sequence[Operation]):
+    """Rows as operations that are made when they are asked for; one that failed is answered when it was invoked.
+
+    A table has no events: the number of its row stands for that of a transaction's invocation.
+    """
+
+    def __init__(self, rows: "Rows") -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, t: Any) -> Any:
+        if t >= len(self):
+            raise IndexError(t)
+        c = self._rows.columns
+        outcome, invoked, completed = (int(column[t]) for column in (c.outcome, c.invoked, c.completed))
+        return Operation(
+            invoke_index=t,
+            complete_index=None,
+            process=int(c.process[t]),
+            f="txn",
+            node="",
+            type=_OUTCOMES[outcome],
+            invoked_ns=invoked,
+            completed_ns={OK: completed, FAIL: invoked}.get(outcome),
+            value=self._micro_operations(t, answered=False),
+            result=self._micro_operations(t, answered=outcome == OK),
+        )
+
+    def _micro_operations(self, t: int, *, answered: bool) -> Value:
+        c, lists = self._rows.columns, self._rows.lists
+
+        def seen(m: int) -> Value:
+            if lists:
+                elements: list[Value] = c.elements[c.start[m] : c.start[m + 1]].tolist()
+                return elements
+            return None if c.value[m] == NIL else int(c.value[m])
+
+        return [
+            [":append" if lists else ":w", int(c.key[m]), int(c.value[m])]
+            if c.kind[m] == WRITE
+            else [":r", int(c.key[m]), seen(m) if answered and c.kind[m] == READ else None]
+            for m in range(c.first[t], c.first[t + 1])
+        ]
+
+
+def rows_of(table: Any, *, lists: bool, source: str) -> "Rows":
+    """The rows of a whole table, which break no rule; raises MalformedHistory."""
+    try:
+        rows = Rows(table, lists=lists)
+    except MalformedHistory as error:
+        raise MalformedHistory(f"{source}: {error.message}", hint=error.hint) from None
+    broken = rows.broken()
+    if broken is not None:
+        raise _malformed(source, *broken[1:])
+    numbers = np.sort(rows.numbers)
+    again = numbers[1:][numbers[1:] == numbers[:-1]]
+    if len(again):
+        count = int((numbers == again[0]).sum())
+        raise _malformed(source, int(again[0]), f"{count} rows have this number; each transaction is one row")
+    return rows
 
 
 def schema(*, lists: bool) -> Any:
@@ -160,8 +376,7 @@ class Rows:
             ),
             (ok & (c.completed > TIME_MAX), None, lambda i: f"completed is {c.completed[i]}, above {TIME_MAX}"),
         ]
-        of_micro = micro_rules(c.kind, c.value, ok[owner], named=self.named, listed=self.listed, lists=self.lists)
-        rules += [(mask, owner, tell) for mask, tell in of_micro]
+        rules += [(mask, owner, tell) for mask, tell in self._micro_rules(ok[owner])]
         violations: list[tuple[int, int, int, str]] = []
         for order, (mask, owners, tell) in enumerate(rules):
             places = np.flatnonzero(mask)
@@ -176,10 +391,37 @@ class Rows:
         invoked, number, _, why = min(violations)
         return invoked, number, why
 
+    def _micro_rules(self, ok: Mask) -> list[tuple[Mask, Callable[[int], str]]]:
+        """Which micro-operations break a rule, and what is said of one by its place; `ok`: of an ok transaction."""
+        kind, value, listed = self.columns.kind, self.columns.value, self.listed
+        read, write = (kind == READ) & ok, kind == WRITE
+        rules: list[tuple[Mask, Callable[[int], str]]] = [
+            (
+                (kind < WRITE) | (kind > READ_UNKNOWN),
+                lambda m: f"f is {kind[m]}, not 0 (write, append), 1 (read) or 2 (read, not answered)",
+            ),
+            (write & (value == NIL), lambda m: "it writes null; only a read may return that"),
+            (~write & listed & (kind != READ), lambda m: "a read that was not answered has a list"),
+        ]
+        if self.lists:
+            rules.append((read & ~listed, lambda m: "a read has no list; one that saw nothing has []"))
+            rules.append((write & listed, lambda m: "an append has a list; what it appends is its value"))
+        else:
+            rules.append((self.named & (value == NIL), lambda m: f"value is {NIL}; nothing is null"))
+        return rules
+
     def written_twice(self) -> tuple[int, int, int, int] | None:
         """Return the least key and value that are written twice, and the numbers of the two transactions."""
         c = self.columns
-        return written_twice(c.kind, c.key, c.value, np.repeat(self.numbers, np.diff(c.first)))
+        whose = np.repeat(self.numbers, np.diff(c.first))
+        writes = np.flatnonzero(c.kind == WRITE)
+        order = writes[np.lexsort((writes, c.value[writes], c.key[writes]))]
+        key, value = c.key[order], c.value[order]
+        same = (key[1:] == key[:-1]) & (value[1:] == value[:-1])
+        if not same.any():
+            return None
+        first, second = order[int(np.argmax(same)) :][:2].tolist()
+        return int(c.key[first]), int(c.value[first]), int(whose[first]), int(whose[second])
 
     def open_twice(self) -> tuple[int, int, int] | None:
         """Return a process, its transaction that was invoked too early, and the one that was not completed then."""
@@ -218,41 +460,6 @@ class Rows:
         )
 
 
-def written_twice(kind: Column, key: Column, value: Column, whose: Column) -> tuple[int, int, int, int] | None:
-    """The least key and value that micro-operations write twice, and whose the first two are."""
-    writes = np.flatnonzero(kind == WRITE)
-    order = writes[np.lexsort((writes, value[writes], key[writes]))]
-    same = (key[order][1:] == key[order][:-1]) & (value[order][1:] == value[order][:-1])
-    if not same.any():
-        return None
-    first, second = order[int(np.argmax(same)) :][:2].tolist()
-    return int(key[first]), int(value[first]), int(whose[first]), int(whose[second])
-
-
-def micro_rules(
-    kind: Column, value: Column, ok: Mask, *, named: Mask, listed: Mask, lists: bool
-) -> list[tuple[Mask, Callable[[int], str]]]:
-    """Which micro-operations break a rule, and what is said of one by its place in the columns.
-
-    `ok`: of an ok transaction. `named`, `listed`: it has a value, a list; `value` is `NIL` where it has none.
-    """
-    read, write = (kind == READ) & ok, kind == WRITE
-    rules: list[tuple[Mask, Callable[[int], str]]] = [
-        (
-            (kind < WRITE) | (kind > READ_UNKNOWN),
-            lambda m: f"f is {kind[m]}, not 0 (write, append), 1 (read) or 2 (read, not answered)",
-        ),
-        (write & (value == NIL), lambda m: "it writes null; only a read may return that"),
-        (~write & listed & (kind != READ), lambda m: "a read that was not answered has a list"),
-    ]
-    if lists:
-        rules.append((read & ~listed, lambda m: "a read has no list; one that saw nothing has []"))
-        rules.append((write & listed, lambda m: "an append has a list; what it appends is its value"))
-    else:
-        rules.append((named & (value == NIL), lambda m: f"value is {NIL}; nothing is null"))
-    return rules
-
-
 def _one(table: Any) -> Any:
     """A batch, or a table as one."""
     if isinstance(table, pa.RecordBatch):
@@ -270,130 +477,5 @@ def _no_null(column: Any, what: str) -> None:
         raise MalformedHistory(f"{what} is null in {column.null_count} rows", hint=_HINT)
 
 
-def null_in(source: str, what: str, count: int) -> MalformedHistory:
-    """Something that may not be null."""
-    return MalformedHistory(f"{source}: {what} is null in {count} rows", hint=_HINT)
-
-
-def malformed(source: str, transaction: int, why: str) -> MalformedHistory:
-    """A row that cannot be judged."""
+def _malformed(source: str, transaction: int, why: str) -> MalformedHistory:
     return MalformedHistory(f"{source}: transaction {transaction}: {why}", hint=_HINT)
-
-
-def same_number(source: str, transaction: int, rows: int) -> MalformedHistory:
-    """A number that several rows have."""
-    return malformed(source, transaction, f"{rows} rows have this number; each transaction is one row")
-
-
-def two_open(source: str, process: int, transaction: int, before: int) -> MalformedHistory:
-    """A process with two open transactions."""
-    return malformed(source, transaction, f"process {process} invoked it before {before} was completed")
-
-
-def two_writes(source: str, key: int, value: int, first: int, second: int) -> MalformedHistory:
-    """A value that is written to a key twice."""
-    return malformed(
-        source, second, f"it writes {value} to key {key}, as {first} does; a value may be written to a key once only"
-    )
-
-
-def arrow_table(columns: TransactionColumns, *, lists: bool) -> Any:
-    """The table of these columns, rows numbered as they stand.
-
-    Names of keys and of values are dropped: their numbers stand for them.
-    """
-    c = columns
-    write = c.kind == WRITE
-    named = write if lists else write | ((c.kind == READ) & (c.value != NIL))
-    fields = [
-        pa.array(c.kind, pa.int8()),
-        pa.array(c.key, pa.int64()),
-        pa.array(c.value, pa.int64(), mask=~named),
-    ]
-    names = ["f", "key", "value"]
-    if lists:
-        listed = (c.kind == READ) & np.repeat(c.outcome == OK, np.diff(c.first))
-        lengths = np.diff(c.start)
-        elements = c.elements[c.start[0] : c.start[-1]][np.repeat(listed, lengths)]
-        ends = np.cumsum(np.where(listed, lengths, 0))
-        # The offset of a list that is not there is null; the one before it ends at the next offset that is there.
-        offsets = pa.array(np.append(0, ends), pa.int32(), mask=np.append(~listed, False))
-        fields.append(pa.ListArray.from_arrays(offsets, pa.array(elements, pa.int64())))
-        names.append("list")
-    ops = pa.ListArray.from_arrays(pa.array(c.first, pa.int32()), pa.StructArray.from_arrays(fields, names))
-    given = {
-        "transaction": np.arange(len(c)),
-        "process": c.process,
-        "outcome": c.outcome,
-        "invoked": c.invoked,
-        "completed": np.where(c.outcome == OK, c.completed, NEVER),
-    }
-    kinds = schema(lists=lists)
-    columns_ = [pa.array(given[name], kinds.field(name).type) for name in given]
-    return pa.Table.from_arrays([*columns_, ops], schema=kinds)
-
-
-def named(text: str, numbers: Column) -> str:
-    """A sentence in which transactions are named by their numbers in the table, not by rows that were judged.
-
-    Keys and values of a table are integers, so T and digits are nothing else.
-    """
-    return re.sub(r"\bT(\d+)\b", lambda match: f"T{numbers[int(match[1])]}", text)
-
-
-def _numbered(edge: Edge, numbers: Column) -> Edge:
-    """The same of an edge; versions keep their names."""
-    source, target = (end if isinstance(end, str) else int(numbers[end]) for end in (edge.source, edge.target))
-    shown_by = tuple(int(numbers[t]) for t in edge.shown_by)
-    return msgspec.structs.replace(
-        edge, source=source, target=target, shown_by=shown_by, text=named(edge.text, numbers)
-    )
-
-
-class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """What a table shows about one model; `reads` could have contradicted it, and `findings` name rows of `rows`."""
-
-    conclusion: Conclusion
-    reads: int
-    rules: tuple[Rule, ...]
-    anomalies: dict[str, int]
-    findings: Sequence[TransactionFinding]
-    rows: Rows | None
-    figures: TransactionFigures
-    allowed: tuple[str, ...] = ()
-
-
-def verdict(facts: Facts, model: str, judgement: Judgement) -> Verdict:
-    """The verdict of the checker `model` on the consistency model that the plan requires first."""
-    required, rows = facts.required[0], judgement.rows
-    shown = most_telling(judgement.findings, required, lists=model == LIST_APPEND)
-    return Verdict(
-        checker=model,
-        guarantee=required,
-        validity=judgement.conclusion.validity,
-        reason=judgement.conclusion.reason,
-        cause=judgement.conclusion.cause,
-        exposure=judgement.reads,
-        exposure_of=EXPOSURE_OF,
-        rules=judgement.rules,
-        anomalies=judgement.anomalies,
-        witnesses=tuple(_witness(finding, rows) for finding in shown) if rows is not None else (),
-        figures=judgement.figures,
-        allowed=judgement.allowed,
-    )
-
-
-def _witness(finding: TransactionFinding, rows: Rows) -> Witness:
-    c = rows.columns
-    chosen = list(finding.transactions)
-    begins = [int(c.invoked[t]) for t in chosen]
-    ends = [int(c.completed[t]) for t in chosen if c.outcome[t] == OK]
-    return Witness(
-        anomaly=finding.anomaly,
-        events=tuple(sorted({*begins, *ends})),
-        steps=tuple(named(step, rows.numbers) for step in finding.steps),
-        edges=tuple(_numbered(edge, rows.numbers) for edge in finding.edges),
-        from_ns=min(begins),
-        to_ns=max(ends, default=max(begins)),
-        transactions=tuple(rows.numbers[chosen].tolist()),
-    )

@@ -74,7 +74,7 @@ def check_lists(history: History, facts: Facts) -> list[Verdict]:
     """
     operations = transactions_of(history.operations)
     columns = encode(operations, lists=True)
-    return [_verdict("list-append", operations, columns, _judged(check_list_append, operations, columns, facts))]
+    return [verdict_of("list-append", operations, columns, _judged(check_list_append, operations, columns, facts))]
 
 
 @judges_answers(IMPOSSIBLE_IN_WRITES)
@@ -82,7 +82,7 @@ def check_registers(history: History, facts: Facts) -> list[Verdict]:
     """Judge transactions that write registers, as `check_lists` judges lists."""
     operations = transactions_of(history.operations)
     columns = encode(operations, lists=False)
-    return [_verdict("rw-register", operations, columns, _judged(check_register, operations, columns, facts))]
+    return [verdict_of("rw-register", operations, columns, _judged(check_register, operations, columns, facts))]
 
 
 def _judged(
@@ -198,9 +198,10 @@ class _Numbers:
         return self._numbers[known]
 
 
-def _verdict(
+def verdict_of(
     checker: str, operations: Sequence[Operation], columns: TransactionColumns, judged: TransactionVerdict
 ) -> Verdict:
+    """The verdict on transactions, row i of the columns being operation i; only what a witness names is looked at."""
     shown = most_telling(judged.findings, judged.model, lists=checker == "list-append")
     return Verdict(
         checker=checker,

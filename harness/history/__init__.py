@@ -17,7 +17,7 @@ what ended it.
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
@@ -152,7 +152,7 @@ class History:
         """Paired operations in the order of invocation."""
         return pair(self.events)
 
-    def with_operations(self, operations: list[Operation]) -> "History":
+    def with_operations(self, operations: list[Operation]) -> Self:
         """Return the history with these operations in place of its own; its events stay."""
         other = copy(self)
         other.__dict__.pop("transactions", None)
@@ -322,6 +322,26 @@ def validate(events: Iterable[Event], *, source: str = "history", lines: bool = 
         previous_ns = event.time_ns
 
 
+def broken_rule(events: Iterable[Event]) -> tuple[int, str] | None:
+    """Return the index of the first event that breaks a rule of its process, and that rule; None if all keep them.
+
+    Events of other processes may be missing, so gaps between the indexes break no rule here.
+    """
+    open_ops: dict[int, OpEvent] = {}
+    retired: set[int] = set()
+    previous_ns = 0
+    for event in events:
+        rule: str | None = None
+        if event.time_ns < previous_ns:
+            rule = f"time_ns {event.time_ns} is earlier than {previous_ns}, the time of an event before it"
+        elif type(event) is OpEvent:
+            rule = _broken_op_rule(event, open_ops, retired)
+        if rule is not None:
+            return event.index, rule
+        previous_ns = event.time_ns
+    return None
+
+
 def _broken_op_rule(event: OpEvent, open_ops: dict[int, OpEvent], retired: set[int]) -> str | None:
     process = event.process
     if event.type is Outcome.INVOKE:
@@ -484,6 +504,7 @@ __all__ = [
     "SampleEvent",
     "Stops",
     "Value",
+    "broken_rule",
     "ending_of",
     "log_of",
     "pair",

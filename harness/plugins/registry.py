@@ -99,8 +99,8 @@ DERIVE: Final = "fencepost.checkers.facts.derive:derive"
 
 #: Tables that are too large to be events, by what they hold, as this machine judges and shows them.
 TABLES: Final = {
-    "operations": "fencepost.checkers.tables.judged:Operations",
-    "transactions": "fencepost.checkers.tables.judged:Transactions",
+    "operations": "fencepost.checkers.tables.operations:Operations",
+    "transactions": "fencepost.checkers.tables.transactions:Transactions",
 }
 
 #: Checks the proofs of a verdict by the history alone.
@@ -177,9 +177,8 @@ T = TypeVar("T")
 Checker = Callable[[History, Facts], list[Verdict]]
 #: Gives Arrow tables by name (`harness.verdict.fact_tables`).
 Deriver = Callable[[History, Facts], Mapping[str, Any]]
-#: Takes the table's path, Spark's master, what the table holds ("history", "operations" or "transactions"), the facts
-#: and, of transactions, the model that was asked for.
-TableJudge = Callable[..., Verdict]
+#: Takes the path of a table or a history, Spark's master, what it holds ("operations" or "history"), and the facts.
+TableJudge = Callable[[Path, str, str, Facts], Verdict]
 
 
 def use_plugins(paths: Iterable[str | Path]) -> None:

@@ -143,7 +143,7 @@ def read_parquet(path: Path) -> Iterator[list[Event]]:
             for batch in file.iter_batches(batch_size=_BATCH, columns=there):
                 for name in COLUMNS.keys() - there:
                     batch = batch.append_column(name, pa.nulls(len(batch), COLUMNS[name]))
-                yield _to_events(path, batch, at)
+                yield to_events(path, batch, at)
                 at += len(batch)
     except (pa.ArrowException, OSError) as error:
         raise _not_whole(path, error) from None
@@ -252,7 +252,11 @@ def _same(value: Any) -> Any:
 # --- columns to events -------------------------------------------------------------------------------------------
 
 
-def _to_events(path: Path, batch: Any, at: int) -> list[Event]:
+def to_events(path: Path, batch: Any, at: int) -> list[Event]:
+    """The rows of a batch of `COLUMNS`, of which those that its kinds of events lack may be missing, as events.
+
+    `at` is the number of the first row, for messages.
+    """
     kinds = pc.dictionary_encode(batch.column("kind"))
     codes = _codes(kinds)
     # A null of the column `kind` has the code -1, and so the last of these names.

@@ -18,7 +18,6 @@ CAS_REGISTER: Final = "cas-register"
 LIST_APPEND: Final = "list-append"
 RW_REGISTER: Final = "rw-register"
 #: The guarantee by which a table is judged unless a weaker one is chosen.
-LINEARIZABLE: Final = "linearizable"
 STRICT: Final = "strict-serializable"
 
 

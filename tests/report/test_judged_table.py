@@ -8,9 +8,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from fencepost.checkers.tables import judged
-from fencepost.checkers.tables.histories import events_of, witnesses_in
-from fencepost.checkers.tables.operations import UNKNOWN, Rows
+from fencepost.checkers.tables import operations
+from fencepost.checkers.tables import transactions as transactions_table
+from fencepost.checkers.tables.events import events_of
+from fencepost.checkers.tables.operations import UNKNOWN, Operations, Rows, TableOperations
 from fencepost.harness.base.errors import Contradiction
 from fencepost.harness.cli import main
 from fencepost.harness.history import History, Outcome
@@ -75,10 +76,10 @@ def test_a_folder_of_part_files(tmp_path: Path) -> None:
 
 def test_keys_that_are_too_large_are_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store(table_of(VALID, STALE), tmp_path / "table.parquet")
-    monkeypatch.setattr(judged, "_ROWS_MAX", 2)
+    monkeypatch.setattr(operations, "_ROWS_MAX", 2)
     html = page_of(tmp_path / "table.parquet", 1)
     assert "stale-read" in html and "← 2" not in html
-    monkeypatch.setattr(judged, "_ROWS_MAX", 100)
+    monkeypatch.setattr(operations, "_ROWS_MAX", 100)
     assert "← 2" in page_of(tmp_path / "table.parquet", 1)
 
 
@@ -89,11 +90,12 @@ def test_of_many_keys_the_first_ones_are_shown(tmp_path: Path) -> None:
     assert "9 stale reads" in html
 
 
-def test_keys_that_are_valid_when_they_are_shown_are_a_defect() -> None:
+def test_keys_that_are_valid_when_they_are_shown_are_a_defect(tmp_path: Path) -> None:
     facts = Facts(system="", workload="cas-register", nodes=(), guarantees=(), required=(), read_guarantee="")
     verdict = Verdict(checker="linearizable", guarantee="linearizable", validity=Validity.INVALID)
+    table = Operations(Path(store(table_of(VALID), tmp_path / "table.parquet")))
     with pytest.raises(Contradiction, match="found invalid, and valid as a history"):
-        witnesses_in(History(events_of(table_of(VALID))), verdict, facts)
+        table.witnesses(History(events_of(TableOperations(table_of(VALID)))), verdict, facts)
 
 
 @pytest.mark.spark
@@ -169,29 +171,17 @@ def test_a_valid_table_of_transactions(tmp_path: Path) -> None:
 def test_transactions_that_are_too_large_are_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two transactions of two micro-operations each hold six numbers."""
     path = transactions(tmp_path / "table.parquet", "rx ay1 @0-9", "ry ax1 @1-8")
-    monkeypatch.setattr(judged, "_VALUES_MAX", 5)
+    monkeypatch.setattr(transactions_table, "_VALUES_MAX", 5)
     html = page_of(path, 1)
     assert "T70 &lt; T71 (rw)" in html and "append 1 1" not in html
-    monkeypatch.setattr(judged, "_VALUES_MAX", 6)
+    monkeypatch.setattr(transactions_table, "_VALUES_MAX", 6)
     assert "append 1 1" in page_of(path, 1)
-
-
-@pytest.mark.spark
-@pytest.mark.long
-def test_transactions_through_spark_have_the_same_page(tmp_path: Path) -> None:
-    path = transactions(tmp_path / "table.parquet", "rx ay1 @0-9", "ry ax1 @1-8", "rz @30-31")
-    here, output = page_of(path, 1), tmp_path / "there.html"
-    done = run("check", str(path), "--report", str(output), "--spark", "--spark-master", "local[1]")
-    assert done.returncode == 1, done.stderr
-    there = output.read_text(encoding="utf-8")
-    assert "--spark-master" in there
-    assert [ET.tostring(picture) for picture in pictures(here)] == [ET.tostring(picture) for picture in pictures(there)]
 
 
 def test_processes_of_a_table_that_overlap_themselves_become_several() -> None:
     rows = from_operations(parse("a:w1 a:w2 b:r2").operations)
     together = rows._replace(process=rows.process * 0, returned=rows.returned * 0 + 100)
     together.returned[2] = UNKNOWN
-    history = History(events_of(together))
+    history = History(events_of(TableOperations(together)))
     assert len({op.process for op in history.operations}) == 3
     assert [op.type for op in history.operations].count(Outcome.INFO) == 1

@@ -78,7 +78,9 @@ _GROUPS: Final = {
     metavar="URL",
     help=f"With --spark: a Spark master whose executors can read FILE. Default: {_THIS_MACHINE}.",
 )
-@click.option("--spark", "use_spark", is_flag=True, help="Judge FILE, in Parquet, through Spark.")
+@click.option(
+    "--spark", "use_spark", is_flag=True, help="Judge FILE, in Parquet, through Spark, if its keys can be judged apart."
+)
 @click.option(
     "--model",
     metavar="NAME",
@@ -143,15 +145,18 @@ def command(folder: Path, **given: Any) -> int:
         from fencepost.harness.cli.check.run import judge_again
 
         return judge_again(folder, as_json=flags.as_json, others=others)
-    if flags.tables_master is not None:
-        from fencepost.harness.cli.check.operations import check_history_by_spark, refuse_beside
-
-        beside = {"--also": others, "--report": flags.report, "--consistency": flags.consistency}
-        refuse_beside(folder, beside)
-        return check_history_by_spark(
-            folder, model=flags.model, spark_master=flags.tables_master, as_json=flags.as_json
-        )
     reading = Reading(form=flags.form, model=flags.model, keyed=flags.keyed, consistency=flags.consistency)
+    if flags.tables_master is not None:
+        from fencepost.harness.cli.check.operations import check_history_by_spark
+
+        return check_history_by_spark(
+            folder,
+            reading,
+            spark_master=flags.tables_master,
+            as_json=flags.as_json,
+            others=others,
+            report=flags.report,
+        )
     return check_file(folder, reading, as_json=flags.as_json, others=others, report=flags.report)
 
 

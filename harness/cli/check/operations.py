@@ -1,23 +1,29 @@
 """`fencepost check TABLE`: operations in integer columns, judged on this machine or, asked to, through Spark.
 
-A Parquet history of registers that stands alone is judged through Spark likewise.
+A Parquet history that stands alone is judged through Spark likewise, if its model can be judged key by key.
 """
 
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.cli.check.foreign import Reading, check_file
 from fencepost.harness.cli.check.judged_table import JudgedTable, conclude
+from fencepost.harness.interchange.formats.family import FAMILIES, Family, choose, sampler
 from fencepost.harness.plugins import registry
-from fencepost.harness.results.columns import VERSION_KEY
+from fencepost.harness.results.columns import VERSION_KEY, read_parquet
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.by_guarantee import table_figures
-from fencepost.harness.verdict.tables import CAS_REGISTER, LINEARIZABLE
+from fencepost.harness.verdict.tables import CAS_REGISTER
+
+if TYPE_CHECKING:
+    from fencepost.harness.cli.check.second_opinions import OtherTools
 
 MODELS: Final = ("register", CAS_REGISTER)
 
@@ -36,7 +42,12 @@ def check_table(
     """Judge the table's registers for linearizability; through Spark when a master is given."""
     from fencepost.harness.cli.check.table_report import write_operations_report
 
-    facts = _facts(path, model)
+    if model not in (None, *MODELS):
+        raise UsageError(
+            f"{path}: a table of operations is of the model cas-register, not {model}",
+            hint="docs/reference/operations-table.md says what its columns mean",
+        )
+    facts = _facts(FAMILIES[CAS_REGISTER])
     if spark_master is None:
         verdict = registry.table("operations")(path).check(facts)
     else:
@@ -45,16 +56,38 @@ def check_table(
     return conclude(_registers(path, verdict, facts, form="operations"), as_json=as_json, write_page=write_page)
 
 
-def check_history_by_spark(path: Path, *, model: str | None, spark_master: str, as_json: bool) -> int:
-    """Judge a Parquet history of registers through Spark, where it becomes a table of operations first."""
+def check_history_by_spark(
+    path: Path,
+    reading: Reading,
+    *,
+    spark_master: str,
+    as_json: bool,
+    others: "OtherTools | None",
+    report: Path | None = None,
+) -> int:
+    """Judge a Parquet history by shares of its keys through Spark; on this machine if its model does not split so."""
     if not _is_history(path):
         raise UsageError(
             f"{path}: only a table of operations and a history of ours in Parquet are judged through Spark",
             hint="without --spark it is judged on this machine",
         )
-    facts = _facts(path, model)
+    family = _family(path, reading.model)
+    if not family.splits_by_key:
+        say_one_machine(path, family.name)
+        return check_file(path, reading, as_json=as_json, others=others, report=report)
+    refuse_beside(path, {"--also": others, "--report": report, "--consistency": reading.consistency})
+    facts = _facts(family)
     verdict = registry.table_judge()(path, spark_master, "history", facts)
     return conclude(_registers(path, verdict, facts, form="parquet"), as_json=as_json)
+
+
+def say_one_machine(path: Path, model: str) -> None:
+    """Say that --spark changes nothing for this file."""
+    click.echo(
+        f"note: {path}: Spark shares out keys, and a history of the model {model} must be judged as one: "
+        "it is judged on this machine",
+        err=True,
+    )
 
 
 def refuse_beside(path: Path, flags: Mapping[str, object]) -> None:
@@ -74,19 +107,20 @@ def _is_history(path: Path) -> bool:
         return False
 
 
-def _facts(path: Path, model: str | None) -> Facts:
-    if model not in (None, *MODELS):
-        raise UsageError(
-            f"{path}: a table of operations is of the model cas-register, not {model}",
-            hint="docs/reference/operations-table.md says what its columns mean",
-        )
+def _family(path: Path, model: str | None) -> Family:
+    """The model that was named, or the one that the operations show; what they return is read of the first ones."""
+    functions = pq.read_table(path, columns=["f"], read_dictionary=["f"]).column("f").unique().drop_null().to_pylist()
+    return choose(model, functions, sampler(next(read_parquet(path), [])), str(path))
+
+
+def _facts(family: Family) -> Facts:
     return Facts(
         system="",
-        workload=CAS_REGISTER,
+        workload=f"{family.name}:{family.parameter}" if family.parameter else family.name,
         nodes=(),
         guarantees=(),
-        required=(LINEARIZABLE,),
-        read_guarantee=LINEARIZABLE,
+        required=(family.guarantee,),
+        read_guarantee=family.guarantee,
     )
 
 

@@ -51,7 +51,7 @@ def write_operations_report(output: Path, path: Path, judgement: Judgement, *, s
     _write(output, judged)
 
 
-def write_transactions_report(output: Path, path: Path, judgement: Judgement, *, spark_master: str | None) -> None:
+def write_transactions_report(output: Path, path: Path, judgement: Judgement) -> None:
     """The page of a table of transactions; raises as `write_operations_report`."""
     (verdict,) = judgement.verdicts
     table = registry.table("transactions")(path)
@@ -61,7 +61,7 @@ def write_transactions_report(output: Path, path: Path, judgement: Judgement, *,
         imported=Imported(history=history, form="transactions", keyed=False),
         judgement=_with(judgement, table.witnesses(history, verdict, judgement.facts)),
         file=file_facts(path),
-        command=_command(path, output, spark_master, "--consistency", verdict.guarantee),
+        command=_command(path, output, None, "--consistency", verdict.guarantee),
         models=models_of(judgement.verdicts),
         sources=MODEL_SOURCES,
         whole=Whole(count=figures.rows, keys=figures.keys, of="transactions", shown="that are shown"),

@@ -1,4 +1,4 @@
-"""`fencepost check TABLE`: a table of transactions, judged on this machine or, asked to, through Spark."""
+"""`fencepost check TABLE`: a table of transactions."""
 
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.cli.check.judged_table import JudgedTable, conclude
+from fencepost.harness.cli.check.operations import say_one_machine
 from fencepost.harness.interchange.second_opinion.opinion import Opinion
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Facts, Verdict
@@ -43,7 +44,7 @@ def check_transactions(
     others: "OtherTools | None",
     report: Path | None = None,
 ) -> int:
-    """Judge the table's transactions by a consistency model; through Spark when a master is given."""
+    """Judge the table's transactions by a consistency model: on this machine, since a cycle spans keys."""
     from fencepost.harness.cli.check.table_report import write_transactions_report
 
     if model not in (None, LIST_APPEND, RW_REGISTER):
@@ -57,10 +58,10 @@ def check_transactions(
     if others is not None:
         _refuse_others(path, others, model, held)
     facts = Facts(system="", workload=model or "", nodes=(), guarantees=(), required=(held,), read_guarantee=held)
-    if spark_master is None:
-        verdict = registry.table("transactions")(path, model).check(facts)
-    else:
-        verdict = registry.table_judge()(path, spark_master, "transactions", facts, model)
+    opened = registry.table("transactions")(path, model)
+    if spark_master is not None:
+        say_one_machine(path, opened.model)
+    verdict = opened.check(facts)
     facts = msgspec.structs.replace(facts, workload=verdict.checker)
     table = JudgedTable(
         path=path,
@@ -73,7 +74,7 @@ def check_transactions(
     return conclude(
         table,
         as_json=as_json,
-        write_page=partial(write_transactions_report, report, path, spark_master=spark_master) if report else None,
+        write_page=partial(write_transactions_report, report, path) if report else None,
         ask=partial(_ask, path, others, verdict) if others is not None else None,
     )
 

@@ -42,6 +42,11 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
         """Say whether this is a user's model, which alone knows the values that operations may carry."""
         return self.checker == USER_MODEL
 
+    @property
+    def splits_by_key(self) -> bool:
+        """Say whether each key is an object by itself, so that shares of the keys can be judged apart."""
+        return self.guarantee == "linearizable" and "txn" not in self.functions and not self.is_users
+
 
 def _family(name: str, about: str, functions: str, checker: str = "", guarantee: str = "") -> Family:
     return Family(name=name, about=about, functions=frozenset(functions.split()), checker=checker, guarantee=guarantee)

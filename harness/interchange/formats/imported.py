@@ -188,16 +188,8 @@ class ImportedHistory(History):
 
     @cached_property
     def operations(self) -> list[Operation]:
-        """Return paired operations in the order of invocation, with function names that read well in sentences."""
-        operations = pair(self.events)
-        share = msgspec.structs.force_setattr
-        the_one = _THE_ONE.get(self.family.name)
-        for op in operations:
-            if not op.node:
-                share(op, "node", UNNAMED_NODE)
-            if op.key is None and the_one:
-                share(op, "key", the_one)
-        return _with_last_reads(operations) if self.family.name == "set" else operations
+        """Return paired operations in the order of invocation, with names that read well in sentences."""
+        return operations_of(self.events, self.family)
 
     @cached_property
     def healed_ns(self) -> int | None:
@@ -217,6 +209,21 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def family(self) -> Family:
         return self.history.family
+
+
+def operations_of(events: Sequence[Event], family: Family) -> list[Operation]:
+    """Pair events, which may be those of some keys only, to the operations of `family` that are judged."""
+    if family.name in _SETS:
+        _rename(events, "read", "members")
+    operations = pair(events)
+    share = msgspec.structs.force_setattr
+    the_one = _THE_ONE.get(family.name)
+    for op in operations:
+        if not op.node:
+            share(op, "node", UNNAMED_NODE)
+        if op.key is None and the_one:
+            share(op, "key", the_one)
+    return _with_last_reads(operations) if family.name == "set" else operations
 
 
 def _rename(events: Iterable[Event], old: str, new: str) -> None:

@@ -8,16 +8,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from fencepost.checkers.tables.histories import ended, transaction_events_of
-from fencepost.checkers.tables.transactions import arrow_table, named
-from fencepost.checkers.tables.transactions_file import TransactionsFile, check, judge, rows_of, write
+from fencepost.checkers.tables.events import ended, events_of
+from fencepost.checkers.tables.transactions import TableTransactions, Transactions, judged, renamed, rows_of
 from fencepost.checkers.transactions.anomalies import check_list_append, check_register
-from fencepost.checkers.transactions.history import check_lists
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.cli import main
 from fencepost.harness.history import History, OpEvent
-from fencepost.harness.verdict import Facts, Validity
+from fencepost.harness.verdict import Facts, Validity, Verdict
 from tests.checkers.tables.transaction_tables import (
+    arrow_table,
     changed,
     in_time,
     longer,
@@ -27,12 +26,15 @@ from tests.checkers.tables.transaction_tables import (
     wrong,
     wrongly_typed,
 )
-from tests.checkers.transactions.test_transaction_history import told as history_of
 from tests.checkers.transactions.transaction_histories import columns, told
 
 
 def facts(consistency: str = "strict-serializable") -> Facts:
     return Facts(system="", workload="", nodes=(), guarantees=(), required=(consistency,), read_guarantee=consistency)
+
+
+def check(path: Path, facts: Facts) -> Verdict:
+    return Transactions(path).check(facts)
 
 
 @pytest.mark.parametrize("lists", [True, False])
@@ -109,7 +111,7 @@ def test_columns_of_another_type(tmp_path: Path) -> None:
 def test_what_two_transactions_break(words: tuple[str, ...], said: str) -> None:
     rows = rows_of(table(told(*words), lists=True), lists=True, source="it")
     with pytest.raises(MalformedHistory) as caught:
-        judge(rows, "strict-serializable", "it")
+        judged(rows, facts(), "it")
     assert said in caught.value.message
 
 
@@ -165,7 +167,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_what_is_about_transactions_alone_is_read(tmp_path: Path) -> None:
     pq.write_table(table(longer(2, 50, lists=True), lists=True, seed=4), tmp_path / "table.parquet", row_group_size=9)
-    file = TransactionsFile(tmp_path / "table.parquet")
+    file = Transactions(tmp_path / "table.parquet")
     whole, some = file.read(), file.read({3, 40, 17, 99})
     assert some.numbers.tolist() == [3, 17, 40] and len(file.read(())) == 0
     for row, number in enumerate(some.numbers.tolist()):
@@ -177,7 +179,7 @@ def test_what_is_about_transactions_alone_is_read(tmp_path: Path) -> None:
 def test_a_table_as_events() -> None:
     """Invocations stand before answers of the same time; who goes on after an unknown outcome keeps the number."""
     words = ("wx1 @0-9 #4", "wx2 @1-0 #5 !info", "rx_ @9-12 #5", "wx3 @10-0 #4 !fail", "rx? @12-0 #5 !info")
-    events = transaction_events_of(rows_of(table(told(*words), lists=False), lists=False, source="it"))
+    events = events_of(TableTransactions(rows_of(table(told(*words), lists=False), lists=False, source="it")))
     assert [(e.time_ns, e.process, e.type.value) for e in events if isinstance(e, OpEvent)] == [
         (0, 4, "invoke"),
         (1, 6, "invoke"),
@@ -195,23 +197,22 @@ def test_a_table_as_events() -> None:
 
 def test_an_unanswered_read_returned_nothing_that_could_be_shown() -> None:
     made = changed(table(told("ax1", "rx1"), lists=True), "ops", 1, [op(2, 0), op(1, 0, None, [])])
-    answer = transaction_events_of(rows_of(made, lists=True, source="it"))[-1]
+    answer = events_of(TableTransactions(rows_of(made, lists=True, source="it")))[-1]
     assert isinstance(answer, OpEvent) and answer.value == [[":r", 0, None], [":r", 0, []]]
 
 
 def test_only_transactions_are_renamed() -> None:
     numbers = np.array([5, 60])
-    assert named("T1 < T0 (rw): key T2x", numbers) == "T60 < T5 (rw): key T2x"
-    assert named("AT1", numbers) == "AT1"
+    assert renamed("T1 < T0 (rw): key T2x", numbers) == "T60 < T5 (rw): key T2x"
+    assert renamed("AT1", numbers) == "AT1"
 
 
-def test_written_from_a_history(tmp_path: Path) -> None:
-    history = history_of(
-        ("ok", [["append", "x", 1], ["append", "y", "one"]], [["append", "x", 1], ["append", "y", "one"]]),
-        ("ok", [["r", "x", None], ["r", "y", None]], [["r", "x", None], ["r", "y", ["one"]]]),
-        ("info", [["append", "x", 2]], None),
-    )
-    write(history, tmp_path / "table.parquet", lists=True)
-    found, (expected,) = check(tmp_path / "table.parquet", facts()), check_lists(history, facts())
-    assert (found.validity, found.anomalies) == (expected.validity, expected.anomalies)
-    assert found.anomalies == {"G-single": 1} and found.witnesses[0].events == expected.witnesses[0].events
+def test_through_spark_nothing_changes_and_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "table.parquet"
+    pq.write_table(table(told("rx ay1 @0-9", "ry ax1 @1-8"), lists=True), path)
+    assert main(["check", str(path)]) == 1
+    here = capsys.readouterr()
+    assert main(["check", str(path), "--spark"]) == 1
+    there = capsys.readouterr()
+    note = "Spark shares out keys, and a history of the model list-append must be judged as one"
+    assert here.out == there.out and f"note: {path}: {note}: it is judged on this machine" in there.err

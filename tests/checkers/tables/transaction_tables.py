@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
-from fencepost.checkers.tables.transactions import TIME_MAX, arrow_table
-from fencepost.checkers.tables.transactions_by_key import MICRO, NULLS
-from fencepost.checkers.transactions.columns import FAIL, NEVER, OK, READ, WRITE
-from fencepost.checkers.transactions.rules import READS_ELSEWHERE, WRITES_ELSEWHERE
+from fencepost.checkers.tables.transactions import TIME_MAX, schema
+from fencepost.checkers.transactions.columns import NEVER, NIL, OK, READ, WRITE, TransactionColumns
 from tests.checkers.transactions.transaction_histories import Shape, Txn, columns, simulated, small, spliced, told
 
 
@@ -29,6 +28,42 @@ def table(txns: Sequence[Txn], *, lists: bool, seed: int | None = None) -> Any:
     order = list(range(made.num_rows))
     random.Random(seed).shuffle(order)
     return made.take(order)
+
+
+def arrow_table(columns: TransactionColumns, *, lists: bool) -> Any:
+    """The table of these columns, rows numbered as they stand.
+
+    Names of keys and of values are dropped: their numbers stand for them.
+    """
+    c = columns
+    write = c.kind == WRITE
+    named = write if lists else write | ((c.kind == READ) & (c.value != NIL))
+    fields = [
+        pa.array(c.kind, pa.int8()),
+        pa.array(c.key, pa.int64()),
+        pa.array(c.value, pa.int64(), mask=~named),
+    ]
+    names = ["f", "key", "value"]
+    if lists:
+        listed = (c.kind == READ) & np.repeat(c.outcome == OK, np.diff(c.first))
+        lengths = np.diff(c.start)
+        elements = c.elements[c.start[0] : c.start[-1]][np.repeat(listed, lengths)]
+        ends = np.cumsum(np.where(listed, lengths, 0))
+        # The offset of a list that is not there is null; the one before it ends at the next offset that is there.
+        offsets = pa.array(np.append(0, ends), pa.int32(), mask=np.append(~listed, False))
+        fields.append(pa.ListArray.from_arrays(offsets, pa.array(elements, pa.int64())))
+        names.append("list")
+    ops = pa.ListArray.from_arrays(pa.array(c.first, pa.int32()), pa.StructArray.from_arrays(fields, names))
+    given = {
+        "transaction": np.arange(len(c)),
+        "process": c.process,
+        "outcome": c.outcome,
+        "invoked": c.invoked,
+        "completed": np.where(c.outcome == OK, c.completed, NEVER),
+    }
+    kinds = schema(lists=lists)
+    columns_ = [pa.array(given[name], kinds.field(name).type) for name in given]
+    return pa.Table.from_arrays([*columns_, ops], schema=kinds)
 
 
 def small_ones(count: int, *, lists: bool) -> list[list[Txn]]:
@@ -55,29 +90,6 @@ def longer(seed: int, transactions: int, *, lists: bool, isolation: str = "seria
     shape = Shape(transactions=transactions, clients=10, info=0.03, fails=0.03, isolation=isolation, lists=lists)
     history = simulated(rng, shape)
     return spliced(history, told(*MOTIFS[motif]), 0.5) if motif else history
-
-
-def micro_operations(batch: Any) -> Any:
-    """The micro-operations of a batch of a table (-> MICRO), as Spark unpacks them."""
-    null = dict(zip(("op", "f", "key"), NULLS, strict=True))
-    rows = []
-    for row in batch.to_pylist():
-        ops = row.pop("ops")
-        row["completed"] = row["completed"] if row["outcome"] == OK else NEVER
-        for place, op in enumerate(ops):
-            row["elsewhere"] = _elsewhere(row["outcome"], ops, op)
-            fields = {"list": None} | (op or {"f": null["op"], "key": 0, "value": None})
-            if fields["f"] is None or fields["key"] is None:
-                fields["f"] = null["f"] if fields["f"] is None else null["key"]
-            rows.append(row | fields | {"place": place, "key": fields["key"] or 0})
-    return pa.RecordBatch.from_pylist(rows, schema=pa.schema(MICRO))
-
-
-def _elsewhere(outcome: int, ops: Sequence[dict[str, Any] | None], op: dict[str, Any] | None) -> int:
-    """What a transaction does to other keys than that of one of its micro-operations, as bits."""
-    others = [other["f"] for other in ops if other and op and other["key"] != op["key"]]
-    writes = WRITES_ELSEWHERE if outcome != FAIL and WRITE in others else 0
-    return writes | (READS_ELSEWHERE if outcome == OK and READ in others else 0)
 
 
 def changed(made: Any, name: str, row: int, value: object) -> Any:

@@ -1,0 +1,242 @@
+"""`fencepost check FILE --spark`: registers and other objects of one history that is too large for one machine.
+
+One job: rows are grouped by shares of their keys, an executor judges each share with the checker and the native core
+that judge the whole on one machine, and the verdicts are added up. Keys are independent objects (linearizability is
+local: Herlihy & Wing, 1990), so no violation lies between two shares. How many shares there are depends on the rows
+alone, so the verdict does not depend on the number of machines. Executors need Python and fencepost.
+
+Of the rules of a history (`harness.history.validate`) those of one process cannot be seen key by key. Shares of the
+processes are looked at first.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from fencepost.checkers.findings.finding import WITNESSES_MAX, Doubt, conclude, no_chance, too_few
+from fencepost.checkers.tables.operations import COLUMNS, BadRow, Operations, judged, key_number, rows_of
+from fencepost.harness.base.errors import HarnessError, MalformedHistory
+from fencepost.harness.history import OpEvent, broken_rule
+from fencepost.harness.interchange.formats.family import choose
+from fencepost.harness.interchange.formats.imported import (
+    Imported,
+    ImportedHistory,
+    InFile,
+    check_values,
+    json_text,
+    operations_of,
+)
+from fencepost.harness.judging.stand_alone import judge_foreign
+from fencepost.harness.results.columns import check_parquet, to_events
+from fencepost.harness.verdict import Cause, Facts, Rule, Verdict, Witness, in_words
+from fencepost.harness.verdict.figures import Figures, OperationTableFigures
+from fencepost.warehouse.spark_session import FULLY_COMPILED, SparkHandle
+
+#: The rows of one share: they are sorted and judged in a second or two, in a few hundred megabytes.
+SHARE_ROWS: Final = 500_000
+SHARES_MIN: Final = 2
+_SESSION_S: Final = 120.0
+#: About five million operations: from here on Spark works for so long that its own code is worth compiling in full.
+_LARGE_BYTES: Final = 64 << 20
+_REASONS_MAX: Final = 3
+_OF_EVENTS: Final = ("kind", *(field.name for field in msgspec.structs.fields(OpEvent)))
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """What a share shows: its verdict, or which rule its first row that breaks one does, and where that stands."""
+
+    verdict: Verdict | None = None
+    broken: str = ""
+    hint: str | None = None
+    place: tuple[int, ...] = ()
+
+
+def judge(path: Path, master: str, holds: str, facts: Facts) -> Verdict:
+    """Judge a table of operations or a history through Spark at `master`.
+
+    Raises:
+        MalformedHistory: a row or an event breaks a rule.
+        HarnessError: Spark fails, for that is no verdict.
+    """
+    files = [path] if path.is_file() else list(path.glob("*.parquet"))
+    large = sum(file.stat().st_size for file in files) >= _LARGE_BYTES
+    with SparkHandle(master, jvm_flags=FULLY_COMPILED if large else None) as handle:
+        try:
+            return check(handle.session(_SESSION_S), path, holds, facts)
+        except (PySparkException, Py4JJavaError) as error:
+            reason = _reason(str(error).splitlines())
+            lacking = "ModuleNotFoundError" in reason or "ImportError" in reason
+            raise HarnessError(
+                f"{path}: Spark at {master} gave no verdict: {reason}",
+                hint="executors need fencepost and its native core for the Python that PYSPARK_PYTHON names there"
+                if lacking
+                else "without --spark it is judged on this machine",
+            ) from error
+
+
+def _reason(lines: list[str]) -> str:
+    """The innermost exception that is named: it stands behind its traceback, before Spark's own."""
+    named = [line.strip() for line in lines if re.match(r"(Caused by: )?[\w.]+(Error|Exception)\b", line)]
+    filled = [line for line in lines if line.strip()]
+    return (named[-1] if named else filled[0] if filled else "no reason given").removeprefix("Caused by: ")
+
+
+def check(spark: SparkSession, path: Path, holds: str, facts: Facts) -> Verdict:
+    """Judge what `path` holds, "operations" or a "history" of the model `facts.workload`; executors must reach it."""
+    own = spark.newSession()
+    own.conf.set("spark.sql.adaptive.enabled", "false")
+    rows = own.read.parquet(str(path.resolve()))
+    if holds == "operations":
+        count = Operations(path).count()
+        table = rows.select(*COLUMNS)
+        judge_share: Callable[[Any], Share] = partial(judge_rows, facts)
+    else:
+        check_parquet(path)
+        count = pq.read_metadata(path).num_rows
+        table = rows.where(F.col("kind") == "op").select(*_OF_EVENTS)
+        by_processes(table, count, str(path))
+        judge_share = partial(judge_events, facts.workload, str(path))
+    shares = by_shares(table, F.col("key"), count, judge_share)
+    whole = shares or [judge_share(table.limit(0).toArrow())]
+    _refuse_broken(whole, str(path))
+    return added([share.verdict for share in whole if share.verdict is not None], facts)
+
+
+def by_shares(table: DataFrame, column: Column, rows: int, judge_share: Callable[[Any], Share]) -> list[Share]:
+    """Judge the rows in shares, each of which has all rows of its values in `column`."""
+    shares = max(SHARES_MIN, -(-rows // SHARE_ROWS))
+    table.sparkSession.conf.set("spark.sql.shuffle.partitions", str(shares))
+
+    def judged_in_arrow(share: Any) -> Any:
+        return pa.table({"share": [msgspec.json.encode(judge_share(share.drop_columns(["share"]))).decode()]})
+
+    numbered = table.withColumn("share", F.pmod(F.xxhash64(column), F.lit(shares)).cast("int"))
+    judged_shares = numbered.groupBy("share").applyInArrow(judged_in_arrow, "share string").collect()
+    return [msgspec.json.decode(row["share"], type=Share) for row in judged_shares]
+
+
+def judge_rows(facts: Facts, share: Any) -> Share:
+    """Judge a share of a table of operations, in an executor's Python."""
+    try:
+        return _share_of(judged(rows_of(share), facts))
+    except BadRow as bad:
+        return Share(broken=bad.message, hint=bad.hint, place=bad.place)
+    except MalformedHistory as error:
+        return Share(broken=error.message, hint=error.hint)
+
+
+def judge_events(model: str, source: str, share: Any) -> Share:
+    """Judge a share of a history as a history that stands alone, in an executor's Python."""
+    try:
+        family = choose(model, (), lambda _: (), source)
+        events = _events(share, source)
+        values = {event.index: event.value for event in events}
+        in_file = InFile(lambda event: f"event {event}", lambda event: json_text(values[event]))
+        of_no_events = ImportedHistory([], family, source=source, in_file=in_file)
+        history = of_no_events.with_operations(operations_of(events, family))
+        check_values(history, in_file.place)
+        (verdict,) = judge_foreign(Imported(history=history, form="parquet", keyed=True), source).verdicts
+        return _share_of(verdict)
+    except MalformedHistory as error:
+        return Share(broken=error.message.removeprefix(f"{source}: "), hint=error.hint)
+
+
+def by_processes(table: DataFrame, rows: int, source: str) -> None:
+    """Raise MalformedHistory for the first event that breaks a rule of its process."""
+
+    def look(share: Any) -> Share:
+        try:
+            broken = broken_rule(_events(share, source))
+        except MalformedHistory as error:
+            return Share(broken=error.message.removeprefix(f"{source}: "), hint=error.hint)
+        return Share() if broken is None else Share(broken=f"event {broken[0]}: {broken[1]}", place=(broken[0],))
+
+    _refuse_broken(by_shares(table, F.col("process"), rows, look), source)
+
+
+def _events(share: Any, source: str) -> list[OpEvent]:
+    batches = share.combine_chunks().to_batches()
+    events = (event for batch in batches for event in to_events(Path(source), batch, 0))
+    return sorted((event for event in events if type(event) is OpEvent), key=lambda event: event.index)
+
+
+def _share_of(verdict: Verdict) -> Share:
+    """A verdict as JSON can carry it: with its figures as plain data, and without what names every event."""
+    figures = Figures(others=verdict.figures.plain())
+    return Share(verdict=msgspec.structs.replace(verdict, figures=figures, evidence={}, proofs=()))
+
+
+def _refuse_broken(shares: Sequence[Share], source: str) -> None:
+    broken = [share for share in shares if share.broken]
+    if broken:
+        first = min(broken, key=lambda share: (share.place, share.broken))
+        raise MalformedHistory(f"{source}: {first.broken}", hint=first.hint)
+
+
+def added(verdicts: Sequence[Verdict], facts: Facts) -> Verdict:
+    """The verdict on the whole by those on all shares."""
+    first = verdicts[0]
+    figures = [verdict.figures.others for verdict in verdicts]
+    total = {
+        name: sum(own.get(name, 0) for own in figures) for name in ("keys", "operations", "info_operations", "steps")
+    }
+    anomalies = Counter[str]()
+    for verdict in verdicts:
+        anomalies.update(verdict.anomalies)
+    unfinished = [verdict for verdict in verdicts if verdict.cause not in (None, Cause.NO_EXPOSURE)]
+    more = f"; {len(unfinished)} of {len(verdicts)} shares of the keys were not finished" if unfinished else ""
+    exposure = sum(verdict.exposure or 0 for verdict in verdicts)
+    rules = tuple(map(_rule, zip(*(verdict.rules for verdict in verdicts if verdict.rules), strict=True)))
+    untested = too_few(exposure, first.exposure_of, facts) or no_chance(rules, facts)
+    validity, reason, cause = conclude(
+        broken=f"{in_words(anomalies)} on {total['keys']} keys{more}" if anomalies else "",
+        doubt=_doubt(unfinished, len(verdicts)),
+        untested=untested if total["operations"] else first.reason,
+    )
+    return msgspec.structs.replace(
+        first,
+        validity=validity,
+        reason=reason,
+        cause=cause,
+        exposure=exposure,
+        rules=rules,
+        anomalies=dict(anomalies),
+        witnesses=tuple(sorted((w for verdict in verdicts for w in verdict.witnesses), key=_place)[:WITNESSES_MAX]),
+        figures=OperationTableFigures(
+            engine="spark",
+            others={"shares": len(verdicts)} | {n: v for n, v in figures[0].items() if n.startswith("core_")},
+            **total,
+        ),
+    )
+
+
+def _doubt(unfinished: Sequence[Verdict], shares: int) -> Doubt | None:
+    if not unfinished:
+        return None
+    reasons = sorted({verdict.reason for verdict in unfinished})
+    listed = "; ".join([*reasons[:_REASONS_MAX], *(["..."] if len(reasons) > _REASONS_MAX else [])])
+    causes = {verdict.cause for verdict in unfinished}
+    why = f"{len(unfinished)} of {shares} shares of the keys were not finished, none is invalid: {listed}"
+    return Doubt(Cause.FAILED if Cause.FAILED in causes else Cause.OUT_OF_BUDGET, why)
+
+
+def _rule(parts: Sequence[Rule]) -> Rule:
+    """One rule over all shares; it lacks something where it had no chance in any of them."""
+    chances = sum(part.chances for part in parts)
+    return msgspec.structs.replace(parts[0], chances=chances, lacks="" if chances else parts[0].lacks)
+
+
+def _place(witness: Witness) -> tuple[int, int]:
+    """Witnesses of a table stand in the order of its keys, those of a history in that of their events."""
+    return (key_number(witness.key) if witness.key and not witness.events else 0, witness.from_ns)
