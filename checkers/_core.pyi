@@ -18,8 +18,6 @@ __all__ = [
     "KeyResult",
     "ObjectResult",
     "Proof",
-    "TransactionCore",
-    "TransactionPart",
     "TransactionReport",
     "WeakReport",
     "build_info",
@@ -29,9 +27,7 @@ __all__ = [
     "check_registers",
     "check_rw_register",
     "check_weak_isolation",
-    "judge_transaction_core",
     "read_edn",
-    "transaction_part",
 ]
 
 _Column = NDArray[np.int64]
@@ -191,59 +187,6 @@ class TransactionReport:
     def steps(self) -> int:
         """Steps spent on shortest cycles; the same input always takes the same number."""
 
-@final
-class TransactionPart:
-    """What whole keys of a history of transactions show. Rows are those of the columns; -1: none.
-
-    Transactions of unknown outcome are taken to have happened. Edges number transactions first, then virtual nodes.
-    """
-
-    @property
-    def anomalies(self) -> list[tuple[str, int, int, int, int, int, int]]:
-        """As in `TransactionReport`."""
-
-    @property
-    def circles(self) -> list[int]:
-        """The key of every circle of versions, each of which precedes the next."""
-
-    @property
-    def observed(self) -> NDArray[np.uint32]:
-        """Transactions of unknown outcome with a write that somebody read."""
-
-    @property
-    def edges(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint8]]:
-        """Source, target and kind of each: 0 ww, 1 wr, 2 rw, 5 from a virtual node."""
-
-    @property
-    def moments(self) -> NDArray[np.int64]:
-        """Of each transaction twice its invocation; of a virtual node a moment after all nodes that lead to it."""
-
-@final
-class TransactionCore:
-    """The cycles among transactions and given edges, or points that rise along all of them."""
-
-    @property
-    def cycles(self) -> list[tuple[str, bool, list[tuple[int, int, str, int, int, int, int]]]]:
-        """As in `TransactionReport`, without the micro-operations that show the steps."""
-
-    @property
-    def unfinished(self) -> list[str]:
-        """As in `TransactionReport`."""
-
-    @property
-    def stop(self) -> _Stop | None:
-        """As in `TransactionReport`."""
-
-    @property
-    def components(self) -> int: ...
-    @property
-    def largest(self) -> int: ...
-    @property
-    def steps(self) -> int: ...
-    @property
-    def points(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """Without a cycle: each node's least time and level after those of all nodes that lead to it."""
-
 def build_info() -> dict[str, str]:
     """Version and build profile of this module."""
 
@@ -326,51 +269,6 @@ def check_model(
     state of the result is a list of its number alone.
 
     Raises: as `check_registers`; and what `step` raises, which ends the search.
-    """
-
-def transaction_part(
-    process: _Column,
-    outcome: _Column,
-    invoked: _Column,
-    completed: _Column,
-    first: _Column,
-    kind: _Column,
-    key: _Column,
-    value: _Column,
-    start: _Column,
-    elements: _Column,
-    *,
-    lists: bool,
-    wfr: bool,
-    sequential: bool,
-    linearizable: bool,
-) -> TransactionPart:
-    """Judge whole keys, with rows in the order of invocation; columns and flags are those of the checkers below.
-
-    Raises: as `check_registers`.
-    """
-
-def judge_transaction_core(
-    process: _Column,
-    outcome: _Column,
-    invoked: _Column,
-    completed: _Column,
-    times: _Column,
-    levels: _Column,
-    sources: _Column,
-    targets: _Column,
-    kinds: _Column,
-    *,
-    nodes: int,
-    steps: int,
-    wall_s: float = 60.0,
-) -> TransactionCore:
-    """Judge transactions by real time and these edges; `nodes` counts virtual ones too.
-
-    `times` and `levels` are a point for each node; the points of the answer are no lower.
-
-    Raises:
-        ValueError: columns of different lengths, edges of other nodes or kinds.
     """
 
 def check_list_append(

@@ -22,8 +22,7 @@ use pyo3::prelude::*;
 mod core {
     #[pymodule_export]
     use crate::binding::{
-        Edn, EdnEvents, KeyResult, ObjectResult, Proof, TransactionCore, TransactionPart, TransactionReport,
-        WeakReport, build_info, check_list_append, check_model, check_objects, check_registers, check_rw_register,
-        check_weak_isolation, judge_transaction_core, read_edn, transaction_part,
+        Edn, EdnEvents, KeyResult, ObjectResult, Proof, TransactionReport, WeakReport, build_info, check_list_append,
+        check_model, check_objects, check_registers, check_rw_register, check_weak_isolation, read_edn,
     };
 }

@@ -7,12 +7,10 @@ mod build;
 mod edn;
 mod objects;
 mod registers;
-mod transaction_parts;
 mod transactions;
 
 pub use build::build_info;
 pub use edn::{Edn, EdnEvents, read_edn};
 pub use objects::{ObjectResult, check_model, check_objects};
 pub use registers::{KeyResult, Proof, check_registers};
-pub use transaction_parts::{TransactionCore, TransactionPart, judge_transaction_core, transaction_part};
 pub use transactions::{TransactionReport, WeakReport, check_list_append, check_rw_register, check_weak_isolation};

@@ -13,17 +13,16 @@ use crate::transactions::{
     self, Anomaly, Asked, Assumed, Cycle, Failure, Input, Kept, Kind, Level, NONE, Report, Step, Weak,
 };
 
-pub(super) type Column<'py> = PyReadonlyArray1<'py, i64>;
-pub(super) type AnomalyRow = (&'static str, i64, i64, i64, i64, i64, i64);
-pub(super) type StepRow = (i64, i64, &'static str, i64, i64, i64, i64);
+type Column<'py> = PyReadonlyArray1<'py, i64>;
+type AnomalyRow = (&'static str, i64, i64, i64, i64, i64, i64);
+type StepRow = (i64, i64, &'static str, i64, i64, i64, i64);
 type WeakStepRow = (StepRow, i64, Vec<StepRow>);
-pub(super) type CycleRow = (&'static str, bool, Vec<StepRow>);
+type CycleRow = (&'static str, bool, Vec<StepRow>);
 
 /// Make the input from these columns and from slices that are borrowed already.
 macro_rules! borrowed {
     ($($column:ident),+; $($slice:ident),+) => { Input { $($column: $column.as_slice()?,)+ $($slice,)+ } };
 }
-pub(super) use borrowed;
 
 /// The result for a history of transactions. Rows are rows of the columns; -1: none.
 #[pyclass(frozen, module = "fencepost.checkers._core")]
@@ -79,16 +78,16 @@ impl TransactionReport {
     }
 }
 
-pub(super) fn row(number: u32) -> i64 {
+fn row(number: u32) -> i64 {
     if number == NONE { -1 } else { i64::from(number) }
 }
 
-pub(super) fn anomaly(found: &Anomaly) -> AnomalyRow {
+fn anomaly(found: &Anomaly) -> AnomalyRow {
     let ([shows, other], [op, than]) = (found.transactions, found.ops);
     (found.name, row(shows), row(other), row(op), row(than), row(found.key), found.value)
 }
 
-pub(super) fn cycle(found: &Cycle) -> CycleRow {
+fn cycle(found: &Cycle) -> CycleRow {
     (found.name, found.shortest, found.steps.iter().map(step_row).collect())
 }
 
@@ -260,15 +259,11 @@ fn kept(sessions: bool, realtime: bool) -> Kept {
 }
 
 /// Run `judge` for at most `wall_s` seconds, with the interpreter's lock released and its signals handled.
-pub(super) fn judged<T: Send>(
-    py: Python<'_>,
-    wall_s: f64,
-    judge: impl FnOnce() -> Result<T, Failure> + Send,
-) -> PyResult<T> {
+fn judged<T: Send>(py: Python<'_>, wall_s: f64, judge: impl FnOnce() -> Result<T, Failure> + Send) -> PyResult<T> {
     attend(py, wall_s, true, |deadline| within(deadline, judge))?.map_err(raise)
 }
 
-pub(super) fn raise(failure: Failure) -> PyErr {
+fn raise(failure: Failure) -> PyErr {
     match failure {
         Failure::MalformedInput(why) => PyValueError::new_err(why),
         Failure::Defect(defect) => raise_defect(defect),

@@ -26,11 +26,6 @@ pub enum Kind {
 const KINDS: [Kind; 6] = [Kind::Ww, Kind::Wr, Kind::Rw, Kind::Process, Kind::Realtime, Kind::Pass];
 const SHIFT: u32 = 29;
 
-/// The kind of this number.
-pub fn kind_of(number: i64) -> Option<Kind> {
-    KINDS.get(usize::try_from(number).ok()?).copied()
-}
-
 /// An edge without its source: 29 bits of node, 3 of kind.
 #[derive(Clone, Copy)]
 pub struct Target(u32);

@@ -2,8 +2,7 @@
 //!
 //! `judge` runs the steps: rows (`input`) become dependencies (`lists`, `registers`), dependencies become a `graph`,
 //! and its `cycles` are anomalies. If there are none, the search for an order begins (`serial`, `greedy`; `snapshot`
-//! and `weak` for weaker models), and `replay` carries the order out again. `parts` finds the dependencies of some keys
-//! at a time.
+//! and `weak` for weaker models), and `replay` carries the order out again.
 //!
 //! Uses limits/.
 
@@ -20,7 +19,6 @@ mod input;
 mod judge;
 mod list_dependencies;
 mod lists;
-pub(crate) mod parts;
 mod placed;
 mod plain_cycles;
 mod realtime;
@@ -37,7 +35,7 @@ mod weak;
 
 pub use anomaly::{Anomaly, Step};
 pub use cycles::Cycle;
-pub use graph::{Kind, kind_of};
+pub use graph::Kind;
 pub use input::{Input, Kept, NONE};
 pub use judge::{Asked, Failure, Report, check_lists, check_registers, check_weak};
 pub use registers::Assumed;
