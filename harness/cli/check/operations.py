@@ -12,7 +12,7 @@ import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.errors import MalformedHistory, UsageError
 from fencepost.harness.cli.check.foreign import Reading, check_file
 from fencepost.harness.cli.check.judged_table import JudgedTable, conclude
 from fencepost.harness.interchange.formats.family import FAMILIES, Family, choose, sampler
@@ -109,7 +109,11 @@ def _is_history(path: Path) -> bool:
 
 def _family(path: Path, model: str | None) -> Family:
     """The model that was named, or the one that the operations show; what they return is read of the first ones."""
-    functions = pq.read_table(path, columns=["f"], read_dictionary=["f"]).column("f").unique().drop_null().to_pylist()
+    try:
+        named = pq.read_table(path, columns=["f"], read_dictionary=["f"]).column("f").unique().drop_null().to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise MalformedHistory(f"{path}: not a whole Parquet file: {error}", hint="write or copy it again") from None
+    functions = {"read" if f == "members" else f for f in named}
     return choose(model, functions, sampler(next(read_parquet(path), [])), str(path))
 
 
