@@ -33,6 +33,7 @@ from fencepost.checkers.transactions.columns import (
     TransactionColumns,
 )
 from fencepost.checkers.transactions.history import verdict_of
+from fencepost.checkers.transactions.native import RULE, WrittenTwice
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Event, History, Operation, Outcome, Value
 from fencepost.harness.verdict import Edge, Facts, Verdict, Witness
@@ -131,14 +132,13 @@ def judged(rows: "Rows", facts: Facts, source: str) -> Verdict:
     columns = rows.numbered()
     try:
         judgement = (check_list_append if rows.lists else check_register)(columns, model=facts.required[0])
-    except MalformedHistory:
+    except MalformedHistory as error:
         if (opened := rows.open_twice()) is not None:
             process, number, before = opened
             raise _malformed(source, number, f"process {process} invoked it before {before} was completed") from None
-        if (twice := rows.written_twice()) is not None:
-            key, value, first, second = twice
-            why = f"it writes {value} to key {key}, as {first} does; a value may be written to a key once only"
-            raise _malformed(source, second, why) from None
+        if isinstance(error, WrittenTwice):
+            first, second = rows.numbers[list(error.rows)].tolist()
+            raise _malformed(source, second, f"it writes {error.what}, as {first} does; {RULE}") from None
         raise
     model = LIST_APPEND if rows.lists else RW_REGISTER
     verdict = verdict_of(model, TableTransactions(rows), columns, judgement)
@@ -409,19 +409,6 @@ class Rows:
         else:
             rules.append((self.named & (value == NIL), lambda m: f"value is {NIL}; nothing is null"))
         return rules
-
-    def written_twice(self) -> tuple[int, int, int, int] | None:
-        """Return the least key and value that are written twice, and the numbers of the two transactions."""
-        c = self.columns
-        whose = np.repeat(self.numbers, np.diff(c.first))
-        writes = np.flatnonzero(c.kind == WRITE)
-        order = writes[np.lexsort((writes, c.value[writes], c.key[writes]))]
-        key, value = c.key[order], c.value[order]
-        same = (key[1:] == key[:-1]) & (value[1:] == value[:-1])
-        if not same.any():
-            return None
-        first, second = order[int(np.argmax(same)) :][:2].tolist()
-        return int(c.key[first]), int(c.value[first]), int(whose[first]), int(whose[second])
 
     def open_twice(self) -> tuple[int, int, int] | None:
         """Return a process, its transaction that was invoked too early, and the one that was not completed then."""
