@@ -151,7 +151,6 @@ $(CORE): $(VENV)/.ready $(RUST)
 	@$(PY) tools/take_core.py $(VENV)/wheels $(CORE)
 endif
 
-# Spark's archive costs more than all of set-up: `fencepost prepare spark` makes it when it is wanted.
 $(VENV)/.archive: $(VENV)/.ready
 	@$(PY) -m fencepost.harness.cli prepare zookeeper
 	@touch $@

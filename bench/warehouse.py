@@ -24,13 +24,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.figure import Figure
-from bench.spark_checks import bind
+from bench.spark_checks import bind, pids_below, stat_of
 from fencepost.harness.results import run_folder as store
 from fencepost.warehouse.adding import build
 from fencepost.warehouse.index import write_index
 from fencepost.warehouse.pages.collect import overview
 from fencepost.warehouse.pages.site import write_pages
-from fencepost.warehouse.spark_session import FULLY_COMPILED, SparkHandle
+from fencepost.warehouse.query import query
+from fencepost.warehouse.spark_session import SparkHandle
 from fencepost.warehouse.warehouse import Warehouse
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -60,6 +61,7 @@ def run() -> list[Figure]:
         Figure(f"{of}: judged again", two["build_s"], "s", "120 s for 1,000 of 5,000", f"two cores; {note}"),
         Figure(f"{of}: processor time of 10^6 operations", two["build_cpu_s"] / millions, "s", "as measured", note),
         Figure(f"{of}: pages over all nights", two["pages_s"], "s", "as measured", f"two cores; {note}"),
+        Figure(f"{of}: one query", two["query_s"], "s", "as measured", f"in a session that is there; {note}"),
         Figure(f"{of}: processor time of the pages", two["pages_cpu_s"], "s", "as measured", note),
         Figure(f"{of}: peak memory", two["peak_mb"], "MB", "<= 4096 MB", "JVM and Pythons, shared memory once"),
         Figure(f"{of}: files of the warehouse", two["files"], "", "as measured", f"{two['bytes'] / 1e6:.0f} MB"),
@@ -112,16 +114,15 @@ def _child(results: Path, warehouse: Path, cores: int) -> dict[str, float]:
 
 def measure(results: Path, root: Path, master: str) -> dict[str, float]:
     """Build a warehouse with its index and its pages; seconds are of the clock, `cpu_s` of processors."""
-    scratch = root.with_name(f"{root.name}-scratch")
-    with SparkHandle(master, scratch=scratch, jvm_flags=FULLY_COMPILED) as handle:
-        spark = handle.session(timeout_s=200)
-        assert handle.pid is not None
-        with _Watch(handle.pid) as watch:
+    with SparkHandle(master) as handle:
+        spark = handle.session()
+        with _Watch() as watch:
             built = watch.timed("build", lambda: build(spark, [results], str(root)))
             warehouse = Warehouse(spark, str(root))
             watch.timed("index", lambda: write_index(warehouse, root.with_name(f"{root.name}.html")))
             watch.timed("pages", lambda: _pages(warehouse, root.with_name(f"{root.name}-pages")))
-        operations = warehouse.sql("select sum(operations) as n from run").collect()[0]["n"]
+            count = "select sum(operations) as n from run"
+            operations = watch.timed("query", lambda: query(root, count, spark=spark))["n"][0]
     files = [path for path in root.rglob("*") if path.is_file()]
     sizes = {"files": len(files), "bytes": sum(path.stat().st_size for path in files)}
     return {**watch.figures, "runs": built.runs, "failed": built.failed, "operations": operations, **sizes}
@@ -133,10 +134,9 @@ def _pages(warehouse: Warehouse, out: Path) -> None:
 
 
 class _Watch:
-    """The processor time and the peak memory of this process and of an OS session: the JVM and its Python workers."""
+    """The processor time and the peak memory of this process and of those below it: the JVM and its Python workers."""
 
-    def __init__(self, session: int) -> None:
-        self._session: Final = session
+    def __init__(self) -> None:
         self._over: Final = threading.Event()
         self._thread: Final = threading.Thread(target=self._sample, daemon=True)
         self.figures: Final[dict[str, float]] = {"peak_mb": 0.0}
@@ -164,20 +164,11 @@ class _Watch:
 
     def _cpu_s(self) -> float:
         # With the children that have ended and were waited for.
-        ticks = [sum(int(field) for field in _stat(pid)[11:15]) for pid in self._pids()]
+        ticks = [sum(int(field) for field in stat_of(pid)[11:15]) for pid in self._pids()]
         return sum(ticks) / os.sysconf("SC_CLK_TCK")
 
     def _pids(self) -> list[int]:
-        pids = [int(process.name) for process in Path("/proc").glob("[0-9]*")]
-        return [os.getpid(), *(pid for pid in pids if int(_stat(pid)[3]) == self._session)]
-
-
-def _stat(pid: int) -> list[str]:
-    """The fields of a process from its state on; zeros for one that has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except OSError:
-        return ["0"] * 50
+        return [os.getpid(), *pids_below()]
 
 
 def _pss_mb(pid: int) -> float:

@@ -122,12 +122,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+def spark() -> "Iterator[SparkSession]":
     """One Spark JVM for all tests of a run; it starts when the first test asks for it."""
     from fencepost.warehouse.spark_session import SparkHandle
 
-    with SparkHandle.start("local[2]", scratch=tmp_path_factory.mktemp("spark")) as handle:
-        session = handle.session(timeout_s=110)
+    with SparkHandle("local[2]") as handle:
+        session = handle.session()
         # The tests' frames have ten rows.
         session.conf.set("spark.sql.shuffle.partitions", "2")
         session.conf.set("spark.sql.adaptive.enabled", "false")

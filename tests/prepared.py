@@ -50,12 +50,6 @@ def _porcupine() -> None:
     built()
 
 
-def _spark() -> None:
-    from fencepost.harness.cli.prepare import prepare_archives
-
-    prepare_archives(["spark"])
-
-
 def _nats() -> None:
     from fencepost.systems.nats import versions
 
@@ -65,7 +59,6 @@ def _nats() -> None:
 _MADE: Final[Mapping[str, Callable[[], None]]] = {
     "images": _images,
     "Porcupine": _porcupine,
-    "Spark": _spark,
     "NATS": _nats,
     "Consul": _consul,
     "Cassandra": _cassandra,

@@ -79,7 +79,6 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("images", "list"), "containers"),
         (("warehouse", "build", "results"), "spark"),
         (("warehouse", "query", "select 1"), "spark"),
-        (("prepare", "spark"), "spark"),
         (("doctor", "analysis"), "spark"),
         (("check", "table.parquet", "--spark"), "spark"),
     ],

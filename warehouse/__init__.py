@@ -10,6 +10,5 @@ COMMANDS: Final = {
         "Many runs",
     ),
 }
-ARCHIVES: Final = {"spark": "fencepost.warehouse.archive:ARCHIVE"}
-MACHINE_CHECKS: Final = {"spark": "fencepost.warehouse.archive:check"}
+MACHINE_CHECKS: Final = {"spark": "fencepost.warehouse.spark_session:check"}
 TABLE_JUDGES: Final = {"spark": "fencepost.warehouse.by_spark:judge"}

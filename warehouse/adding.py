@@ -1,8 +1,7 @@
 """Runs and nights brought into a warehouse: added to what is there, or all of them judged again into a new one."""
 
 import contextlib
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,24 +11,22 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from fencepost.campaigns.night.register import REGISTER, read_register
-from fencepost.harness.base.errors import HarnessError, UsageError
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.verdict.fact_tables import RUN
 from fencepost.warehouse.executors import executor_cores
-from fencepost.warehouse.generations import building, replace, tidy, writing
-from fencepost.warehouse.night_tables import OF_NIGHTS
-from fencepost.warehouse.rebuild import DEALT, REBUILT, stored_verdicts, task
+from fencepost.warehouse.night_tables import ADDED, AT, OF_NIGHTS, REBUILT, REBUILT_NAME, RECORDS, SHARD, layout
+from fencepost.warehouse.parts import File
+from fencepost.warehouse.rebuild import DEALT, DONE, stored_verdicts, task
 from fencepost.warehouse.sources import Source, night_folders, rows_of_night, sources_below
 from fencepost.warehouse.store import (
-    Add,
-    NightPart,
-    Part,
+    NightKey,
+    NotAWarehouse,
     Store,
-    Superseded,
-    new_generation,
+    commit_time,
+    is_warehouse,
     new_id,
-    open_or_make,
-    read_mark,
 )
-from fencepost.warehouse.warehouse import REBUILT_NAME, STORED, tuned
+from fencepost.warehouse.warehouse import tuned
 
 #: A task costs Spark about 30 ms and one file per table: it judges several runs, but leaves enough tasks that both the
 #: last ones are short and a repeated one costs little. Beyond so many for each core, files would grow with the runs.
@@ -38,12 +35,8 @@ _TASKS_PER_CORE: Final = 4
 _TASKS_PER_CORE_MAX: Final = 32
 #: What a run costs beside its history, as if its file were so much larger.
 _RUN_BYTES: Final = 30_000
-#: So often an add begins again when a build puts another generation in force; a build takes longer than an add.
-_TRIES: Final = 5
 #: So many runs that could not be judged a message names, where none could; of more, their number.
 _NAMED: Final = 5
-#: A night's rows stand in a part of this name instead of a system's.
-_ALL_SYSTEMS: Final = "all"
 
 
 class Added(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,60 +67,37 @@ def add(spark: SparkSession, paths: Sequence[Path], root: str) -> Added:
 
     Runs that are there already are left as they are, and tables that a run left in today's form are taken without
     judging it again. Nights are read from their registers; a night that went on counts as it is now. An add that
-    brings neither writes nothing. If a build puts another generation in force meanwhile, the add begins again with it.
+    brings neither writes nothing.
 
     Raises:
         UsageError: no run and no night is below a path, none of the runs could be judged, a part of the warehouse is
             torn, or `root` holds something else.
-        HarnessError: builds put other generations in force again and again.
+        HarnessError: other writers were faster again and again.
     """
-    brought: set[str] = set()
-    for _ in range(_TRIES):
-        tidy(root)
-        target = open_or_make(root)
-        try:
-            with writing(target):
-                return _add(spark, paths, target, brought)
-        except Superseded:
-            continue
-        except Exception:
-            # A build may have removed the files under the hands of a task.
-            if target.is_in_force():
-                raise
-        finally:
-            if not target.is_in_force():
-                tidy(root)
-    raise HarnessError(f"{root}: {_TRIES} builds put other generations in force during this add", hint="add again")
-
-
-def _add(spark: SparkSession, paths: Sequence[Path], target: Store, brought: set[str]) -> Added:
-    """Add to one generation; `brought` are runs of earlier tries, which a build may have carried over, and grows."""
-    adds = target.adds()
-    target.refuse_torn(adds)
-    there = {run for one in adds for run in one.runs}
+    target = Store(root)
+    if not is_warehouse(root):
+        target.make()
+    there, known = target.runs(), target.nights()
     nights = _nights(paths)
     sources, half = _sources(paths, may_be_empty=bool(nights))
     fresh = [source for source in sources if source.run_id not in there]
-    known = {(part.night, part.shard): part.records for one in adds for part in one.nights}
     grown = [folder for folder in nights if _is_news(folder, known)]
-    changes = _still_changed(target, adds, [source for source in sources if source.run_id in there])
-    made: set[str] = set()
+    changes = _still_changed(target, there, sources)
+    brought: set[str] = set()
     failures: list[tuple[str, str]] = []
     if fresh or grown:
-        bring = _bring(spark, target, fresh, grown, again=False)
-        if not target.is_in_force():
-            raise Superseded
-        failures, made = bring.failures, bring.add.runs
-        if failures and not made and not grown and len(failures) == len(sources):
+        done = _judge(spark, target, fresh, again=False)
+        failures, brought = done.failures, done.run_ids
+        if failures and not brought and not grown and len(failures) == len(sources):
             raise _none_judged(failures, half)
-        brought |= made
-        if made or grown:
-            target.commit(bring.add)
-        changes += bring.changes
-    own = {source.run_id for source in sources} & brought
+        if brought:
+            brought -= target.add_runs(done.added, done.files, done.runs, done.rebuilt)
+        if grown:
+            target.set_nights(done.added, _rows_of_nights(grown, done.added))
+        changes += done.changes
     return Added(
-        runs=len(own),
-        known=len(sources) - len(failures) - len(own),
+        runs=len(brought),
+        known=len(sources) - len(failures) - len(brought),
         nights=len(grown),
         half=half,
         failures=tuple(failures),
@@ -138,50 +108,44 @@ def _add(spark: SparkSession, paths: Sequence[Path], target: Store, brought: set
 def build(spark: SparkSession, paths: Sequence[Path], root: str) -> Added:
     """Judge every run below these paths again, by today's checkers, into a warehouse that takes the place of `root`'s.
 
-    Runs of other results are not kept; what is added while the build runs is.
+    Runs of other results are not kept; what is added while the build runs is. A warehouse that is torn or of an earlier
+    fencepost is replaced as a whole.
 
     Raises:
-        UsageError: no run is below a path, none of them could be judged, another build of this warehouse is under way,
-            or `root` holds something else.
+        UsageError: no run is below a path, none of them could be judged, or `root` holds something else.
+        HarnessError: other writers were faster again and again.
     """
     sources, half = _sources(paths, may_be_empty=False)
-    with building(root):
-        mark = read_mark(root)
-        before = Store(root, mark.generation) if mark is not None and mark.generation else None
-        replaced = before.add_ids() if before else []
-        target = new_generation(root)
-        try:
-            with writing(target):
-                bring = _bring(spark, target, sources, _nights(paths), again=True)
-                if not bring.add.runs:
-                    raise _none_judged(bring.failures, half)
-                kept = bring.add.runs | {source.run_id for source in sources}
-                dropped = {run for one in _readable(before, replaced) for run in one.runs} - kept
-                target.write_manifest(msgspec.structs.replace(bring.add, replaces=tuple(replaced)))
-                carried = replace(target, before.generation if before else "")
-        except Superseded:
-            raise UsageError(f"{root}: another build of this warehouse was faster", hint="build again") from None
-        except BaseException:
-            if not target.is_in_force():
-                target.remove()
-            raise
+    target = Store(root)
+    before: dict[str, str] = {}
+    nights_before: dict[NightKey, tuple[int, str]] = {}
+    try:
+        is_readable = is_warehouse(root)
+        if is_readable:
+            target.refuse_torn()
+            before, nights_before = target.runs(), target.nights()
+    except NotAWarehouse:
+        raise
+    except UsageError:
+        is_readable = False
+    done = _judge(spark, target, sources, again=True)
+    if not done.run_ids:
+        raise _none_judged(done.failures, half)
+    if not is_readable:
+        target.clear(done.added)
+    target.make()
+    nights = _nights(paths)
+    carried = target.replace_runs(done.added, done.files, done.runs, done.rebuilt, before)
+    target.set_nights(done.added, _rows_of_nights(nights, done.added), nights_before)
     return Added(
-        runs=len(bring.add.runs),
-        nights=len(bring.add.nights),
+        runs=len(done.run_ids),
+        nights=len(nights),
         half=half,
-        dropped=len(dropped),
+        dropped=len(before.keys() - done.run_ids - {source.run_id for source in sources}),
         carried=carried,
-        failures=tuple(bring.failures),
-        changes=tuple(bring.changes),
+        failures=tuple(done.failures),
+        changes=tuple(done.changes),
     )
-
-
-def _readable(store: Store | None, names: Sequence[str]) -> Iterator[Add]:
-    """The adds of these names, without those that are torn or of another format: a build replaces them."""
-    for name in names if store else ():
-        with contextlib.suppress(UsageError, OSError):
-            assert store is not None
-            yield store.read_add(name)
 
 
 def _none_judged(failures: Sequence[tuple[str, str]], half: int) -> UsageError:
@@ -192,75 +156,65 @@ def _none_judged(failures: Sequence[tuple[str, str]], half: int) -> UsageError:
     return UsageError(f"none of {len(failures)} runs could be judged: {'; '.join([*named, *more])}")
 
 
-def _still_changed(target: Store, adds: Sequence[Add], sources: Sequence[Source]) -> list[dict[str, Any]]:
+def _still_changed(target: Store, there: Mapping[str, str], sources: Sequence[Source]) -> list[dict[str, Any]]:
     """The verdicts that differed when these runs were added, and still differ from what the run's folder says."""
-    by_id = {source.run_id: source for source in sources}
-    changes = {}
-    for one in adds:
-        rows = target.read_file(one.rebuilt).to_pylist() if one.rebuilt else []
-        changes.update({row["run_id"]: row for row in rows if row["run_id"] in by_id and row["error"] is None})
+    by_id = {source.run_id: source for source in sources if source.run_id in there}
     lines: list[dict[str, Any]] = []
-    for run_id, row in changes.items():
-        if row["changes"]:
+    for row in target.read(REBUILT_NAME).to_pylist() if by_id else ():
+        if row["changes"] and row["run_id"] in by_id and there[row["run_id"]] == row[ADDED]:
             now: Mapping[str | None, str | None] = {}
             with contextlib.suppress(UsageError):
-                now = stored_verdicts(Path(by_id[run_id].folder))
+                now = stored_verdicts(Path(by_id[row["run_id"]].folder))
             lines += [line for line in _changes(row) if now.get(line["guarantee"]) != line["after"]]
     return lines
 
 
-def _changes(row: dict[str, Any]) -> list[dict[str, Any]]:
+def _changes(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"run_id": row["run_id"], "folder": row["folder"], **change} for change in row["changes"]]
 
 
-class _Brought(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written for an add, before its manifest is."""
+class _Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """What tasks made of the runs of an add named `added`: files that do not count yet, and rows to commit."""
 
-    add: Add
-    failures: list[tuple[str, str]]
-    changes: list[dict[str, Any]]
+    added: str
+    files: list[File]
+    runs: pa.Table
+    rows: list[dict[str, Any]]
+
+    @property
+    def run_ids(self) -> set[str]:
+        return set(self.runs["run_id"].to_pylist())
+
+    @property
+    def failures(self) -> list[tuple[str, str]]:
+        return [(row["folder"], row["error"]) for row in self.rows if row["error"] is not None]
+
+    @property
+    def changes(self) -> list[dict[str, Any]]:
+        return [line for row in self.rows for line in _changes(row)]
+
+    @property
+    def rebuilt(self) -> pa.Table:
+        more = {ADDED: self.added, AT: commit_time()}
+        return pa.Table.from_pylist([{**row, **more} for row in self.rows], schema=layout(REBUILT_NAME).schema)
 
 
-def _bring(
-    spark: SparkSession, target: Store, sources: Sequence[Source], nights: Sequence[Path], *, again: bool
-) -> _Brought:
-    name = new_id()
-    spark = tuned(spark.newSession(), len(sources))
-    rows = _carry_out(spark, target, sources, name, again=again) if sources else []
-    judged: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        if row["error"] is None:
-            judged.setdefault((row["night"], row["system"]), []).append(row["run_id"])
-    # Listed before the rows of nights are written, which are parts of another kind.
-    files = target.files_of(name)
-    if judged.keys() - files.keys():
-        # A build has removed them.
-        raise Superseded
-    parts = [
-        Part(night=night, system=system, runs=tuple(sorted(runs)), files=files[night, system])
-        for (night, system), runs in sorted(judged.items())
-    ]
-    rebuilt = pa.Table.from_pylist(rows, schema=REBUILT)
-    made = Add(
-        id=name,
-        at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        tables={name: table.version for name, table in STORED.items()},
-        parts=tuple(parts),
-        nights=tuple(_write_night(target, folder, name, number) for number, folder in enumerate(nights)),
-        rebuilt=target.write_file(f"{REBUILT_NAME}/{name}.parquet", rebuilt) if parts or (rows and nights) else "",
+def _judge(spark: SparkSession, target: Store, sources: Sequence[Source], *, again: bool) -> _Judged:
+    """Carry out tasks over these runs, which write their files."""
+    added, rows = new_id(), []
+    if sources:
+        spark = tuned(spark.newSession(), len(sources))
+        tasks = _tasks(len(sources), executor_cores(spark))
+        dealt = spark.createDataFrame(deal(sources, tasks)).repartitionById(tasks, "task")
+        done = dealt.mapInArrow(task(target.root, added, again=again), from_arrow_schema(DONE))
+        rows = [row.asDict(recursive=True) for row in done.collect()]
+    runs = [pa.ipc.open_stream(row["runs"]).read_all() for row in rows if row["runs"]]
+    return _Judged(
+        added=added,
+        files=[File(**file) for row in rows for file in row["files"] or ()],
+        runs=pa.concat_tables(runs) if runs else layout(RUN.name).schema.empty_table(),
+        rows=[{name: row[name] for name in REBUILT.names} for row in rows],
     )
-    failures = [(row["folder"], row["error"]) for row in rows if row["error"] is not None]
-    return _Brought(add=made, failures=failures, changes=[line for row in rows for line in _changes(row)])
-
-
-def _carry_out(
-    spark: SparkSession, target: Store, sources: Sequence[Source], name: str, *, again: bool
-) -> list[dict[str, Any]]:
-    """One row for each run, after its parts were written by a task."""
-    tasks = _tasks(len(sources), executor_cores(spark))
-    dealt = spark.createDataFrame(deal(sources, tasks)).repartitionById(tasks, "task")
-    work = task(target.root, target.generation, name, again=again)
-    return [row.asDict(recursive=True) for row in dealt.mapInArrow(work, from_arrow_schema(REBUILT)).collect()]
 
 
 def _tasks(runs: int, cores: int) -> int:
@@ -315,18 +269,28 @@ def _nights(paths: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(folder.resolve() for path in paths for folder in night_folders(path)))
 
 
-def _is_news(folder: Path, known: dict[tuple[str, int], int]) -> bool:
+def _is_news(folder: Path, known: Mapping[NightKey, tuple[int, str]]) -> bool:
     night, _ = rows_of_night(folder)
-    return len(read_register(folder / REGISTER)) > known.get((night.id, night.shards_present[0]), 0)
+    return len(read_register(folder / REGISTER)) > known.get((night.id, night.shards_present[0]), (0, ""))[0]
 
 
-def _write_night(target: Store, folder: Path, name: str, number: int) -> NightPart:
-    records = len(read_register(folder / REGISTER))
-    night, rows = rows_of_night(folder)
-    files = {
-        table: (
-            target.write_part(table, night.id, _ALL_SYSTEMS, f"{name}-{number:07d}", OF_NIGHTS[table].of_rows(own)),
+def _rows_of_nights(folders: Sequence[Path], added: str) -> dict[str, pa.Table]:
+    """The rows of these nights by table; of two copies of a shard, the one that knows more."""
+    shards: dict[NightKey, tuple[int, Mapping[str, list[dict[str, Any]]]]] = {}
+    for folder in folders:
+        records = len(read_register(folder / REGISTER))
+        night, rows = rows_of_night(folder)
+        key = (night.id, night.shards_present[0])
+        if key not in shards or records > shards[key][0]:
+            shards[key] = (records, rows)
+    return {
+        name: pa.Table.from_pylist(
+            [
+                {**row, SHARD: shard, RECORDS: records, ADDED: added}
+                for (_, shard), (records, rows) in shards.items()
+                for row in rows[name]
+            ],
+            schema=layout(name).schema,
         )
-        for table, own in rows.items()
+        for name in OF_NIGHTS
     }
-    return NightPart(night=night.id, shard=night.shards_present[0], records=records, files=files)

@@ -41,14 +41,11 @@ from fencepost.harness.judging.stand_alone import judge_foreign
 from fencepost.harness.results.columns import check_parquet, to_events
 from fencepost.harness.verdict import Cause, Facts, Rule, Verdict, Witness, in_words
 from fencepost.harness.verdict.figures import Figures, OperationTableFigures
-from fencepost.warehouse.spark_session import FULLY_COMPILED, SparkHandle
+from fencepost.warehouse.spark_session import SparkHandle
 
 #: The rows of one share: they are sorted and judged in a second or two, in a few hundred megabytes.
 SHARE_ROWS: Final = 500_000
 SHARES_MIN: Final = 2
-_SESSION_S: Final = 120.0
-#: About five million operations: from here on Spark works for so long that its own code is worth compiling in full.
-_LARGE_BYTES: Final = 64 << 20
 _REASONS_MAX: Final = 3
 _OF_EVENTS: Final = ("kind", *(field.name for field in msgspec.structs.fields(OpEvent)))
 
@@ -69,11 +66,9 @@ def judge(path: Path, master: str, holds: str, facts: Facts) -> Verdict:
         MalformedHistory: a row or an event breaks a rule.
         HarnessError: Spark fails, for that is no verdict.
     """
-    files = [path] if path.is_file() else list(path.glob("*.parquet"))
-    large = sum(file.stat().st_size for file in files) >= _LARGE_BYTES
-    with SparkHandle(master, jvm_flags=FULLY_COMPILED if large else None) as handle:
+    with SparkHandle(master) as handle:
         try:
-            return check(handle.session(_SESSION_S), path, holds, facts)
+            return check(handle.session(), path, holds, facts)
         except (PySparkException, Py4JJavaError) as error:
             reason = _reason(str(error).splitlines())
             lacking = "ModuleNotFoundError" in reason or "ImportError" in reason

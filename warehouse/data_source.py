@@ -16,20 +16,20 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.verdict.fact_tables import RUN_ID, TEXT
-from fencepost.warehouse.night_tables import NIGHT, OF_NIGHTS, SYSTEM, schema_of
-from fencepost.warehouse.selection import choose, latest_nights
-from fencepost.warehouse.store import MARK, Store, open_store
-from fencepost.warehouse.warehouse import STORED
+from fencepost.harness.verdict.fact_tables import RUN, RUN_ID, TEXT
+from fencepost.warehouse.night_tables import ADDED, NIGHT, NIGHTS, OF_NIGHTS, SHARD, STORED, SYSTEM, layout, schema_of
+from fencepost.warehouse.store import Store, open_store
 
 #: Below a folder of results, as `fencepost warehouse` makes it.
 _BELOW_RESULTS: Final = "warehouse"
@@ -79,56 +79,57 @@ class FencepostSource(DataSource):
         if path is None:
             raise UsageError("the source has no path", hint='give one: .load("results")')
         below = Path(path) / _BELOW_RESULTS
-        return str(below) if "://" not in path and not (Path(path) / MARK).is_file() and below.is_dir() else str(path)
+        return str(below) if "://" not in path and below.is_dir() else str(path)
 
 
 class _File(InputPartition):
-    """One file of a generation, the columns that its place says, and the runs of it that are left out."""
+    """One file of the table, relative to its folder, the columns that its folder says, and what counts in it."""
 
-    def __init__(self, generation: str, path: str, place: dict[str, str], left_out: frozenset[str]) -> None:
+    def __init__(self, path: str, place: dict[str, str], counts: list[str]) -> None:
         super().__init__(None)
-        self.generation, self.path, self.place, self.left_out = generation, path, place, left_out
+        self.path, self.place, self.counts = path, place, counts
 
 
 class _Reader(DataSourceReader):
     def __init__(self, root: str, table: str) -> None:
         self._root, self._name = root, table
+        self._mark = NIGHTS.name if table in OF_NIGHTS else RUN.name
+        # A row counts when the table that is committed last has these of it, too.
+        self._keys = (NIGHT, SHARD, ADDED) if table in OF_NIGHTS else (RUN_ID, ADDED)
 
     def partitions(self) -> Sequence[InputPartition]:
-        store = open_store(self._root)
-        if self._name in OF_NIGHTS:
-            files = [file for part in latest_nights(store.adds()) for file in part.files.get(self._name, ())]
-            return [_File(store.generation, file, {}, frozenset()) for file in files]
-        return [
-            _File(store.generation, file, {NIGHT: one.night, SYSTEM: one.system}, one.left_out)
-            for one in choose(store.adds(), self._name)
-            for file in one.files
-        ]
+        store, parted_by = open_store(self._root), layout(self._name).parted_by
+        # Read before the files are listed, so that they have all rows of what counts.
+        rows = store.read(self._mark, list(dict.fromkeys((*self._keys, *parted_by))))
+        counts: dict[tuple[str, ...], list[str]] = {}
+        for row, key in zip(rows.to_pylist(), self._joined(rows).to_pylist(), strict=True):
+            counts.setdefault(tuple(row[name] for name in parted_by), []).append(key)
+        files = []
+        for path in store.files(self._name):
+            folders = dict(folder.split("=", 1) for folder in path.split("/")[:-1])
+            place = {name: unquote(folders[name]) for name in parted_by}
+            files.append(_File(path, place, counts.get(tuple(place.values()), [])))
+        return files
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, _File):
             # Where there is no file, Spark asks once all the same.
             return
-        rows = Store(self._root, partition.generation).read_file(partition.path)
-        if partition.left_out:
-            again = pc.is_in(rows[RUN_ID], pa.array(sorted(partition.left_out), TEXT))
-            rows = rows.filter(pc.invert(again))
-        schema = _schema(self._name)
-        columns = [
-            rows[field.name] if field.name in rows.column_names else _constant(partition.place, field, len(rows))
-            for field in schema
-        ]
-        yield from pa.table(columns, schema=schema).to_batches()
+        store, schema = Store(self._root), _schema(self._name)
+        path = f"{store.base}/{self._name}/{partition.path}"
+        rows = pq.read_table(path, filesystem=store.fs, partitioning=None)
+        for name, value in partition.place.items():
+            rows = rows.append_column(name, pa.array([value], TEXT).take(pa.array([0] * len(rows), pa.int64())))
+        rows = rows.filter(pc.is_in(self._joined(rows), pa.array(partition.counts, TEXT)))
+        yield from rows.select(schema.names).cast(schema).to_batches()
+
+    def _joined(self, rows: pa.Table) -> pa.ChunkedArray:
+        """What says whether each row counts, as one text."""
+        return pc.binary_join_element_wise(*(pc.cast(rows[key], TEXT) for key in self._keys), "\n")
 
 
 def _schema(name: str) -> pa.Schema:
     """The table's columns and, for a table of runs, where each run belongs."""
     own = schema_of(STORED[name])
-    if name in OF_NIGHTS:
-        return own
-    return pa.schema([*own, *(pa.field(key, TEXT) for key in (NIGHT, SYSTEM) if key not in own.names)])
-
-
-def _constant(place: dict[str, str], field: pa.Field, rows: int) -> pa.Array:
-    """A column that the file lacks: what its place says; null for one that came later."""
-    return pa.array([place.get(field.name)], field.type).take(pa.array([0] * rows, pa.int64()))
+    more = () if name in OF_NIGHTS else (NIGHT, SYSTEM)
+    return pa.schema([*own, *(pa.field(key, TEXT) for key in more if key not in own.names)])

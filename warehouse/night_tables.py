@@ -2,8 +2,10 @@
 
 from typing import Final
 
+import msgspec
 import pyarrow as pa
 
+from fencepost.harness.judging.run_facts import stored_tables
 from fencepost.harness.verdict.fact_tables import DOUBLE, FLAG, LONG, RUN_ID, TEXT, TEXTS, FactTable, by_name, columns
 
 #: Columns that say where a run belongs; the table `placed` has them for every run.
@@ -116,9 +118,63 @@ REQUIREMENTS: Final = FactTable(
 OF_NIGHTS: Final = by_name((NIGHTS, CELLS, ATTEMPTS, REQUIREMENTS))
 
 
+#: Every table of facts that a warehouse keeps, by name.
+STORED: Final = {**stored_tables(), PLACED.name: PLACED, **OF_NIGHTS}
+
+#: A verdict that differs from the stored one: of one guarantee, or of the whole run where `guarantee` is null.
+_CHANGE: Final = pa.struct([("guarantee", TEXT), ("before", TEXT), ("after", TEXT)])
+#: One row for each run that an add looked at; `error` says why it could not be judged, and is null otherwise.
+REBUILT: Final = pa.schema(
+    [
+        (RUN_ID, TEXT),
+        ("folder", TEXT),
+        (NIGHT, TEXT),
+        (SYSTEM, TEXT),
+        ("outcome", TEXT),
+        ("length_ns", LONG),
+        ("error", TEXT),
+        ("changes", pa.list_(_CHANGE)),
+    ]
+)
+REBUILT_NAME: Final = "rebuilt"
+
+#: Columns that every kept row has beside the documented ones: the add that brought it, and for rows of nights the shard
+#: and how many records of its register the add had read. `rebuilt` says when its add began to commit.
+ADDED: Final = "added"
+SHARD: Final = "shard"
+RECORDS: Final = "records"
+AT: Final = "at"
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """How a table is kept: the columns of its rows, and those of them by which its files are parted."""
+
+    schema: pa.Schema
+    parted_by: tuple[str, ...]
+    version: int
+
+    @property
+    def in_files(self) -> pa.Schema:
+        """The columns that stand in the files: the others are said by a file's folder."""
+        return pa.schema([field for field in self.schema if field.name not in self.parted_by])
+
+
 def schema_of(table: FactTable) -> pa.Schema:
-    """The schema of a table in a warehouse: with `run_id`, but for what is told of nights."""
+    """The documented columns of a table in a warehouse: with `run_id`, but for what is told of nights."""
     return table.schema if table.name in OF_NIGHTS else table.stored_schema
+
+
+def layout(name: str) -> Layout:
+    """How the table of this name is kept."""
+    if name == REBUILT_NAME:
+        return Layout(pa.schema([*REBUILT, (ADDED, TEXT), (AT, TEXT)]), (), 1)
+    table = STORED[name]
+    parted_by = (NIGHT,) if name in OF_NIGHTS else (NIGHT, SYSTEM)
+    more = {SHARD: LONG, RECORDS: LONG, ADDED: TEXT} if name in OF_NIGHTS else {ADDED: TEXT}
+    own = [field for field in schema_of(table) if field.name not in parted_by]
+    names = {field.name for field in own}
+    fields = [*own, *((key, kind) for key, kind in more.items() if key not in names)]
+    return Layout(pa.schema([*fields, *((key, TEXT) for key in parted_by)]), parted_by, table.version)
 
 
 assert RUN_ID not in {column.name for table in OF_NIGHTS.values() for column in table.columns}

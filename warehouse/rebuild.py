@@ -1,7 +1,7 @@
 """One task of the warehouse: the facts of several stored runs, judged again or as the runs left them.
 
 It calls the function that the run itself called, once for each run, in an executor's own Python. It collects the runs'
-tables, writes them as one part for each table, night and system, and returns one row for each run. So no event and no
+tables, writes them as one file for each table, night and system, and returns one row for each run. So no event and no
 operation goes through the driver.
 """
 
@@ -27,16 +27,12 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.columns import FACTS, read_table
 from fencepost.harness.results.reader import require_history
 from fencepost.harness.verdict.fact_tables import FLAG, GUARANTEES, LONG, RUN, TEXT, VERSION_KEY, FactTables
-from fencepost.warehouse.night_tables import PLACED
+from fencepost.warehouse.night_tables import PLACED, REBUILT
+from fencepost.warehouse.parts import FILE, Parts
 from fencepost.warehouse.sources import Source
-from fencepost.warehouse.store import Store
 
-#: A task writes what it has collected when it reaches this size, so that its memory does not grow with its runs.
-_PART_BYTES: Final = 64_000_000
 #: So many objects more than were freed, before a task's Python looks for cycles; 700 is usual.
 _GARBAGE: Final = 100_000
-#: A verdict that differs from the stored one: of one guarantee, or of the whole run where `guarantee` is null.
-_CHANGE: Final = pa.struct([("guarantee", TEXT), ("before", TEXT), ("after", TEXT)])
 _KINDS: Final = {"shard": LONG, "size": LONG, "is_half": FLAG}
 #: A run to judge, its number among all, and the task that judges it.
 DEALT: Final = pa.schema(
@@ -46,29 +42,19 @@ DEALT: Final = pa.schema(
         *((name, _KINDS.get(name, TEXT)) for name in Source.__struct_fields__),
     ]
 )
-#: One row for each run; `error` says why it could not be judged, and is null otherwise.
-REBUILT: Final = pa.schema(
-    [
-        ("run_id", TEXT),
-        ("folder", TEXT),
-        ("night", TEXT),
-        ("system", TEXT),
-        ("outcome", TEXT),
-        ("length_ns", LONG),
-        ("error", TEXT),
-        ("changes", pa.list_(_CHANGE)),
-    ]
-)
+#: What a task returns: a row for each run, and in the first one the files that it wrote for all of them, and the rows
+#: of the table `run` as an Arrow stream.
+DONE: Final = pa.schema([*REBUILT, ("files", pa.list_(FILE)), ("runs", pa.binary())])
 
 Batches = Iterator[Any]
 
 
-def task(root: str, generation: str, add: str, *, again: bool) -> Callable[[Batches], Batches]:
-    """Return what `mapInArrow` carries out: rows of DEALT become rows of REBUILT.
+def task(root: str, added: str, *, again: bool) -> Callable[[Batches], Batches]:
+    """Return what `mapInArrow` carries out: rows of DEALT become rows of DONE.
 
     Args:
-        root: the warehouse's place, and `generation` the one that the parts belong to.
-        add: the name that the parts begin with.
+        root: the warehouse's place.
+        added: the name of the add that the files belong to.
         again: judge every run again; otherwise tables that a run left in today's form are taken as they are.
     """
 
@@ -80,50 +66,28 @@ def task(root: str, generation: str, add: str, *, again: bool) -> Callable[[Batc
         # A history is a million objects without cycles: looking through them costs a tenth of the task.
         gc.freeze()
         gc.set_threshold(_GARBAGE)
-        parts = Parts(Store(root, generation), add)
-        for batch in batches:
-            rows = []
-            for dealt in batch.to_pylist():
-                row, tables = rebuild(msgspec.convert(dealt, Source), again=again)
-                if tables:
-                    parts.add(dealt["number"], row["night"], row["system"], tables)
-                rows.append(row)
-            yield from pa.Table.from_pylist(rows, schema=REBUILT).to_batches()
+        parts, rows = Parts(root, added), []
+        for dealt in (row for batch in batches for row in batch.to_pylist()):
+            row, tables = rebuild(msgspec.convert(dealt, Source), again=again)
+            if tables:
+                parts.add(row["night"], row["system"], tables)
+            rows.append(row)
         parts.write()
+        if rows:
+            rows[0] |= {"files": [msgspec.structs.asdict(file) for file in parts.files], "runs": _stream(parts.runs)}
+        yield from pa.Table.from_pylist(rows, schema=DONE).to_batches()
 
     return rebuild_all
 
 
-class Parts:
-    """The tables of several runs, written as one part for each table, night and system.
-
-    A part's name ends in the number of its first run. A task that Spark repeats therefore replaces its own files.
-    """
-
-    def __init__(self, target: Store, add: str) -> None:
-        self._target: Final = target
-        self._add: Final = add
-        self._tables: dict[tuple[str, str, str], list[Any]] = {}
-        self._bytes = 0
-        self._first: int | None = None
-
-    def add(self, number: int, night: str, system: str, tables: FactTables) -> None:
-        """Add the tables of run `number`, and write the part if it has become large."""
-        if self._first is None:
-            self._first = number
-        for name, table in tables.items():
-            if len(table):
-                self._tables.setdefault((name, night, system), []).append(table)
-                self._bytes += table.nbytes
-        if self._bytes >= _PART_BYTES:
-            self.write()
-
-    def write(self) -> None:
-        """Write what was added since the last part; tables without a row get no file. Raises OSError."""
-        for (name, night, system), tables in self._tables.items():
-            whole = pa.concat_tables(tables).replace_schema_metadata(tables[0].schema.metadata)
-            self._target.write_part(name, night, system, f"{self._add}-{self._first:07d}", whole)
-        self._tables, self._bytes, self._first = {}, 0, None
+def _stream(tables: Sequence[Any]) -> bytes | None:
+    if not tables:
+        return None
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, tables[0].schema) as writer:
+        for table in tables:
+            writer.write_table(table)
+    return bytes(sink.getvalue())
 
 
 def rebuild(source: Source, *, again: bool = True) -> tuple[dict[str, Any], FactTables]:

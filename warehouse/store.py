@@ -1,362 +1,399 @@
-"""The files of a warehouse: what each `add` brought, and the one file that names what counts.
+"""The tables of a warehouse: one Delta Lake table for each, and the order in which an add or a build commits to them.
 
-    ROOT/warehouse.json                                   the mark: format, and the generation that is in force
-    ROOT/<generation>/adds/<add>.json                     what one `add` brought; without it its parts do not count
-    ROOT/<generation>/data/<table>/night=<night>/system=<system>/<add>-<number>.parquet
+    ROOT/<table>/_delta_log/...                                           Delta's log: which files count
+    ROOT/<table>/night=<night>/system=<system>/<add>-<number>.parquet     files that Spark's tasks wrote
 
-Nothing is changed once it is written: an `add` writes its parts under names of its own, and its manifest last. So two
-may add at once, one that is killed brings nothing, and whoever reads sees whole adds. A `build` makes a new generation
-and puts it in force at its end (`generations`). An add that finds another generation in force than the one that it
-wrote to begins again. ROOT is a path, or a URI that pyarrow and Spark both know (file:, s3:, gs:, hdfs:).
+Each row says which add `added` it. A run counts when its row in the table `run` is there, and its rows in other tables
+count when they were added by the same add; a night counts by its row in `nights`. These two tables are committed last,
+and only as the next version of what was read before. So an add that is killed brings nothing, and of two that bring the
+same run one counts. Rows that count no longer are deleted after that. ROOT is a path, or a URI that delta-rs, pyarrow
+and Spark all know (file:, s3:, gs:, hdfs:).
 """
 
-import contextlib
 import json
-import os
+import random
+import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import quote, unquote
+from typing import Any, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Schema, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import fs
 
-from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.errors import HarnessError, UsageError
+from fencepost.harness.verdict.fact_tables import RUN, RUN_ID, TEXT
+from fencepost.warehouse.night_tables import (
+    ADDED,
+    AT,
+    NIGHT,
+    NIGHTS,
+    OF_NIGHTS,
+    REBUILT_NAME,
+    RECORDS,
+    SHARD,
+    STORED,
+    SYSTEM,
+    layout,
+)
+from fencepost.warehouse.parts import File
 
-MARK: Final = "warehouse.json"
-#: Version of the mark, the manifests and the places of the parts.
-FORMAT: Final = 2
-GENERATION: Final = "g-"
-_ADDS: Final = "adds"
-_DATA: Final = "data"
-#: Folders between the data and a part: table, night, system.
-_DEPTH: Final = 3
-#: Files that are looked at side by side: on a remote store each takes a round trip.
-_READERS: Final = 16
+#: The mark of a warehouse that a fencepost before Delta tables made.
+_OLD_MARK: Final = "warehouse.json"
+TABLES: Final = (*STORED, REBUILT_NAME)
+_OF_RUNS: Final = tuple(name for name in TABLES if name not in OF_NIGHTS)
+#: Tables that are looked at side by side: on a remote store each takes several round trips.
+_SIDE_BY_SIDE: Final = 16
+#: So often a commit is tried that other writers were faster than; it takes some 10 ms.
+_TRIES: Final = 40
+_PAUSE_S: Final = 0.2
+#: Rows of an add that never ended are removed by `compact` so long after it began to commit, which takes seconds.
+_UNFINISHED: Final = timedelta(hours=1)
+_AT: Final = "%Y-%m-%dT%H:%M:%SZ"
+_ID: Final = "%Y%m%dT%H%M%S"
 _TORN: Final = "missing, or no whole Parquet file"
 _OLDER: Final = "build the warehouse again from the runs: fencepost warehouse build RESULTS"
 _NEWER: Final = "use the newer fencepost, or build the warehouse again from the runs: fencepost warehouse build RESULTS"
+#: The version that was read, or none: whoever commits in between makes the commit fail, and it is tried again.
+_NEXT_VERSION_ONLY: Final = CommitProperties(max_commit_retries=0)
+
+_Result = TypeVar("_Result")
+#: A night's shard, and the add that its rows came by.
+NightKey = tuple[str, int]
 
 
-class Superseded(Exception):
-    """A build has put another generation in force: what was written to this one does not count."""
+class Compacted(msgspec.Struct, frozen=True):
+    """What `compact` did: files before and after, and adds that never ended, whose rows it removed."""
 
-
-class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs of one night and system in one add: their ids, and their files by table, relative to the data."""
-
-    night: str
-    system: str
-    runs: tuple[str, ...]
-    files: Mapping[str, tuple[str, ...]]
-
-
-class NightPart(msgspec.Struct, frozen=True, kw_only=True):
-    """What one add knew of a night, or of a shard of it: the newest count of `records` is what counts."""
-
-    night: str
-    shard: int
-    records: int
-    files: Mapping[str, tuple[str, ...]]
-
-
-class Add(msgspec.Struct, frozen=True, kw_only=True):
-    """One add: when (UTC), and what it brought.
-
-    `tables` are the versions of the tables' schemas. `rebuilt` is the file with a row for each run that it looked at;
-    a run that could not be judged is in no part, so that a later add tries it again. `replaces` are the adds that a
-    build did not carry over, because it began after them; None: this is no build.
-    """
-
-    id: str
-    at: str
-    tables: dict[str, int]
-    parts: tuple[Part, ...] = ()
-    nights: tuple[NightPart, ...] = ()
-    rebuilt: str = ""
-    replaces: tuple[str, ...] | None = None
-
-    @property
-    def files(self) -> list[str]:
-        """Every file that it names, relative to the data."""
-        tables = [part.files for part in self.parts] + [night.files for night in self.nights]
-        own = [file for files in tables for paths in files.values() for file in paths]
-        return [*own, self.rebuilt] if self.rebuilt else own
-
-    @property
-    def runs(self) -> set[str]:
-        return {run for part in self.parts for run in part.runs}
-
-
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """The generation in force, and the one `before` it, from which late adds are still carried over."""
-
-    format: int
-    generation: str = ""
-    before: str = ""
+    before: int
+    after: int
+    unfinished: int
 
 
 class Store:
-    """The files below one root, of one generation."""
+    """The Delta tables below one root."""
 
-    def __init__(self, root: str, generation: str) -> None:
+    def __init__(self, root: str) -> None:
         self.root: Final = absolute(root)
-        self.generation: Final = generation
         self.fs, self.base = fs.FileSystem.from_uri(_uri(self.root))
-        self._home: Final = f"{self.base}/{generation}"
 
-    @property
-    def data(self) -> str:
-        """Where parts lie, as Spark names it."""
-        return f"{spark_name(self.root)}/{self.generation}/{_DATA}"
-
-    def add_ids(self) -> list[str]:
-        """The names of all adds, oldest first."""
-        try:
-            entries = self.fs.get_file_info(fs.FileSelector(f"{self._home}/{_ADDS}", allow_not_found=True))
-        except FileNotFoundError:
-            # pyarrow looks first whether the folder is there: it was removed between that and the listing.
-            return []
-        return sorted(i.base_name[:-5] for i in entries if i.base_name.endswith(".json") and i.base_name[0] != ".")
-
-    def adds(self) -> list[Add]:
-        """Every add, oldest first.
+    def delta(self, name: str) -> DeltaTable:
+        """Open a table at its newest version.
 
         Raises:
-            UsageError: a manifest is torn, or is of a newer format.
+            UsageError: it is missing or torn, or another fencepost wrote it with other columns.
         """
-        return [self.read_add(name) for name in self.add_ids()]
-
-    def read_add(self, name: str) -> Add:
-        """One add by its name; raises as `adds`."""
-        path = f"{self._home}/{_ADDS}/{name}.json"
-        with self.fs.open_input_stream(path) as stream:
-            data = stream.read()
         try:
-            return msgspec.json.decode(data, type=Add)
-        except msgspec.DecodeError as error:
-            raise UsageError(f"{path}: {error}", hint="remove it, and add its runs again") from None
+            delta = DeltaTable(f"{self.root}/{name}")
+        except TableNotFoundError:
+            raise UsageError(f"{self.root}: the table {name} is missing", hint=_OLDER) from None
+        except DeltaError as error:
+            first = str(error).partition("\n")[0]
+            raise UsageError(f"{self.root}/{name}: its log cannot be read: {first}", hint=_OLDER) from None
+        version, own = int((delta.metadata().description or "0").split()[-1]), layout(name).version
+        if version != own:
+            raise UsageError(
+                f"{self.root}: the table {name} has version {version}, and this fencepost reads {own}",
+                hint=_NEWER if version > own else _OLDER,
+            )
+        return delta
 
-    def commit(self, add: Add) -> None:
-        """Write an add's manifest: from now on its parts count.
+    def files(self, name: str, delta: DeltaTable | None = None, *, whole: bool = False) -> list[str]:
+        """The files of a table, relative to its folder.
 
         Raises:
-            Superseded: the parts do not count, since a build has put another generation in force. The manifest comes
-                before this look at the mark, and a build carries over what it finds after it has changed the mark. So
-                one of the two sees the other.
+            UsageError: as `delta`, and for the first torn file. `whole`: after reading the rows, not only the footers.
         """
-        self.write_manifest(add)
-        if not self.is_in_force():
-            raise Superseded
+        delta = self.delta(name) if delta is None else delta
+        # Before that, delta-rs writes the root as in a URI.
+        files = [uri.rpartition(f"/{name}/")[2] for uri in delta.file_uris()]
+        read = pq.read_table if whole else pq.read_metadata
 
-    def write_manifest(self, add: Add) -> None:
-        """Write the manifest of an add, also to a generation that is not in force yet."""
-        self._write(f"{self._home}/{_ADDS}/{add.id}.json", msgspec.json.encode(add))
-
-    def is_in_force(self) -> bool:
-        """Whether this generation is the one that is read."""
-        mark = read_mark(self.root)
-        return mark is not None and mark.generation == self.generation
-
-    def put_in_force(self, before: str = "", *, new: bool = True) -> bool:
-        """Make this generation the one that is read, in place of `before`, and say whether it is.
-
-        `new`: only where no generation is in force yet. `generations.replace` carries over what was added to another.
-        """
-        data = msgspec.json.encode(Mark(format=FORMAT, generation=self.generation, before=before))
-        return self._write(f"{self.base}/{MARK}", data, new=new)
-
-    def remove(self) -> None:
-        """Remove this generation, which is not in force, and the root if nothing else is in it."""
-        # An add may still write to it, until it looks at the mark; whoever comes next removes that.
-        with contextlib.suppress(OSError):
-            self.fs.delete_dir(self._home)
-        with contextlib.suppress(OSError):
-            if not self.fs.get_file_info(fs.FileSelector(self.base)):
-                self.fs.delete_dir(self.base)
-
-    def remove_orphans(self) -> None:
-        """Remove files that no manifest names; nobody may be adding meanwhile."""
-        below = fs.FileSelector(self._home, recursive=True, allow_not_found=True)
-        files = [info.path for info in self.fs.get_file_info(below) if info.type is fs.FileType.File]
-        named = {f"{self._home}/{_DATA}/{file}" for add in self.adds() for file in add.files}
-        named |= {f"{self._home}/{_ADDS}/{name}.json" for name in self.add_ids()}
-        for path in files:
-            if path not in named:
-                self.fs.delete_file(path)
-
-    def copy_file(self, relative: str, target: "Store") -> bool:
-        """Copy one file of the data into another generation; whether it is there. One that is missing stays missing."""
-        source, path = (f"{home}/{_DATA}/{relative}" for home in (self._home, target._home))
-        folder, _, base = path.rpartition("/")
-        # Two commands may copy the same file at once.
-        hidden = f"{folder}/.{base}.{uuid.uuid4().hex}"
-        with contextlib.suppress(FileNotFoundError):
-            self.fs.create_dir(folder, recursive=True)
-            self.fs.copy_file(source, hidden)
-            self.fs.move(hidden, path)
-        return bool(self.fs.get_file_info(path).type is fs.FileType.File)
-
-    def files_of(self, add: str) -> dict[tuple[str, str], dict[str, tuple[str, ...]]]:
-        """The parts that an add has written so far, by night and system: their paths by table."""
-        parts: dict[tuple[str, str], dict[str, list[str]]] = {}
-        data = f"{self._home}/{_DATA}"
-        for info in self.fs.get_file_info(fs.FileSelector(data, recursive=True, allow_not_found=True)):
-            depth = info.path[len(data) + 1 :].count("/")
-            if info.type is not fs.FileType.File or depth != _DEPTH or not info.base_name.startswith(f"{add}-"):
-                continue
-            relative = info.path[len(data) + 1 :]
-            table, night, system, _ = relative.split("/")
-            own = parts.setdefault((_value(night), _value(system)), {})
-            own.setdefault(table, []).append(relative)
-        return {key: {table: tuple(sorted(paths)) for table, paths in own.items()} for key, own in parts.items()}
-
-    def write_part(self, table: str, night: str, system: str, name: str, rows: Any) -> str:
-        """Write one part, whole or not at all; its path relative to the data."""
-        place = f"night={quote(night, safe='')}/system={quote(system, safe='')}"
-        return self.write_file(f"{table}/{place}/{name}.parquet", rows)
-
-    def write_file(self, relative: str, rows: Any) -> str:
-        """Write one file of the data, whole or not at all; returns its path."""
-        path = f"{self._home}/{_DATA}/{relative}"
-        folder, _, base = path.rpartition("/")
-        self.fs.create_dir(folder, recursive=True)
-        pq.write_table(rows, f"{folder}/.{base}", filesystem=self.fs, compression="zstd")
-        self.fs.move(f"{folder}/.{base}", path)
-        return relative
-
-    def read_file(self, relative: str) -> Any:
-        """Read one file of the data as an Arrow table."""
-        path = f"{self._home}/{_DATA}/{relative}"
-        try:
-            return pq.read_table(path, filesystem=self.fs, partitioning=None)
-        except (FileNotFoundError, pa.ArrowException):
-            raise UsageError(f"{path}: {_TORN}", hint=_OLDER) from None
-
-    def refuse_torn(self, adds: Iterable[Add], *, whole: bool = False) -> None:
-        """Raise UsageError for the first file of these adds that is missing or no whole Parquet file.
-
-        Spark skips an empty file without a word. `whole`: read the rows too, not only the footers.
-        """
-        with ThreadPoolExecutor(_READERS) as pool:
-            files = [file for add in adds for file in add.files]
-            torn = next((file for file, bad in zip(files, pool.map(self._is_torn, files), strict=True) if bad), None)
-            if torn is None and whole:
-                torn = next((file for file in files if self._is_torn(file, whole=True)), None)
-        if torn is not None:
-            raise UsageError(f"{self.root}/{self.generation}/{_DATA}/{torn}: {_TORN}", hint=_OLDER)
-
-    def _is_torn(self, relative: str, *, whole: bool = False) -> bool:
-        try:
-            if whole:
-                self.read_file(relative)
-            else:
-                pq.read_metadata(f"{self._home}/{_DATA}/{relative}", filesystem=self.fs)
-        except (OSError, pa.ArrowException, UsageError):
-            return True
-        return False
-
-    def _write(self, path: str, data: bytes, *, new: bool = False) -> bool:
-        """Write a small file, whole or not at all. `new`: only where there is none yet; False if there is."""
-        folder, _, base = path.rpartition("/")
-        self.fs.create_dir(folder, recursive=True)
-        hidden = f"{folder}/.{base}.{uuid.uuid4().hex}"
-        with self.fs.open_output_stream(hidden) as stream:
-            stream.write(data)
-        if new and isinstance(self.fs, fs.LocalFileSystem):
+        def is_torn(file: str) -> bool:
             try:
-                os.link(hidden, path)
-            except FileExistsError:
-                return False
-            finally:
-                os.unlink(hidden)
-        elif new and self.fs.get_file_info(path).type is not fs.FileType.NotFound:
-            self.fs.delete_file(hidden)
+                read(f"{self.base}/{name}/{file}", filesystem=self.fs, **({"partitioning": None} if whole else {}))
+            except (OSError, pa.ArrowException):
+                return True
             return False
-        else:
-            self.fs.move(hidden, path)
-        return True
+
+        with ThreadPoolExecutor(1 if whole else _SIDE_BY_SIDE) as pool:
+            for file, torn in zip(files, pool.map(is_torn, files), strict=True):
+                if torn:
+                    raise UsageError(f"{self.root}/{name}/{file}: {_TORN}", hint=_OLDER)
+        return files
+
+    def refuse_torn(self) -> None:
+        """Raise UsageError for the first file of the warehouse whose rows cannot be read."""
+        for name in TABLES:
+            self.files(name, whole=True)
+
+    def read(self, name: str, columns: Sequence[str] | None = None, delta: DeltaTable | None = None) -> Any:
+        """Read a table, or these columns of it, as an Arrow table; raises as `files`."""
+        delta = self.delta(name) if delta is None else delta
+        self.files(name, delta)
+        schema = layout(name).schema
+        names = schema.names if columns is None else list(columns)
+        return delta.to_pyarrow_table(columns=names).cast(pa.schema([schema.field(each) for each in names]))
+
+    def runs(self, delta: DeltaTable | None = None) -> dict[str, str]:
+        """Every run that counts, with the add that brought it."""
+        rows = self.read(RUN.name, [RUN_ID, ADDED], delta)
+        return dict(zip(rows[RUN_ID].to_pylist(), rows[ADDED].to_pylist(), strict=True))
+
+    def nights(self, delta: DeltaTable | None = None) -> dict[NightKey, tuple[int, str]]:
+        """Every night's shard that counts: how many records of its register are known, and by which add."""
+        rows = self.read(NIGHTS.name, [NIGHT, SHARD, RECORDS, ADDED], delta).to_pylist()
+        return {(row[NIGHT], row[SHARD]): (row[RECORDS], row[ADDED]) for row in rows}
+
+    def add_runs(self, added: str, files: Iterable[File], runs: Any, rebuilt: Any) -> set[str]:
+        """Commit the runs of one add; return those of them that another add has brought meanwhile."""
+        self._append(added, files, rebuilt)
+
+        def mark() -> set[str]:
+            delta = self.delta(RUN.name)
+            twice = sorted(set(runs[RUN_ID].to_pylist()) & self.runs(delta).keys())
+            rest = runs
+            if twice:
+                self._delete_runs(_OF_RUNS, [(run, added) for run in twice])
+                rest = runs.filter(pc.invert(pc.is_in(runs[RUN_ID], pa.array(twice, TEXT))))
+            if len(rest):
+                write_deltalake(delta, rest, mode="append", commit_properties=_NEXT_VERSION_ONLY)
+            return set(twice)
+
+        return self._until_first(mark)
+
+    def replace_runs(
+        self, added: str, files: Iterable[File], runs: Any, rebuilt: Any, before: Mapping[str, str]
+    ) -> int:
+        """Commit the runs of a build in the place of those `before`; return how many adds came meanwhile, and stay."""
+        self._append(added, files, rebuilt)
+        own = set(runs[RUN_ID].to_pylist())
+
+        def mark() -> tuple[dict[str, str], dict[str, str]]:
+            delta = self.delta(RUN.name)
+            now = self.runs(delta)
+            kept = {run: by for run, by in now.items() if run not in own and before.get(run) != by}
+            rows = self.read(RUN.name, delta=delta)
+            rest = rows.filter(pc.is_in(rows[RUN_ID], pa.array(list(kept), TEXT)))
+            whole = pa.concat_tables([runs, rest])
+            write_deltalake(delta, whole, mode="overwrite", commit_properties=_NEXT_VERSION_ONLY)
+            return now, kept
+
+        now, kept = self._until_first(mark)
+        dead = {run: by for run, by in now.items() if kept.get(run) != by}
+        gone = set(dead.values()) - set(kept.values())
+        if gone:
+            self._delete(_OF_RUNS, f"{ADDED} in ({_texts(gone)})")
+        self._delete_runs(_OF_RUNS, [(run, by) for run, by in dead.items() if by not in gone])
+        return len(set(kept.values()))
+
+    def set_nights(
+        self, added: str, rows: Mapping[str, Any], before: Mapping[NightKey, tuple[int, str]] | None = None
+    ) -> None:
+        """Commit what one add read of nights, in the place of what is known of them.
+
+        `rows` are the tables of nights by name. `before`: what a build found there, and does not keep.
+        """
+        nights = rows[NIGHTS.name]
+        if not len(nights) and not before:
+            return
+        for name, table in rows.items():
+            if name != NIGHTS.name and len(table):
+                write_deltalake(self.delta(name), table, mode="append")
+
+        def mark() -> dict[NightKey, set[str]]:
+            delta = self.delta(NIGHTS.name)
+            now = self.nights(delta)
+            own = [row for row in nights.to_pylist() if now.get(_key(row), (0, ""))[0] <= row[RECORDS]]
+            keys = set(map(_key, own))
+            kept = {key for key, known in now.items() if key not in keys and (before or {}).get(key) != known}
+            rest = [row for row in self.read(NIGHTS.name, delta=delta).to_pylist() if _key(row) in kept]
+            whole = pa.Table.from_pylist([*own, *rest], schema=nights.schema)
+            write_deltalake(delta, whole, mode="overwrite", commit_properties=_NEXT_VERSION_ONLY)
+            dead = {key: {by} for key, (_, by) in now.items() if key not in kept}
+            for key in set(map(_key, nights.to_pylist())) - keys:
+                dead[key] = {added}
+            return dead
+
+        for (night, shard), adds in self._until_first(mark).items():
+            of = f"{NIGHT} = {_text(night)} and {SHARD} = {shard} and {ADDED} in ({_texts(adds)})"
+            self._delete([name for name in OF_NIGHTS if name != NIGHTS.name], of)
+
+    def compact(self) -> Compacted:
+        """Make few files of many, and remove rows of adds that never ended, and those that a killed build left."""
+        before = sum(len(self.delta(name).file_uris()) for name in TABLES)
+        runs = self.runs()
+        live = {*runs.values(), *(by for _, by in self.nights().values())}
+        rebuilt = self.read(REBUILT_NAME, [ADDED, AT])
+        began = dict(zip(rebuilt[ADDED].to_pylist(), rebuilt[AT].to_pylist(), strict=True))
+        limit = datetime.now(UTC) - _UNFINISHED
+        unfinished = set()
+        for name in TABLES:
+            adds = set(pc.unique(self.read(name, [ADDED])[ADDED]).to_pylist()) - live
+            # An add of nights alone has its name from when it commits.
+            late = {by for by in adds if began.get(by, f"{limit:{_AT}}") <= f"{limit:{_AT}}" and by < f"{limit:{_ID}}"}
+            if late:
+                self._delete([name], f"{ADDED} in ({_texts(late)})")
+            unfinished |= late
+            if name in _OF_RUNS:
+                pairs = self.read(name, [RUN_ID, ADDED]).group_by([RUN_ID, ADDED]).aggregate([]).to_pylist()
+                there = [(row[RUN_ID], row[ADDED]) for row in pairs if row[RUN_ID] in runs and row[ADDED] in live]
+                self._delete_runs([name], [(run, by) for run, by in there if runs[run] != by])
+            self._until_first(lambda name=name: self.delta(name).optimize.compact())  # type: ignore[misc]
+        return Compacted(before, sum(len(self.delta(name).file_uris()) for name in TABLES), len(unfinished))
+
+    def vacuum(self, keep_hours: int) -> int:
+        """Remove files that no version of the last `keep_hours` names; return how many."""
+        options: dict[str, Any] = {"retention_hours": keep_hours, "enforce_retention_duration": False, "full": True}
+        return sum(len(self.delta(name).vacuum(dry_run=False, **options)) for name in TABLES)
+
+    def make(self) -> None:
+        """Make the tables that are not there yet; `run` comes last, so that a warehouse has all of them."""
+
+        def create(name: str) -> None:
+            own = layout(name)
+            DeltaTable.create(
+                f"{self.root}/{name}",
+                schema=Schema.from_arrow(own.schema),
+                partition_by=list(own.parted_by),
+                mode="ignore",
+                name=name,
+                description=f"version {own.version}",
+            )
+
+        self.fs.create_dir(self.base, recursive=True)
+        with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+            list(pool.map(lambda name: self._until_first(lambda: create(name)), (n for n in TABLES if n != RUN.name)))
+        self._until_first(lambda: create(RUN.name))
+
+    def clear(self, added: str) -> None:
+        """Remove a warehouse that cannot be read, all but the files of this build."""
+        for info in self.fs.get_file_info(fs.FileSelector(self.base, recursive=True, allow_not_found=True)):
+            if info.type is fs.FileType.File and not info.base_name.startswith(f"{added}-"):
+                self.fs.delete_file(info.path)
+
+    def _append(self, added: str, files: Iterable[File], rebuilt: Any) -> None:
+        """Commit to all tables of runs but `run`."""
+        self._until_first(lambda: write_deltalake(self.delta(REBUILT_NAME), rebuilt, mode="append"))
+        by_table: dict[str, list[File]] = {}
+        for file in files:
+            by_table.setdefault(file.table, []).append(file)
+
+        def commit(name: str) -> None:
+            own = layout(name)
+            actions: list[AddAction | RemoveAction] = [_action(file, added) for file in by_table[name]]
+            schema, parted_by = Schema.from_arrow(own.schema), list(own.parted_by)
+            self._until_first(lambda: self.delta(name).create_write_transaction(actions, "append", schema, parted_by))
+
+        with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+            list(pool.map(commit, by_table))
+
+    def _delete(self, names: Iterable[str], predicate: str) -> None:
+        """Delete rows from these tables, but from `run`, whose rows are replaced in one commit with others."""
+        own = [name for name in names if name != RUN.name]
+        with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+            list(pool.map(lambda name: self._until_first(lambda: self.delta(name).delete(predicate)), own))
+
+    def _delete_runs(self, names: Iterable[str], runs: Iterable[tuple[str, str]]) -> None:
+        """Delete the rows of these runs that came by these adds."""
+        by_add: dict[str, set[str]] = {}
+        for run, by in runs:
+            by_add.setdefault(by, set()).add(run)
+        for by, own in by_add.items():
+            self._delete(names, f"{ADDED} = {_text(by)} and {RUN_ID} in ({_texts(own)})")
+
+    def _until_first(self, commit: Callable[[], _Result]) -> _Result:
+        """Commit, again and again while other writers are faster."""
+        for _ in range(_TRIES):
+            try:
+                return commit()
+            except CommitFailedError:
+                time.sleep(random.uniform(0, _PAUSE_S))
+        raise HarnessError(f"{self.root}: other writers were faster, {_TRIES} times", hint="try again")
 
 
 def open_store(root: str) -> Store:
-    """The store in force at `root`.
+    """The warehouse at `root`.
 
     Raises:
         UsageError: nothing is there, or something that this fencepost cannot read.
     """
-    mark = read_mark(root)
-    if mark is None:
+    if not is_warehouse(root):
         raise UsageError(f"{root}: no warehouse is here", hint="make one: fencepost warehouse build RESULTS")
-    if mark.format < FORMAT:
-        raise UsageError(f"{root}/{MARK}: format {mark.format}, and this fencepost reads {FORMAT}", hint=_OLDER)
-    return Store(root, mark.generation)
+    return Store(root)
 
 
-def open_or_make(root: str) -> Store:
-    """The store in force at `root`; an empty one is made where nothing is. Raises as `open_store`."""
-    if read_mark(root) is None:
-        new_generation(root).put_in_force()
-    return open_store(root)
+def is_warehouse(root: str) -> bool:
+    """Whether a warehouse is at `root`; False where nothing is. Raises UsageError for anything else."""
+    store = Store(root)
+    kind = store.fs.get_file_info(store.base).type
+    if kind is fs.FileType.NotFound:
+        return False
+    entries = store.fs.get_file_info(fs.FileSelector(store.base)) if kind is fs.FileType.Directory else []
+    names = {entry.base_name for entry in entries if not entry.base_name.startswith(".")}
+    if _OLD_MARK in names:
+        raise UsageError(
+            f"{root}: an earlier fencepost made this warehouse, and this one reads only Delta tables", hint=_OLDER
+        )
+    # Tables that are not ready are a warehouse that is made right now.
+    if kind is not fs.FileType.Directory or not names <= set(TABLES):
+        raise NotAWarehouse(f"{root}: no warehouse is here, but something else", hint="give another place: --warehouse")
+    return bool(DeltaTable.is_deltatable(f"{store.root}/{RUN.name}"))
 
 
-def new_generation(root: str) -> Store:
-    """A store at `root` that is not in force yet; raises UsageError where something else is in its place."""
-    read_mark(root)
-    return Store(root, f"{GENERATION}{new_id()}")
+class NotAWarehouse(UsageError):
+    """Something that is no warehouse, not even a torn or an old one: a build must not replace it."""
 
 
 def new_id() -> str:
     """A name that no other add has, and that sorts by time, also among the adds of one second."""
     now = datetime.now(UTC)
-    return f"{now:%Y%m%dT%H%M%S}.{now.microsecond:06d}-{uuid.uuid4().hex[:12]}"
+    return f"{now:{_ID}}.{now.microsecond:06d}-{uuid.uuid4().hex[:12]}"
+
+
+def commit_time() -> str:
+    """The time at which an add begins to commit, as the column `at` of `rebuilt`."""
+    return f"{datetime.now(UTC):{_AT}}"
 
 
 def spark_name(root: str) -> str:
-    """The root as Spark names it: its connector for S3 goes by another scheme."""
+    """The place as Spark names it: its connector for S3 goes by another scheme."""
     return root.replace("s3://", "s3a://", 1)
 
 
 def absolute(root: str) -> str:
     """The place of a warehouse as executors must name it: an absolute path, or the URI that it is."""
-    return root if "://" in root else str(Path(root).absolute())
-
-
-def read_mark(root: str) -> Mark | None:
-    """The mark of a warehouse; None where nothing is. Raises UsageError for anything else."""
-    system, base = fs.FileSystem.from_uri(_uri(root))
-    kind = system.get_file_info(base).type
-    if kind is fs.FileType.NotFound:
-        return None
-    names = (
-        [i.base_name for i in system.get_file_info(fs.FileSelector(base))] if kind is fs.FileType.Directory else [""]
-    )
-    if MARK not in names:
-        # What is made right now: a generation that is not in force, and files under hidden names.
-        if all(name.startswith((".", GENERATION)) for name in names):
-            return None
-        raise UsageError(f"{root}: no warehouse is here, but something else", hint="give another place: --warehouse")
-    with system.open_input_stream(f"{base}/{MARK}") as stream:
-        data = stream.read()
-    try:
-        known = json.loads(data).get("format")
-    except (ValueError, AttributeError):
-        raise UsageError(f"{root}/{MARK}: not the mark of a warehouse", hint="give another place") from None
-    if not isinstance(known, int) or known > FORMAT:
-        raise UsageError(f"{root}/{MARK}: format {known}, and this fencepost reads {FORMAT}", hint=_NEWER)
-    if known < FORMAT:
-        # Made by an earlier fencepost: it holds nothing that the runs do not.
-        return Mark(format=known)
-    return msgspec.json.decode(data, type=Mark)
+    return root.replace("s3a://", "s3://", 1) if "://" in root else str(Path(root).absolute())
 
 
 def _uri(root: str) -> str:
     return root if "://" in root else Path(root).absolute().as_uri()
 
 
-def _value(folder: str) -> str:
-    return unquote(folder.partition("=")[2])
+def _text(value: str) -> str:
+    """A text as delta-rs writes it in a predicate."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _texts(values: Iterable[str]) -> str:
+    return ", ".join(map(_text, sorted(values)))
+
+
+def _key(row: Mapping[str, Any]) -> NightKey:
+    return row[NIGHT], row[SHARD]
+
+
+def _action(file: File, added: str) -> AddAction:
+    """What makes a file count. Its statistics say which add it is of, so that no other's delete reads it."""
+    bounds = {ADDED: added}
+    stats = {"numRecords": file.rows, "minValues": bounds, "maxValues": bounds, "nullCount": {ADDED: 0}}
+    values = {NIGHT: file.night, SYSTEM: file.system}
+    return AddAction(file.path, file.size, values, time.time_ns() // 1_000_000, True, json.dumps(stats))

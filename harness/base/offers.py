@@ -66,8 +66,7 @@ KINDS: Final = (
     "conformance",
     # What the conformance suite asks of sessions that offer an interface, by its name.
     "probes",
-    # What `fencepost prepare` makes beside the archives of systems, and what `fencepost doctor` looks at.
-    "archives",
+    # What `fencepost doctor` looks at.
     "machine_checks",
     # What judges tables that are too large for one machine.
     "table_judges",

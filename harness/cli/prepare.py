@@ -1,6 +1,5 @@
 """The start-up archives of the Java programs: made once per user, ZooKeeper's at set-up."""
 
-import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -8,12 +7,10 @@ from pathlib import Path
 
 import click
 
-from fencepost.harness.base import offers
-from fencepost.harness.base.errors import FencepostError, MachineError, unknown_choice
+from fencepost.harness.base.errors import FencepostError, unknown_choice
 from fencepost.harness.cli.output.help import Documented, Example
 from fencepost.harness.contract.servers import StartsFromArchive
 from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.archive import Archive
 
 
 def prepare_archives(programs: Sequence[str] = ()) -> int:
@@ -33,8 +30,6 @@ def prepare_archives(programs: Sequence[str] = ()) -> int:
     # The machine may have been busy when an earlier attempt failed.
     java.forget_failures()
     there = archives()
-    for name in set(programs) & (_of_leaves().keys() - there.keys()):
-        _of_leaves()[name].made()  # raises what a person must do first
     for name in programs or there:
         if there.get(name) is not None:
             continue
@@ -55,24 +50,11 @@ def prepare_archives(programs: Sequence[str] = ()) -> int:
 
 def archives() -> dict[str, Path | None]:
     """Where each archive is whose program needs no download; None when it is absent."""
-    there = {name: system.startup_archive() for name, system in _systems().items()}
-    for name, archive in _of_leaves().items():
-        # The program of a leaf may not be installed at all.
-        with contextlib.suppress(MachineError):
-            there[name] = archive.made()
-    return there
+    return {name: system.startup_archive() for name, system in _systems().items()}
 
 
 def _makers() -> dict[str, Callable[[], Path | None]]:
-    java = (name for name, system in registry.systems().items() if system.profile.java)
-    return {
-        **{name: partial(_made, name) for name in java},
-        **{name: archive.make for name, archive in _of_leaves().items()},
-    }
-
-
-def _of_leaves() -> dict[str, Archive]:
-    return offers.loaded("archives")
+    return {name: partial(_made, name) for name, system in registry.systems().items() if system.profile.java}
 
 
 def _systems() -> dict[str, StartsFromArchive]:
@@ -90,7 +72,7 @@ def _made(name: str) -> Path | None:
 
 EXAMPLES = (
     Example("fencepost prepare", "Make every archive that is missing, once for this user"),
-    Example("fencepost prepare spark", "Make that of Spark only"),
+    Example("fencepost prepare zookeeper", "Make that of ZooKeeper only"),
     Example("fencepost prepare zookeeper kraft", "Make those of both; what a release needs is downloaded first"),
 )
 
@@ -100,8 +82,8 @@ EXAMPLES = (
 def command(programs: tuple[str, ...]) -> int:
     """Make archives from which Java programs start faster.
 
-    PROGRAM is spark or a system whose servers are Java programs; without one, those of ZooKeeper and Spark are made.
-    `make setup` makes ZooKeeper's last. Without its archive a program works, but starts more slowly; so the command
-    exits 0 even when an archive could not be made.
+    PROGRAM is a system whose servers are Java programs; without one, that of ZooKeeper is made, as by `make setup`.
+    Without its archive a program works, but starts more slowly; so the command exits 0 even when an archive could not
+    be made.
     """
     return prepare_archives(programs)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from fencepost.harness.base.errors import UsageError
@@ -22,9 +23,8 @@ from fencepost.warehouse.adding import _tasks, build, deal
 from fencepost.warehouse.commands.warehouse import command
 from fencepost.warehouse.query import query
 from fencepost.warehouse.sources import Source, sources_below
-from fencepost.warehouse.store import MARK
 from fencepost.warehouse.warehouse import Warehouse
-from tests.warehouse.handle import handle_of
+from tests.warehouse.commits import runs_of, tear
 
 pytestmark = pytest.mark.spark
 
@@ -150,9 +150,8 @@ def test_a_query_gives_a_data_frame(built: Built, spark: SparkSession) -> None:
 
 
 def test_the_command_says_each_episode_with_run_epoch_and_rows(
-    built: Built, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    built: Built, spark: SparkSession, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("fencepost.warehouse.spark_session.SparkHandle", handle_of(spark, []))
     words = ["build", str(built.results), "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(command, words, standalone_mode=False)
     assert done.return_value == 2, done.output
@@ -177,18 +176,19 @@ def test_it_takes_the_place_of_a_warehouse_and_of_nothing_else(
     with pytest.raises(UsageError, match="no warehouse is here, but something else"):
         build(spark, built.folders[:1], str(out))
     assert (out / "precious").read_text() == "mine"
-    (out / "precious").rename(out / MARK)
-    (out / MARK).write_text("{}")
-    with pytest.raises(UsageError, match="format None"):
-        build(spark, built.folders[:1], str(out))
-    (out / MARK).write_text('{"format": 1, "runs": 3}')
-    with pytest.raises(UsageError, match="format 1, and this fencepost reads 2"):
+    (out / "precious").rename(out / "warehouse.json")
+    with pytest.raises(UsageError, match="an earlier fencepost made this warehouse"):
         Warehouse(spark, str(out))
     for number in range(2):
         build(spark, built.folders[number : number + 1], str(out))
         assert [row["run_id"] for row in Warehouse(spark, str(out)).table("run").collect()] == [f"{number:032x}"]
+        assert set(runs_of(str(out), "operations")) == {f"{number:032x}"}
+    assert not (out / "warehouse.json").exists()
+    (part,) = (out / "operations").rglob(f"{DeltaTable(str(out / 'operations')).file_uris()[0].rpartition('/')[2]}")
+    tear(part, "truncated")
+    build(spark, built.folders[:1], str(out))
+    assert set(runs_of(str(out), "operations")) == {f"{0:032x}"}
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert len(list(out.iterdir())) == 2, "the generation before is gone"
 
 
 def test_a_copy_of_a_run_counts_once(built: Built, tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 from fencepost.checkers import _core as native_core
-from fencepost.warehouse import gateway
 from fencepost.warehouse.adding import build
 from fencepost.warehouse.steps import STEPS
 from fencepost.warehouse.warehouse import Warehouse
@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.long]
 ROOT = Path(__file__).parents[2]
 FOUND = ROOT / "tests" / "histories" / "found"
 
+SPARK_HOME = Path(pyspark.__file__).parent
 _CORES = (os.cpu_count() or 1) + 1
 
 BUILD = """
@@ -36,9 +37,9 @@ import sys
 from pathlib import Path
 from fencepost.warehouse.adding import build
 from fencepost.warehouse.spark_session import SparkHandle
-with SparkHandle(sys.argv[1], scratch=Path(sys.argv[2])) as handle:
-    spark = handle.session(timeout_s=200)
-    build(spark, [Path(folder) for folder in sys.argv[4:]], sys.argv[3])
+with SparkHandle(sys.argv[1]) as handle:
+    spark = handle.session()
+    build(spark, [Path(folder) for folder in sys.argv[3:]], sys.argv[2])
     print(spark.conf.get("spark.sql.shuffle.partitions"))
 """
 
@@ -64,11 +65,11 @@ def full_java() -> Path:
 def daemon(folder: Path, java_home: Path, name: str, *arguments: str) -> Iterator[Path]:
     """A Spark daemon; yields its log, and ends it afterwards."""
     log = folder / f"{name}.log"
-    command = [str(java_home / "bin" / "java"), "-Xmx512m", "-cp", gateway.class_path(), *arguments]
+    command = [str(java_home / "bin" / "java"), "-Xmx512m", "-cp", f"{SPARK_HOME}/jars/*", *arguments]
     environment = {
         "PATH": os.environ["PATH"],
         "JAVA_HOME": str(java_home),
-        "SPARK_HOME": str(gateway.spark_home()),
+        "SPARK_HOME": str(SPARK_HOME),
         "SPARK_SCALA_VERSION": "2.13",
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
@@ -112,7 +113,7 @@ def test_a_standalone_master_with_two_workers_gives_the_same_warehouse(tmp_path:
         for name in ("one", "two"):
             await_line(tmp_path / f"{name}.log", "Successfully registered with master")
         done = subprocess.run(
-            [sys.executable, "-c", BUILD, master, str(tmp_path / "scratch"), str(out), *map(str, folders)],
+            [sys.executable, "-c", BUILD, master, str(out), *map(str, folders)],
             cwd=ROOT,
             env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
             capture_output=True,

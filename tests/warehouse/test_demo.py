@@ -41,20 +41,6 @@ def test_it_fails_where_the_index_lacks_the_episode(
     assert demo._outcome(result(etcd), result(zookeeper), episodes) is code
 
 
-def test_spark_starts_when_the_main_phase_is_over() -> None:
-    booted: list[int] = []
-
-    class Handle:
-        def boot(self) -> None:
-            booted.append(1)
-
-    for message in ({"topic": "phase", "phase": "main"}, {"topic": "tick"}):
-        demo._boot_behind(Handle(), message)  # type: ignore[arg-type]
-    assert booted == []
-    demo._boot_behind(Handle(), {"topic": "phase", "phase": "heal"})  # type: ignore[arg-type]
-    assert booted == [1]
-
-
 def test_the_summary_says_what_happened_and_where_to_look() -> None:
     invalid = result(Validity.INVALID)
     invalid = replace(invalid, judgement=msgspec.structs.replace(invalid.judgement, headline="8 stale reads"))

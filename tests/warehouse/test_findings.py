@@ -9,8 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from fencepost.warehouse.findings import examples, sightings
-from fencepost.warehouse.night_tables import schema_of
-from fencepost.warehouse.warehouse import STORED
+from fencepost.warehouse.night_tables import STORED, schema_of
 
 pytestmark = pytest.mark.spark
 

@@ -10,9 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from fencepost.warehouse.findings import sightings
-from fencepost.warehouse.night_tables import schema_of
+from fencepost.warehouse.night_tables import STORED, schema_of
 from fencepost.warehouse.nightly import HOLES, night_matrix, night_runs, night_trends
-from fencepost.warehouse.warehouse import STORED
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ import pytest
 
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.run.conclude import judge_stored
-from tests.warehouse.test_generations import folders, runs_in
+from tests.warehouse.commits import runs_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -47,7 +47,7 @@ def test_a_build_beside_an_add_loses_nothing(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     add = started("add", str(tmp_path / "added"), "--warehouse", str(root))
     deadline = time.monotonic() + _WAIT_S
-    while not any(root.rglob("data/run/*/*/*.parquet")) and add.poll() is None and time.monotonic() < deadline:
+    while not any(root.rglob("operations/*/*/*.parquet")) and add.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     build = started("build", str(tmp_path / "built"), "--out", str(root))
     ends = [process.communicate(timeout=_WAIT_S) for process in (add, build)]
@@ -56,5 +56,5 @@ def test_a_build_beside_an_add_loses_nothing(tmp_path: Path) -> None:
     dropped = re.search(r"(\d+) runs of other results dropped", ends[1][0])
     expected = built if dropped else added | built
     assert "24 runs and 0 nights added" in ends[0][0]
-    assert runs_in(str(root)) == expected
-    assert len(folders(str(root))) == 1
+    assert runs_of(str(root)) == sorted(expected)
+    assert set(runs_of(str(root), "operations")) == expected

@@ -1,222 +1,122 @@
-"""The launcher: the JVM stands apart from the harness, ends with it, and fails within its deadline."""
+"""The session of a command: Spark's own, quiet, on this interpreter's Python and on any Java."""
 
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import cast
-from unittest.mock import MagicMock
 
 import pytest
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.runtime.artifacts.java import Java
 from fencepost.warehouse import spark_session
-from fencepost.warehouse.gateway import GatewayJvm
-from fencepost.warehouse.spark_session import SparkHandle
+from fencepost.warehouse.spark_session import SparkHandle, first_line
 
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[2]
 
 
-def within(seconds: float, condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def await_end(handle: SparkHandle) -> None:
-    """Wait until its JVM can be waited for, and leave that to the handle: being killed takes a moment."""
-    assert handle.pid is not None
-    os.waitid(os.P_PID, handle.pid, os.WEXITED | os.WNOWAIT)
-
-
-def test_it_stands_in_a_session_of_its_own_and_stop_leaves_nothing(tmp_path: Path) -> None:
-    handle = SparkHandle("local[1]", scratch=tmp_path)
-    assert handle.pid is None
-    handle.boot()
-    handle.boot()
-    pid = cast(int | None, handle.pid)  # mypy still takes it for None
-    assert pid is not None
-    assert os.getsid(pid) == os.getpgid(pid) == pid != os.getsid(0)
-    handle.stop(end_s=0.5)
-    handle.stop()
-    assert not runs(pid)
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(HarnessError, match="was stopped"):
-        handle.boot()
-
-
-def test_stop_without_boot_does_nothing(tmp_path: Path) -> None:
-    with SparkHandle(scratch=tmp_path):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_jvm_that_dies_is_reported_at_once(tmp_path: Path) -> None:
-    handle = SparkHandle.start("local[1]", scratch=tmp_path)
-    assert handle.pid is not None
-    os.killpg(handle.pid, signal.SIGKILL)
-    await_end(handle)
-    with pytest.raises(HarnessError, match="its JVM ended with status -9"):
-        handle.session(timeout_s=30)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_jvm_that_does_not_start_says_why(tmp_path: Path) -> None:
-    handle = SparkHandle("local[1]", scratch=tmp_path, jvm_flags=["--add-modules=no.such.module"])
-    with pytest.raises(HarnessError, match=r"(?s)ended with status 1.*no\.such\.module"):
-        handle.session(timeout_s=30)
-
-
-def test_a_second_session_is_refused_and_the_first_lives_on(spark: SparkSession, tmp_path: Path) -> None:
-    handle = SparkHandle("local[1]", scratch=tmp_path)
-    with pytest.raises(HarnessError, match="another Spark session is in use"):
-        handle.session(timeout_s=60)
+def test_a_session_that_is_in_use_is_taken_and_lives_on(spark: SparkSession) -> None:
+    with SparkHandle("local[1]") as handle:
+        assert handle.session().sparkContext is spark.sparkContext
     assert spark.range(3).count() == 3
 
 
-#: A JVM that never gets ready, however long this process is kept from looking; whoever waits for it waits for ever.
-NEVER_READY = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+PauseAtStartup")
+def test_the_workers_run_on_this_python(spark: SparkSession) -> None:
+    def python(_: object) -> object:
+        import fencepost
+
+        yield sys.executable, fencepost.__file__
+
+    import fencepost
+
+    rows = spark.sparkContext.parallelize([1], 1).mapPartitions(python).collect()  # type: ignore[arg-type, var-annotated]
+    assert rows == [(sys.executable, fencepost.__file__)]
 
 
-def test_a_deadline_holds(tmp_path: Path) -> None:
-    handle = SparkHandle("local[1]", scratch=tmp_path, jvm_flags=NEVER_READY)
-    with pytest.raises(HarnessError, match=r"no session at local\[1\] within 0.2 s: its JVM was not ready"):
-        handle.session(timeout_s=0.2)
-    assert handle.pid is not None
-    assert not runs(handle.pid)
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(("master", "hint"), [("local[2]", "fencepost doctor"), ("spark://host:7077", "their logs")])
+def test_a_start_that_fails_says_why(monkeypatch: pytest.MonkeyPatch, master: str, hint: str) -> None:
+    def fail(_: str) -> None:
+        # As Java does, which is another process.
+        os.write(2, b"one\nno room\n")
+        raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+
+    monkeypatch.setattr(spark_session, "_builder", fail)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    before = dict(os.environ)
+    with SparkHandle(master) as handle, pytest.raises(HarnessError, match="gave no session at") as caught:
+        handle.session()
+    assert "JAVA_GATEWAY_EXITED" in caught.value.message and caught.value.message.endswith("\none\nno room")
+    assert hint.lower() in (caught.value.hint or "").lower()
+    assert dict(os.environ) == before
 
 
-@pytest.fixture
-def never_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkHandle]:
-    """A handle whose JVM seems to be ready; connecting to it is the test's. The other tests' session stays as it is."""
-    monkeypatch.setattr(spark_session, "require_none_active", lambda: None)
-    monkeypatch.setattr(spark_session, "disconnect", lambda session: None)
-    monkeypatch.setattr(GatewayJvm, "await_gateway", lambda jvm, deadline: (1, "secret"))
-    with SparkHandle("local[1]", scratch=tmp_path, jvm_flags=NEVER_READY) as handle:
-        handle.boot()
-        yield handle
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_jvm_that_dies_while_it_is_connected_to_is_reported(
-    never_ready: SparkHandle, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("release", "is_itself"),
+    [('MODULES="java.base"', False), ('MODULES="java.base jdk.incubator.vector"', True), ("", True)],
+)
+def test_a_java_without_the_module_is_started_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, is_itself: bool
 ) -> None:
-    def refused(port: int, secret: str, *, master: str) -> MagicMock:
-        never_ready.abandon()
-        raise ConnectionRefusedError("connection refused")
-
-    monkeypatch.setattr(spark_session, "connect", refused)
-    with pytest.raises(HarnessError, match="its JVM ended with status -9"):
-        never_ready.session(timeout_s=60)
-
-
-def test_a_session_whose_jvm_was_killed_at_its_deadline_is_none(
-    never_ready: SparkHandle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The timer that kills it may be quicker than a call which is all but done; the call may fail of it, or not."""
-
-    def connected(port: int, secret: str, *, master: str) -> MagicMock:
-        await_end(never_ready)
-        return MagicMock()
-
-    monkeypatch.setattr(spark_session, "connect", connected)
-    with pytest.raises(HarnessError, match="its JVM was not ready"):
-        never_ready.session(timeout_s=0.1)
+    monkeypatch.setattr(spark_session, "cache_folder", lambda: tmp_path)
+    (tmp_path / "release").write_text(release)
+    java = Java(binary=Path("/bin/echo"), home=tmp_path, version="25")
+    home = spark_session._java_home(java)
+    assert (home == tmp_path) is is_itself
+    if not is_itself:
+        words = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "--add-opens=x", "", "end"]
+        done = subprocess.run([home / "bin" / "java", *words], capture_output=True, text=True, check=True)
+        assert done.stdout == "-cp a b --add-opens=x  end\n"
 
 
-def test_a_call_that_fails_since_its_jvm_was_killed_at_its_deadline_says_so(
-    never_ready: SparkHandle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def failed(port: int, secret: str, *, master: str) -> MagicMock:
-        await_end(never_ready)
-        raise ConnectionResetError("connection reset by peer")
-
-    monkeypatch.setattr(spark_session, "connect", failed)
-    with pytest.raises(HarnessError, match="its JVM was not ready"):
-        never_ready.session(timeout_s=0.1)
+def test_of_a_java_exception_the_line_that_says_what_happened_is_told() -> None:
+    text = "An error occurred while calling o1.x.\n: java.lang.Error: no room\n\tat a.b(c)"
+    assert first_line(Exception(text)) == "java.lang.Error: no room"
+    assert first_line(Exception()) == "Exception"
 
 
-def test_it_ends_when_the_harness_is_killed(tmp_path: Path) -> None:
-    script = (
-        "import sys, time; from pathlib import Path\n"
-        "from fencepost.warehouse.spark_session import SparkHandle\n"
-        "print(SparkHandle.start('local[1]', scratch=Path(sys.argv[1])).pid, flush=True); time.sleep(60)"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    ) as harness:
-        assert harness.stdout is not None
-        pid = int(harness.stdout.readline())
-        harness.kill()
-    try:
-        assert within(60, lambda: not runs(pid))
-    finally:
-        if runs(pid):
-            os.killpg(pid, signal.SIGKILL)
-
-
-def test_ctrl_c_stays_with_the_command(spark: SparkSession) -> None:
-    assert spark.range(1).count() == 1
-    handler = signal.getsignal(signal.SIGINT)
-    assert "pyspark" not in getattr(handler, "__module__", "")
-
-
-_LONG_JOB = """
-import sys
-from pathlib import Path
-from fencepost.warehouse.spark_session import SparkHandle
-try:
-    with SparkHandle("local[1]", scratch=Path(sys.argv[1])) as handle:
-        spark = handle.session(timeout_s=110)
-        print("ready", flush=True)
-        spark.range(10**13).selectExpr("sum(id * id % 7)").collect()
-except KeyboardInterrupt:
-    print("stopped", flush=True)
-"""
+_LONG_QUERY = "select sum(id * id % 7) from range(10000000000000)"
 
 
 @pytest.mark.long
-def test_ctrl_c_during_a_job_ends_it_at_once_and_without_a_word_of_py4j(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", _LONG_JOB, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
-        assert job.stdout is not None and job.stderr is not None
-        assert job.stdout.readline() == "ready\n", job.stderr.read()
-        time.sleep(2)
+def test_ctrl_c_during_a_query_ends_it_and_leaves_no_process(tmp_path: Path) -> None:
+    from tests.warehouse.commits import add_one
+
+    add_one(str(tmp_path / "warehouse"), "a")
+    words = [
+        "warehouse",
+        "query",
+        _LONG_QUERY,
+        "--warehouse",
+        str(tmp_path / "warehouse"),
+        "--spark-master",
+        "local[1]",
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-m", "fencepost.harness.cli", *words], stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as job:
+        jvm = await_job(job.pid)
         job.send_signal(signal.SIGINT)
-        out, err = job.communicate(timeout=30)
-    assert (job.returncode, out) == (0, "stopped\n")
-    assert "Traceback" not in err and "ERROR" not in err, err
-    assert list(tmp_path.iterdir()) == []
+        _, said = job.communicate(timeout=120)
+    assert job.returncode == 130, said
+    assert "Traceback" not in said and "ERROR" not in said
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{jvm}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
-def test_a_jvm_that_is_abandoned_fails_its_calls_and_is_tidied_up(tmp_path: Path) -> None:
-    """Also one that was ready: what says where its gateway was is still there."""
-    handle = SparkHandle("local[1]", scratch=tmp_path)
-    handle.abandon()
-    handle.boot()
-    pid = handle.pid
-    assert pid is not None
-    assert within(60, lambda: any(tmp_path.glob("*/connection")))
-    handle.abandon()
-    await_end(handle)
-    with pytest.raises(HarnessError, match="its JVM ended with status -9"):
-        handle.session(timeout_s=30)
-    assert not runs(pid)
-    assert list(tmp_path.iterdir()) == []
+def await_job(pid: int) -> int:
+    """Wait until the JVM that this process started has worked for a while; returns its pid."""
+    deadline = time.monotonic() + 400
+    while time.monotonic() < deadline:
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            if sum(map(int, Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13])) > 3000:
+                return int(child)
+        time.sleep(0.2)
+    raise AssertionError("Spark did not start")

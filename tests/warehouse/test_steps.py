@@ -11,11 +11,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.columns import write_table
-from fencepost.warehouse.night_tables import schema_of
+from fencepost.warehouse.night_tables import STORED, schema_of
 from fencepost.warehouse.rebuild import rebuild
 from fencepost.warehouse.sources import sources_of
 from fencepost.warehouse.steps import STEPS
-from fencepost.warehouse.warehouse import STORED
 
 pytestmark = pytest.mark.spark
 

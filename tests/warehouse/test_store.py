@@ -4,15 +4,14 @@ import json
 import random
 import re
 import shutil
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from pyspark.sql import SparkSession
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.results import run_folder as store
@@ -22,21 +21,9 @@ from fencepost.warehouse.adding import Added, _none_judged, add
 from fencepost.warehouse.commands.warehouse import command
 from fencepost.warehouse.data_source import register
 from fencepost.warehouse.query import query
-from fencepost.warehouse.selection import choose, latest_nights
 from fencepost.warehouse.spark_session import spark_failure
-from fencepost.warehouse.store import (
-    MARK,
-    Add,
-    NightPart,
-    Part,
-    new_generation,
-    new_id,
-    open_or_make,
-    open_store,
-)
 from fencepost.warehouse.warehouse import Warehouse
-from tests.warehouse.handle import handle_of
-from tests.warehouse.test_generations import tear
+from tests.warehouse.commits import runs_of, tear
 
 pytestmark = pytest.mark.spark
 
@@ -87,35 +74,46 @@ def test_adding_again_changes_no_file(runs: list[Path], root: str, spark: SparkS
     assert {path: path.stat().st_mtime_ns for path in Path(root).rglob("*")} == before
 
 
-def test_parts_lie_by_night_and_system(root: str) -> None:
-    places = {"/".join(path.parts[-3:-1]) for path in Path(root).rglob("*.parquet") if path.parts[-4] == "run"}
-    assert places == {
-        "night=2026-11-20/system=zookeeper",
-        "night=2026-11-21/system=etcd",
-        "night=2026-11-22/system=zookeeper",
-    }
+@pytest.mark.parametrize("name", ["run", "reigns", "operations", "placed"])
+def test_any_reader_of_delta_tables_opens_it(runs: list[Path], root: str, name: str) -> None:
+    table = DeltaTable(f"{root}/{name}")
+    assert table.metadata().partition_columns == ["night", "system"]
+    rows = table.to_pyarrow_table().to_pylist()
+    for number, folder in enumerate(runs):
+        own = [row for row in rows if row["run_id"] == f"{number:032x}"]
+        assert {(row["night"], row["system"]) for row in own} == {
+            (f"2026-11-2{number}", "etcd" if number == 1 else "zookeeper")
+        }
+        if name != "placed":
+            assert len(own) == len(read_table(folder / FACTS / f"{name}.parquet"))
+    # A plain list of files is enough for Spark, where no add was killed.
+    assert not table.to_pyarrow_table(filters=[("night", "=", "2026-11-20"), ("system", "=", "etcd")]).num_rows
+
+
+def test_only_the_tables_that_a_query_names_become_views(root: str, spark: SparkSession) -> None:
+    warehouse = Warehouse(spark, root)
+    made: list[str] = []
+    table = warehouse.table
+
+    def noted(name: str) -> DataFrame:
+        made.append(name)
+        return table(name)
+
+    warehouse.table = noted  # type: ignore[method-assign]
+    assert warehouse.sql("select count(*) as n from Run join REIGNS using (run_id)").collect()[0]["n"] > 0
+    assert made == ["run", "reigns"]
 
 
 def test_several_may_add_the_same_run_at_once_and_it_counts_once(
     runs: list[Path], spark: SparkSession, tmp_path: Path
 ) -> None:
     root = str(tmp_path / "warehouse")
-    open_or_make(root)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda which: add(spark, which, root), [runs[:2], runs[1:]]))
     warehouse = Warehouse(spark, root)
     assert ids(warehouse.table("run")) == [f"{number:032x}" for number in range(3)]
     operations = sum(len(read_table(folder / FACTS / "operations.parquet")) for folder in runs)
-    assert warehouse.table("operations").count() == operations
-
-
-def test_an_add_that_was_killed_brings_nothing(runs: list[Path], spark: SparkSession, tmp_path: Path) -> None:
-    root = str(tmp_path / "warehouse")
-    add(spark, runs[:1], root)
-    # Its parts are there, its manifest is not.
-    open_store(root).write_part("run", "night", "etcd", "killed-0", pa.table({"run_id": ["ff"]}))
-    assert ids(Warehouse(spark, root).table("run")) == [f"{0:032x}"]
-    assert ids(Warehouse(spark, root).table("run")) == [f"{0:032x}"]
+    assert warehouse.table("operations").count() == len(runs_of(root, "operations")) == operations
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 6, 9])
@@ -136,7 +134,7 @@ def test_a_run_that_could_not_be_judged_is_tried_again(runs: list[Path], spark: 
     for _ in range(2):
         with pytest.raises(UsageError, match="none of 1 runs could be judged"):
             add(spark, [broken], root)
-        assert open_store(root).add_ids() == []
+        assert runs_of(root) == runs_of(root, "rebuilt") == []
     assert ids(Warehouse(spark, root).table("run")) == []
     (broken / store.HISTORY).write_bytes(whole)
     assert add(spark, [broken], root) == Added(runs=1, known=0, nights=0)
@@ -169,7 +167,7 @@ def test_one_data_frame_answers_any_sequence_of_questions(root: str, spark: Spar
         for question in questions
     }
     assert len(set(expected.values())) > 2
-    asked = questions + random.Random(order).sample(questions, 3)
+    asked = [question for question in questions for _ in range(2)] + random.Random(order).sample(questions, 3)
     assert [(question, runs.where(question).count()) for question in asked] == [(q, expected[q]) for q in asked]
 
 
@@ -188,14 +186,12 @@ def test_the_data_source_finds_the_warehouse_below_results(
     assert ids(spark.read.format("fencepost").load(str(tmp_path / "results"))) == [f"{0:032x}"]
 
 
-@pytest.mark.parametrize("damage", ["truncated", "empty", "wrong magic", "missing"])
 @pytest.mark.parametrize("words", [["query", "select 1 from run"], ["show"], ["show", "run"], ["pages"], ["add"]])
 def test_a_torn_part_ends_every_command_with_the_file_and_the_remedy(
-    runs: list[Path], torn: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession, words: list[str], damage: str
+    runs: list[Path], torn: Path, spark: SparkSession, words: list[str]
 ) -> None:
-    monkeypatch.setattr("fencepost.warehouse.spark_session.SparkHandle", handle_of(spark, []))
-    (part,) = (path for path in torn.rglob("*.parquet") if path.parts[-4] == "run")
-    tear(part, damage)
+    part = min((torn / "run").rglob("*.parquet"))
+    tear(part, "wrong magic")
     words = [*words, *(map(str, runs) if words == ["add"] else ())]
     words += ["--out", str(torn / "pages")] if words == ["pages"] else []
     done = CliRunner().invoke(command, [*words, "--warehouse", str(torn)])
@@ -208,19 +204,12 @@ def test_a_torn_part_ends_every_command_with_the_file_and_the_remedy(
 def torn(root: str, tmp_path: Path) -> Path:
     """A copy of the warehouse, to be torn."""
     shutil.copytree(root, tmp_path / "warehouse")
-    for manifest in sorted((tmp_path / "warehouse").rglob("adds/*.json"))[1:]:
-        manifest.unlink()
-    for path in (tmp_path / "warehouse").rglob("*night=2026-11-2[12]"):
-        shutil.rmtree(path)
-    first = json.loads(next((tmp_path / "warehouse").rglob("adds/*.json")).read_text())
-    first["parts"] = [part for part in first["parts"] if part["night"] == "2026-11-20"]
-    next((tmp_path / "warehouse").rglob("adds/*.json")).write_text(json.dumps(first))
     return tmp_path / "warehouse"
 
 
 def test_a_failure_of_spark_is_told_before_its_jvm_ends(root: str, torn: Path, spark: SparkSession) -> None:
     """A part that is torn in the middle passes the first look, and fails a task."""
-    (part,) = (path for path in torn.rglob("*.parquet") if path.parts[-4] == "operations")
+    part = min((torn / "operations").rglob("*.parquet"))
     whole = part.read_bytes()
     part.write_bytes(whole[:100] + bytes(len(whole) // 2) + whole[100 + len(whole) // 2 :])
     with pytest.raises(UsageError, match=rf"{part.name}: missing, or no whole Parquet file"):
@@ -241,7 +230,6 @@ def test_a_query_takes_a_relative_path(root: str, spark: SparkSession, monkeypat
 def test_what_could_not_be_judged_and_what_changed_give_exit_code_2_each_time(
     runs: list[Path], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencepost.warehouse.spark_session.SparkHandle", handle_of(spark, []))
     results, root = tmp_path / "results", tmp_path / "warehouse"
     for name, run in zip(("good", "bad", "changed"), (runs[0], runs[1], runs[2]), strict=True):
         shutil.copytree(run, results / name)
@@ -267,24 +255,16 @@ def test_what_could_not_be_judged_and_what_changed_give_exit_code_2_each_time(
     assert said(0).startswith("0 runs and 0 nights added; 2 runs were there already; tables in ")
 
 
-@pytest.mark.parametrize(
-    ("mark", "message"),
-    [
-        ('{"format": 3, "generation": "g"}', "format 3, and this fencepost reads 2"),
-        ('{"format": 1, "runs": 4}', "format 1, and this fencepost reads 2"),
-        ("{half a mark", "not the mark of a warehouse"),
-        ("[]", "not the mark of a warehouse"),
-    ],
-)
-def test_a_warehouse_that_cannot_be_read_is_refused_and_left_as_it_is(
-    tmp_path: Path, spark: SparkSession, runs: list[Path], mark: str, message: str
+def test_a_warehouse_of_before_is_refused_and_left_as_it_is(
+    tmp_path: Path, spark: SparkSession, runs: list[Path]
 ) -> None:
-    (tmp_path / MARK).write_text(mark)
-    with pytest.raises(UsageError, match=message):
-        open_store(str(tmp_path))
-    with pytest.raises(UsageError, match=message):
-        add(spark, runs[:1], str(tmp_path))
-    assert [path.name for path in tmp_path.iterdir()] == [MARK]
+    (tmp_path / "warehouse.json").write_text('{"format": 2, "generation": "g-1"}')
+    for words in (["query", "select 1"], ["show"], ["add", str(runs[0])], ["compact"], ["vacuum"]):
+        done = CliRunner().invoke(command, [*words, "--warehouse", str(tmp_path)])
+        assert isinstance(done.exception, UsageError) and done.exception.exit_code == 254
+        assert "an earlier fencepost made this warehouse" in done.exception.message
+        assert "fencepost warehouse build RESULTS" in (done.exception.hint or "")
+    assert [path.name for path in tmp_path.iterdir()] == ["warehouse.json"]
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path, spark: SparkSession, runs: list[Path]) -> None:
@@ -294,49 +274,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path, spark: SparkSessi
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
-def test_a_torn_manifest_is_named(tmp_path: Path) -> None:
-    made = open_or_make(str(tmp_path))
-    made.commit(Add(id="one", at="", tables={}))
-    (path,) = tmp_path.rglob("one.json")
-    path.write_text('{"id": "one"')
-    with pytest.raises(UsageError, match=r"one\.json"):
-        made.adds()
-
-
-@pytest.mark.parametrize(("version", "remedy"), [(99, "newer fencepost"), (0, "build the warehouse again")])
-def test_tables_of_another_version_are_refused(version: int, remedy: str) -> None:
-    with pytest.raises(UsageError, match="the table run of one has version") as caught:
-        choose([Add(id="one", at="", tables={"run": version})], "run")
-    assert remedy in (caught.value.hint or "")
-
-
-def test_files_are_chosen_by_table_and_night_and_a_run_counts_once() -> None:
-    def part(night: str, system: str, *runs: str) -> Part:
-        return Part(night=night, system=system, runs=runs, files={"run": (f"{night}/{system}",)})
-
-    adds = [
-        Add(id="a", at="", tables={}, parts=(part("1", "etcd", "x"), part("2", "etcd", "y"))),
-        Add(id="b", at="", tables={}, parts=(part("2", "zookeeper", "z", "y"), part("1", "etcd", "x"))),
-    ]
-
-    def files(**which: Any) -> list[tuple[str, frozenset[str]]]:
-        return [(one.files[0], one.left_out) for one in choose(adds, "run", **which)]
-
-    assert files() == [("1/etcd", frozenset()), ("2/etcd", frozenset()), ("2/zookeeper", frozenset({"y"}))]
-    assert files(nights={"2"}) == [("2/etcd", frozenset()), ("2/zookeeper", frozenset({"y"}))]
-    assert choose(adds, "reigns") == []
-
-
-def test_a_night_counts_as_it_was_known_last() -> None:
-    def known(records: int, name: str) -> Add:
-        night = NightPart(night="n", shard=1, records=records, files={"nights": (name,)})
-        return Add(id=name, at="", tables={}, nights=(night,))
-
-    assert [part.files["nights"] for part in latest_nights([known(5, "a"), known(9, "b"), known(7, "c")])] == [("b",)]
-
-
 def test_the_commands(runs: list[Path], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.warehouse.spark_session.SparkHandle", handle_of(spark, []))
     root = ["--warehouse", str(tmp_path / "warehouse")]
 
     def said(*words: str) -> str:
@@ -351,29 +289,9 @@ def test_the_commands(runs: list[Path], spark: SparkSession, tmp_path: Path, mon
     assert "reigns" in shown
     assert "zookeeper" in said("show", "run", "--rows", "3")
     assert "etcd" in said("query", "select system, count(*) from run group by system")
-
-
-def test_a_generation_that_was_not_put_in_force_leaves_nothing(tmp_path: Path) -> None:
-    made = new_generation(str(tmp_path / "warehouse"))
-    made.write_part("run", "night", "etcd", "one", pa.table({"run_id": ["ff"]}))
-    made.remove()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_names_of_adds_sort_by_time_within_one_second() -> None:
-    names = []
-    for _ in range(20):
-        names.append(new_id())
-        time.sleep(0.001)
-    assert names == sorted(names)
-
-
-def test_a_manifest_is_json_for_everybody(root: str) -> None:
-    manifests = [json.loads(path.read_text()) for path in sorted(Path(root).rglob("adds/*.json"))]
-    assert [sorted(run for part in one["parts"] for run in part["runs"]) for one in manifests] == [
-        [f"{0:032x}", f"{1:032x}"],
-        [f"{2:032x}"],
-    ]
+    assert re.match(r"\d+ files made \d+; tables in ", said("compact"))
+    assert said("vacuum").startswith("0 files removed: ")
+    assert "3 runs of 3 nights in 1 add" in said("show")
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from fencepost.harness.verdict import Validity
 from fencepost.harness.verdict.by_guarantee import by_guarantee, figures_of, opening, times
 from fencepost.harness.verdict.figures import LeadershipFigures
 from fencepost.warehouse.commands.warehouse import episode_lines
-from fencepost.warehouse.spark_session import SparkHandle
+from fencepost.warehouse.spark_session import spark_session
 
 _NEMESIS = "pause:leader"
 _TIME_LIMIT = "21s"
@@ -55,7 +55,7 @@ def demo_plans(seed: int, runtime: str = "lab") -> tuple[CheckedPlan, CheckedPla
     return check_plan(etcd), check_plan(zookeeper)
 
 
-def demonstrate(session: Session, spark: SparkHandle, results: Path, seed: int, runtime: str = "lab") -> int:
+def demonstrate(session: Session, results: Path, seed: int, runtime: str = "lab") -> int:
     """Run both, judge both again through Spark, and print a summary.
 
     Returns:
@@ -67,9 +67,9 @@ def demonstrate(session: Session, spark: SparkHandle, results: Path, seed: int, 
     say_first(first, 0, 1)
     etcd = session.execute(first, results)
     say_first(last, 0, 1)
-    zookeeper = session.execute(last, results, hear=lambda message: _boot_behind(spark, message))
+    zookeeper = session.execute(last, results)
     index = results / "index.html"
-    episodes = _pipeline(session, spark, [etcd, zookeeper], index)
+    episodes = _pipeline(session, [etcd, zookeeper], index)
     click.echo("")
     for name, result in (("etcd", etcd), ("ZooKeeper", zookeeper)):
         for line in _summary(name, result):
@@ -114,23 +114,17 @@ def _outcome(etcd: Result, zookeeper: Result, episodes: list[dict[str, Any]]) ->
     return ExitCode.VALID
 
 
-def _boot_behind(spark: SparkHandle, message: dict[str, Any]) -> None:
-    """Start Spark when the main phase is over: during faults a starting JVM costs the load generator milliseconds."""
-    if message.get("topic") == "phase" and message["phase"] == "heal":
-        spark.boot()
-
-
-def _pipeline(session: Session, spark: SparkHandle, runs: list[Result], index: Path) -> list[dict[str, Any]]:
+def _pipeline(session: Session, runs: list[Result], index: Path) -> list[dict[str, Any]]:
     """Judge both runs again through Spark and write the index; return the episodes that it shows."""
     from fencepost.warehouse.adding import build
     from fencepost.warehouse.index import write_index
     from fencepost.warehouse.warehouse import Warehouse
 
-    with session.stop.on_request(spark.abandon):
-        session.stop.check()
-        root = str(index.absolute().with_name("demo-warehouse"))
-        build(spark.session(), [run.folder for run in runs], root)
-        warehouse = Warehouse(spark.session(), root)
+    session.stop.check()
+    root = str(index.absolute().with_name("demo-warehouse"))
+    with session.stop.on_request(session.stop.check), spark_session("local[*]") as spark:
+        build(spark, [run.folder for run in runs], root)
+        warehouse = Warehouse(spark, root)
         write_index(warehouse, index)
         return list(warehouse.episodes())
 
@@ -167,5 +161,5 @@ def command(results: Path, seed: int | None, runtime: str) -> int:
 
     Exits 0 when ZooKeeper's stale answers showed and etcd stayed valid, 2 when this run did not show it.
     """
-    with Session() as session, SparkHandle("local[*]") as spark:
-        return demonstrate(session, spark, results, seed_or_drawn(seed), runtime)
+    with Session() as session:
+        return demonstrate(session, results, seed_or_drawn(seed), runtime)

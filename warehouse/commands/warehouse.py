@@ -62,6 +62,14 @@ _PAGES: Final = (
     ),
     Example("fencepost warehouse pages --nights 30", "Show the last 30 nights as squares"),
 )
+_COMPACT: Final = (
+    Example("fencepost warehouse compact", "Make few files of many"),
+    Example("fencepost warehouse compact --warehouse s3a://team/fencepost", "Do so in a team's warehouse"),
+)
+_VACUUM: Final = (
+    Example("fencepost warehouse vacuum", "Remove files that nothing has named for a week"),
+    Example("fencepost warehouse vacuum --keep-hours 24", "Keep those of the last day only"),
+)
 EXAMPLES = (_ADD[0], _QUERY[0], _PAGES[0])
 #: Columns before the second line of a wrapped text.
 _HANGING: Final = 6
@@ -76,7 +84,7 @@ def command() -> None:
     """Keep the verdicts of all runs as tables, and query them.
 
     `add` brings new runs and nights in, `build` judges all runs again, `show` and `query` answer questions, `pages`
-    makes the pages over all nights.
+    makes the pages over all nights. The tables are Delta Lake tables; `compact` and `vacuum` keep them small.
     """
 
 
@@ -121,7 +129,7 @@ def build_command(results: Path, root: str | None, spark_master: str) -> int:
     runs is kept.
 
     Exit code 0: every run was judged as before. 2: a run could not be judged, or a verdict changed. 254: no run could
-    be judged, or another build of this warehouse is under way.
+    be judged.
     """
     from fencepost.warehouse.adding import build
     from fencepost.warehouse.index import write_index
@@ -154,18 +162,19 @@ def build_command(results: Path, root: str | None, spark_master: str) -> int:
 @_MASTER
 def show_command(table: str | None, rows: int, root: str, spark_master: str) -> int:
     """Print what the warehouse holds, or the first rows of TABLE."""
+    from fencepost.warehouse.night_tables import STORED
     from fencepost.warehouse.store import open_store
-    from fencepost.warehouse.warehouse import NAMES, STORED
+    from fencepost.warehouse.warehouse import NAMES
 
     if table is not None:
         if table not in NAMES:
             raise unknown_choice("table", table, NAMES)
         return _print(f"select * from {table} limit {rows}", root, spark_master)
     store = open_store(root)
-    adds = store.adds()
-    store.refuse_torn(adds)
-    runs = {run for one in adds for run in one.runs}
-    nights = {part.night for one in adds for part in one.parts} | {part.night for one in adds for part in one.nights}
+    runs = store.read("run", ["night", "added"]).to_pylist()
+    shards = store.nights()
+    nights = {row["night"] for row in runs} | {night for night, _ in shards}
+    adds = {row["added"] for row in runs} | {added for _, added in shards.values()}
     of = f"{counted(len(runs), 'run')} of {counted(len(nights), 'night')} in {counted(len(adds), 'add')}"
     click.echo(f"{of}: {shorten(store.root)}")
     width = max(map(len, NAMES))
@@ -182,6 +191,43 @@ def show_command(table: str | None, rows: int, root: str, spark_master: str) -> 
 def query_command(sql: str, root: str, spark_master: str) -> int:
     """Print the answer to a query over the tables of a warehouse (docs/reference/facts-tables.md names them)."""
     return _print(sql, root, spark_master)
+
+
+@command.command("compact", cls=Documented, examples=_COMPACT)
+@_ROOT
+def compact_command(root: str) -> int:
+    """Make few files of many small ones, and remove the rows of adds that were killed.
+
+    Others may add and query meanwhile. The files that it replaces stay until `vacuum`.
+    """
+    from fencepost.warehouse.store import open_store
+
+    store = open_store(root)
+    done = store.compact()
+    killed = f"rows of {counted(done.unfinished, 'add')} that never ended removed; " if done.unfinished else ""
+    click.echo(f"{counted(done.before, 'file')} made {done.after}; {killed}tables in {shorten(store.root)}")
+    return int(ExitCode.VALID)
+
+
+@command.command("vacuum", cls=Documented, examples=_VACUUM)
+@click.option(
+    "--keep-hours",
+    type=click.IntRange(1),
+    default=168,
+    show_default=True,
+    help="Keep files that the tables named, or that were written, within so many hours.",
+)
+@_ROOT
+def vacuum_command(keep_hours: int, root: str) -> int:
+    """Remove files that the tables name no longer: of `compact`, of builds, and of adds that were killed.
+
+    Queries and adds that take longer than --keep-hours may fail.
+    """
+    from fencepost.warehouse.store import open_store
+
+    store = open_store(root)
+    click.echo(f"{counted(store.vacuum(keep_hours), 'file')} removed: {shorten(store.root)}")
+    return int(ExitCode.VALID)
 
 
 @command.command("pages", cls=Documented, examples=_PAGES)
@@ -205,8 +251,7 @@ def pages_command(root: str, out: Path, known: Path | None, nights: int, spark_m
     from fencepost.warehouse.warehouse import Warehouse
 
     issues = () if known is None else read_known_issues(known)
-    store = open_store(root)
-    store.refuse_torn(store.adds())
+    open_store(root)
     today = datetime.datetime.now(datetime.UTC).date()
     with spark_session(spark_master, root) as session:
         warehouse = Warehouse(session, root)
