@@ -22,7 +22,12 @@ def lacking(error: BaseException) -> MachineError | None:
     package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if package not in EXTRA_OF:
         return None
+    return without(package, EXTRA_OF[package])
+
+
+def without(package: str, extra: str) -> MachineError:
+    """What to tell a person whose environment lacks this package, which the extra brings."""
     return MachineError(
         f"this needs the Python package {package}, which is not installed",
-        hint=f"pip install 'fencepost[{EXTRA_OF[package]}]'",
+        hint=f"pip install 'fencepost[{extra}]'",
     )

@@ -13,28 +13,17 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
-from fencepost.systems.kafka.client import elect_leaders, reassignments
-from fencepost.systems.kafka.wire import (
-    admin_messages,
-    feature_messages,
-    group_messages,
-    log_messages,
-    messages,
-    transaction_messages,
-)
-from fencepost.systems.kafka.wire.decoding import decode
-from fencepost.systems.kafka.wire.encoding import encode
-from fencepost.systems.kafka.wire.fields import Body
-from fencepost.systems.kafka.wire.messages import Api, ApiVersion, ApiVersionsResponse
+from kafka.protocol.data_container import DataContainer
+from kafka.protocol.metadata.api_versions import ApiVersionsResponse
 
+from fencepost.systems.kafka.wire import messages
+from fencepost.systems.kafka.wire.codec import decode, encode
+from fencepost.systems.kafka.wire.messages import ADD_RAFT_VOTER, FETCH_LOG, FETCH_SNAPSHOT, REMOVE_RAFT_VOTER, Api
+
+#: Those that a quorum is asked; `tests.systems` holds them against Kafka's own definitions.
+OF_THE_QUORUM: Final = (FETCH_LOG, FETCH_SNAPSHOT, ADD_RAFT_VOTER, REMOVE_RAFT_VOTER)
 APIS: Final[Mapping[int, Api[Any, Any]]] = {
-    api.key: api
-    for module in (
-        *(messages, admin_messages, log_messages, transaction_messages, group_messages, feature_messages),
-        *(elect_leaders, reassignments),
-    )
-    for api in vars(module).values()
-    if isinstance(api, Api)
+    api.key: api for api in vars(messages).values() if isinstance(api, Api) and api not in OF_THE_QUORUM
 }
 #: What each kind of node offers, as far as roles are told by it.
 CONTROLLER: Final = {52: (0, 2)}
@@ -55,7 +44,7 @@ class Asked(NamedTuple):
     message: Any
 
 
-Answer = Body | bytes | str
+Answer = DataContainer | bytes | str
 Answers = Callable[[Asked], Answer]
 
 
@@ -82,6 +71,8 @@ class FakeNode:
                     continue
                 self.asked.append(asked)
                 answer = self.answers(asked)
+                if isinstance(answer, DataContainer):
+                    answer = answer_frame(asked, answer)
                 if answer == SILENCE:
                     continue
                 if answer == CLOSE:
@@ -89,16 +80,20 @@ class FakeNode:
                 if answer == RESET:
                     writer.transport.abort()
                     break
-                assert not isinstance(answer, str)
-                writer.write(answer if isinstance(answer, bytes) else answer_frame(asked, answer))
+                assert isinstance(answer, bytes)
+                writer.write(answer)
         except (asyncio.IncompleteReadError, ConnectionResetError):
             pass
         finally:
             writer.close()
 
     def _versions(self) -> ApiVersionsResponse:
-        keys = (ApiVersion(key, low, high) for key, (low, high) in self.offered.items())
-        return ApiVersionsResponse(api_keys=tuple(keys))
+        return ApiVersionsResponse(
+            api_keys=[
+                ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
+                for key, (low, high) in self.offered.items()
+            ]
+        )
 
 
 def read_request(body: bytes) -> Asked:
@@ -110,7 +105,7 @@ def read_request(body: bytes) -> Asked:
     return Asked(api, version, correlation, decode(api.request, version, flexible, body, at))
 
 
-def answer_frame(asked: Asked, answer: Body, correlation: int | None = None) -> bytes:
+def answer_frame(asked: Asked, answer: DataContainer, correlation: int | None = None) -> bytes:
     """The bytes of an answer, with a correlation id of its own choice if asked to."""
     flexible = asked.version >= asked.api.flexible
     header = struct.pack(">i", asked.correlation if correlation is None else correlation)

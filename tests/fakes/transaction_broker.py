@@ -10,22 +10,24 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from fencepost.systems.kafka.wire import log_messages as log
-from fencepost.systems.kafka.wire import transaction_messages as txn
-from fencepost.systems.kafka.wire.errors import CONNECTION_LOST, NOT_SENT, refused
-from fencepost.systems.kafka.wire.fields import Body
-from fencepost.systems.kafka.wire.messages import (
-    INIT_PRODUCER_ID,
-    METADATA,
-    Api,
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
+from kafka.protocol.data_container import DataContainer
+from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka.protocol.metadata.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.producer.produce import ProduceRequest, ProduceResponse
+from kafka.protocol.producer.transaction import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
-    MetadataBroker,
-    MetadataPartition,
-    MetadataRequest,
-    MetadataResponse,
-    MetadataTopic,
 )
+
+from fencepost.systems.kafka.wire import messages
+from fencepost.systems.kafka.wire.errors import CONNECTION_LOST, NOT_SENT, refused
+from fencepost.systems.kafka.wire.messages import Api
 from fencepost.systems.kafka.wire.records import Producer, read_batches
 from tests.fakes.kafka_batches import logged, marker
 
@@ -54,6 +56,10 @@ BUGS: Final = {
 }
 
 
+_FetchedTopic = FetchResponse.FetchableTopicResponse
+_FetchedPartition = _FetchedTopic.PartitionData
+
+
 class Entry(NamedTuple):
     """A record or, without a value, a marker; its offset is its place in the log."""
 
@@ -70,7 +76,7 @@ class FakeKafka:
         self.bug: Final = bug
         self.coordinator = self.leader = 1
         self.log: list[Entry] = []
-        self.aborted: list[log.AbortedTransaction] = []
+        self.aborted: list[_FetchedPartition.AbortedTransaction] = []
         self.epoch = -1
         self._epoch_at_move = 0
         self._is_open = False
@@ -103,7 +109,7 @@ class FakeKafka:
         if fate != 0:
             self._move()
             result = self._answers[api.key](self, number, message)
-            if api is log.FETCH and not result.responses[0].partitions[0].records:
+            if api is messages.FETCH and not result.responses[0].partitions[0].records:
                 await asyncio.sleep(message.max_wait_ms / 1000)
             await asyncio.sleep(self.random.expovariate(1 / 0.002))
         if answer.done():
@@ -131,7 +137,7 @@ class FakeKafka:
 
     def _end(self, *, commit: bool) -> None:
         if self._first is not None and not commit:
-            self.aborted.append(log.AbortedTransaction(PRODUCER_ID, self._first))
+            self.aborted.append(_FetchedPartition.AbortedTransaction(producer_id=PRODUCER_ID, first_offset=self._first))
         self.log.append(Entry(Producer(PRODUCER_ID, self.epoch, -1), None, commit))
         if self.epoch > self._seen_epoch:
             self._seen_epoch, self._next_sequence = self.epoch, 0
@@ -145,7 +151,7 @@ class FakeKafka:
             return 90
         return 51 if self.now_s() < self._ending_until_s else 0
 
-    def _init_producer(self, number: int, asked: InitProducerIdRequest) -> Body:
+    def _init_producer(self, number: int, asked: InitProducerIdRequest) -> DataContainer:
         if number != self.coordinator:
             return InitProducerIdResponse(error_code=16)
         if self._is_open:
@@ -160,29 +166,35 @@ class FakeKafka:
             self.epoch += 1
         return InitProducerIdResponse(producer_id=PRODUCER_ID, producer_epoch=self.epoch)
 
-    def _add_partitions(self, number: int, asked: txn.AddPartitionsToTxnRequest) -> Body:
+    def _add_partitions(self, number: int, asked: AddPartitionsToTxnRequest) -> DataContainer:
         code = self._refuses(number, asked.v3_and_below_producer_epoch)
         if code == 0 and not self._is_open:
             self._is_open, self._opened_s = True, self.now_s()
-        result = txn.AddedPartitionResult(0, code)
-        return txn.AddPartitionsToTxnResponse(0, (txn.AddedTopicResult("trail", (result,)),))
+        of_topic = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+        result = of_topic.AddPartitionsToTxnPartitionResult(partition_index=0, partition_error_code=code)
+        return AddPartitionsToTxnResponse(
+            results_by_topic_v3_and_below=[of_topic(name="trail", results_by_partition=[result])]
+        )
 
-    def _end_txn(self, number: int, asked: txn.EndTxnRequest) -> Body:
+    def _end_txn(self, number: int, asked: EndTxnRequest) -> DataContainer:
         code = self._refuses(number, asked.producer_epoch)
         if code == 0 and not self._is_open:
             code = 48
         if code == 0:
             self._end(commit=asked.committed and not self.hits("commit-lost", 30))
-        return txn.EndTxnResponse(error_code=code)
+        return EndTxnResponse(error_code=code)
 
-    def _describe(self, number: int, asked: txn.DescribeTransactionsRequest) -> Body:
+    def _describe(self, number: int, asked: DescribeTransactionsRequest) -> DataContainer:
         code = 16 if number != self.coordinator else 105 if self.epoch < 0 else 0
-        state = txn.TransactionState(code, "election", "Empty", 6000, 0, PRODUCER_ID, self.epoch)
-        return txn.DescribeTransactionsResponse(0, (state,))
+        state = DescribeTransactionsResponse.TransactionState(
+            error_code=code, transaction_state="Empty", producer_id=PRODUCER_ID, producer_epoch=self.epoch
+        )
+        return DescribeTransactionsResponse(transaction_states=[state])
 
-    def _produce(self, number: int, asked: log.ProduceRequest) -> Body:
+    def _produce(self, number: int, asked: ProduceRequest) -> DataContainer:
         (data,) = asked.topic_data[0].partition_data
-        (record,) = read_batches(data.records or b"", 0).records
+        assert isinstance(data.records, bytes)
+        (record,) = read_batches(data.records, 0).records
         by = Producer(record.producer_id, record.producer_epoch, record.sequence)
         code = self._takes(number, by) if by.id >= 0 else 0 if number == self.leader else 6
         offset = len(self.log)
@@ -191,8 +203,9 @@ class FakeKafka:
             if by.id >= 0:
                 self._next_sequence += 1
                 self._first = offset if self._first is None else self._first
-        partition = log.ProducePartitionResponse(0, code, offset)
-        return log.ProduceResponse((log.ProduceTopicResponse("trail", (partition,)),))
+        of_topic = ProduceResponse.TopicProduceResponse
+        partition = of_topic.PartitionProduceResponse(index=0, error_code=code, base_offset=offset)
+        return ProduceResponse(responses=[of_topic(name="trail", partition_responses=[partition])])
 
     def _takes(self, number: int, by: Producer) -> int:
         if number != self.leader:
@@ -207,20 +220,20 @@ class FakeKafka:
             self._seen_epoch, self._next_sequence = by.epoch, 0
         return 0 if by.sequence == self._next_sequence else 45
 
-    def _fetch(self, number: int, asked: log.FetchRequest) -> Body:
+    def _fetch(self, number: int, asked: FetchRequest) -> DataContainer:
         (wanted,) = asked.topics[0].partitions
         end = len(self.log) if self._first is None else self._first
         records = b"".join(self._batch(offset) for offset in range(wanted.fetch_offset, end))
-        found = log.FetchPartitionResponse(
-            0,
-            0 if number == self.leader else 6,
-            len(self.log),
-            end,
-            0,
-            aborted_transactions=() if self.bug == "aborted-shown" else tuple(self.aborted),
+        found = _FetchedPartition(
+            partition_index=0,
+            error_code=0 if number == self.leader else 6,
+            high_watermark=len(self.log),
+            last_stable_offset=end,
+            log_start_offset=0,
+            aborted_transactions=[] if self.bug == "aborted-shown" else list(self.aborted),
             records=records,
         )
-        return log.FetchResponse(responses=(log.FetchTopicResponse("trail", (found,)),))
+        return FetchResponse(responses=[_FetchedTopic(topic="trail", partitions=[found])])
 
     def _batch(self, offset: int) -> bytes:
         entry = self.log[offset]
@@ -229,23 +242,29 @@ class FakeKafka:
         assert entry.producer is not None
         return marker(offset, entry.producer.id, entry.producer.epoch, commit=entry.commit)
 
-    def _find(self, number: int, asked: txn.FindCoordinatorRequest) -> Body:
-        return txn.FindCoordinatorResponse(0, 0, None, self.coordinator, "fake", self.coordinator)
+    def _find(self, number: int, asked: FindCoordinatorRequest) -> DataContainer:
+        return FindCoordinatorResponse(node_id=self.coordinator, host="fake", port=self.coordinator)
 
-    def _metadata(self, number: int, asked: MetadataRequest) -> Body:
-        partition = MetadataPartition(0, 0, self.leader, 0, (1, 2, 3), (1, 2, 3))
-        brokers = tuple(MetadataBroker(number, "fake", number) for number in (1, 2, 3))
-        return MetadataResponse(brokers=brokers, topics=(MetadataTopic(0, "trail", partitions=(partition,)),))
+    def _metadata(self, number: int, asked: MetadataRequest) -> DataContainer:
+        of_topic = MetadataResponse.MetadataResponseTopic
+        partition = of_topic.MetadataResponsePartition(
+            leader_id=self.leader, leader_epoch=0, replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3]
+        )
+        broker = MetadataResponse.MetadataResponseBroker
+        return MetadataResponse(
+            brokers=[broker(node_id=number, host="fake", port=number) for number in (1, 2, 3)],
+            topics=[of_topic(name="trail", partitions=[partition])],
+        )
 
     _answers: Final[Mapping[int, Callable[["FakeKafka", int, Any], Any]]] = {
-        INIT_PRODUCER_ID.key: _init_producer,
-        txn.ADD_PARTITIONS_TO_TXN.key: _add_partitions,
-        txn.END_TXN.key: _end_txn,
-        txn.DESCRIBE_TRANSACTIONS.key: _describe,
-        txn.FIND_COORDINATOR.key: _find,
-        METADATA.key: _metadata,
-        log.PRODUCE.key: _produce,
-        log.FETCH.key: _fetch,
+        messages.INIT_PRODUCER_ID.key: _init_producer,
+        messages.ADD_PARTITIONS_TO_TXN.key: _add_partitions,
+        messages.END_TXN.key: _end_txn,
+        messages.DESCRIBE_TRANSACTIONS.key: _describe,
+        messages.FIND_COORDINATOR.key: _find,
+        messages.METADATA.key: _metadata,
+        messages.PRODUCE.key: _produce,
+        messages.FETCH.key: _fetch,
     }
 
 
@@ -259,7 +278,7 @@ class FakeConnection:
         self._cluster, self._number = cluster, number
         self.ended: str | None = None
 
-    def request(self, api: "Api[Any, Any]", message: Body) -> "asyncio.Future[Any]":
+    def request(self, api: "Api[Any, Any]", message: DataContainer) -> "asyncio.Future[Any]":
         if self.ended is not None:
             raise refused(NOT_SENT, self.ended)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

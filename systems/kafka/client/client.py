@@ -10,10 +10,12 @@ mode. The APIs that the node offers show which. A combined node answers as a con
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 from fencepost.systems.kafka.client.partition_logs import PartitionLogs
 from fencepost.systems.kafka.wire import messages
+from fencepost.systems.kafka.wire.codec import id_bytes
 from fencepost.systems.kafka.wire.connection import Connection, open_connection
 from fencepost.systems.kafka.wire.errors import Kind, only_item, raise_error
 from fencepost.systems.kafka.wire.values import (
@@ -32,7 +34,10 @@ from fencepost.systems.kafka.wire.values import (
     TopicView,
 )
 
-_METADATA_TOPIC: Final = "__cluster_metadata"
+if TYPE_CHECKING:
+    from kafka.protocol.admin.cluster import DescribeQuorumRequest, DescribeQuorumResponse
+    from kafka.protocol.metadata.metadata import MetadataResponse
+
 _TIMEOUT_MS: Final = 10_000
 _SET: Final = 0
 _DELETE: Final = 1
@@ -42,14 +47,6 @@ _BROKERS: Final = 1
 _VOTE: Final = 52
 _UPDATE_METADATA: Final = 6
 _CONFIG_SOURCES: Final = {source.value: source for source in ConfigSource}
-
-_QUORUM: Final = messages.DescribeQuorumRequest(
-    topics=(
-        messages.QuorumRequestTopic(
-            topic_name=_METADATA_TOPIC, partitions=(messages.QuorumRequestPartition(partition_index=0),)
-        ),
-    )
-)
 
 
 class Role(StrEnum):
@@ -100,20 +97,21 @@ class KafkaNode:
         timeout_ms: int = _TIMEOUT_MS,
     ) -> CreatedTopic:
         """Create a topic; with `validate_only` only ask whether it could be created."""
-        topic = messages.CreatableTopic(
+        new = messages.CREATE_TOPICS.request.CreatableTopic
+        topic = new(
             name=name,
             num_partitions=partitions,
             replication_factor=replication,
-            configs=tuple(messages.TopicConfig(key, value) for key, value in (configs or {}).items()),
+            configs=[new.CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
         )
-        request = messages.CreateTopicsRequest(topics=(topic,), timeout_ms=timeout_ms, validate_only=validate_only)
+        request = messages.CREATE_TOPICS.request(topics=[topic], timeout_ms=timeout_ms, validate_only=validate_only)
         answer = await self.connection.request(messages.CREATE_TOPICS, request)
         result = only_item(answer.topics)
         raise_error(Kind.VALIDATE if validate_only else self.change, result.error_code, result.error_message)
-        return CreatedTopic(result.topic_id, result.num_partitions, result.replication_factor)
+        return CreatedTopic(id_bytes(result.topic_id), result.num_partitions, result.replication_factor)
 
     async def delete_topic(self, name: str, *, timeout_ms: int = _TIMEOUT_MS) -> None:
-        request = messages.DeleteTopicsRequest(topic_names=(name,), timeout_ms=timeout_ms)
+        request = messages.DELETE_TOPICS.request(topic_names=[name], timeout_ms=timeout_ms)
         result = only_item((await self.connection.request(messages.DELETE_TOPICS, request)).responses)
         raise_error(self.change, result.error_code, result.error_message)
 
@@ -123,9 +121,11 @@ class KafkaNode:
         self, resource: Resource, key: str, value: str | None, *, validate_only: bool = False
     ) -> None:
         """Set one dynamic configuration; None removes it."""
-        change = messages.AlterableConfig(key, _SET if value is not None else _DELETE, value)
-        request = messages.IncrementalAlterConfigsRequest(
-            resources=(messages.AlterConfigsResource(resource.type, resource.name, (change,)),),
+        altered = messages.INCREMENTAL_ALTER_CONFIGS.request.AlterConfigsResource
+        operation = _SET if value is not None else _DELETE
+        change = altered.AlterableConfig(name=key, config_operation=operation, value=value)
+        request = messages.INCREMENTAL_ALTER_CONFIGS.request(
+            resources=[altered(resource_type=resource.type, resource_name=resource.name, configs=[change])],
             validate_only=validate_only,
         )
         result = only_item((await self.connection.request(messages.INCREMENTAL_ALTER_CONFIGS, request)).responses)
@@ -136,9 +136,10 @@ class KafkaNode:
 
         Controllers before 3.7 do not offer it.
         """
-        request = messages.DescribeConfigsRequest(
-            resources=(messages.DescribeConfigsResource(resource.type, resource.name, (key,)),)
+        described = messages.DESCRIBE_CONFIGS.request.DescribeConfigsResource(
+            resource_type=resource.type, resource_name=resource.name, configuration_keys=[key]
         )
+        request = messages.DESCRIBE_CONFIGS.request(resources=[described])
         result = only_item((await self.connection.request(messages.DESCRIBE_CONFIGS, request)).results)
         raise_error(Kind.READ, result.error_code, result.error_message)
         for config in result.configs:
@@ -150,14 +151,14 @@ class KafkaNode:
 
     async def allocate_producer_id(self) -> ProducerId:
         """Get an id for a producer without a transactional id, from the block that this broker has."""
-        request = messages.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        request = messages.INIT_PRODUCER_ID.request(transactional_id=None, transaction_timeout_ms=60_000)
         answer = await self.connection.request(messages.INIT_PRODUCER_ID, request)
         raise_error(Kind.ALLOCATE, answer.error_code)
         return ProducerId(answer.producer_id, answer.producer_epoch)
 
     async def allocate_producer_ids(self, broker: int, broker_epoch: int) -> ProducerIdBlock:
         """Get a block of ids from the controller, in the name of a broker that is registered with this epoch."""
-        request = messages.AllocateProducerIdsRequest(broker, broker_epoch)
+        request = messages.ALLOCATE_PRODUCER_IDS.request(broker_id=broker, broker_epoch=broker_epoch)
         answer = await self.connection.request(messages.ALLOCATE_PRODUCER_IDS, request)
         raise_error(Kind.ALLOCATE, answer.error_code)
         return ProducerIdBlock(answer.producer_id_start, answer.producer_id_len)
@@ -169,7 +170,7 @@ class KafkaNode:
 
         The rest of such an answer (leader 0, epoch 0) states nothing. A broker forwards the request to a controller.
         """
-        answer = await self.connection.request(messages.DESCRIBE_QUORUM, _QUORUM)
+        answer = await self.connection.request(messages.DESCRIBE_QUORUM, _of_the_quorum())
         raise_error(Kind.READ, answer.error_code, answer.error_message)
         result = only_item(only_item(answer.topics).partitions)
         raise_error(Kind.READ, result.error_code, result.error_message)
@@ -186,8 +187,9 @@ class KafkaNode:
 
         A topic that the broker does not know is in the answer, with error 3.
         """
-        request = messages.MetadataRequest(
-            topics=None if topics is None else tuple(messages.MetadataRequestTopic(name=name) for name in topics),
+        named = messages.METADATA.request.MetadataRequestTopic
+        request = messages.METADATA.request(
+            topics=None if topics is None else [named(name=name) for name in topics],
             allow_auto_topic_creation=False,
         )
         answer = await self.connection.request(messages.METADATA, request)
@@ -199,7 +201,7 @@ class KafkaNode:
 
         Controllers before 3.7 do not offer it.
         """
-        request = messages.DescribeClusterRequest(
+        request = messages.DESCRIBE_CLUSTER.request(
             endpoint_type=_CONTROLLERS if self.role is Role.CONTROLLER else _BROKERS,
             include_fenced_brokers=self.role is not Role.CONTROLLER,
         )
@@ -214,28 +216,38 @@ async def open_node(address: str, port: int, *, connect_timeout_s: float) -> Kaf
     return KafkaNode(await open_connection(address, port, connect_timeout_s=connect_timeout_s))
 
 
-def _replica(state: messages.ReplicaState) -> Replica:
+@cache
+def _of_the_quorum() -> "DescribeQuorumRequest":
+    """The same object each time: a connection encodes it once."""
+    of_topic = messages.DESCRIBE_QUORUM.request.TopicData
+    partition = of_topic.PartitionData(partition_index=0)
+    return messages.DESCRIBE_QUORUM.request(
+        topics=[of_topic(topic_name=messages.METADATA_TOPIC, partitions=[partition])]
+    )
+
+
+def _replica(state: "DescribeQuorumResponse.TopicData.PartitionData.ReplicaState") -> Replica:
     return Replica(
         state.replica_id,
         state.log_end_offset,
         state.last_fetch_timestamp,
         state.last_caught_up_timestamp,
-        state.replica_directory_id.hex(),
+        id_bytes(state.replica_directory_id).hex(),
     )
 
 
-def _topic(topic: messages.MetadataTopic) -> TopicView:
+def _topic(topic: "MetadataResponse.MetadataResponseTopic") -> TopicView:
     partitions = sorted(map(_partition, topic.partitions), key=lambda view: view.partition)
-    return TopicView(topic.name or "", topic.topic_id, tuple(partitions), topic.error_code)
+    return TopicView(topic.name or "", id_bytes(topic.topic_id), tuple(partitions), topic.error_code)
 
 
-def _partition(view: messages.MetadataPartition) -> PartitionView:
+def _partition(view: "MetadataResponse.MetadataResponseTopic.MetadataResponsePartition") -> PartitionView:
     return PartitionView(
         view.partition_index,
         view.leader_id,
         view.leader_epoch,
-        view.isr_nodes,
-        view.replica_nodes,
-        view.offline_replicas,
+        tuple(view.isr_nodes),
+        tuple(view.replica_nodes),
+        tuple(view.offline_replicas),
         view.error_code,
     )

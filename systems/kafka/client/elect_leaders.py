@@ -5,42 +5,10 @@ from typing import Final
 
 from fencepost.systems.kafka.client.client import KafkaNode
 from fencepost.systems.kafka.wire.errors import NOT_CONTROLLER, Kind, answered
-from fencepost.systems.kafka.wire.fields import Body, Int8, Int16, Int32, Text
-from fencepost.systems.kafka.wire.messages import Api
-
-
-class ElectTopic(Body, frozen=True):
-    topic: Text = ""
-    partitions: tuple[Int32, ...] = ()
-
-
-class ElectLeadersRequest(Body, frozen=True):
-    election_type: Int8 = 0
-    topic_partitions: tuple[ElectTopic, ...] | None = None
-    timeout_ms: Int32 = 0
-
-
-class ElectPartitionResult(Body, frozen=True):
-    partition_id: Int32 = 0
-    error_code: Int16 = 0
-    error_message: Text | None = None
-
-
-class ElectTopicResult(Body, frozen=True):
-    topic: Text = ""
-    partition_result: tuple[ElectPartitionResult, ...] = ()
-
-
-class ElectLeadersResponse(Body, frozen=True):
-    throttle_time_ms: Int32 = 0
-    error_code: Int16 = 0
-    replica_election_results: tuple[ElectTopicResult, ...] = ()
-
+from fencepost.systems.kafka.wire.messages import ELECT_LEADERS
 
 #: The preferred leader leads already.
 _NOT_NEEDED: Final = 84
-
-ELECT_LEADERS: Final = Api("ElectLeaders", 43, (1, 2), 2, ElectLeadersRequest, ElectLeadersResponse)
 
 
 async def elect_preferred_leaders(
@@ -52,8 +20,11 @@ async def elect_preferred_leaders(
     mode a broker that is not the controller refuses each partition separately
     (KafkaController.processReplicaLeaderElection).
     """
-    topics = None if partitions is None else tuple(ElectTopic(name, tuple(own)) for name, own in partitions.items())
-    request = ElectLeadersRequest(topic_partitions=topics, timeout_ms=timeout_ms)
+    of_topic = ELECT_LEADERS.request.TopicPartitions
+    topics = None
+    if partitions is not None:
+        topics = [of_topic(topic=name, partitions=list(own)) for name, own in partitions.items()]
+    request = ELECT_LEADERS.request(topic_partitions=topics, timeout_ms=timeout_ms)
     answer = await controller.connection.request(ELECT_LEADERS, request)
     codes = {result.error_code for topic in answer.replica_election_results for result in topic.partition_result}
     refused = answer.error_code or (NOT_CONTROLLER if codes == {NOT_CONTROLLER} else 0)

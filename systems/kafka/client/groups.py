@@ -14,7 +14,7 @@ Source: Kafka's protocol guide, "Group Membership API"; GroupCoordinator (to 3.9
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fencepost.harness.coordination import Definite
 from fencepost.systems.kafka.client.client import KafkaNode
@@ -22,7 +22,7 @@ from fencepost.systems.kafka.client.peers import Peers
 from fencepost.systems.kafka.client.replicated_topics import make_topic
 from fencepost.systems.kafka.client.transactions import GROUP
 from fencepost.systems.kafka.protocols import CommittedAs, Joined
-from fencepost.systems.kafka.wire import group_messages as wire
+from fencepost.systems.kafka.wire import messages
 from fencepost.systems.kafka.wire.errors import (
     UNKNOWN_MEMBER_ID,
     Kind,
@@ -31,6 +31,16 @@ from fencepost.systems.kafka.wire.errors import (
     raise_error,
 )
 from fencepost.systems.kafka.wire.values import GroupMember
+
+if TYPE_CHECKING:
+    from kafka.protocol.consumer.group import (
+        HeartbeatRequest,
+        JoinGroupRequest,
+        JoinGroupResponse,
+        LeaveGroupRequest,
+        OffsetCommitRequest,
+        SyncGroupRequest,
+    )
 
 T = TypeVar("T")
 
@@ -42,7 +52,6 @@ REBALANCE_TIMEOUT_MS: Final = 1000
 _TOPIC: Final = "log"
 _PARTITION: Final = 0
 _PROTOCOL_TYPE: Final = "consumer"
-_PROTOCOLS: Final = (wire.JoinGroupRequestProtocol("fencepost", b""),)
 _NO_OFFSET: Final = -1
 _PREPARE_POLL_S: Final = 0.05
 
@@ -70,28 +79,34 @@ class KafkaGroups:
 
     async def leave(self, group: str) -> None:
         member = self._member(group)
-        await self._ask(group, lambda node: _leave(node, wire.LeaveGroupRequest(group, member.id)), member.id)
+        request = messages.LEAVE_GROUP.request(group_id=group, member_id=member.id)
+        await self._ask(group, lambda node: _leave(node, request), member.id)
         self._forget(group, member.id)
 
     async def beat(self, group: str) -> None:
         member = self._member(group)
-        request = wire.HeartbeatRequest(group, member.generation, member.id)
+        request = messages.HEARTBEAT.request(group_id=group, generation_id=member.generation, member_id=member.id)
         await self._ask(group, lambda node: _beat(node, request), member.id)
 
     async def commit_offset(self, group: str, offset: int, *, late: bool = False) -> CommittedAs:
         member = self._earlier.get(group) if late else self._member(group)
         if member is None:
             raise Definite(NOT_A_MEMBER, f"{group}: this session was a member of one generation at most")
-        partition = wire.OffsetCommitRequestPartition(_PARTITION, offset, None)
-        request = wire.OffsetCommitRequest(
-            group, member.generation, member.id, (wire.OffsetCommitRequestTopic(_TOPIC, (partition,)),)
+        of_topic = messages.OFFSET_COMMIT.request.OffsetCommitRequestTopic
+        partition = of_topic.OffsetCommitRequestPartition(
+            partition_index=_PARTITION, committed_offset=offset, committed_metadata=None
+        )
+        request = messages.OFFSET_COMMIT.request(
+            group_id=group,
+            generation_id_or_member_epoch=member.generation,
+            member_id=member.id,
+            topics=[of_topic(name=_TOPIC, partitions=[partition])],
         )
         await self._ask(group, lambda node: _commit(node, request), member.id)
         return CommittedAs(member.generation)
 
     async def fetch_offset(self, group: str) -> int | None:
-        request = wire.OffsetFetchRequest(group, (wire.OffsetFetchRequestTopic(_TOPIC, (_PARTITION,)),))
-        offset = await self._ask(group, lambda node: _fetch(node, request))
+        offset = await self._ask(group, lambda node: committed_offset(node, group, _TOPIC, _PARTITION))
         return None if offset == _NO_OFFSET else offset
 
     def _member(self, group: str) -> GroupMember:
@@ -143,44 +158,61 @@ async def enter(
         ask: sends a request, of the member with this id, to the group's coordinator.
         member_id: of the generation before; "" joins as a new member.
     """
-    request = wire.JoinGroupRequest(group, session_ms, rebalance_ms, member_id, _PROTOCOL_TYPE, _PROTOCOLS)
-    answer: wire.JoinGroupResponse = await ask(lambda node: _join(node, request), member_id)
+    request = messages.JOIN_GROUP.request(
+        group_id=group,
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=rebalance_ms,
+        member_id=member_id,
+        protocol_type=_PROTOCOL_TYPE,
+        protocols=[messages.JOIN_GROUP.request.JoinGroupRequestProtocol(name="fencepost", metadata=b"")],
+    )
+    answer: JoinGroupResponse = await ask(lambda node: _join(node, request), member_id)
     member = GroupMember(answer.member_id, answer.generation_id)
     ordered = sorted(other.member_id for other in answer.members) if answer.leader == member.id else []
-    shares = tuple(wire.SyncGroupRequestAssignment(other, b"%d" % i) for i, other in enumerate(ordered))
-    sync = wire.SyncGroupRequest(group, member.generation, member.id, shares)
+    share_of = messages.SYNC_GROUP.request.SyncGroupRequestAssignment
+    sync = messages.SYNC_GROUP.request(
+        group_id=group,
+        generation_id=member.generation,
+        member_id=member.id,
+        assignments=[share_of(member_id=other, assignment=b"%d" % i) for i, other in enumerate(ordered)],
+    )
     share: int = await ask(lambda node: _sync(node, sync), member.id)
     return member, share
 
 
-async def _join(node: KafkaNode, request: wire.JoinGroupRequest) -> wire.JoinGroupResponse:
-    answer = await node.connection.request(wire.JOIN_GROUP, request)
+async def _join(node: KafkaNode, request: "JoinGroupRequest") -> "JoinGroupResponse":
+    answer = await node.connection.request(messages.JOIN_GROUP, request)
     # A refused member has no generation, whatever the reason.
     raise_error(Kind.READ, answer.error_code)
     return answer
 
 
-async def _sync(node: KafkaNode, request: wire.SyncGroupRequest) -> int:
-    answer = await node.connection.request(wire.SYNC_GROUP, request)
+async def _sync(node: KafkaNode, request: "SyncGroupRequest") -> int:
+    answer = await node.connection.request(messages.SYNC_GROUP, request)
     raise_error(Kind.READ, answer.error_code)
     return int(answer.assignment or b"-1")
 
 
-async def _leave(node: KafkaNode, request: wire.LeaveGroupRequest) -> None:
-    raise_error(Kind.GROUP, (await node.connection.request(wire.LEAVE_GROUP, request)).error_code)
+async def _leave(node: KafkaNode, request: "LeaveGroupRequest") -> None:
+    raise_error(Kind.GROUP, (await node.connection.request(messages.LEAVE_GROUP, request)).error_code)
 
 
-async def _beat(node: KafkaNode, request: wire.HeartbeatRequest) -> None:
-    raise_error(Kind.READ, (await node.connection.request(wire.HEARTBEAT, request)).error_code)
+async def _beat(node: KafkaNode, request: "HeartbeatRequest") -> None:
+    raise_error(Kind.READ, (await node.connection.request(messages.HEARTBEAT, request)).error_code)
 
 
-async def _commit(node: KafkaNode, request: wire.OffsetCommitRequest) -> None:
-    answer = await node.connection.request(wire.OFFSET_COMMIT, request)
+async def _commit(node: KafkaNode, request: "OffsetCommitRequest") -> None:
+    answer = await node.connection.request(messages.OFFSET_COMMIT, request)
     raise_error(Kind.GROUP, only_item(only_item(answer.topics).partitions).error_code)
 
 
-async def _fetch(node: KafkaNode, request: wire.OffsetFetchRequest) -> int:
-    answer = await node.connection.request(wire.OFFSET_FETCH, request)
+async def committed_offset(
+    node: KafkaNode, group: str, topic: str, partition: int, *, require_stable: bool = False
+) -> int:
+    """The offset that a group has committed, -1 for none; with `require_stable` refused while one is undecided."""
+    wanted = messages.OFFSET_FETCH.request.OffsetFetchRequestTopic(name=topic, partition_indexes=[partition])
+    request = messages.OFFSET_FETCH.request(group_id=group, topics=[wanted], require_stable=require_stable)
+    answer = await node.connection.request(messages.OFFSET_FETCH, request)
     raise_error(Kind.READ, answer.error_code)
     result = only_item(only_item(answer.topics).partitions)
     raise_error(Kind.READ, result.error_code)

@@ -15,10 +15,9 @@ from typing import Final
 from fencepost.harness.coordination import Definite
 from fencepost.systems.kafka.client.client import KafkaNode, Role
 from fencepost.systems.kafka.protocols import LogPiece, LogSnapshot
-from fencepost.systems.kafka.wire import raft_messages as raft
+from fencepost.systems.kafka.wire import messages
+from fencepost.systems.kafka.wire.codec import Malformed
 from fencepost.systems.kafka.wire.errors import UNREADABLE_RECORDS, Kind, only_item, raise_error, refused
-from fencepost.systems.kafka.wire.fields import Malformed
-from fencepost.systems.kafka.wire.log_messages import FetchPartition
 from fencepost.systems.kafka.wire.metadata_entries import entry_of, read_entries
 from fencepost.systems.kafka.wire.records import read_batches
 
@@ -42,48 +41,61 @@ class LogListener:
             raise Definite(NO_METADATA_LOG, "only controllers serve the metadata log")
         # No leader's epoch is below that of an entry.
         self._epoch = max(self._epoch, last_epoch)
-        request = raft.FetchLogRequest(
+        wanted = messages.FETCH_LOG.request.FetchTopic.FetchPartition(
+            partition=0,
+            current_leader_epoch=self._epoch,
+            fetch_offset=offset,
+            last_fetched_epoch=last_epoch,
+            log_start_offset=-1,
+            partition_max_bytes=_BYTES_MAX,
+        )
+        request = messages.FETCH_LOG.request(
             max_wait_ms=round(wait_s * 1000),
             min_bytes=1,
             max_bytes=_BYTES_MAX,
-            topics=(
-                raft.LogTopic(
-                    raft.METADATA_TOPIC_ID,
-                    (FetchPartition(0, self._epoch, offset, last_epoch, -1, _BYTES_MAX),),
-                ),
-            ),
+            topics=[messages.FETCH_LOG.request.FetchTopic(topic_id=messages.METADATA_TOPIC_ID, partitions=[wanted])],
         )
-        answer = await self._connection.request(raft.FETCH_LOG, request)
+        answer = await self._connection.request(messages.FETCH_LOG, request)
         raise_error(Kind.READ, answer.error_code)
         result = only_item(only_item(answer.responses).partitions)
-        self._epoch = max(0, result.current_leader.leader_epoch)
+        leader = result.current_leader
+        self._epoch = max(0, leader.leader_epoch) if leader is not None else 0
         raise_error(Kind.READ, result.error_code)
         snapshot, diverging = result.snapshot_id, result.diverging_epoch
+        data = result.records or b""
+        assert isinstance(data, bytes)  # what is read is
         try:
-            records = read_batches(result.records or b"", offset, control=True).records
-            entries = tuple(map(entry_of, records))
+            entries = tuple(map(entry_of, read_batches(data, offset, control=True).records))
         except Malformed as error:
             raise refused(UNREADABLE_RECORDS, str(error)) from None
         return LogPiece(
             epoch=self._epoch,
             high_watermark=result.high_watermark,
             entries=entries,
-            parts_at=(diverging.epoch, diverging.end_offset) if diverging.end_offset >= 0 else None,
-            snapshot=await self._fetch_snapshot(snapshot) if snapshot.end_offset >= 0 else None,
+            parts_at=(
+                (diverging.epoch, diverging.end_offset) if diverging is not None and diverging.end_offset >= 0 else None
+            ),
+            snapshot=(
+                await self._fetch_snapshot(snapshot.end_offset, snapshot.epoch)
+                if snapshot is not None and snapshot.end_offset >= 0
+                else None
+            ),
         )
 
-    async def _fetch_snapshot(self, which: raft.SnapshotId) -> LogSnapshot:
+    async def _fetch_snapshot(self, end_offset: int, epoch: int) -> LogSnapshot:
         data, size = b"", 1
+        of_topic = messages.FETCH_SNAPSHOT.request.SnapshotTopic
         while len(data) < size:
-            request = raft.FetchSnapshotRequest(
-                max_bytes=_BYTES_MAX,
-                topics=(
-                    raft.SnapshotTopic(
-                        raft.METADATA_TOPIC, (raft.SnapshotPartition(0, self._epoch, which, len(data)),)
-                    ),
-                ),
+            wanted = of_topic.SnapshotPartition(
+                partition=0,
+                current_leader_epoch=self._epoch,
+                snapshot_id=of_topic.SnapshotPartition.SnapshotId(end_offset=end_offset, epoch=epoch),
+                position=len(data),
             )
-            answer = await self._connection.request(raft.FETCH_SNAPSHOT, request)
+            request = messages.FETCH_SNAPSHOT.request(
+                max_bytes=_BYTES_MAX, topics=[of_topic(name=messages.METADATA_TOPIC, partitions=[wanted])]
+            )
+            answer = await self._connection.request(messages.FETCH_SNAPSHOT, request)
             raise_error(Kind.READ, answer.error_code)
             result = only_item(only_item(answer.topics).partitions)
             raise_error(Kind.READ, result.error_code)
@@ -96,4 +108,4 @@ class LogListener:
             entries, _ = read_entries(data, "the snapshot", may_be_torn=False)
         except Malformed as error:
             raise refused(UNREADABLE_RECORDS, str(error)) from None
-        return LogSnapshot(end_offset=which.end_offset, epoch=which.epoch, entries=tuple(entries))
+        return LogSnapshot(end_offset=end_offset, epoch=epoch, entries=tuple(entries))

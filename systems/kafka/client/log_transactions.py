@@ -31,7 +31,7 @@ from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
 from fencepost.systems.kafka.client.client import KafkaNode
-from fencepost.systems.kafka.client.groups import enter
+from fencepost.systems.kafka.client.groups import committed_offset, enter
 from fencepost.systems.kafka.client.peers import SUPERSEDED, Peers
 from fencepost.systems.kafka.client.replicated_topics import make_topic
 from fencepost.systems.kafka.client.transactions import (
@@ -49,16 +49,12 @@ from fencepost.systems.kafka.client.transactions import (
     init_producer,
 )
 from fencepost.systems.kafka.protocols import Begun, Piece, Put, TransactionRecord, Transformed
-from fencepost.systems.kafka.wire import group_messages
 from fencepost.systems.kafka.wire.errors import (
     ILLEGAL_GENERATION,
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
-    Kind,
     ServerDoubt,
     ServerRefusal,
-    only_item,
-    raise_error,
 )
 from fencepost.systems.kafka.wire.records import Producer, Record
 from fencepost.systems.kafka.wire.values import GroupMember, ProducerId
@@ -210,9 +206,12 @@ class KafkaTransactions:
 
     async def consumed(self, producer: str) -> int:
         partition = _number_of(producer)
-        topic = group_messages.OffsetFetchRequestTopic(IN, (partition,))
-        request = group_messages.OffsetFetchRequest(producer, (topic,), require_stable=True)
-        return max(0, await self._peers.at_coordinator(GROUP, producer, lambda node: _fetch_offset(node, request)))
+        return max(
+            0,
+            await self._peers.at_coordinator(
+                GROUP, producer, lambda node: committed_offset(node, producer, IN, partition, require_stable=True)
+            ),
+        )
 
     # Inside a transaction
 
@@ -354,11 +353,3 @@ def _number_of(producer: str) -> int:
 def _record(record: Record) -> TransactionRecord:
     number, _, read = (record.value or b"").partition(b" ")
     return TransactionRecord(record.offset, int(number), int(read) if read else None)
-
-
-async def _fetch_offset(node: KafkaNode, request: group_messages.OffsetFetchRequest) -> int:
-    answer = await node.connection.request(group_messages.OFFSET_FETCH, request)
-    raise_error(Kind.READ, answer.error_code)
-    result = only_item(only_item(answer.topics).partitions)
-    raise_error(Kind.READ, result.error_code)
-    return result.committed_offset

@@ -17,11 +17,11 @@ ReplicationControlManager of Kafka 3.6 to 4.3; ZkAdminManager of 3.9.
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fencepost.harness.coordination import Definite
 from fencepost.systems.kafka.client.client import KafkaNode, Role
-from fencepost.systems.kafka.wire import admin_messages as admin
+from fencepost.systems.kafka.wire import messages
 from fencepost.systems.kafka.wire.errors import (
     RESOURCE_NOT_FOUND,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -62,17 +62,20 @@ async def _read_broker(node: KafkaNode, name: str) -> int | None:
 
 
 async def _change_quota(node: KafkaNode, name: str, value: int | None) -> None:
-    entity = (admin.QuotaEntity("user", name or None),)
-    op = admin.QuotaOp(_QUOTA, float(value or 0), value is None)
-    request = admin.AlterClientQuotasRequest((admin.QuotaChange(entity, (op,)),))
-    result = only_item((await node.connection.request(admin.ALTER_CLIENT_QUOTAS, request)).entries)
+    entry = messages.ALTER_CLIENT_QUOTAS.request.EntryData
+    entity = entry.EntityData(entity_type="user", entity_name=name or None)
+    op = entry.OpData(key=_QUOTA, value=float(value or 0), remove=value is None)
+    request = messages.ALTER_CLIENT_QUOTAS.request(entries=[entry(entity=[entity], ops=[op])])
+    result = only_item((await node.connection.request(messages.ALTER_CLIENT_QUOTAS, request)).entries)
     raise_error(node.change, result.error_code, result.error_message)
 
 
 async def _read_quota(node: KafkaNode, name: str) -> int | None:
-    wanted = admin.QuotaFilter("user", _EXACT if name else _DEFAULT, name or None)
-    request = admin.DescribeClientQuotasRequest((wanted,), strict=True)
-    answer = await node.connection.request(admin.DESCRIBE_CLIENT_QUOTAS, request)
+    wanted = messages.DESCRIBE_CLIENT_QUOTAS.request.ComponentData(
+        entity_type="user", match_type=_EXACT if name else _DEFAULT, match=name or None
+    )
+    request = messages.DESCRIBE_CLIENT_QUOTAS.request(components=[wanted], strict=True)
+    answer = await node.connection.request(messages.DESCRIBE_CLIENT_QUOTAS, request)
     raise_error(Kind.READ, answer.error_code, answer.error_message)
     values = [value for entry in answer.entries or () for value in entry.values]
     return next((round(value.value) for value in values if value.key == _QUOTA), None)
@@ -80,16 +83,19 @@ async def _read_quota(node: KafkaNode, name: str) -> int | None:
 
 async def _change_scram(node: KafkaNode, name: str, value: int | None) -> None:
     if value is None:
-        request = admin.AlterUserScramCredentialsRequest(deletions=(admin.ScramDeletion(name, _SHA_256),))
+        deletion = messages.ALTER_USER_SCRAM_CREDENTIALS.request.ScramCredentialDeletion(name=name, mechanism=_SHA_256)
+        request = messages.ALTER_USER_SCRAM_CREDENTIALS.request(deletions=[deletion])
     else:
         iterations = _ITERATIONS.start + value
         if iterations not in _ITERATIONS:
             raise Definite(VALUE_OUT_OF_RANGE, f"{iterations} iterations are more than Kafka takes")
         # Nobody ever logs in with it.
         noise = hashlib.sha256(f"{name} {value}".encode()).digest()
-        upsertion = admin.ScramUpsertion(name, _SHA_256, iterations, noise[:16], noise)
-        request = admin.AlterUserScramCredentialsRequest(upsertions=(upsertion,))
-    answer = await node.connection.request(admin.ALTER_USER_SCRAM_CREDENTIALS, request)
+        upsertion = messages.ALTER_USER_SCRAM_CREDENTIALS.request.ScramCredentialUpsertion(
+            name=name, mechanism=_SHA_256, iterations=iterations, salt=noise[:16], salted_password=noise
+        )
+        request = messages.ALTER_USER_SCRAM_CREDENTIALS.request(upsertions=[upsertion])
+    answer = await node.connection.request(messages.ALTER_USER_SCRAM_CREDENTIALS, request)
     result = only_item(answer.results)
     raise_error(node.change, result.error_code, result.error_message)
 
@@ -97,8 +103,9 @@ async def _change_scram(node: KafkaNode, name: str, value: int | None) -> None:
 async def _read_scram(node: KafkaNode, name: str) -> int | None:
     if node.role is Role.CONTROLLER:
         raise refused(UNSUPPORTED_API, "controllers offer it, and fail each (4.3.1: error -1)")
-    request = admin.DescribeUserScramCredentialsRequest((admin.ScramUser(name),))
-    answer = await node.connection.request(admin.DESCRIBE_USER_SCRAM_CREDENTIALS, request)
+    wanted = messages.DESCRIBE_USER_SCRAM_CREDENTIALS.request.UserName(name=name)
+    request = messages.DESCRIBE_USER_SCRAM_CREDENTIALS.request(users=[wanted])
+    answer = await node.connection.request(messages.DESCRIBE_USER_SCRAM_CREDENTIALS, request)
     raise_error(Kind.READ, answer.error_code, answer.error_message)
     user = only_item(answer.results)
     if user.error_code == RESOURCE_NOT_FOUND:
@@ -111,8 +118,9 @@ async def _read_scram(node: KafkaNode, name: str) -> int | None:
 async def _change_partitions(node: KafkaNode, name: str, value: int | None) -> None:
     if value is None:
         raise Definite(VALUE_OUT_OF_RANGE, "partitions cannot be taken away")
-    request = admin.CreatePartitionsRequest((admin.MorePartitions(name, value),), _TIMEOUT_MS)
-    result = only_item((await node.connection.request(admin.CREATE_PARTITIONS, request)).results)
+    wanted = messages.CREATE_PARTITIONS.request.CreatePartitionsTopic(name=name, count=value, assignments=None)
+    request = messages.CREATE_PARTITIONS.request(topics=[wanted], timeout_ms=_TIMEOUT_MS)
+    result = only_item((await node.connection.request(messages.CREATE_PARTITIONS, request)).results)
     raise_error(node.change, result.error_code, result.error_message)
 
 
@@ -135,24 +143,44 @@ async def _read_topic(node: KafkaNode, name: str) -> int | None:
     return None if await _read_partitions(node, name) is None else 1
 
 
+def _acl_filter(name: str) -> dict[str, Any]:
+    return {
+        "resource_type_filter": _TOPIC,
+        "resource_name_filter": name,
+        "pattern_type_filter": _LITERAL,
+        "principal_filter": _PRINCIPAL,
+        "host_filter": _ANY_HOST,
+        "operation": _READ,
+        "permission_type": _ALLOW,
+    }
+
+
 async def _change_acl(node: KafkaNode, name: str, value: int | None) -> None:
     if value is None:
-        wanted = admin.AclFilter(_TOPIC, name, _LITERAL, _PRINCIPAL, _ANY_HOST, _READ, _ALLOW)
-        deletion = await node.connection.request(admin.DELETE_ACLS, admin.DeleteAclsRequest((wanted,)))
+        wanted = messages.DELETE_ACLS.request.DeleteAclsFilter(**_acl_filter(name))
+        deletion = await node.connection.request(messages.DELETE_ACLS, messages.DELETE_ACLS.request(filters=[wanted]))
         deleted = only_item(deletion.filter_results)
         raise_error(node.change, deleted.error_code, deleted.error_message)
         for acl in deleted.matching_acls:
             raise_error(node.change, acl.error_code, acl.error_message)
         return
-    binding = admin.AclCreation(_TOPIC, name, _LITERAL, _PRINCIPAL, _ANY_HOST, _READ, _ALLOW)
-    creation = await node.connection.request(admin.CREATE_ACLS, admin.CreateAclsRequest((binding,)))
+    binding = messages.CREATE_ACLS.request.AclCreation(
+        resource_type=_TOPIC,
+        resource_name=name,
+        resource_pattern_type=_LITERAL,
+        principal=_PRINCIPAL,
+        host=_ANY_HOST,
+        operation=_READ,
+        permission_type=_ALLOW,
+    )
+    creation = await node.connection.request(messages.CREATE_ACLS, messages.CREATE_ACLS.request(creations=[binding]))
     made = only_item(creation.results)
     raise_error(node.change, made.error_code, made.error_message)
 
 
 async def _read_acl(node: KafkaNode, name: str) -> int | None:
-    request = admin.DescribeAclsRequest(_TOPIC, name, _LITERAL, _PRINCIPAL, _ANY_HOST, _READ, _ALLOW)
-    answer = await node.connection.request(admin.DESCRIBE_ACLS, request)
+    request = messages.DESCRIBE_ACLS.request(**_acl_filter(name))
+    answer = await node.connection.request(messages.DESCRIBE_ACLS, request)
     raise_error(Kind.READ, answer.error_code, answer.error_message)
     return 1 if any(resource.acls for resource in answer.resources) else None
 

@@ -5,9 +5,9 @@ Each is one request of one node, with one answer and one outcome, as in `client`
 
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from fencepost.systems.kafka.wire import log_messages as log
+from fencepost.systems.kafka.wire.codec import Malformed
 from fencepost.systems.kafka.wire.connection import Connection
 from fencepost.systems.kafka.wire.errors import (
     NO_ACKNOWLEDGEMENT,
@@ -17,9 +17,12 @@ from fencepost.systems.kafka.wire.errors import (
     raise_error,
     refused,
 )
-from fencepost.systems.kafka.wire.fields import Malformed
+from fencepost.systems.kafka.wire.messages import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, PRODUCE
 from fencepost.systems.kafka.wire.records import Producer, Record, read_batches, write_batch
 from fencepost.systems.kafka.wire.values import Appended, EpochEnd, Fetched, LogPosition
+
+if TYPE_CHECKING:
+    from kafka.protocol.consumer.fetch import FetchResponse
 
 ACKS_ALL: Final = -1
 #: For `position`: the end of the log as a consumer sees it, and its beginning.
@@ -29,9 +32,9 @@ EARLIEST: Final = -2
 ANY_EPOCH: Final = -1
 
 _TIMEOUT_MS: Final = 10_000
-_PRODUCE: Final = log.PRODUCE.within(log.PRODUCE.versions[0], 10)
+_PRODUCE: Final = PRODUCE.within(PRODUCE.versions[0], 10)
 #: From this version on a partition is added to the transaction that the batch belongs to.
-_PRODUCE_ADDING: Final = log.PRODUCE.within(12, 12)
+_PRODUCE_ADDING: Final = PRODUCE.within(12, 12)
 _FETCH_BYTES_MAX: Final = 1 << 20
 #: The kind of a control record, after two bytes of version in its key.
 _ABORT_MARKER: Final = b"\0\0"
@@ -69,8 +72,12 @@ class PartitionLogs:
             timestamp_ms = time.time_ns() // 1_000_000  # for retention only
         batch = write_batch(values, timestamp_ms=timestamp_ms, producer=producer)
         transactional_id = None if producer is None else producer.transactional_id
-        request = log.ProduceRequest(
-            transactional_id, acks, timeout_ms, (log.ProduceTopic(topic, (log.ProducePartition(partition, batch),)),)
+        data = PRODUCE.request.TopicProduceData.PartitionProduceData(index=partition, records=batch)
+        request = PRODUCE.request(
+            transactional_id=transactional_id,
+            acks=acks,
+            timeout_ms=timeout_ms,
+            topic_data=[PRODUCE.request.TopicProduceData(name=topic, partition_data=[data])],
         )
         if acks == 0:
             self._connection.post(_PRODUCE, request)
@@ -101,23 +108,30 @@ class PartitionLogs:
             committed: leave out records of aborted transactions, and end before the first open transaction.
             max_wait_ms: how long the node waits for the first record.
         """
-        request = log.FetchRequest(
+        wanted = FETCH.request.FetchTopic.FetchPartition(
+            partition=partition,
+            current_leader_epoch=leader_epoch,
+            fetch_offset=offset,
+            last_fetched_epoch=last_epoch,
+            log_start_offset=-1,
+            partition_max_bytes=_FETCH_BYTES_MAX,
+        )
+        request = FETCH.request(
+            replica_id=-1,
             max_wait_ms=max_wait_ms,
             min_bytes=1,
             max_bytes=_FETCH_BYTES_MAX,
             isolation_level=int(committed),
-            topics=(
-                log.FetchTopic(
-                    topic, (log.FetchPartition(partition, leader_epoch, offset, last_epoch, -1, _FETCH_BYTES_MAX),)
-                ),
-            ),
+            topics=[FETCH.request.FetchTopic(topic=topic, partitions=[wanted])],
         )
-        answer = await self._connection.request(log.FETCH, request)
+        answer = await self._connection.request(FETCH, request)
         raise_error(Kind.READ, answer.error_code)
         result = only_item(only_item(answer.responses).partitions)
         raise_error(Kind.READ, result.error_code)
+        records = result.records or b""
+        assert isinstance(records, bytes)  # what is read is
         try:
-            batches = read_batches(result.records or b"", offset, control=committed)
+            batches = read_batches(records, offset, control=committed)
         except Malformed as error:
             raise refused(UNREADABLE_RECORDS, str(error)) from None
         diverged = result.diverging_epoch
@@ -127,35 +141,44 @@ class PartitionLogs:
             result.high_watermark,
             result.last_stable_offset,
             result.log_start_offset,
-            (diverged.epoch, diverged.end_offset) if diverged.epoch >= 0 else None,
+            (diverged.epoch, diverged.end_offset) if diverged is not None and diverged.epoch >= 0 else None,
         )
 
     async def position(
         self, topic: str, partition: int, at: int = LATEST, *, leader_epoch: int = ANY_EPOCH, committed: bool = False
     ) -> LogPosition:
         """The offset where the log ends (`LATEST`: the high watermark), begins (`EARLIEST`) or was at a time in ms."""
-        request = log.ListOffsetsRequest(
+        of_topic = LIST_OFFSETS.request.ListOffsetsTopic
+        wanted = of_topic.ListOffsetsPartition(
+            partition_index=partition, current_leader_epoch=leader_epoch, timestamp=at
+        )
+        request = LIST_OFFSETS.request(
             replica_id=-1,
             isolation_level=int(committed),
-            topics=(log.ListOffsetsTopic(topic, (log.ListOffsetsPartition(partition, leader_epoch, at),)),),
+            topics=[of_topic(name=topic, partitions=[wanted])],
         )
-        answer = await self._connection.request(log.LIST_OFFSETS, request)
+        answer = await self._connection.request(LIST_OFFSETS, request)
         result = only_item(only_item(answer.topics).partitions)
         raise_error(Kind.READ, result.error_code)
         return LogPosition(result.offset, result.leader_epoch)
 
     async def end_of_epoch(self, topic: str, partition: int, epoch: int, *, leader_epoch: int = ANY_EPOCH) -> EpochEnd:
         """The offset where `epoch` ended in the log of the partition's leader."""
-        request = log.OffsetForLeaderEpochRequest(
-            replica_id=-1, topics=(log.EpochTopic(topic, (log.EpochPartition(partition, leader_epoch, epoch),)),)
+        of_topic = OFFSET_FOR_LEADER_EPOCH.request.OffsetForLeaderTopic
+        wanted = of_topic.OffsetForLeaderPartition(
+            partition=partition, current_leader_epoch=leader_epoch, leader_epoch=epoch
         )
-        answer = await self._connection.request(log.OFFSET_FOR_LEADER_EPOCH, request)
+        request = OFFSET_FOR_LEADER_EPOCH.request(replica_id=-1, topics=[of_topic(topic=topic, partitions=[wanted])])
+        answer = await self._connection.request(OFFSET_FOR_LEADER_EPOCH, request)
         result = only_item(only_item(answer.topics).partitions)
         raise_error(Kind.READ, result.error_code)
         return EpochEnd(result.leader_epoch, result.end_offset)
 
 
-def _committed(records: Sequence[Record], aborted: Sequence[log.AbortedTransaction]) -> tuple[Record, ...]:
+def _committed(
+    records: Sequence[Record],
+    aborted: "Sequence[FetchResponse.FetchableTopicResponse.PartitionData.AbortedTransaction]",
+) -> tuple[Record, ...]:
     """Leave out the records of aborted transactions, as consumers do (KIP-98, "Reading committed messages").
 
     An aborted transaction lasts from its first offset to the next abort marker of its producer.

@@ -7,50 +7,12 @@ until then. It adds a voter that fetches and has caught up; otherwise it answers
 Source: the definitions in kafka-clients 3.9.2 and 4.3.1; AddVoterHandler and RemoveVoterHandler of 3.9 to 4.3.
 """
 
-from typing import Annotated, Final
+import uuid
 
 from fencepost.systems.kafka.client.client import KafkaNode
 from fencepost.systems.kafka.names import CLUSTER_ID
 from fencepost.systems.kafka.wire.errors import Kind, raise_error
-from fencepost.systems.kafka.wire.fields import NO_UUID, Body, Bool, Int16, Int32, Since, Text, UInt16, Uuid
-from fencepost.systems.kafka.wire.messages import Api
-
-
-class VoterListener(Body, frozen=True):
-    name: Text = ""
-    host: Text = ""
-    port: UInt16 = 0
-
-
-class AddRaftVoterRequest(Body, frozen=True):
-    cluster_id: Text | None = None
-    timeout_ms: Int32 = 0
-    voter_id: Int32 = 0
-    voter_directory_id: Uuid = NO_UUID
-    listeners: tuple[VoterListener, ...] = ()
-    ack_when_committed: Annotated[Bool, Since(1)] = True
-
-
-class AddRaftVoterResponse(Body, frozen=True):
-    throttle_time_ms: Int32 = 0
-    error_code: Int16 = 0
-    error_message: Text | None = None
-
-
-class RemoveRaftVoterRequest(Body, frozen=True):
-    cluster_id: Text | None = None
-    voter_id: Int32 = 0
-    voter_directory_id: Uuid = NO_UUID
-
-
-class RemoveRaftVoterResponse(Body, frozen=True):
-    throttle_time_ms: Int32 = 0
-    error_code: Int16 = 0
-    error_message: Text | None = None
-
-
-ADD_RAFT_VOTER: Final = Api("AddRaftVoter", 80, (0, 1), 0, AddRaftVoterRequest, AddRaftVoterResponse)
-REMOVE_RAFT_VOTER: Final = Api("RemoveRaftVoter", 81, (0, 0), 0, RemoveRaftVoterRequest, RemoveRaftVoterResponse)
+from fencepost.systems.kafka.wire.messages import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER
 
 
 async def add_voter(
@@ -62,12 +24,13 @@ async def add_voter(
         Definite: the leader refuses, and nothing changed.
         Indefinite: nobody knows whether the voter was added.
     """
-    request = AddRaftVoterRequest(
+    listener, host, port = endpoint
+    request = ADD_RAFT_VOTER.request(
         cluster_id=CLUSTER_ID,
         timeout_ms=timeout_ms,
         voter_id=number,
-        voter_directory_id=bytes.fromhex(directory),
-        listeners=(VoterListener(*endpoint),),
+        voter_directory_id=uuid.UUID(directory),
+        listeners=[ADD_RAFT_VOTER.request.VoterListener(name=listener, host=host, port=port)],
     )
     answer = await controller.connection.request(ADD_RAFT_VOTER, request)
     raise_error(Kind.VOTERS, answer.error_code, answer.error_message)
@@ -75,8 +38,6 @@ async def add_voter(
 
 async def remove_voter(controller: KafkaNode, number: int, directory: str) -> None:
     """Remove the voter with this number and directory; raises as `add_voter` does."""
-    request = RemoveRaftVoterRequest(
-        cluster_id=CLUSTER_ID, voter_id=number, voter_directory_id=bytes.fromhex(directory)
-    )
+    request = REMOVE_RAFT_VOTER.request(cluster_id=CLUSTER_ID, voter_id=number, voter_directory_id=uuid.UUID(directory))
     answer = await controller.connection.request(REMOVE_RAFT_VOTER, request)
     raise_error(Kind.VOTERS, answer.error_code, answer.error_message)

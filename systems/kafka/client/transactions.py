@@ -10,9 +10,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fencepost.systems.kafka.client.client import KafkaNode
-from fencepost.systems.kafka.wire import transaction_messages as wire
+from fencepost.systems.kafka.wire import messages
 from fencepost.systems.kafka.wire.errors import INCOMPLETE_ANSWER, Kind, only_item, raise_error, refused
-from fencepost.systems.kafka.wire.messages import INIT_PRODUCER_ID, InitProducerIdRequest
 from fencepost.systems.kafka.wire.values import BrokerAddress, GroupMember, ProducerId
 
 #: What a coordinator is asked for.
@@ -23,8 +22,11 @@ FIRST: Final = 1
 SECOND: Final = 2
 #: The feature of a cluster that says which of them it offers.
 FEATURE: Final = "transaction.version"
-_END: Final = {FIRST: wire.END_TXN.within(3, 3), SECOND: wire.END_TXN.within(5, 5)}
-_COMMIT_OFFSETS: Final = {FIRST: wire.TXN_OFFSET_COMMIT.within(3, 3), SECOND: wire.TXN_OFFSET_COMMIT.within(5, 5)}
+_END: Final = {FIRST: messages.END_TXN.within(3, 3), SECOND: messages.END_TXN.within(5, 5)}
+_COMMIT_OFFSETS: Final = {
+    FIRST: messages.TXN_OFFSET_COMMIT.within(3, 3),
+    SECOND: messages.TXN_OFFSET_COMMIT.within(5, 5),
+}
 #: OPERATION_NOT_ATTEMPTED: because another partition of the same request was refused.
 _NOT_ATTEMPTED: Final = 55
 #: No producer: the request begins a new one and fences the one before.
@@ -53,8 +55,8 @@ async def find_coordinator(node: KafkaNode, name: str, kind: int = TRANSACTIONAL
 
     The first such request in a cluster creates the log in which coordinators keep what they know.
     """
-    request = wire.FindCoordinatorRequest(name, kind)
-    answer = await node.connection.request(wire.FIND_COORDINATOR, request)
+    request = messages.FIND_COORDINATOR.request(key=name, key_type=kind)
+    answer = await node.connection.request(messages.FIND_COORDINATOR, request)
     raise_error(Kind.READ, answer.error_code, answer.error_message)
     return BrokerAddress(answer.node_id, answer.host, answer.port)
 
@@ -70,8 +72,13 @@ async def init_producer(
     Args:
         resumed: a producer that wants another epoch for itself; refused (90) when it was fenced (KIP-360).
     """
-    request = InitProducerIdRequest(transactional_id, timeout_ms, resumed.id, resumed.epoch)
-    answer = await node.connection.request(INIT_PRODUCER_ID, request)
+    request = messages.INIT_PRODUCER_ID.request(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=resumed.id,
+        producer_epoch=resumed.epoch,
+    )
+    answer = await node.connection.request(messages.INIT_PRODUCER_ID, request)
     raise_error(Kind.TRANSACTION, answer.error_code)
     return ProducerId(answer.producer_id, answer.producer_epoch)
 
@@ -87,11 +94,15 @@ async def add_partitions(
     node: KafkaNode, transactional_id: str, producer: ProducerId, topic: str, partitions: Sequence[int]
 ) -> None:
     """Open a transaction if none is open, and add these partitions to it: all of them, or none."""
-    request = wire.AddPartitionsToTxnRequest(
-        transactional_id, producer.id, producer.epoch, (wire.AddedTopic(topic, tuple(partitions)),)
+    added = messages.ADD_PARTITIONS_TO_TXN.request.AddPartitionsToTxnTopic(name=topic, partitions=list(partitions))
+    request = messages.ADD_PARTITIONS_TO_TXN.request(
+        v3_and_below_transactional_id=transactional_id,
+        v3_and_below_producer_id=producer.id,
+        v3_and_below_producer_epoch=producer.epoch,
+        v3_and_below_topics=[added],
     )
-    answer = await node.connection.request(wire.ADD_PARTITIONS_TO_TXN, request)
-    results = [result for added in answer.results_by_topic_v3_and_below for result in added.results_by_partition]
+    answer = await node.connection.request(messages.ADD_PARTITIONS_TO_TXN, request)
+    results = [result for of_topic in answer.results_by_topic_v3_and_below for result in of_topic.results_by_partition]
     if {result.partition_index for result in results} != set(partitions):
         raise refused(INCOMPLETE_ANSWER, f"{len(results)} results for {len(partitions)} partitions")
     codes = [result.partition_error_code for result in results]
@@ -100,8 +111,10 @@ async def add_partitions(
 
 async def add_offsets(node: KafkaNode, transactional_id: str, producer: ProducerId, group: str) -> None:
     """Open a transaction if none is open, and add the group's offsets to it. Idempotent."""
-    request = wire.AddOffsetsToTxnRequest(transactional_id, producer.id, producer.epoch, group)
-    raise_error(Kind.TRANSACTION, (await node.connection.request(wire.ADD_OFFSETS_TO_TXN, request)).error_code)
+    request = messages.ADD_OFFSETS_TO_TXN.request(
+        transactional_id=transactional_id, producer_id=producer.id, producer_epoch=producer.epoch, group_id=group
+    )
+    raise_error(Kind.TRANSACTION, (await node.connection.request(messages.ADD_OFFSETS_TO_TXN, request)).error_code)
 
 
 async def commit_offset(
@@ -119,15 +132,19 @@ async def commit_offset(
     In transactions of version 2 the group is added to the transaction first, if it is not in it. A `member` of an
     earlier generation is refused (KIP-447); with `NO_MEMBER` only the producer's epoch is looked at.
     """
-    offset = wire.TxnOffset(at.partition, at.offset, -1, None)
-    request = wire.TxnOffsetCommitRequest(
-        transactional_id,
-        group,
-        producer.id,
-        producer.epoch,
-        member.generation,
-        member.id,
-        topics=(wire.TxnOffsetTopic(at.topic, (offset,)),),
+    of_topic = messages.TXN_OFFSET_COMMIT.request.TxnOffsetCommitRequestTopic
+    offset = of_topic.TxnOffsetCommitRequestPartition(
+        partition_index=at.partition, committed_offset=at.offset, committed_leader_epoch=-1, committed_metadata=None
+    )
+    request = messages.TXN_OFFSET_COMMIT.request(
+        transactional_id=transactional_id,
+        group_id=group,
+        producer_id=producer.id,
+        producer_epoch=producer.epoch,
+        generation_id=member.generation,
+        member_id=member.id,
+        group_instance_id=None,
+        topics=[of_topic(name=at.topic, partitions=[offset])],
     )
     answer = await node.connection.request(_COMMIT_OFFSETS[version], request)
     raise_error(Kind.TRANSACTION, only_item(only_item(answer.topics).partitions).error_code)
@@ -141,7 +158,9 @@ async def end_transaction(
     Returns:
         The producer of the next transaction: the same one, or with version 2 the one with the next epoch.
     """
-    request = wire.EndTxnRequest(transactional_id, producer.id, producer.epoch, commit)
+    request = messages.END_TXN.request(
+        transactional_id=transactional_id, producer_id=producer.id, producer_epoch=producer.epoch, committed=commit
+    )
     answer = await node.connection.request(_END[version], request)
     raise_error(Kind.TRANSACTION, answer.error_code)
     return ProducerId(answer.producer_id, answer.producer_epoch) if version == SECOND else producer
@@ -149,8 +168,8 @@ async def end_transaction(
 
 async def describe_transaction(node: KafkaNode, transactional_id: str) -> Described:
     """Describe the id's transaction; a node that is not the coordinator refuses (16). Offered from 3.0 on."""
-    request = wire.DescribeTransactionsRequest((transactional_id,))
-    answer = await node.connection.request(wire.DESCRIBE_TRANSACTIONS, request)
+    request = messages.DESCRIBE_TRANSACTIONS.request(transactional_ids=[transactional_id])
+    answer = await node.connection.request(messages.DESCRIBE_TRANSACTIONS, request)
     state = only_item(answer.transaction_states)
     raise_error(Kind.READ, state.error_code)
     return Described(ProducerId(state.producer_id, state.producer_epoch), state.transaction_state)

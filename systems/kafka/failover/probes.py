@@ -18,14 +18,17 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.systems.kafka.client.client import KafkaNode, open_node
 from fencepost.systems.kafka.client.partition_logs import ACKS_ALL
-from fencepost.systems.kafka.wire import log_messages as log
 from fencepost.systems.kafka.wire.errors import CODES, NOT_CONTROLLER, UNKNOWN_CODE, ServerDoubt, ServerRefusal
+from fencepost.systems.kafka.wire.messages import PRODUCE
 from fencepost.systems.kafka.wire.records import write_batch
+
+if TYPE_CHECKING:
+    from kafka.protocol.producer.produce import ProduceRequest
 
 #: Host and port of a listener.
 Address = tuple[str, int]
@@ -137,17 +140,19 @@ class ProduceLine:
         self._batch = write_batch([b"failover"], timestamp_ms=time.time_ns() // 1_000_000)
 
     async def produce_all(self, partitions: Sequence[Partition]) -> Mapping[Partition, int]:
-        by_topic: dict[str, list[log.ProducePartition]] = {}
+        of_topic = PRODUCE.request.TopicProduceData
+        by_topic: dict[str, list[ProduceRequest.TopicProduceData.PartitionProduceData]] = {}
         for topic, number in partitions:
-            by_topic.setdefault(topic, []).append(log.ProducePartition(number, self._batch))
-        request = log.ProduceRequest(
-            None,
-            ACKS_ALL,
-            self._wait_ms,
-            tuple(log.ProduceTopic(topic, tuple(data)) for topic, data in by_topic.items()),
+            data = of_topic.PartitionProduceData(index=number, records=self._batch)
+            by_topic.setdefault(topic, []).append(data)
+        request = PRODUCE.request(
+            transactional_id=None,
+            acks=ACKS_ALL,
+            timeout_ms=self._wait_ms,
+            topic_data=[of_topic(name=topic, partition_data=data) for topic, data in by_topic.items()],
         )
         async with asyncio.timeout(_PRODUCE_PATIENCE_S):
-            answer = await (await self._line.node()).connection.request(log.PRODUCE, request)
+            answer = await (await self._line.node()).connection.request(PRODUCE, request)
         return {
             (topic.name, result.index): result.error_code
             for topic in answer.responses

@@ -12,11 +12,7 @@ from fencepost.harness.coordination import Definite
 from fencepost.systems.kafka.client.client import open_node
 from fencepost.systems.kafka.server.storage import levels
 from fencepost.systems.kafka.wire.errors import raise_error
-from fencepost.systems.kafka.wire.feature_messages import (
-    UPDATE_FEATURES,
-    FeatureUpdate,
-    UpdateFeaturesRequest,
-)
+from fencepost.systems.kafka.wire.messages import UPDATE_FEATURES, UPGRADE
 
 METADATA_VERSION: Final = "metadata.version"
 UNKNOWN_LEVELS: Final = "unknown-feature-levels"
@@ -37,7 +33,10 @@ async def raise_features(address: tuple[str, int], version: str) -> str:
             level, before = wanted[feature], known.get(feature, 0)
             if level <= before:
                 continue
-            request = UpdateFeaturesRequest(_TIMEOUT_MS, (FeatureUpdate(feature, level),))
+            update = UPDATE_FEATURES.request.FeatureUpdateKey(
+                feature=feature, max_version_level=level, upgrade_type=UPGRADE
+            )
+            request = UPDATE_FEATURES.request(timeout_ms=_TIMEOUT_MS, feature_updates=[update])
             answer = await node.connection.request(UPDATE_FEATURES, request)
             raise_error(node.change, answer.error_code, answer.error_message)
             for result in answer.results:

@@ -14,6 +14,7 @@ from typing import Final
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.systems.kafka.server.versions import SERVER_JAR
+from fencepost.systems.kafka.wire.codec import require_library
 
 #: Of the artifacts' paths: there when the others are inside of an image.
 IMAGE: Final = "image"
@@ -53,6 +54,7 @@ def in_image(image: ImageFacts, *, refuse: Callable[[str], None], keeper: bool) 
 
     `keeper`: ZooKeeper's jars have to be there as well. Raises UsageError.
     """
+    require_library()
     if image.labels.get("org.fencepost.system") in _OUR_SYSTEMS:
         version, folder = image.version, _OURS
     else:

@@ -14,6 +14,7 @@ from typing import Final
 from fencepost.harness.runtime.artifacts import Artifacts, sha256_of
 from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS, Java, find_java, jar_parts
 from fencepost.systems.kafka.server import images, versions
+from fencepost.systems.kafka.wire.codec import require_library
 
 MAIN_CLASS: Final = "kafka.Kafka"
 PROPERTIES: Final = "server.properties"
@@ -148,6 +149,7 @@ def found_jars(version: str, *, refuse: Callable[[str], None]) -> tuple[str, lis
 
     `refuse` raises for a release that the mode does not have; it is asked before anything is fetched.
     """
+    require_library()
     if Path(version).is_dir():
         release, jars = versions.given(Path(version).absolute())
         refuse(release)

@@ -16,12 +16,11 @@ import asyncio
 import struct
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from fencepost.harness.coordination import Definite
 from fencepost.harness.coordination.client_gate import create_connection
-from fencepost.systems.kafka.wire.decoding import decode, struct_reader
-from fencepost.systems.kafka.wire.encoding import encode
+from fencepost.systems.kafka.wire.codec import Malformed, decode, encode, read_varint
 from fencepost.systems.kafka.wire.errors import (
     CONNECTION_LOST,
     NOT_CONNECTED,
@@ -30,11 +29,13 @@ from fencepost.systems.kafka.wire.errors import (
     UNSUPPORTED_API,
     refused,
 )
-from fencepost.systems.kafka.wire.fields import Body, Malformed
-from fencepost.systems.kafka.wire.messages import API_VERSIONS, Api, ApiVersionsRequest, ApiVersionsResponse
+from fencepost.systems.kafka.wire.messages import API_VERSIONS, Api
 
-Q = TypeVar("Q", bound=Body)
-A = TypeVar("A", bound=Body)
+if TYPE_CHECKING:
+    from kafka.protocol.data_container import DataContainer
+
+Q = TypeVar("Q", bound="DataContainer")
+A = TypeVar("A", bound="DataContainer")
 
 #: A longer answer is an error of the protocol: this is above a node's own limit for a fetch (57 MB).
 _FRAME_BYTES_MAX: Final = 64 << 20
@@ -67,7 +68,7 @@ class Connection(asyncio.Protocol):
         self._buffer = b""
         self._correlation = 0
         self._sent: deque[_Sent] = deque()
-        self._last_requests: dict[tuple[str, int], tuple[Body, bytes]] = {}
+        self._last_requests: dict[tuple[str, int], tuple[DataContainer, bytes]] = {}
         self._last_answers: dict[tuple[str, int], tuple[bytes, Any]] = {}
         #: The number of answers received, including those that nobody waited for.
         self.received = 0
@@ -129,7 +130,7 @@ class Connection(asyncio.Protocol):
 
     async def settle(self) -> None:
         """Ask which APIs the node offers; raises `Definite`, since nothing else was sent."""
-        request = ApiVersionsRequest(client_software_name="fencepost", client_software_version="1")
+        request = API_VERSIONS.request(client_software_name="fencepost", client_software_version="1")
         answer = await self.request(API_VERSIONS, request)
         if answer.error_code != 0:
             raise refused(NOT_CONNECTED, f"the node refuses to name its APIs: error {answer.error_code}")
@@ -263,28 +264,30 @@ def _read(api: Api[Q, A], version: int, body: bytes) -> A:
     if api.key == API_VERSIONS.key:
         code = struct.unpack_from(">h", body, _LENGTH.size)[0] if len(body) >= _LENGTH.size + 2 else 0
         if code != 0:  # a node that does not know the version answers in version 0
-            return cast(A, ApiVersionsResponse(error_code=code))
+            return cast(A, API_VERSIONS.response(error_code=code))
         return decode(api.response, version, version >= api.flexible, body, _LENGTH.size)
     if version < api.flexible:
         return decode(api.response, version, False, body, _LENGTH.size)
     return decode(api.response, version, True, body, _behind_tags(body))
 
 
-class _Nothing(Body, frozen=True):
-    """A structure of tagged fields only."""
-
-
 def _behind_tags(body: bytes) -> int:
     """Return the offset of the message after a flexible header, whose tagged fields are ignored."""
     try:
-        return struct_reader(_Nothing, 1, True)(body, _LENGTH.size)[1]
+        count, at = read_varint(body, _LENGTH.size)
+        for _ in range(count):
+            _, at = read_varint(body, at)
+            size, at = read_varint(body, at)
+            at += size
     except IndexError:
         raise Malformed("the answer ends inside its header") from None
+    return at
 
 
 async def open_connection(address: str, port: int, *, connect_timeout_s: float) -> Connection:
     """Connect and choose the versions; raises `Definite("not-connected")` when that fails or takes too long."""
     connection: Connection | None = None
+    _ = API_VERSIONS.request  # imports the messages before the time limit begins
     try:
         async with asyncio.timeout(connect_timeout_s):
             connection = await create_connection(Connection, address, port)

@@ -1,393 +1,252 @@
-"""Kafka's messages that fencepost sends and reads, as tables of fields (see `fields`).
+"""The requests that fencepost sends, each with its number, its versions, and the classes of its two messages.
 
+The classes are those of kafka-python, made from Kafka's own definitions, and for what it lacks those of `lacking`.
 The `versions` of an API are those that we write and read: low enough for the oldest release in use (2.8), and no higher
 than this code needs. Fetch and Produce end at 12 and DeleteTopics at 5, because later versions name topics only by
 id.
 
+- **Groups** speak the classic protocol (KIP-62), in versions in which a member gets its id with its first request
+  (KIP-394 came later).
+- **Transactions**: from EndTxn 5 on (transactions of version 2, KIP-890) a coordinator gives the producer a new epoch
+  at the end of every transaction, and partitions and groups are added to it by Produce 12 and TxnOffsetCommit 5. In the
+  earlier versions an epoch lasts until another producer with the same transactional id begins, and partitions are added
+  first. A client chooses by the versions in which it asks (`client.transactions`).
+- **The metadata log** is known to the raft layer by its topic's id, so a Fetch of it begins at version 13. It answers
+  with what is not committed too, also to whoever names no replica (KIP-595, KIP-630).
+
 Source: the definitions in `common/message/` of kafka-clients 3.6.0, 3.9.2 and 4.3.1; a test compares them.
 """
 
+from __future__ import annotations
+
+import uuid
 from dataclasses import dataclass, replace
-from typing import Annotated, Final, Generic, TypeVar
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from fencepost.systems.kafka.wire.fields import (
-    NO_UUID,
-    Body,
-    Bool,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Since,
-    Tag,
-    Text,
-    UInt16,
-    Until,
-    Uuid,
-)
+if TYPE_CHECKING:
+    from kafka.protocol.admin.acl import (
+        CreateAclsRequest,
+        CreateAclsResponse,
+        DeleteAclsRequest,
+        DeleteAclsResponse,
+        DescribeAclsRequest,
+        DescribeAclsResponse,
+    )
+    from kafka.protocol.admin.client_quotas import (
+        AlterClientQuotasRequest,
+        AlterClientQuotasResponse,
+        DescribeClientQuotasRequest,
+        DescribeClientQuotasResponse,
+    )
+    from kafka.protocol.admin.cluster import (
+        DescribeClusterRequest,
+        DescribeClusterResponse,
+        DescribeQuorumRequest,
+        DescribeQuorumResponse,
+        UpdateFeaturesRequest,
+        UpdateFeaturesResponse,
+    )
+    from kafka.protocol.admin.configs import (
+        DescribeConfigsRequest,
+        DescribeConfigsResponse,
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
+    )
+    from kafka.protocol.admin.topics import (
+        AlterPartitionReassignmentsRequest,
+        AlterPartitionReassignmentsResponse,
+        CreatePartitionsRequest,
+        CreatePartitionsResponse,
+        CreateTopicsRequest,
+        CreateTopicsResponse,
+        DeleteTopicsRequest,
+        DeleteTopicsResponse,
+        ElectLeadersRequest,
+        ElectLeadersResponse,
+    )
+    from kafka.protocol.admin.transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+    from kafka.protocol.admin.users import (
+        AlterUserScramCredentialsRequest,
+        AlterUserScramCredentialsResponse,
+        DescribeUserScramCredentialsRequest,
+        DescribeUserScramCredentialsResponse,
+    )
+    from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
+    from kafka.protocol.consumer.group import (
+        HeartbeatRequest,
+        HeartbeatResponse,
+        JoinGroupRequest,
+        JoinGroupResponse,
+        LeaveGroupRequest,
+        LeaveGroupResponse,
+        OffsetCommitRequest,
+        OffsetCommitResponse,
+        OffsetFetchRequest,
+        OffsetFetchResponse,
+        SyncGroupRequest,
+        SyncGroupResponse,
+    )
+    from kafka.protocol.consumer.offsets import (
+        ListOffsetsRequest,
+        ListOffsetsResponse,
+        OffsetForLeaderEpochRequest,
+        OffsetForLeaderEpochResponse,
+    )
+    from kafka.protocol.data_container import DataContainer
+    from kafka.protocol.metadata.api_versions import ApiVersionsRequest, ApiVersionsResponse
+    from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+    from kafka.protocol.metadata.metadata import MetadataRequest, MetadataResponse
+    from kafka.protocol.producer.produce import ProduceRequest, ProduceResponse
+    from kafka.protocol.producer.transaction import (
+        AddOffsetsToTxnRequest,
+        AddOffsetsToTxnResponse,
+        AddPartitionsToTxnRequest,
+        AddPartitionsToTxnResponse,
+        EndTxnRequest,
+        EndTxnResponse,
+        InitProducerIdRequest,
+        InitProducerIdResponse,
+        TxnOffsetCommitRequest,
+        TxnOffsetCommitResponse,
+    )
 
-Q = TypeVar("Q", bound=Body)
-A = TypeVar("A", bound=Body)
+Q = TypeVar("Q", bound="DataContainer")
+A = TypeVar("A", bound="DataContainer")
+
+NO_UUID: Final = uuid.UUID(int=0)
+METADATA_TOPIC: Final = "__cluster_metadata"
+#: The id that every cluster gives its metadata log.
+METADATA_TOPIC_ID: Final = uuid.UUID(int=1)
+#: `upgrade_type` of a feature: the level may only grow.
+UPGRADE: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Api(Generic[Q, A]):
     """One kind of request: its name and number, the lowest and highest version known here, the first flexible one."""
 
+    #: The module with the classes of its two messages, which are imported when they are first needed.
+    module: str
     name: str
     key: int
     versions: tuple[int, int]
     flexible: int
-    request: type[Q]
-    response: type[A]
 
-    def within(self, low: int, high: int) -> "Api[Q, A]":
+    @cached_property
+    def request(self) -> type[Q]:
+        """The class of the request."""
+        kind: type[Q] = getattr(import_module(self.module), f"{self.name}Request")
+        return kind
+
+    @cached_property
+    def response(self) -> type[A]:
+        """The class of the answer."""
+        kind: type[A] = getattr(import_module(self.module), f"{self.name}Response")
+        return kind
+
+    def within(self, low: int, high: int) -> Api[Q, A]:
         """The same request, in some of its versions only: they may differ in what the node does."""
         return replace(self, versions=(low, high))
 
 
-# ApiVersions
+def _api(module: str, name: str, key: int, versions: tuple[int, int], flexible: int) -> Any:
+    return Api(f"kafka.protocol.{module}", name, key, versions, flexible)
 
 
-class ApiVersionsRequest(Body, frozen=True):
-    client_software_name: Annotated[Text, Since(3)] = ""
-    client_software_version: Annotated[Text, Since(3)] = ""
-
-
-class ApiVersion(Body, frozen=True):
-    api_key: Int16 = 0
-    min_version: Int16 = 0
-    max_version: Int16 = 0
-
-
-class FinalizedFeature(Body, frozen=True):
-    name: Text = ""
-    max_version_level: Int16 = 0
-    min_version_level: Int16 = 0
-
-
-class ApiVersionsResponse(Body, frozen=True):
-    error_code: Int16 = 0
-    api_keys: tuple[ApiVersion, ...] = ()
-    throttle_time_ms: Annotated[Int32, Since(1)] = 0
-    finalized_features_epoch: Annotated[Int64, Since(3), Tag(1)] = -1
-    finalized_features: Annotated[tuple[FinalizedFeature, ...], Since(3), Tag(2)] = ()
-
-
-# Metadata and DescribeCluster
-
-
-class MetadataRequestTopic(Body, frozen=True):
-    topic_id: Annotated[Uuid, Since(10)] = NO_UUID
-    name: Text | None = ""
-
-
-class MetadataRequest(Body, frozen=True):
-    topics: tuple[MetadataRequestTopic, ...] | None = ()
-    allow_auto_topic_creation: Annotated[Bool, Since(4)] = True
-    include_cluster_authorized_operations: Annotated[Bool, Since(8), Until(10)] = False
-    include_topic_authorized_operations: Annotated[Bool, Since(8)] = False
-
-
-class MetadataBroker(Body, frozen=True):
-    node_id: Int32 = 0
-    host: Text = ""
-    port: Int32 = 0
-    rack: Text | None = None
-
-
-class MetadataPartition(Body, frozen=True):
-    error_code: Int16 = 0
-    partition_index: Int32 = 0
-    leader_id: Int32 = 0
-    leader_epoch: Annotated[Int32, Since(7)] = -1
-    replica_nodes: tuple[Int32, ...] = ()
-    isr_nodes: tuple[Int32, ...] = ()
-    offline_replicas: Annotated[tuple[Int32, ...], Since(5)] = ()
-
-
-class MetadataTopic(Body, frozen=True):
-    error_code: Int16 = 0
-    name: Text | None = ""
-    topic_id: Annotated[Uuid, Since(10)] = NO_UUID
-    is_internal: Bool = False
-    partitions: tuple[MetadataPartition, ...] = ()
-    topic_authorized_operations: Annotated[Int32, Since(8)] = -2147483648
-
-
-class MetadataResponse(Body, frozen=True):
-    throttle_time_ms: Annotated[Int32, Since(3)] = 0
-    brokers: tuple[MetadataBroker, ...] = ()
-    cluster_id: Annotated[Text | None, Since(2)] = None
-    controller_id: Int32 = -1
-    topics: tuple[MetadataTopic, ...] = ()
-    cluster_authorized_operations: Annotated[Int32, Since(8), Until(10)] = -2147483648
-
-
-class DescribeClusterRequest(Body, frozen=True):
-    include_cluster_authorized_operations: Bool = False
-    endpoint_type: Annotated[Int8, Since(1)] = 1
-    include_fenced_brokers: Annotated[Bool, Since(2)] = False
-
-
-class DescribeClusterBroker(Body, frozen=True):
-    broker_id: Int32 = 0
-    host: Text = ""
-    port: Int32 = 0
-    rack: Text | None = None
-    is_fenced: Annotated[Bool, Since(2)] = False
-
-
-class DescribeClusterResponse(Body, frozen=True):
-    throttle_time_ms: Int32 = 0
-    error_code: Int16 = 0
-    error_message: Text | None = None
-    endpoint_type: Annotated[Int8, Since(1)] = 1
-    cluster_id: Text = ""
-    controller_id: Int32 = -1
-    brokers: tuple[DescribeClusterBroker, ...] = ()
-    cluster_authorized_operations: Int32 = -2147483648
-
-
-# Topics
-
-
-class ReplicaAssignment(Body, frozen=True):
-    partition_index: Int32 = 0
-    broker_ids: tuple[Int32, ...] = ()
-
-
-class TopicConfig(Body, frozen=True):
-    name: Text = ""
-    value: Text | None = ""
-
-
-class CreatableTopic(Body, frozen=True):
-    name: Text = ""
-    num_partitions: Int32 = 0
-    replication_factor: Int16 = 0
-    assignments: tuple[ReplicaAssignment, ...] = ()
-    configs: tuple[TopicConfig, ...] = ()
-
-
-class CreateTopicsRequest(Body, frozen=True):
-    topics: tuple[CreatableTopic, ...] = ()
-    timeout_ms: Int32 = 60000
-    validate_only: Bool = False
-
-
-class CreatedConfig(Body, frozen=True):
-    name: Text = ""
-    value: Text | None = ""
-    read_only: Bool = False
-    config_source: Int8 = -1
-    is_sensitive: Bool = False
-
-
-class CreatableTopicResult(Body, frozen=True):
-    name: Text = ""
-    topic_id: Annotated[Uuid, Since(7)] = NO_UUID
-    error_code: Int16 = 0
-    error_message: Text | None = ""
-    topic_config_error_code: Annotated[Int16, Since(5), Tag(0)] = 0
-    num_partitions: Annotated[Int32, Since(5)] = -1
-    replication_factor: Annotated[Int16, Since(5)] = -1
-    configs: Annotated[tuple[CreatedConfig, ...] | None, Since(5)] = ()
-
-
-class CreateTopicsResponse(Body, frozen=True):
-    throttle_time_ms: Int32 = 0
-    topics: tuple[CreatableTopicResult, ...] = ()
-
-
-class DeleteTopicsRequest(Body, frozen=True):
-    topic_names: tuple[Text, ...] = ()
-    timeout_ms: Int32 = 0
-
-
-class DeletableTopicResult(Body, frozen=True):
-    name: Text = ""
-    error_code: Int16 = 0
-    error_message: Annotated[Text | None, Since(5)] = None
-
-
-class DeleteTopicsResponse(Body, frozen=True):
-    throttle_time_ms: Int32 = 0
-    responses: tuple[DeletableTopicResult, ...] = ()
-
-
-# Configurations
-
-
-class AlterableConfig(Body, frozen=True):
-    name: Text = ""
-    config_operation: Int8 = 0
-    value: Text | None = ""
-
-
-class AlterConfigsResource(Body, frozen=True):
-    resource_type: Int8 = 0
-    resource_name: Text = ""
-    configs: tuple[AlterableConfig, ...] = ()
-
-
-class IncrementalAlterConfigsRequest(Body, frozen=True):
-    resources: tuple[AlterConfigsResource, ...] = ()
-    validate_only: Bool = False
-
-
-class AlterConfigsResult(Body, frozen=True):
-    error_code: Int16 = 0
-    error_message: Text | None = ""
-    resource_type: Int8 = 0
-    resource_name: Text = ""
-
-
-class IncrementalAlterConfigsResponse(Body, frozen=True):
-    throttle_time_ms: Int32 = 0
-    responses: tuple[AlterConfigsResult, ...] = ()
-
-
-class DescribeConfigsResource(Body, frozen=True):
-    resource_type: Int8 = 0
-    resource_name: Text = ""
-    configuration_keys: tuple[Text, ...] | None = ()
-
-
-class DescribeConfigsRequest(Body, frozen=True):
-    resources: tuple[DescribeConfigsResource, ...] = ()
-    include_synonyms: Bool = False
-    include_documentation: Annotated[Bool, Since(3)] = False
-
-
-class ConfigSynonym(Body, frozen=True):
-    name: Text = ""
-    value: Text | None = ""
-    source: Int8 = 0
-
-
-class DescribedConfig(Body, frozen=True):
-    name: Text = ""
-    value: Text | None = ""
-    read_only: Bool = False
-    config_source: Int8 = -1
-    is_sensitive: Bool = False
-    synonyms: tuple[ConfigSynonym, ...] = ()
-    config_type: Annotated[Int8, Since(3)] = 0
-    documentation: Annotated[Text | None, Since(3)] = ""
-
-
-class DescribeConfigsResult(Body, frozen=True):
-    error_code: Int16 = 0
-    error_message: Text | None = ""
-    resource_type: Int8 = 0
-    resource_name: Text = ""
-    configs: tuple[DescribedConfig, ...] = ()
-
-
-class DescribeConfigsResponse(Body, frozen=True):
-    throttle_time_ms: Int32 = 0
-    results: tuple[DescribeConfigsResult, ...] = ()
-
-
-# Producer ids
-
-
-class InitProducerIdRequest(Body, frozen=True):
-    transactional_id: Text | None = ""
-    transaction_timeout_ms: Int32 = 0
-    producer_id: Annotated[Int64, Since(3)] = -1
-    producer_epoch: Annotated[Int16, Since(3)] = -1
-
-
-class InitProducerIdResponse(Body, frozen=True):
-    throttle_time_ms: Int32 = 0
-    error_code: Int16 = 0
-    producer_id: Int64 = -1
-    producer_epoch: Int16 = 0
-
-
-class AllocateProducerIdsRequest(Body, frozen=True):
-    broker_id: Int32 = 0
-    broker_epoch: Int64 = -1
-
-
-class AllocateProducerIdsResponse(Body, frozen=True):
-    throttle_time_ms: Int32 = 0
-    error_code: Int16 = 0
-    producer_id_start: Int64 = 0
-    producer_id_len: Int32 = 0
-
-
-# The quorum
-
-
-class QuorumRequestPartition(Body, frozen=True):
-    partition_index: Int32 = 0
-
-
-class QuorumRequestTopic(Body, frozen=True):
-    topic_name: Text = ""
-    partitions: tuple[QuorumRequestPartition, ...] = ()
-
-
-class DescribeQuorumRequest(Body, frozen=True):
-    topics: tuple[QuorumRequestTopic, ...] = ()
-
-
-class ReplicaState(Body, frozen=True):
-    replica_id: Int32 = 0
-    replica_directory_id: Annotated[Uuid, Since(2)] = NO_UUID
-    log_end_offset: Int64 = 0
-    last_fetch_timestamp: Annotated[Int64, Since(1)] = -1
-    last_caught_up_timestamp: Annotated[Int64, Since(1)] = -1
-
-
-class QuorumPartition(Body, frozen=True):
-    partition_index: Int32 = 0
-    error_code: Int16 = 0
-    error_message: Annotated[Text | None, Since(2)] = ""
-    leader_id: Int32 = 0
-    leader_epoch: Int32 = 0
-    high_watermark: Int64 = 0
-    current_voters: tuple[ReplicaState, ...] = ()
-    observers: tuple[ReplicaState, ...] = ()
-
-
-class QuorumTopic(Body, frozen=True):
-    topic_name: Text = ""
-    partitions: tuple[QuorumPartition, ...] = ()
-
-
-class QuorumListener(Body, frozen=True):
-    name: Text = ""
-    host: Text = ""
-    port: UInt16 = 0
-
-
-class QuorumNode(Body, frozen=True):
-    node_id: Int32 = 0
-    listeners: tuple[QuorumListener, ...] = ()
-
-
-class DescribeQuorumResponse(Body, frozen=True):
-    error_code: Int16 = 0
-    error_message: Annotated[Text | None, Since(2)] = ""
-    topics: tuple[QuorumTopic, ...] = ()
-    nodes: Annotated[tuple[QuorumNode, ...], Since(2)] = ()
-
-
-API_VERSIONS: Final = Api("ApiVersions", 18, (0, 3), 3, ApiVersionsRequest, ApiVersionsResponse)
-METADATA: Final = Api("Metadata", 3, (4, 12), 9, MetadataRequest, MetadataResponse)
-DESCRIBE_CLUSTER: Final = Api("DescribeCluster", 60, (0, 2), 0, DescribeClusterRequest, DescribeClusterResponse)
-CREATE_TOPICS: Final = Api("CreateTopics", 19, (2, 7), 5, CreateTopicsRequest, CreateTopicsResponse)
-DELETE_TOPICS: Final = Api("DeleteTopics", 20, (1, 5), 4, DeleteTopicsRequest, DeleteTopicsResponse)
-INCREMENTAL_ALTER_CONFIGS: Final = Api(
-    "IncrementalAlterConfigs", 44, (0, 1), 1, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+API_VERSIONS: Final[Api[ApiVersionsRequest, ApiVersionsResponse]] = _api(
+    "metadata.api_versions", "ApiVersions", 18, (0, 3), 3
 )
-DESCRIBE_CONFIGS: Final = Api("DescribeConfigs", 32, (1, 4), 4, DescribeConfigsRequest, DescribeConfigsResponse)
-INIT_PRODUCER_ID: Final = Api("InitProducerId", 22, (0, 4), 2, InitProducerIdRequest, InitProducerIdResponse)
-ALLOCATE_PRODUCER_IDS: Final = Api(
-    "AllocateProducerIds", 67, (0, 0), 0, AllocateProducerIdsRequest, AllocateProducerIdsResponse
+METADATA: Final[Api[MetadataRequest, MetadataResponse]] = _api("metadata.metadata", "Metadata", 3, (4, 12), 9)
+DESCRIBE_CLUSTER: Final[Api[DescribeClusterRequest, DescribeClusterResponse]] = _api(
+    "admin.cluster", "DescribeCluster", 60, (0, 2), 0
 )
-DESCRIBE_QUORUM: Final = Api("DescribeQuorum", 55, (0, 2), 0, DescribeQuorumRequest, DescribeQuorumResponse)
+CREATE_TOPICS: Final[Api[CreateTopicsRequest, CreateTopicsResponse]] = _api(
+    "admin.topics", "CreateTopics", 19, (2, 7), 5
+)
+DELETE_TOPICS: Final[Api[DeleteTopicsRequest, DeleteTopicsResponse]] = _api(
+    "admin.topics", "DeleteTopics", 20, (1, 5), 4
+)
+CREATE_PARTITIONS: Final[Api[CreatePartitionsRequest, CreatePartitionsResponse]] = _api(
+    "admin.topics", "CreatePartitions", 37, (0, 3), 2
+)
+ELECT_LEADERS: Final[Api[ElectLeadersRequest, ElectLeadersResponse]] = _api(
+    "admin.topics", "ElectLeaders", 43, (1, 2), 2
+)
+ALTER_PARTITION_REASSIGNMENTS: Final[Api[AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse]] = (
+    _api("admin.topics", "AlterPartitionReassignments", 45, (0, 0), 0)
+)
+INCREMENTAL_ALTER_CONFIGS: Final[Api[IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse]] = _api(
+    "admin.configs", "IncrementalAlterConfigs", 44, (0, 1), 1
+)
+DESCRIBE_CONFIGS: Final[Api[DescribeConfigsRequest, DescribeConfigsResponse]] = _api(
+    "admin.configs", "DescribeConfigs", 32, (1, 4), 4
+)
+DESCRIBE_QUORUM: Final[Api[DescribeQuorumRequest, DescribeQuorumResponse]] = _api(
+    "admin.cluster", "DescribeQuorum", 55, (0, 2), 0
+)
+UPDATE_FEATURES: Final[Api[UpdateFeaturesRequest, UpdateFeaturesResponse]] = _api(
+    "admin.cluster", "UpdateFeatures", 57, (1, 1), 0
+)
+
+DESCRIBE_ACLS: Final[Api[DescribeAclsRequest, DescribeAclsResponse]] = _api("admin.acl", "DescribeAcls", 29, (1, 3), 2)
+CREATE_ACLS: Final[Api[CreateAclsRequest, CreateAclsResponse]] = _api("admin.acl", "CreateAcls", 30, (1, 3), 2)
+DELETE_ACLS: Final[Api[DeleteAclsRequest, DeleteAclsResponse]] = _api("admin.acl", "DeleteAcls", 31, (1, 3), 2)
+DESCRIBE_CLIENT_QUOTAS: Final[Api[DescribeClientQuotasRequest, DescribeClientQuotasResponse]] = _api(
+    "admin.client_quotas", "DescribeClientQuotas", 48, (0, 1), 1
+)
+ALTER_CLIENT_QUOTAS: Final[Api[AlterClientQuotasRequest, AlterClientQuotasResponse]] = _api(
+    "admin.client_quotas", "AlterClientQuotas", 49, (0, 1), 1
+)
+DESCRIBE_USER_SCRAM_CREDENTIALS: Final[
+    Api[DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse]
+] = _api("admin.users", "DescribeUserScramCredentials", 50, (0, 0), 0)
+ALTER_USER_SCRAM_CREDENTIALS: Final[Api[AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse]] = _api(
+    "admin.users", "AlterUserScramCredentials", 51, (0, 0), 0
+)
+
+PRODUCE: Final[Api[ProduceRequest, ProduceResponse]] = _api("producer.produce", "Produce", 0, (3, 12), 9)
+FETCH: Final[Api[FetchRequest, FetchResponse]] = _api("consumer.fetch", "Fetch", 1, (4, 12), 12)
+FETCH_LOG: Final[Api[FetchRequest, FetchResponse]] = _api("consumer.fetch", "Fetch", 1, (13, 13), 12)
+LIST_OFFSETS: Final[Api[ListOffsetsRequest, ListOffsetsResponse]] = _api(
+    "consumer.offsets", "ListOffsets", 2, (1, 7), 6
+)
+OFFSET_FOR_LEADER_EPOCH: Final[Api[OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse]] = _api(
+    "consumer.offsets", "OffsetForLeaderEpoch", 23, (2, 4), 4
+)
+
+JOIN_GROUP: Final[Api[JoinGroupRequest, JoinGroupResponse]] = _api("consumer.group", "JoinGroup", 11, (3, 3), 6)
+SYNC_GROUP: Final[Api[SyncGroupRequest, SyncGroupResponse]] = _api("consumer.group", "SyncGroup", 14, (2, 2), 4)
+HEARTBEAT: Final[Api[HeartbeatRequest, HeartbeatResponse]] = _api("consumer.group", "Heartbeat", 12, (2, 2), 4)
+LEAVE_GROUP: Final[Api[LeaveGroupRequest, LeaveGroupResponse]] = _api("consumer.group", "LeaveGroup", 13, (2, 2), 4)
+OFFSET_COMMIT: Final[Api[OffsetCommitRequest, OffsetCommitResponse]] = _api(
+    "consumer.group", "OffsetCommit", 8, (5, 5), 8
+)
+OFFSET_FETCH: Final[Api[OffsetFetchRequest, OffsetFetchResponse]] = _api("consumer.group", "OffsetFetch", 9, (3, 7), 6)
+
+INIT_PRODUCER_ID: Final[Api[InitProducerIdRequest, InitProducerIdResponse]] = _api(
+    "producer.transaction", "InitProducerId", 22, (0, 4), 2
+)
+FIND_COORDINATOR: Final[Api[FindCoordinatorRequest, FindCoordinatorResponse]] = _api(
+    "metadata.find_coordinator", "FindCoordinator", 10, (3, 3), 3
+)
+ADD_PARTITIONS_TO_TXN: Final[Api[AddPartitionsToTxnRequest, AddPartitionsToTxnResponse]] = _api(
+    "producer.transaction", "AddPartitionsToTxn", 24, (3, 3), 3
+)
+END_TXN: Final[Api[EndTxnRequest, EndTxnResponse]] = _api("producer.transaction", "EndTxn", 26, (3, 5), 3)
+ADD_OFFSETS_TO_TXN: Final[Api[AddOffsetsToTxnRequest, AddOffsetsToTxnResponse]] = _api(
+    "producer.transaction", "AddOffsetsToTxn", 25, (3, 3), 3
+)
+TXN_OFFSET_COMMIT: Final[Api[TxnOffsetCommitRequest, TxnOffsetCommitResponse]] = _api(
+    "producer.transaction", "TxnOffsetCommit", 28, (3, 5), 3
+)
+DESCRIBE_TRANSACTIONS: Final[Api[DescribeTransactionsRequest, DescribeTransactionsResponse]] = _api(
+    "admin.transactions", "DescribeTransactions", 65, (0, 0), 0
+)
+
+_LACKING: Final = "fencepost.systems.kafka.wire.lacking"
+ALLOCATE_PRODUCER_IDS: Final[Api[Any, Any]] = Api(_LACKING, "AllocateProducerIds", 67, (0, 0), 0)
+FETCH_SNAPSHOT: Final[Api[Any, Any]] = Api(_LACKING, "FetchSnapshot", 59, (0, 0), 0)
+ADD_RAFT_VOTER: Final[Api[Any, Any]] = Api(_LACKING, "AddRaftVoter", 80, (0, 1), 0)
+REMOVE_RAFT_VOTER: Final[Api[Any, Any]] = Api(_LACKING, "RemoveRaftVoter", 81, (0, 0), 0)

@@ -5,14 +5,13 @@ Source: MetadataRecordSerde, ControlRecordType of Kafka 3.6 to 4.3.
 
 import base64
 import struct
+import uuid
 from typing import Any, Final
 
-import msgspec
-
 from fencepost.harness.history import LogEntry
-from fencepost.systems.kafka.wire.decoding import decode, read_varint
-from fencepost.systems.kafka.wire.fields import Body, Fixed, Malformed, fields_of
-from fencepost.systems.kafka.wire.metadata_records import CONTROLS, RECORDS
+from fencepost.systems.kafka.wire.codec import Malformed, decode, layout_of, read_varint
+from fencepost.systems.kafka.wire.messages import NO_UUID
+from fencepost.systems.kafka.wire.metadata_records import controls, records
 from fencepost.systems.kafka.wire.records import Record, read_batches
 
 #: base offset, length of what follows
@@ -63,38 +62,44 @@ def _metadata(data: bytes) -> tuple[str, dict[str, Any]]:
         version, at = read_varint(data, at)
     except IndexError:
         raise Malformed(f"a record of {len(data)} bytes") from None
-    name, table, newest = RECORDS.get(number, (f"record-{number}", Body, -1))
-    if frame != _FRAME_VERSION or version > newest:
-        return name, {"raw": data.hex()}
-    return name, _plain(decode(table, version, True, data, at))
+    kind = records().get(number)
+    if kind is None:
+        return f"record-{number}", {"raw": data.hex()}
+    if frame != _FRAME_VERSION or version > newest_version(kind):
+        return kind.__name__, {"raw": data.hex()}
+    return kind.__name__, _plain(layout_of(kind), decode(kind, version, True, data, at))
 
 
 def _control(record: Record) -> tuple[str, dict[str, Any]]:
     key, value = record.key or b"", record.value or b""
     number = _CONTROL_KEY.unpack_from(key)[1] if len(key) >= _CONTROL_KEY.size else -1
-    name, table, newest = CONTROLS.get(number, (f"control-{number}", Body, -1))
-    version = struct.unpack_from(">h", value)[0] if len(value) > 1 else newest + 1
-    if version > newest:
-        return name, {"raw": value.hex()}
-    return name, _plain(decode(table, version, True, value))
+    kind = controls().get(number)
+    if kind is None:
+        return f"control-{number}", {"raw": value.hex()}
+    version = struct.unpack_from(">h", value)[0] if len(value) > 1 else newest_version(kind) + 1
+    if version > newest_version(kind):
+        return kind.__name__, {"raw": value.hex()}
+    return kind.__name__, _plain(layout_of(kind), decode(kind, version, True, value))
 
 
-def _plain(body: Body) -> dict[str, Any]:
+def newest_version(kind: Any) -> int:
+    """The highest version of this record that is described here."""
+    newest: int = layout_of(kind).max_version
+    return newest
+
+
+def _plain(layout: Any, body: Any) -> dict[str, Any]:
     """The fields that differ from their defaults, as JSON values; ids as Kafka writes them."""
-    out: dict[str, Any] = {}
-    for field in fields_of(type(body)):
-        value = getattr(body, field.name)
-        if value != field.default:
-            out[field.name] = _json(value, field.type)
-    return out
+    values = ((field, getattr(body, field.name)) for field in layout.fields.values())
+    return {field.name: _json(field, value) for field, value in values if value != field.default}
 
 
-def _json(value: Any, kind: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_json(item, kind[0]) for item in value]
-    if isinstance(value, Body):
-        return _plain(value)
-    if isinstance(value, bytes):
-        uuid = isinstance(kind, Fixed)
-        return base64.urlsafe_b64encode(value).decode().rstrip("=") if uuid else value.hex()
-    return msgspec.to_builtins(value)
+def _json(field: Any, value: Any) -> Any:
+    if isinstance(value, list):
+        if field.is_struct_array():
+            return [_plain(field, item) for item in value]
+        # In an array only an id can be None: that of zero bytes.
+        return [_json(field, NO_UUID if item is None else item) for item in value]
+    if isinstance(value, uuid.UUID):
+        return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+    return value.hex() if isinstance(value, bytes) else value

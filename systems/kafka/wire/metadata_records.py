@@ -1,4 +1,4 @@
-"""The records of Kafka's metadata log as tables of fields (see `fields`), by their number and versions.
+"""The records of Kafka's metadata log, by their number and versions.
 
 A record begins with three varints: frame version (1), number, version. Control records, which the raft layer writes,
 are identified by their key instead. An unknown record keeps its bytes, so that logs can still be compared.
@@ -7,285 +7,176 @@ Source: the definitions in `common/metadata/` of kafka-metadata and `common/mess
 MetadataRecordSerde, ControlRecordType.
 """
 
-from typing import Annotated, Final
+from functools import cache
+from typing import Any, Final
 
-from fencepost.systems.kafka.wire.fields import (
-    NO_UUID,
-    Body,
-    Bool,
-    Bytes,
-    Float64,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Since,
-    Tag,
-    Text,
-    UInt16,
-    Uuid,
+from fencepost.systems.kafka.wire.codec import field, structure
+
+_END_POINTS: Final = (
+    field("name", "string"),
+    field("host", "string"),
+    field("port", "uint16"),
+    field("security_protocol", "int16"),
 )
-
-Brokers = tuple[Int32, ...]
-Directories = tuple[Uuid, ...]
-
-
-class EndPoint(Body, frozen=True):
-    name: Text = ""
-    host: Text = ""
-    port: UInt16 = 0
-    security_protocol: Int16 = 0
-
-
-class Feature(Body, frozen=True):
-    name: Text = ""
-    min_supported_version: Int16 = 0
-    max_supported_version: Int16 = 0
-
-
-class RegisterBroker(Body, frozen=True):
-    broker_id: Int32 = 0
-    is_migrating_zk_broker: Annotated[Bool, Since(2)] = False
-    incarnation_id: Uuid = NO_UUID
-    broker_epoch: Int64 = 0
-    end_points: tuple[EndPoint, ...] = ()
-    features: tuple[Feature, ...] = ()
-    rack: Text | None = None
-    fenced: Bool = True
-    in_controlled_shutdown: Annotated[Bool, Since(1)] = False
-    log_dirs: Annotated[Directories, Since(3), Tag(0)] = ()
-    cordoned_log_dirs: Annotated[Directories | None, Since(4), Tag(1)] = None
-
-
-class UnregisterBroker(Body, frozen=True):
-    broker_id: Int32 = 0
-    broker_epoch: Int64 = 0
-
-
-class Topic(Body, frozen=True):
-    name: Text = ""
-    topic_id: Uuid = NO_UUID
-
-
-class Partition(Body, frozen=True):
-    partition_id: Int32 = -1
-    topic_id: Uuid = NO_UUID
-    replicas: Brokers = ()
-    isr: Brokers = ()
-    removing_replicas: Brokers = ()
-    adding_replicas: Brokers = ()
-    leader: Int32 = -1
-    leader_recovery_state: Annotated[Int8, Tag(0)] = 0
-    leader_epoch: Int32 = -1
-    partition_epoch: Int32 = -1
-    directories: Annotated[Directories, Since(1)] = ()
-    eligible_leader_replicas: Annotated[Brokers | None, Since(2), Tag(1)] = None
-    last_known_elr: Annotated[Brokers | None, Since(2), Tag(2)] = None
-
-
-class Config(Body, frozen=True):
-    resource_type: Int8 = 0
-    resource_name: Text = ""
-    name: Text = ""
-    value: Text | None = ""
-
-
-class PartitionChange(Body, frozen=True):
-    partition_id: Int32 = -1
-    topic_id: Uuid = NO_UUID
-    isr: Annotated[Brokers | None, Tag(0)] = None
-    leader: Annotated[Int32, Tag(1)] = -2
-    replicas: Annotated[Brokers | None, Tag(2)] = None
-    removing_replicas: Annotated[Brokers | None, Tag(3)] = None
-    adding_replicas: Annotated[Brokers | None, Tag(4)] = None
-    leader_recovery_state: Annotated[Int8, Tag(5)] = -1
-    directories: Annotated[Directories | None, Since(1), Tag(8)] = None
-    eligible_leader_replicas: Annotated[Brokers | None, Since(2), Tag(6)] = None
-    last_known_elr: Annotated[Brokers | None, Since(2), Tag(7)] = None
-
-
-class FenceBroker(Body, frozen=True):
-    id: Int32 = 0
-    epoch: Int64 = 0
-
-
-class UnfenceBroker(Body, frozen=True):
-    id: Int32 = 0
-    epoch: Int64 = 0
-
-
-class RemoveTopic(Body, frozen=True):
-    topic_id: Uuid = NO_UUID
-
-
-class FeatureLevel(Body, frozen=True):
-    name: Text = ""
-    feature_level: Int16 = 0
-
-
-class ProducerIds(Body, frozen=True):
-    broker_id: Int32 = 0
-    broker_epoch: Int64 = -1
-    next_producer_id: Int64 = 0
-
-
-class BrokerRegistrationChange(Body, frozen=True):
-    broker_id: Int32 = 0
-    broker_epoch: Int64 = 0
-    fenced: Annotated[Int8, Tag(0)] = 0
-    in_controlled_shutdown: Annotated[Int8, Since(1), Tag(1)] = 0
-    log_dirs: Annotated[Directories, Since(2), Tag(2)] = ()
-    cordoned_log_dirs: Annotated[Directories | None, Since(3), Tag(3)] = None
-
-
-class NoOp(Body, frozen=True):
-    pass
-
-
-class DelegationToken(Body, frozen=True):
-    owner: Text = ""
-    requester: Text = ""
-    renewers: tuple[Text, ...] = ()
-    issue_timestamp: Int64 = 0
-    max_timestamp: Int64 = 0
-    expiration_timestamp: Int64 = 0
-    token_id: Text = ""
-
-
-class UserScramCredential(Body, frozen=True):
-    name: Text = ""
-    mechanism: Int8 = 0
-    salt: Bytes = b""
-    stored_key: Bytes = b""
-    server_key: Bytes = b""
-    iterations: Int32 = 0
-
-
-class RemoveUserScramCredential(Body, frozen=True):
-    name: Text = ""
-    mechanism: Int8 = 0
-
-
-class QuotaEntity(Body, frozen=True):
-    entity_type: Text = ""
-    entity_name: Text | None = None
-
-
-class ClientQuota(Body, frozen=True):
-    entity: tuple[QuotaEntity, ...] = ()
-    key: Text = ""
-    value: Float64 = 0.0
-    remove: Bool = False
-
-
-class AccessControlEntry(Body, frozen=True):
-    id: Uuid = NO_UUID
-    resource_type: Int8 = 0
-    resource_name: Text = ""
-    pattern_type: Int8 = 0
-    principal: Text = ""
-    host: Text = ""
-    operation: Int8 = 0
-    permission_type: Int8 = 0
-
-
-class RemoveAccessControlEntry(Body, frozen=True):
-    id: Uuid = NO_UUID
-
-
-class ClearElr(Body, frozen=True):
-    topic_name: Text = ""
-
-
-class ZkMigrationState(Body, frozen=True):
-    zk_migration_state: Int8 = 0
-
-
-class RemoveDelegationToken(Body, frozen=True):
-    token_id: Text = ""
-
-
-class BeginTransaction(Body, frozen=True):
-    name: Annotated[Text | None, Tag(0)] = None
-
-
-class EndTransaction(Body, frozen=True):
-    pass
-
-
-class AbortTransaction(Body, frozen=True):
-    reason: Annotated[Text | None, Tag(0)] = None
-
-
-class RegisterController(Body, frozen=True):
-    controller_id: Int32 = 0
-    incarnation_id: Uuid = NO_UUID
-    zk_migration_ready: Bool = False
-    end_points: tuple[EndPoint, ...] = ()
-    features: tuple[Feature, ...] = ()
-
-
-#: By number: the name in histories, the table, and the highest version that the table describes.
-RECORDS: Final[dict[int, tuple[str, type[Body], int]]] = {
-    0: ("register-broker", RegisterBroker, 4),
-    1: ("unregister-broker", UnregisterBroker, 0),
-    2: ("topic", Topic, 0),
-    3: ("partition", Partition, 2),
-    4: ("config", Config, 0),
-    5: ("partition-change", PartitionChange, 2),
-    7: ("fence-broker", FenceBroker, 0),
-    8: ("unfence-broker", UnfenceBroker, 0),
-    9: ("remove-topic", RemoveTopic, 0),
-    10: ("delegation-token", DelegationToken, 0),
-    11: ("user-scram-credential", UserScramCredential, 0),
-    12: ("feature-level", FeatureLevel, 0),
-    14: ("client-quota", ClientQuota, 0),
-    15: ("producer-ids", ProducerIds, 0),
-    17: ("broker-registration-change", BrokerRegistrationChange, 3),
-    18: ("access-control-entry", AccessControlEntry, 0),
-    19: ("remove-access-control-entry", RemoveAccessControlEntry, 0),
-    20: ("no-op", NoOp, 0),
-    21: ("zk-migration-state", ZkMigrationState, 0),
-    22: ("remove-user-scram-credential", RemoveUserScramCredential, 0),
-    23: ("begin-transaction", BeginTransaction, 0),
-    24: ("end-transaction", EndTransaction, 0),
-    25: ("abort-transaction", AbortTransaction, 0),
-    26: ("remove-delegation-token", RemoveDelegationToken, 0),
-    27: ("register-controller", RegisterController, 0),
-    28: ("clear-elr", ClearElr, 0),
-}
-
-
-class Voter(Body, frozen=True):
-    voter_id: Int32 = 0
-    voter_directory_id: Annotated[Uuid, Since(1)] = NO_UUID
-
-
-class LeaderChange(Body, frozen=True):
-    version: Int16 = 0
-    leader_id: Int32 = 0
-    voters: tuple[Voter, ...] = ()
-    granting_voters: tuple[Voter, ...] = ()
-
-
-class SnapshotHeader(Body, frozen=True):
-    version: Int16 = 0
-    last_contained_log_timestamp: Int64 = 0
-
-
-class SnapshotFooter(Body, frozen=True):
-    version: Int16 = 0
-
-
-class KraftVersion(Body, frozen=True):
-    version: Int16 = 0
-    kraft_version: Int16 = 0
-
-
-#: Control records by the type in their key; their version is the first field of the value, and they are flexible.
-CONTROLS: Final[dict[int, tuple[str, type[Body], int]]] = {
-    2: ("leader-change", LeaderChange, 1),
-    3: ("snapshot-header", SnapshotHeader, 0),
-    4: ("snapshot-footer", SnapshotFooter, 0),
-    5: ("kraft-version", KraftVersion, 0),
-}
+_FEATURES: Final = (
+    field("name", "string"),
+    field("min_supported_version", "int16"),
+    field("max_supported_version", "int16"),
+)
+_QUOTA_ENTITY: Final = (field("entity_type", "string"), field("entity_name", "string", nullable=True, default=None))
+_VOTERS: Final = (field("voter_id", "int32"), field("voter_directory_id", "uuid", since=1))
+
+
+@cache
+def records() -> dict[int, Any]:
+    """By number: a class that has the record's name in histories and the highest version that is described."""
+    return {
+        0: structure(
+            "register-broker",
+            field("broker_id", "int32"),
+            field("is_migrating_zk_broker", "bool", since=2),
+            field("incarnation_id", "uuid"),
+            field("broker_epoch", "int64"),
+            field("end_points", "[]EndPoint", *_END_POINTS),
+            field("features", "[]Feature", *_FEATURES),
+            field("rack", "string", nullable=True, default=None),
+            field("fenced", "bool", default=True),
+            field("in_controlled_shutdown", "bool", since=1),
+            field("log_dirs", "[]uuid", since=3, tag=0),
+            field("cordoned_log_dirs", "[]uuid", since=4, tag=1, nullable=True, default=None),
+            newest=4,
+        ),
+        1: structure("unregister-broker", field("broker_id", "int32"), field("broker_epoch", "int64")),
+        2: structure("topic", field("name", "string"), field("topic_id", "uuid")),
+        3: structure(
+            "partition",
+            field("partition_id", "int32", default=-1),
+            field("topic_id", "uuid"),
+            field("replicas", "[]int32"),
+            field("isr", "[]int32"),
+            field("removing_replicas", "[]int32"),
+            field("adding_replicas", "[]int32"),
+            field("leader", "int32", default=-1),
+            field("leader_recovery_state", "int8", tag=0),
+            field("leader_epoch", "int32", default=-1),
+            field("partition_epoch", "int32", default=-1),
+            field("directories", "[]uuid", since=1),
+            field("eligible_leader_replicas", "[]int32", since=2, tag=1, nullable=True, default=None),
+            field("last_known_elr", "[]int32", since=2, tag=2, nullable=True, default=None),
+            newest=2,
+        ),
+        4: structure(
+            "config",
+            field("resource_type", "int8"),
+            field("resource_name", "string"),
+            field("name", "string"),
+            field("value", "string", nullable=True),
+        ),
+        5: structure(
+            "partition-change",
+            field("partition_id", "int32", default=-1),
+            field("topic_id", "uuid"),
+            field("isr", "[]int32", tag=0, nullable=True, default=None),
+            field("leader", "int32", tag=1, default=-2),
+            field("replicas", "[]int32", tag=2, nullable=True, default=None),
+            field("removing_replicas", "[]int32", tag=3, nullable=True, default=None),
+            field("adding_replicas", "[]int32", tag=4, nullable=True, default=None),
+            field("leader_recovery_state", "int8", tag=5, default=-1),
+            field("directories", "[]uuid", since=1, tag=8, nullable=True, default=None),
+            field("eligible_leader_replicas", "[]int32", since=2, tag=6, nullable=True, default=None),
+            field("last_known_elr", "[]int32", since=2, tag=7, nullable=True, default=None),
+            newest=2,
+        ),
+        7: structure("fence-broker", field("id", "int32"), field("epoch", "int64")),
+        8: structure("unfence-broker", field("id", "int32"), field("epoch", "int64")),
+        9: structure("remove-topic", field("topic_id", "uuid")),
+        10: structure(
+            "delegation-token",
+            field("owner", "string"),
+            field("requester", "string"),
+            field("renewers", "[]string"),
+            field("issue_timestamp", "int64"),
+            field("max_timestamp", "int64"),
+            field("expiration_timestamp", "int64"),
+            field("token_id", "string"),
+        ),
+        11: structure(
+            "user-scram-credential",
+            field("name", "string"),
+            field("mechanism", "int8"),
+            field("salt", "bytes"),
+            field("stored_key", "bytes"),
+            field("server_key", "bytes"),
+            field("iterations", "int32"),
+        ),
+        12: structure("feature-level", field("name", "string"), field("feature_level", "int16")),
+        14: structure(
+            "client-quota",
+            field("entity", "[]QuotaEntity", *_QUOTA_ENTITY),
+            field("key", "string"),
+            field("value", "float64"),
+            field("remove", "bool"),
+        ),
+        15: structure(
+            "producer-ids",
+            field("broker_id", "int32"),
+            field("broker_epoch", "int64", default=-1),
+            field("next_producer_id", "int64"),
+        ),
+        17: structure(
+            "broker-registration-change",
+            field("broker_id", "int32"),
+            field("broker_epoch", "int64"),
+            field("fenced", "int8", tag=0),
+            field("in_controlled_shutdown", "int8", since=1, tag=1),
+            field("log_dirs", "[]uuid", since=2, tag=2),
+            field("cordoned_log_dirs", "[]uuid", since=3, tag=3, nullable=True, default=None),
+            newest=3,
+        ),
+        18: structure(
+            "access-control-entry",
+            field("id", "uuid"),
+            field("resource_type", "int8"),
+            field("resource_name", "string"),
+            field("pattern_type", "int8"),
+            field("principal", "string"),
+            field("host", "string"),
+            field("operation", "int8"),
+            field("permission_type", "int8"),
+        ),
+        19: structure("remove-access-control-entry", field("id", "uuid")),
+        20: structure("no-op"),
+        21: structure("zk-migration-state", field("zk_migration_state", "int8")),
+        22: structure("remove-user-scram-credential", field("name", "string"), field("mechanism", "int8")),
+        23: structure("begin-transaction", field("name", "string", tag=0, nullable=True, default=None)),
+        24: structure("end-transaction"),
+        25: structure("abort-transaction", field("reason", "string", tag=0, nullable=True, default=None)),
+        26: structure("remove-delegation-token", field("token_id", "string")),
+        27: structure(
+            "register-controller",
+            field("controller_id", "int32"),
+            field("incarnation_id", "uuid"),
+            field("zk_migration_ready", "bool"),
+            field("end_points", "[]EndPoint", *_END_POINTS),
+            field("features", "[]Feature", *_FEATURES),
+        ),
+        28: structure("clear-elr", field("topic_name", "string")),
+    }
+
+
+@cache
+def controls() -> dict[int, Any]:
+    """Control records by the type in their key; their version is the first field of the value."""
+    return {
+        2: structure(
+            "leader-change",
+            field("version", "int16"),
+            field("leader_id", "int32"),
+            field("voters", "[]Voter", *_VOTERS),
+            field("granting_voters", "[]Voter", *_VOTERS),
+            newest=1,
+        ),
+        3: structure("snapshot-header", field("version", "int16"), field("last_contained_log_timestamp", "int64")),
+        4: structure("snapshot-footer", field("version", "int16")),
+        5: structure("kraft-version", field("version", "int16"), field("kraft_version", "int16")),
+    }

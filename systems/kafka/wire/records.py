@@ -16,9 +16,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from fencepost.systems.kafka.wire.codec import Malformed, varint
 from fencepost.systems.kafka.wire.crc32c import crc32c
-from fencepost.systems.kafka.wire.encoding import varint
-from fencepost.systems.kafka.wire.fields import Malformed
 
 
 class Producer(NamedTuple):

@@ -1,6 +1,7 @@
 """What a change of members is on the wire and in files: against Kafka's own definitions and tool, and by the byte."""
 
 import struct
+import uuid
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +13,12 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import NodeSpec, Place
 from fencepost.systems.etcd.system import ETCD
 from fencepost.systems.etcd.wire import rpc_pb2 as rpc
-from fencepost.systems.kafka.client import raft_voters
-from fencepost.systems.kafka.client.raft_voters import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER
 from fencepost.systems.kafka.kraft import KRAFT
 from fencepost.systems.kafka.kraft.health import latest
 from fencepost.systems.kafka.server import storage, versions
 from fencepost.systems.kafka.server.storage import Voter
-from fencepost.systems.kafka.wire.decoding import decode
-from fencepost.systems.kafka.wire.encoding import encode
-from fencepost.systems.kafka.wire.messages import Api
+from fencepost.systems.kafka.wire.codec import decode, encode
+from fencepost.systems.kafka.wire.messages import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, Api
 from fencepost.systems.kafka.wire.values import Quorum, Replica
 from fencepost.systems.zookeeper.membership import fixed
 from fencepost.systems.zookeeper.system import ZOOKEEPER
@@ -60,18 +58,18 @@ def test_messages_are_what_kafka_itself_defines(release: str, api: Api[Any, Any]
 
 
 def test_a_request_to_add_a_voter_by_the_byte() -> None:
-    asked = raft_voters.AddRaftVoterRequest(
+    asked = ADD_RAFT_VOTER.request(
         cluster_id="c",
         timeout_ms=2200,
         voter_id=3,
-        voter_directory_id=DIRECTORY,
-        listeners=(raft_voters.VoterListener("CONTROLLER", "10.0.0.3", 9093),),
+        voter_directory_id=uuid.UUID(bytes=DIRECTORY),
+        listeners=[ADD_RAFT_VOTER.request.VoterListener(name="CONTROLLER", host="10.0.0.3", port=9093)],
     )
     rest = b"\x02c" + struct.pack(">ii", 2200, 3) + DIRECTORY
     rest += b"\x02\x0bCONTROLLER\x0910.0.0.3" + struct.pack(">H", 9093) + b"\0"
     assert encode(asked, 0, True) == rest + b"\0"
     assert encode(asked, 1, True) == rest + b"\1\0"
-    assert decode(raft_voters.AddRaftVoterRequest, 1, True, encode(asked, 1, True)) == asked
+    assert decode(ADD_RAFT_VOTER.request, 1, True, encode(asked, 1, True)) == asked
 
 
 #: What `kafka-storage format --initial-controllers` of 3.9.2 and of 4.3.1 wrote for three controllers: the first batch

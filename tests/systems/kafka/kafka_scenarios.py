@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from kafka.protocol.producer.produce import ProduceRequest
+
 from fencepost.harness.contract.system import Answer
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
 from fencepost.harness.runtime.artifacts.java import find_java
@@ -19,8 +21,8 @@ from fencepost.systems.kafka.client.partition_logs import ACKS_ALL, EARLIEST
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.systems.kafka.kraft import KRAFT
 from fencepost.systems.kafka.server import start as server
-from fencepost.systems.kafka.wire import log_messages as log
 from fencepost.systems.kafka.wire.errors import Kind, answered
+from fencepost.systems.kafka.wire.messages import PRODUCE
 from fencepost.systems.kafka.wire.records import Producer, write_batch
 from fencepost.systems.kafka.wire.values import ALL_BROKERS, Resource, ResourceType
 from tests.systems.contract.patience import PATIENCE_S, stopped
@@ -307,9 +309,15 @@ async def damaged(broker: KafkaNode) -> None:
     """Produce a batch of which a byte was changed after its checksum was made."""
     batch = bytearray(write_batch([b"damaged"], timestamp_ms=1))
     batch[-2] ^= 1
-    partition = log.ProducePartition(0, bytes(batch))
-    asked = log.ProduceRequest(None, ACKS_ALL, 1000, (log.ProduceTopic("log", (partition,)),))
-    answer = await broker.connection.request(log.PRODUCE, asked)
+    of_topic = ProduceRequest.TopicProduceData
+    partition = of_topic.PartitionProduceData(index=0, records=bytes(batch))
+    asked = ProduceRequest(
+        transactional_id=None,
+        acks=ACKS_ALL,
+        timeout_ms=1000,
+        topic_data=[of_topic(name="log", partition_data=[partition])],
+    )
+    answer = await broker.connection.request(PRODUCE, asked)
     raise answered(Kind.PRODUCE, answer.responses[0].partition_responses[0].error_code)
 
 

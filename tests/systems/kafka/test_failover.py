@@ -12,17 +12,13 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
+from kafka.protocol.admin.topics import ElectLeadersRequest, ElectLeadersResponse
 
 from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.cli import main
 from fencepost.harness.contract.system import Answer
 from fencepost.harness.coordination import Definite
 from fencepost.harness.history import Claim
-from fencepost.systems.kafka.client.elect_leaders import (
-    ELECT_LEADERS,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-)
 from fencepost.systems.kafka.failover import change_probe, probes
 from fencepost.systems.kafka.failover.cell import AMOUNTS, ENDS, PHASES, Cell, Ending, Sample, measured, topics
 from fencepost.systems.kafka.failover.change_probe import ChangeProbe, longest_gap_s
@@ -36,8 +32,8 @@ from fencepost.systems.kafka.failover.page import page
 from fencepost.systems.kafka.failover.picture import drawn, standing_alone
 from fencepost.systems.kafka.failover.probes import Partition, ProduceProbe, first_of
 from fencepost.systems.kafka.kraft import KRAFT
-from fencepost.systems.kafka.wire.decoding import decode
-from fencepost.systems.kafka.wire.encoding import encode
+from fencepost.systems.kafka.wire.codec import decode, encode
+from fencepost.systems.kafka.wire.messages import ELECT_LEADERS
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
 from tests.fakes.virtual_time import run_virtual
 from tests.systems.kafka.failover_curve import section
@@ -175,7 +171,9 @@ def test_the_first_that_is_done_ends_the_others() -> None:
 
 def test_electing_leaders_travels_as_the_protocol_says() -> None:
     # Preferred (0), all partitions (null), a time-out, no tagged fields.
-    assert encode(ElectLeadersRequest(timeout_ms=1000), 2, True) == b"\x00\x00\x00\x00\x03\xe8\x00"
+    assert (
+        encode(ElectLeadersRequest(topic_partitions=None, timeout_ms=1000), 2, True) == b"\x00\x00\x00\x00\x03\xe8\x00"
+    )
     assert ELECT_LEADERS.key == 43
     answer = b"\x00\x00\x00\x00\x00\x29\x01\x00"
     assert decode(ElectLeadersResponse, 2, True, answer, 0).error_code == 41

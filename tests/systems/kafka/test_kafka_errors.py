@@ -5,15 +5,23 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import pytest
+from kafka.protocol.admin.cluster import DescribeClusterResponse, DescribeQuorumResponse
+from kafka.protocol.admin.configs import DescribeConfigsResponse, IncrementalAlterConfigsResponse
+from kafka.protocol.admin.topics import CreateTopicsResponse, DeleteTopicsResponse
+from kafka.protocol.admin.transactions import DescribeTransactionsResponse
+from kafka.protocol.consumer.fetch import FetchResponse
+from kafka.protocol.consumer.offsets import ListOffsetsResponse, OffsetForLeaderEpochResponse
+from kafka.protocol.data_container import DataContainer
+from kafka.protocol.metadata.find_coordinator import FindCoordinatorResponse
+from kafka.protocol.metadata.metadata import MetadataResponse
+from kafka.protocol.producer.produce import ProduceResponse
+from kafka.protocol.producer.transaction import AddPartitionsToTxnResponse, EndTxnResponse, InitProducerIdResponse
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.systems.kafka.client import transactions
 from fencepost.systems.kafka.client.client import KafkaNode, open_node
-from fencepost.systems.kafka.wire import log_messages as log
-from fencepost.systems.kafka.wire import messages
-from fencepost.systems.kafka.wire import transaction_messages as txn
 from fencepost.systems.kafka.wire.errors import CODES, Kind, ServerDoubt, ServerRefusal, answered
-from fencepost.systems.kafka.wire.fields import Body
+from fencepost.systems.kafka.wire.messages import ALLOCATE_PRODUCER_IDS
 from fencepost.systems.kafka.wire.records import Producer
 from fencepost.systems.kafka.wire.values import (
     ALL_BROKERS,
@@ -91,93 +99,109 @@ def test_the_rows_that_matter_most(kind: Kind, number: int, definite: bool) -> N
 # Each request
 
 BY: Final = ProducerId(7, 1)
+FETCHED: Final = FetchResponse.FetchableTopicResponse
 Call = Callable[[KafkaNode], Awaitable[object]]
 
 
-def create(number: int) -> Body:
-    return messages.CreateTopicsResponse(topics=(messages.CreatableTopicResult("t", error_code=number),))
+def create(number: int) -> DataContainer:
+    result = CreateTopicsResponse.CreatableTopicResult(name="t", error_code=number)
+    return CreateTopicsResponse(topics=[result])
 
 
-def delete(number: int) -> Body:
-    return messages.DeleteTopicsResponse(responses=(messages.DeletableTopicResult("t", number),))
+def delete(number: int) -> DataContainer:
+    result = DeleteTopicsResponse.DeletableTopicResult(name="t", error_code=number)
+    return DeleteTopicsResponse(responses=[result])
 
 
-def alter(number: int) -> Body:
-    return messages.IncrementalAlterConfigsResponse(responses=(messages.AlterConfigsResult(number, None, 4, ""),))
+def alter(number: int) -> DataContainer:
+    result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(error_code=number, resource_type=4)
+    return IncrementalAlterConfigsResponse(responses=[result])
 
 
-def describe(number: int) -> Body:
-    config = messages.DescribedConfig("k", "v", config_source=3)
-    return messages.DescribeConfigsResponse(results=(messages.DescribeConfigsResult(number, None, 4, "", (config,)),))
+def describe(number: int) -> DataContainer:
+    of_resource = DescribeConfigsResponse.DescribeConfigsResult
+    config = of_resource.DescribeConfigsResourceResult(name="k", value="v", config_source=3)
+    return DescribeConfigsResponse(results=[of_resource(error_code=number, resource_type=4, configs=[config])])
 
 
-def producer_id(number: int) -> Body:
-    return messages.InitProducerIdResponse(0, number, 7, 1)
+def producer_id(number: int) -> DataContainer:
+    return InitProducerIdResponse(error_code=number, producer_id=7, producer_epoch=1)
 
 
-def block(number: int) -> Body:
-    return messages.AllocateProducerIdsResponse(0, number, 1000, 500)
+def block(number: int) -> DataContainer:
+    found: DataContainer = ALLOCATE_PRODUCER_IDS.response(
+        error_code=number, producer_id_start=1000, producer_id_len=500
+    )
+    return found
 
 
-def produced(number: int) -> Body:
-    partition = log.ProducePartitionResponse(0, number, 41, log_start_offset=3)
-    return log.ProduceResponse(responses=(log.ProduceTopicResponse("t", (partition,)),))
+def produced(number: int) -> DataContainer:
+    of_topic = ProduceResponse.TopicProduceResponse
+    partition = of_topic.PartitionProduceResponse(error_code=number, base_offset=41, log_start_offset=3)
+    return ProduceResponse(responses=[of_topic(name="t", partition_responses=[partition])])
 
 
-def fetched(number: int) -> Body:
-    partition = log.FetchPartitionResponse(0, number, 5, 5, 2)
-    return log.FetchResponse(responses=(log.FetchTopicResponse("t", (partition,)),))
+def fetched(**fields: Any) -> FetchResponse:
+    partition = FETCHED.PartitionData(**fields)
+    return FetchResponse(responses=[FETCHED(topic="t", partitions=[partition])])
 
 
-def fetch_refused(number: int) -> Body:
-    return log.FetchResponse(
-        error_code=number, responses=(log.FetchTopicResponse("t", (log.FetchPartitionResponse(),)),)
+def fetch_refused(number: int) -> DataContainer:
+    answer = fetched()
+    answer.error_code = number
+    return answer
+
+
+def position(number: int) -> DataContainer:
+    of_topic = ListOffsetsResponse.ListOffsetsTopicResponse
+    partition = of_topic.ListOffsetsPartitionResponse(error_code=number, offset=17, leader_epoch=4)
+    return ListOffsetsResponse(topics=[of_topic(name="t", partitions=[partition])])
+
+
+def end_of_epoch(number: int) -> DataContainer:
+    of_topic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+    partition = of_topic.EpochEndOffset(error_code=number, leader_epoch=4, end_offset=17)
+    return OffsetForLeaderEpochResponse(topics=[of_topic(topic="t", partitions=[partition])])
+
+
+def quorum(number: int) -> DataContainer:
+    of_topic = DescribeQuorumResponse.TopicData
+    partition = of_topic.PartitionData(error_code=number, leader_id=2, leader_epoch=9, high_watermark=80)
+    return DescribeQuorumResponse(topics=[of_topic(topic_name="__cluster_metadata", partitions=[partition])])
+
+
+def quorum_refused(number: int) -> DataContainer:
+    return DescribeQuorumResponse(error_code=number)
+
+
+def coordinator(number: int) -> DataContainer:
+    return FindCoordinatorResponse(error_code=number, node_id=4, host="h", port=9092)
+
+
+def added(number: int) -> DataContainer:
+    of_topic = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+    partition = of_topic.AddPartitionsToTxnPartitionResult(partition_index=0, partition_error_code=number)
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[of_topic(name="t", results_by_partition=[partition])]
     )
 
 
-def position(number: int) -> Body:
-    partition = log.ListOffsetsPartitionResponse(0, number, -1, 17, 4)
-    return log.ListOffsetsResponse(topics=(log.ListOffsetsTopicResponse("t", (partition,)),))
+def ended(number: int) -> DataContainer:
+    return EndTxnResponse(error_code=number)
 
 
-def end_of_epoch(number: int) -> Body:
-    return log.OffsetForLeaderEpochResponse(
-        topics=(log.EpochTopicResult("t", (log.EpochEndOffset(number, 0, 4, 17),)),)
+def described(number: int) -> DataContainer:
+    state = DescribeTransactionsResponse.TransactionState(
+        error_code=number, transactional_id="e", transaction_state="Ongoing", producer_id=7, producer_epoch=1
     )
+    return DescribeTransactionsResponse(transaction_states=[state])
 
 
-def quorum(number: int) -> Body:
-    return messages.DescribeQuorumResponse(
-        topics=(messages.QuorumTopic("__cluster_metadata", (messages.QuorumPartition(0, number, None, 2, 9, 80),)),)
-    )
+def cluster(number: int) -> DataContainer:
+    return DescribeClusterResponse(error_code=number)
 
 
-def quorum_refused(number: int) -> Body:
-    return messages.DescribeQuorumResponse(error_code=number)
-
-
-def coordinator(number: int) -> Body:
-    return txn.FindCoordinatorResponse(0, number, None, 4, "h", 9092)
-
-
-def added(number: int) -> Body:
-    result = txn.AddedTopicResult("t", (txn.AddedPartitionResult(0, number),))
-    return txn.AddPartitionsToTxnResponse(0, (result,))
-
-
-def ended(number: int) -> Body:
-    return txn.EndTxnResponse(0, number)
-
-
-def described(number: int) -> Body:
-    return txn.DescribeTransactionsResponse(0, (txn.TransactionState(number, "e", "Ongoing", 6000, 0, 7, 1),))
-
-
-def cluster(number: int) -> Body:
-    return messages.DescribeClusterResponse(0, number)
-
-
-REQUESTS: Final[list[tuple[str, Call, Callable[[int], Body], dict[str, Kind]]]] = [
+REQUESTS: Final[list[tuple[str, Call, Callable[[int], DataContainer], dict[str, Kind]]]] = [
     (
         name,
         call,
@@ -196,7 +220,7 @@ REQUESTS: Final[list[tuple[str, Call, Callable[[int], Body], dict[str, Kind]]]] 
         ("producer id", lambda c: c.allocate_producer_id(), producer_id, Kind.ALLOCATE),
         ("block of ids", lambda c: c.allocate_producer_ids(1, 5), block, Kind.ALLOCATE),
         ("produce", lambda c: c.logs.produce("t", 0, [b"x"]), produced, Kind.PRODUCE),
-        ("fetch", lambda c: c.logs.fetch("t", 0, 5), fetched, Kind.READ),
+        ("fetch", lambda c: c.logs.fetch("t", 0, 5), lambda number: fetched(error_code=number), Kind.READ),
         ("fetch refused", lambda c: c.logs.fetch("t", 0, 5), fetch_refused, Kind.READ),
         ("position", lambda c: c.logs.position("t", 0), position, Kind.READ),
         ("end of epoch", lambda c: c.logs.end_of_epoch("t", 0, 4), end_of_epoch, Kind.READ),
@@ -218,7 +242,7 @@ ROLES: Final = {"controller": CONTROLLER, "broker": BROKER, "zookeeper": ZOOKEEP
     ("name", "call", "answer", "kinds"), REQUESTS, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_every_request_ends_by_the_table(
-    role: str, name: str, call: Call, answer: Callable[[int], Body], kinds: dict[str, Kind]
+    role: str, name: str, call: Call, answer: Callable[[int], DataContainer], kinds: dict[str, Kind]
 ) -> None:
     async def scenario() -> dict[int, Any]:
         numbers = iter(sorted(CODES))
@@ -238,7 +262,7 @@ def test_every_request_ends_by_the_table(
         assert issubclass(kind, Definite) == (number in DEFINITE[kinds[role]]), (name, number)
 
 
-async def asked_of(call: Call, answer: Body) -> tuple[object, Asked]:
+async def asked_of(call: Call, answer: DataContainer) -> tuple[object, Asked]:
     async with node(lambda asked: answer) as fake:
         client = await open_node("127.0.0.1", fake.port, connect_timeout_s=PATIENCE_S)
         result = await call(client)
@@ -250,19 +274,19 @@ def test_what_requests_ask_and_answers_give() -> None:
     async def scenario() -> None:
         value, asked = await asked_of(lambda c: c.read_config(ALL_BROKERS, "k"), describe(0))
         assert value == ConfigValue("v", ConfigSource.ALL_BROKERS)
-        assert asked.message.resources[0].configuration_keys == ("k",)
+        assert asked.message.resources[0].configuration_keys == ["k"]
         value, _ = await asked_of(lambda c: c.read_config(ALL_BROKERS, "other"), describe(0))
         assert value is None
         _, asked = await asked_of(lambda c: c.alter_config(ALL_BROKERS, "k", None), alter(0))
-        assert asked.message.resources[0].configs == (messages.AlterableConfig("k", 1, None),)
+        assert asked.message.resources[0].configs == [("k", 1, None)]
         _, asked = await asked_of(lambda c: c.create_topic("t", configs={"a": "b"}, validate_only=True), create(0))
         assert asked.message.validate_only
-        assert asked.message.topics[0].configs == (messages.TopicConfig("a", "b"),)
+        assert asked.message.topics[0].configs == [("a", "b")]
         assert (await asked_of(lambda c: c.allocate_producer_id(), producer_id(0)))[0] == ProducerId(7, 1)
         value, asked = await asked_of(
             lambda c: transactions.init_producer(c, "e", timeout_ms=9, resumed=BY), producer_id(0)
         )
-        assert (value, asked.message) == (BY, messages.InitProducerIdRequest("e", 9, 7, 1))
+        assert (value, list(asked.message)) == (BY, ["e", 9, 7, 1])
         value, asked = await asked_of(lambda c: transactions.find_coordinator(c, "e"), coordinator(0))
         assert (value, asked.message.key_type) == (BrokerAddress(4, "h", 9092), 1)
         value, _ = await asked_of(lambda c: transactions.describe_transaction(c, "e"), described(0))
@@ -276,24 +300,19 @@ def test_what_requests_ask_and_answers_give() -> None:
             lambda c: c.logs.position("t", 0, 99, leader_epoch=4, committed=True), position(0)
         )
         assert value == LogPosition(17, 4)
-        assert (asked.message.isolation_level, asked.message.topics[0].partitions[0]) == (
-            1,
-            log.ListOffsetsPartition(0, 4, 99),
-        )
-        _, asked = await asked_of(lambda c: c.logs.fetch("t", 3, 8, leader_epoch=2, last_epoch=1), fetched(0))
-        assert asked.message.topics[0].partitions[0] == log.FetchPartition(3, 2, 8, 1, -1, 1 << 20)
+        assert asked.message.isolation_level == 1
+        assert list(asked.message.topics[0].partitions[0]) == [0, 4, 99]
+        _, asked = await asked_of(lambda c: c.logs.fetch("t", 3, 8, leader_epoch=2, last_epoch=1), fetched())
+        assert list(asked.message.topics[0].partitions[0]) == [3, 2, 8, 1, -1, 1 << 20]
         assert (asked.message.max_wait_ms, asked.message.replica_id) == (0, -1)
 
     asyncio.run(scenario())
 
 
 def test_records_that_are_damaged_are_not_returned() -> None:
-    partition = log.FetchPartitionResponse(records=bytes(100))
-    damaged = log.FetchResponse(responses=(log.FetchTopicResponse("t", (partition,)),))
-
     async def scenario() -> None:
         with pytest.raises(Definite, match="unreadable-records"):
-            await asked_of(lambda c: c.logs.fetch("t", 0, 0), damaged)
+            await asked_of(lambda c: c.logs.fetch("t", 0, 0), fetched(records=bytes(100)))
 
     asyncio.run(scenario())
 
@@ -311,9 +330,11 @@ def test_what_was_aborted_is_left_out_up_to_its_marker() -> None:
         marker(6, 8, 1, commit=False),
         logged(7, b"d", eight),
     )
-    aborted = (log.AbortedTransaction(7, 1), log.AbortedTransaction(8, 0))
-    partition = log.FetchPartitionResponse(0, 0, 8, 8, 0, aborted_transactions=aborted, records=b"".join(log_of))
-    answer = log.FetchResponse(responses=(log.FetchTopicResponse("t", (partition,)),))
+    aborted = [
+        FETCHED.PartitionData.AbortedTransaction(producer_id=producer, first_offset=offset)
+        for producer, offset in ((7, 1), (8, 0))
+    ]
+    answer = fetched(high_watermark=8, aborted_transactions=aborted, records=b"".join(log_of))
 
     async def scenario() -> None:
         result: Any
@@ -327,8 +348,7 @@ def test_what_was_aborted_is_left_out_up_to_its_marker() -> None:
 
 
 def test_a_log_that_differs_is_told() -> None:
-    partition = log.FetchPartitionResponse(diverging_epoch=log.DivergingEpoch(3, 40))
-    answer = log.FetchResponse(responses=(log.FetchTopicResponse("t", (partition,)),))
+    answer = fetched(diverging_epoch=FETCHED.PartitionData.EpochEndOffset(epoch=3, end_offset=40))
 
     async def scenario() -> None:
         result, _ = await asked_of(lambda c: c.logs.fetch("t", 0, 50, last_epoch=4), answer)
@@ -339,22 +359,25 @@ def test_a_log_that_differs_is_told() -> None:
 
 @pytest.mark.parametrize("topics", [None, ("a", "b")])
 def test_metadata_is_told_as_it_is(topics: tuple[str, ...] | None) -> None:
-    partitions = (
-        messages.MetadataPartition(0, 1, 2, 7, (2, 3), (2,), (3,)),
-        messages.MetadataPartition(5, 0, -1, 6, (1,), (), (1,)),
-    )
-    answer = messages.MetadataResponse(
-        brokers=(messages.MetadataBroker(2, "h", 9092),),
+    topic = MetadataResponse.MetadataResponseTopic
+    partitions = [
+        topic.MetadataResponsePartition(
+            partition_index=1, leader_id=2, leader_epoch=7, replica_nodes=[2, 3], isr_nodes=[2], offline_replicas=[3]
+        ),
+        topic.MetadataResponsePartition(error_code=5, partition_index=0, leader_id=-1, leader_epoch=6),
+    ]
+    answer = MetadataResponse(
+        brokers=[MetadataResponse.MetadataResponseBroker(node_id=2, host="h", port=9092)],
         controller_id=2,
-        topics=(messages.MetadataTopic(0, "a", partitions=partitions), messages.MetadataTopic(3, "b")),
+        topics=[topic(name="a", partitions=partitions), topic(error_code=3, name="b")],
     )
 
     async def scenario() -> None:
         result: Any
         result, asked = await asked_of(lambda c: c.metadata(topics), answer)
-        assert asked.message.topics == (
-            None if topics is None else tuple(messages.MetadataRequestTopic(name=name) for name in topics)
-        )
+        names = None if topics is None else tuple(topic.name for topic in asked.message.topics)
+        assert names == topics
+        assert (asked.message.topics is None) == (topics is None)
         assert not asked.message.allow_auto_topic_creation
         assert (result.controller, result.brokers[0].node) == (2, 2)
         first, second = result.topics[0].partitions

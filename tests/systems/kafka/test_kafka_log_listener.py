@@ -6,21 +6,23 @@ from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import pytest
+from kafka.protocol.consumer.fetch import FetchResponse
 
 from fencepost.harness.coordination import Definite
 from fencepost.systems.kafka.client.client import KafkaNode, Role
 from fencepost.systems.kafka.client.log_listener import LogListener
 from fencepost.systems.kafka.protocols import LogPiece
 from fencepost.systems.kafka.server import versions
-from fencepost.systems.kafka.wire import raft_messages as raft
-from fencepost.systems.kafka.wire.log_messages import DivergingEpoch, LeaderIdAndEpoch
-from fencepost.systems.kafka.wire.messages import Api
+from fencepost.systems.kafka.wire.messages import FETCH_LOG, FETCH_SNAPSHOT, METADATA_TOPIC, METADATA_TOPIC_ID, Api
 from tests.systems.kafka.test_kafka_metadata_log import REAL, VERSIONS, log_of
 from tests.systems.kafka.test_kafka_wire import check_versions, definitions
 
 LOG: Final = REAL[VERSIONS[-1]]
 ENTRIES: Final = log_of(LOG).entries
-APIS: Final[tuple[Api[Any, Any], ...]] = (raft.FETCH_LOG, raft.FETCH_SNAPSHOT)
+APIS: Final[tuple[Api[Any, Any], ...]] = (FETCH_LOG, FETCH_SNAPSHOT)
+FETCHED: Final = FetchResponse.FetchableTopicResponse
+PARTITION: Final = FETCHED.PartitionData
+SNAPSHOT: Final = PARTITION.SnapshotId(end_offset=12, epoch=2)
 
 
 class Leader:
@@ -39,15 +41,16 @@ class Leader:
         return future
 
 
-def fetched(**fields: Any) -> raft.FetchLogResponse:
-    fields = {"current_leader": LeaderIdAndEpoch(1, 2), "high_watermark": 9, **fields}
-    partition = raft.LogPartitionResponse(**fields)
-    return raft.FetchLogResponse(responses=(raft.LogTopicResponse(raft.METADATA_TOPIC_ID, (partition,)),))
+def fetched(**fields: Any) -> FetchResponse:
+    leader = PARTITION.LeaderIdAndEpoch(leader_id=1, leader_epoch=2)
+    partition = PARTITION(**{"current_leader": leader, "high_watermark": 9, **fields})
+    return FetchResponse(responses=[FETCHED(topic_id=METADATA_TOPIC_ID, partitions=[partition])])
 
 
-def piece_of_snapshot(data: bytes, position: int, size: int) -> raft.FetchSnapshotResponse:
-    partition = raft.SnapshotPartitionResponse(size=size, position=position, unaligned_records=data)
-    return raft.FetchSnapshotResponse(topics=(raft.SnapshotTopicResponse(raft.METADATA_TOPIC, (partition,)),))
+def piece_of_snapshot(data: bytes, position: int, size: int) -> Any:
+    of_topic = FETCH_SNAPSHOT.response.SnapshotTopic
+    partition = of_topic.SnapshotPartition(size=size, position=position, unaligned_records=data)
+    return FETCH_SNAPSHOT.response(topics=[of_topic(name=METADATA_TOPIC, partitions=[partition])])
 
 
 def listened(leader: Leader, *asked: tuple[int, int]) -> list[LogPiece | str]:
@@ -100,14 +103,15 @@ def test_only_controllers_are_asked() -> None:
 
 
 def test_a_leader_whose_log_parts_says_where() -> None:
-    (piece,) = listened(Leader(fetched(diverging_epoch=DivergingEpoch(1, 5), high_watermark=-1)), (8, 1))
+    parting = PARTITION.EpochEndOffset(epoch=1, end_offset=5)
+    (piece,) = listened(Leader(fetched(diverging_epoch=parting, high_watermark=-1)), (8, 1))
     assert piece == LogPiece(epoch=2, high_watermark=-1, parts_at=(1, 5))
 
 
 def test_a_snapshot_is_fetched_piece_by_piece() -> None:
     half = len(LOG) // 2
     leader = Leader(
-        fetched(snapshot_id=raft.SnapshotId(12, 2)),
+        fetched(snapshot_id=SNAPSHOT),
         piece_of_snapshot(LOG[:half], 0, len(LOG)),
         piece_of_snapshot(LOG[half:], half, len(LOG)),
     )
@@ -115,10 +119,8 @@ def test_a_snapshot_is_fetched_piece_by_piece() -> None:
     assert isinstance(piece, LogPiece) and piece.snapshot is not None
     assert (piece.snapshot.end_offset, piece.snapshot.epoch, piece.snapshot.entries) == (12, 2, ENTRIES)
     asked = [request.topics[0].partitions[0] for request in leader.asked[1:]]
-    assert [(p.current_leader_epoch, p.snapshot_id, p.position) for p in asked] == [
-        (2, raft.SnapshotId(12, 2), 0),
-        (2, raft.SnapshotId(12, 2), half),
-    ]
+    named = [(p.current_leader_epoch, p.snapshot_id.end_offset, p.snapshot_id.epoch, p.position) for p in asked]
+    assert named == [(2, 12, 2, 0), (2, 12, 2, half)]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def test_a_snapshot_is_fetched_piece_by_piece() -> None:
     ids=["empty", "another position", "cut off", "too large"],
 )
 def test_a_snapshot_that_is_not_what_was_asked_for_is_refused(pieces: Sequence[Any]) -> None:
-    got = listened(Leader(fetched(snapshot_id=raft.SnapshotId(12, 2)), *pieces), (0, 0))
+    got = listened(Leader(fetched(snapshot_id=SNAPSHOT), *pieces), (0, 0))
     assert got == ["unreadable-records"]
 
 

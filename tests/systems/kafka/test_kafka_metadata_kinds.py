@@ -4,20 +4,29 @@ import asyncio
 from typing import Any, Final
 
 import pytest
+from kafka.protocol.admin.acl import CreateAclsResponse, DeleteAclsResponse, DescribeAclsResponse
+from kafka.protocol.admin.client_quotas import AlterClientQuotasResponse, DescribeClientQuotasResponse
+from kafka.protocol.admin.configs import DescribeConfigsResponse
+from kafka.protocol.admin.topics import CreatePartitionsResponse, DeleteTopicsResponse
+from kafka.protocol.admin.users import AlterUserScramCredentialsResponse, DescribeUserScramCredentialsResponse
+from kafka.protocol.data_container import DataContainer
+from kafka.protocol.metadata.metadata import MetadataResponse
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.systems.kafka.client.client import open_node
 from fencepost.systems.kafka.client.metadata_kinds import is_of_a_kind, topic_to_make
 from fencepost.systems.kafka.client.session import KafkaSession
-from fencepost.systems.kafka.wire import admin_messages as admin
-from fencepost.systems.kafka.wire import messages
-from fencepost.systems.kafka.wire.fields import Body
 from tests.fakes.kafka_broker import BROKER, CONTROLLER, ZOOKEEPER_BROKER, Asked, everything, node
 
 _AWKWARD: Final = "a b%c+\u00fc/:"
+_ACLS: Final = DescribeAclsResponse.DescribeAclsResource
+_CONFIGS: Final = DescribeConfigsResponse.DescribeConfigsResult
+_QUOTA: Final = DescribeClientQuotasResponse.EntryData
+_SCRAM: Final = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
+_TOPIC: Final = MetadataResponse.MetadataResponseTopic
 
 
-def talk(answer: Body, key: str, value: int | str | None, *, role: Any = BROKER) -> tuple[Any, Asked]:
+def talk(answer: DataContainer, key: str, value: int | str | None, *, role: Any = BROKER) -> tuple[Any, Asked]:
     """What `describe` (of the value "?") or `alter` gives, or how it ends, and the first request."""
 
     async def run() -> tuple[Any, Asked]:
@@ -37,28 +46,33 @@ def talk(answer: Body, key: str, value: int | str | None, *, role: Any = BROKER)
     return asyncio.run(run())
 
 
-def acl(number: int) -> Body:
-    return admin.CreateAclsResponse(results=(admin.AclResult(number),))
+def acl(number: int) -> DataContainer:
+    return CreateAclsResponse(results=[CreateAclsResponse.AclCreationResult(error_code=number)])
 
 
-def quota(number: int) -> Body:
-    return admin.AlterClientQuotasResponse(entries=(admin.QuotaChangeResult(number),))
+def quota(number: int) -> DataContainer:
+    return AlterClientQuotasResponse(entries=[AlterClientQuotasResponse.EntryData(error_code=number)])
 
 
-def scram(number: int) -> Body:
-    return admin.AlterUserScramCredentialsResponse(results=(admin.ScramChangeResult("alice", number),))
+def scram(number: int) -> DataContainer:
+    result = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult(user="alice", error_code=number)
+    return AlterUserScramCredentialsResponse(results=[result])
 
 
-def partitions(number: int) -> Body:
-    return admin.CreatePartitionsResponse(results=(admin.MorePartitionsResult("grows", number),))
+def partitions(number: int) -> DataContainer:
+    result = CreatePartitionsResponse.CreatePartitionsTopicResult(name="grows", error_code=number)
+    return CreatePartitionsResponse(results=[result])
 
 
-def deletion(number: int) -> Body:
-    return messages.DeleteTopicsResponse(responses=(messages.DeletableTopicResult("x3", number),))
+def deletion(number: int) -> DataContainer:
+    result = DeleteTopicsResponse.DeletableTopicResult(name="x3", error_code=number)
+    return DeleteTopicsResponse(responses=[result])
 
 
-def removed_acl(number: int) -> Body:
-    return admin.DeleteAclsResponse(filter_results=(admin.DeletedAcls(matching_acls=(admin.DeletedAcl(number),)),))
+def removed_acl(number: int) -> DataContainer:
+    deleted = DeleteAclsResponse.DeleteAclsFilterResult
+    acl = deleted.DeleteAclsMatchingAcl(error_code=number)
+    return DeleteAclsResponse(filter_results=[deleted(matching_acls=[acl])])
 
 
 @pytest.mark.parametrize(
@@ -83,7 +97,7 @@ def removed_acl(number: int) -> Body:
         (BROKER, "acl/x3", None, removed_acl(-1), (Indefinite, "unknown-server-error")),
     ],
 )
-def test_how_a_change_ends(role: Any, key: str, value: int | None, answer: Body, ends: Any) -> None:
+def test_how_a_change_ends(role: Any, key: str, value: int | None, answer: DataContainer, ends: Any) -> None:
     result, _ = talk(answer, key, value, role=role)
     if isinstance(ends, tuple):
         assert issubclass(result[0], ends[0]) and result[1] == ends[1]
@@ -94,11 +108,11 @@ def test_how_a_change_ends(role: Any, key: str, value: int | None, answer: Body,
 def test_what_is_sent_names_the_whole_entity() -> None:
     _, sent = talk(quota(0), f"quota/{_AWKWARD}", 7)
     (entry,) = sent.message.entries
-    assert entry.entity == (admin.QuotaEntity("user", _AWKWARD),)
-    assert entry.ops == (admin.QuotaOp("producer_byte_rate", 7.0, False),)
+    assert entry.entity == [("user", _AWKWARD)]
+    assert entry.ops == [("producer_byte_rate", 7.0, False)]
     _, sent = talk(quota(0), "quota/", None)
     (entry,) = sent.message.entries
-    assert entry.entity == (admin.QuotaEntity("user", None),)
+    assert entry.entity == [("user", None)]
     assert entry.ops[0].remove
     _, sent = talk(scram(0), "scram/alice", 600)
     assert sent.message.upsertions[0].iterations == 4696
@@ -122,53 +136,57 @@ def test_a_number_that_no_credential_holds_is_not_sent(value: int) -> None:
     [
         (
             "quota/alice",
-            admin.DescribeClientQuotasResponse(
-                entries=(admin.DescribedQuota(values=(admin.QuotaValue("producer_byte_rate", 9.0),)),)
+            DescribeClientQuotasResponse(
+                entries=[_QUOTA(values=[_QUOTA.ValueData(key="producer_byte_rate", value=9.0)])]
             ),
             b"9",
         ),
-        ("quota/alice", admin.DescribeClientQuotasResponse(entries=None), None),
+        ("quota/alice", DescribeClientQuotasResponse(entries=None), None),
         (
             "scram/alice",
-            admin.DescribeUserScramCredentialsResponse(
-                results=(admin.DescribedScramUser("alice", credential_infos=(admin.ScramCredential(1, 4100),)),)
+            DescribeUserScramCredentialsResponse(
+                results=[_SCRAM(user="alice", credential_infos=[_SCRAM.CredentialInfo(mechanism=1, iterations=4100)])]
             ),
             b"4",
         ),
         (
             "scram/alice",
-            admin.DescribeUserScramCredentialsResponse(results=(admin.DescribedScramUser("alice", 91),)),
+            DescribeUserScramCredentialsResponse(results=[_SCRAM(user="alice", error_code=91)]),
             None,
         ),
         (
             "partitions/grows",
-            messages.MetadataResponse(
-                topics=(messages.MetadataTopic(0, "grows", partitions=(messages.MetadataPartition(),) * 3),)
+            MetadataResponse(
+                topics=[_TOPIC(name="grows", partitions=[_TOPIC.MetadataResponsePartition() for _ in range(3)])]
             ),
             b"3",
         ),
-        ("topic/x3", messages.MetadataResponse(topics=(messages.MetadataTopic(3, "x3"),)), None),
-        ("topic/x3", messages.MetadataResponse(topics=(messages.MetadataTopic(0, "x3"),)), b"1"),
-        ("acl/x3", admin.DescribeAclsResponse(), None),
+        ("topic/x3", MetadataResponse(topics=[_TOPIC(error_code=3, name="x3")]), None),
+        ("topic/x3", MetadataResponse(topics=[_TOPIC(name="x3")]), b"1"),
+        ("acl/x3", DescribeAclsResponse(), None),
         (
             "acl/x3",
-            admin.DescribeAclsResponse(resources=(admin.AclResource(acls=(admin.DescribedAcl(),)),)),
+            DescribeAclsResponse(resources=[_ACLS(acls=[_ACLS.AclDescription()])]),
             b"1",
         ),
         (
             "broker/",
-            messages.DescribeConfigsResponse(
-                results=(
-                    messages.DescribeConfigsResult(
-                        configs=(messages.DescribedConfig("log.retention.bytes", "17", config_source=3),)
-                    ),
-                )
+            DescribeConfigsResponse(
+                results=[
+                    _CONFIGS(
+                        configs=[
+                            _CONFIGS.DescribeConfigsResourceResult(
+                                name="log.retention.bytes", value="17", config_source=3
+                            )
+                        ]
+                    )
+                ]
             ),
             b"17",
         ),
     ],
 )
-def test_what_a_node_shows(key: str, answer: Body, value: bytes | None) -> None:
+def test_what_a_node_shows(key: str, answer: DataContainer, value: bytes | None) -> None:
     result, _ = talk(answer, key, "?")
     assert result == value
 

@@ -14,8 +14,9 @@ from fencepost.harness.history import LogEntry, NodeLog
 from fencepost.harness.results.reader import keep_logs, read_logs
 from fencepost.systems.kafka.kraft.metadata_log import read_archive, read_files
 from fencepost.systems.kafka.server import storage, versions
-from fencepost.systems.kafka.wire.fields import Fixed, Malformed, Sized, fields_of
-from fencepost.systems.kafka.wire.metadata_records import RECORDS
+from fencepost.systems.kafka.wire.codec import Malformed, layout_of
+from fencepost.systems.kafka.wire.metadata_entries import newest_version
+from fencepost.systems.kafka.wire.metadata_records import records
 from fencepost.systems.kafka.wire.records import write_batch
 
 SEGMENT: Final = f"{0:020d}.log"
@@ -180,9 +181,6 @@ def test_a_log_that_cannot_be_read_is_told_and_costs_the_others_nothing(tmp_path
 
 # -- Kafka's own definitions --------------------------------------------------------------------------------------
 
-_INTEGERS: Final = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H"}
-_CODES: Final = {**_INTEGERS, "bool": "?", "uuid": "16s", "float64": "d"}
-
 
 def _definitions(release: str) -> dict[int, Any]:
     (metadata,) = [one for one in versions.jars(release) if one.name == f"kafka-metadata-{release}.jar"]
@@ -196,8 +194,8 @@ def _definitions(release: str) -> dict[int, Any]:
 
 
 def _check(ours: Any, theirs: list[Any], newest: int, where: str) -> None:
-    tables = {field.name: field for field in fields_of(ours)}
-    plain = [field.name for field in fields_of(ours) if field.tag is None]
+    tables = dict(ours.fields)
+    plain = [field.name for field in tables.values() if field.tag is None and field.max_version >= 0]
     wanted = []
     for field in theirs:
         since = int(field["versions"].rstrip("+").split("-")[0])
@@ -205,19 +203,14 @@ def _check(ours: Any, theirs: list[Any], newest: int, where: str) -> None:
             continue
         name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", field["name"]).lower()
         mine = tables[name]
-        assert mine.since == since, (where, name)
+        assert mine.min_version == since, (where, name)
         assert mine.tag == field.get("tag"), (where, name)
-        assert mine.nullable == ("nullableVersions" in field), (where, name)
-        kind, their = mine.type, field["type"]
-        if their.startswith("[]"):
-            assert isinstance(kind, list), (where, name)
-            kind, their = kind[0], their[2:]
-        if their in _CODES:
-            assert kind == Fixed(_CODES[their]), (where, name)
-        elif their in ("string", "bytes"):
-            assert kind == Sized(their == "string"), (where, name)
+        assert mine.nullable_for_version_q(newest) == ("nullableVersions" in field), (where, name)
+        if mine.is_struct_array():
+            assert field["type"].startswith("[]"), (where, name)
+            _check(mine, field["fields"], newest, f"{where}.{name}")
         else:
-            _check(kind, field["fields"], newest, f"{where}.{name}")
+            assert mine.type_str == field["type"], (where, name)
         if "tag" not in field:
             wanted.append(name)
     assert plain == wanted, where
@@ -231,12 +224,13 @@ def _where_kept(release: str) -> Any:
 @pytest.mark.parametrize("release", [_where_kept(one) for one in ("3.6.0", "3.9.2", "4.3.1")])
 def test_tables_are_those_of_kafka(release: str) -> None:
     theirs = _definitions(release)
-    for number, (name, table, newest) in RECORDS.items():
+    for number, table in records().items():
         if number not in theirs:
             continue
+        name, newest = table.__name__, newest_version(table)
         versions = theirs[number]["validVersions"]
         if release == "4.3.1":
             assert int(versions.split("-")[-1]) == newest, name
-            _check(table, theirs[number]["fields"], newest, name)
+            _check(layout_of(table), theirs[number]["fields"], newest, name)
         else:
             assert int(versions.split("-")[-1]) <= newest, name

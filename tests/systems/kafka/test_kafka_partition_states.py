@@ -5,13 +5,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kafka.protocol.admin.topics import AlterPartitionReassignmentsResponse, ElectLeadersResponse
+from kafka.protocol.metadata.metadata import MetadataResponse
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.systems.kafka.broker_view import BrokerView, PartitionState
-from fencepost.systems.kafka.client import elect_leaders, reassignments
 from fencepost.systems.kafka.client.client import open_node
 from fencepost.systems.kafka.client.session import KafkaSession
-from fencepost.systems.kafka.wire import messages
+from fencepost.systems.kafka.wire.messages import ALTER_PARTITION_REASSIGNMENTS
 from tests.fakes.kafka_broker import BROKER, CLOSE, ZOOKEEPER_BROKER, Asked, everything, node
 
 NOT_CONTROLLER, NOT_NEEDED, UNAVAILABLE = 41, 84, 80
@@ -39,34 +40,33 @@ def talk(answers: Callable[[Asked], Any], *, role: Any = BROKER, move: bool) -> 
 
 def moved(reassigned: int, elected: int | str) -> Callable[[Asked], Any]:
     def answers(asked: Asked) -> Any:
-        if asked.api is reassignments.ALTER_PARTITION_REASSIGNMENTS:
-            result = reassignments.ReassignPartitionResult(2, reassigned)
-            return reassignments.AlterPartitionReassignmentsResponse(
-                responses=(reassignments.ReassignTopicResult("log", (result,)),)
-            )
+        if asked.api is ALTER_PARTITION_REASSIGNMENTS:
+            of_topic = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
+            result = of_topic.ReassignablePartitionResponse(partition_index=2, error_code=reassigned)
+            return AlterPartitionReassignmentsResponse(responses=[of_topic(name="log", partitions=[result])])
         if isinstance(elected, str):
             return elected
-        one = elect_leaders.ElectPartitionResult(2, elected)
-        return elect_leaders.ElectLeadersResponse(
-            replica_election_results=(elect_leaders.ElectTopicResult("log", (one,)),)
-        )
+        election = ElectLeadersResponse.ReplicaElectionResult
+        one = election.PartitionResult(partition_id=2, error_code=elected)
+        return ElectLeadersResponse(replica_election_results=[election(topic="log", partition_result=[one])])
 
     return answers
 
 
 def test_a_view_is_what_the_broker_knows_of_leaders_and_of_who_is_alive() -> None:
-    partition = messages.MetadataPartition
-    answer = messages.MetadataResponse(
-        brokers=(messages.MetadataBroker(6), messages.MetadataBroker(4)),
-        topics=(
-            messages.MetadataTopic(
+    topic = MetadataResponse.MetadataResponseTopic
+    partition = topic.MetadataResponsePartition
+    answer = MetadataResponse(
+        brokers=[MetadataResponse.MetadataResponseBroker(node_id=number) for number in (6, 4)],
+        topics=[
+            topic(
                 name="log",
-                partitions=(
-                    partition(partition_index=0, leader_id=4, leader_epoch=3, isr_nodes=(6, 4)),
-                    partition(error_code=5, partition_index=1, leader_id=-1, leader_epoch=7, isr_nodes=(5,)),
-                ),
+                partitions=[
+                    partition(partition_index=0, leader_id=4, leader_epoch=3, isr_nodes=[6, 4]),
+                    partition(error_code=5, partition_index=1, leader_id=-1, leader_epoch=7, isr_nodes=[5]),
+                ],
             ),
-        ),
+        ],
     )
     view, _ = talk(lambda asked: answer, move=False)
     assert view == BrokerView(4, (4, 6), (PartitionState(0, 4, 3, (4, 6)), PartitionState(1, -1, 7, (5,))))
@@ -77,8 +77,8 @@ def test_a_leader_is_moved_by_another_order_and_an_election(elected: int) -> Non
     ended, asked = talk(moved(0, elected), move=True)
     assert ended is None
     order, election = (one.message for one in asked[-2:])
-    assert order.topics[0].partitions[0] == reassignments.ReassignPartition(2, (5, 4, 6))
-    assert election.topic_partitions == (elect_leaders.ElectTopic("log", (2,)),)
+    assert list(order.topics[0].partitions[0]) == [2, [5, 4, 6]]
+    assert election.topic_partitions == [("log", [2])]
     assert election.election_type == 0
 
 

@@ -4,6 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from kafka.protocol.admin.cluster import DescribeQuorumResponse
+from kafka.protocol.admin.topics import CreateTopicsResponse
+from kafka.protocol.metadata.metadata import MetadataResponse
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import Claim
@@ -14,7 +17,6 @@ from fencepost.systems.kafka.client.question import (
     ViewQuestion,
 )
 from fencepost.systems.kafka.server.log_lines import Layer, RoleChange, became_leader, read_role_change
-from fencepost.systems.kafka.wire import messages
 from fencepost.systems.kafka.wire.connection import Connection
 from tests.fakes.kafka_broker import (
     BROKER,
@@ -31,6 +33,7 @@ from tests.fakes.kafka_broker import (
 from tests.systems.contract.patience import PATIENCE_S, refused_port, until
 
 NAMES = {1: "n1", 2: "n2"}
+QUORUM = DescribeQuorumResponse.TopicData
 
 
 def name_of(number: int) -> str:
@@ -46,13 +49,13 @@ def _dials_patiently(monkeypatch: pytest.MonkeyPatch) -> None:
 Question = QuorumQuestion | ControllerQuestion | ViewQuestion
 
 
-def quorum(number: int, leader: int, epoch: int) -> messages.DescribeQuorumResponse:
-    partition = messages.QuorumPartition(0, number, None, leader, epoch, 80)
-    return messages.DescribeQuorumResponse(topics=(messages.QuorumTopic("__cluster_metadata", (partition,)),))
+def quorum(number: int, leader: int, epoch: int) -> DescribeQuorumResponse:
+    partition = QUORUM.PartitionData(error_code=number, leader_id=leader, leader_epoch=epoch, high_watermark=80)
+    return DescribeQuorumResponse(topics=[QUORUM(topic_name="__cluster_metadata", partitions=[partition])])
 
 
-def created(number: int) -> messages.CreateTopicsResponse:
-    return messages.CreateTopicsResponse(topics=(messages.CreatableTopicResult(PROBE_TOPIC, error_code=number),))
+def created(number: int) -> CreateTopicsResponse:
+    return CreateTopicsResponse(topics=[CreateTopicsResponse.CreatableTopicResult(name=PROBE_TOPIC, error_code=number)])
 
 
 def asking(kind: type[Question], fake: FakeNode) -> Question:
@@ -74,9 +77,9 @@ def asking(kind: type[Question], fake: FakeNode) -> Question:
         (ZOOKEEPER_BROKER, ControllerQuestion, created(0), Claim.YES, "n2", None),
         # It looks at its role first: what went wrong behind that went wrong in a controller's hands.
         (ZOOKEEPER_BROKER, ControllerQuestion, created(-1), Claim.YES, "n2", None),
-        (ZOOKEEPER_BROKER, ViewQuestion, messages.MetadataResponse(controller_id=2), Claim.YES, "n2", None),
-        (ZOOKEEPER_BROKER, ViewQuestion, messages.MetadataResponse(controller_id=1), Claim.NO, "n1", None),
-        (ZOOKEEPER_BROKER, ViewQuestion, messages.MetadataResponse(controller_id=-1), Claim.NO, None, None),
+        (ZOOKEEPER_BROKER, ViewQuestion, MetadataResponse(controller_id=2), Claim.YES, "n2", None),
+        (ZOOKEEPER_BROKER, ViewQuestion, MetadataResponse(controller_id=1), Claim.NO, "n1", None),
+        (ZOOKEEPER_BROKER, ViewQuestion, MetadataResponse(controller_id=-1), Claim.NO, None, None),
     ],
 )
 def test_answers(
@@ -95,10 +98,15 @@ def test_answers(
 
 
 def test_a_leader_says_how_far_others_are_behind() -> None:
-    replicas = tuple(messages.ReplicaState(replica_id=i, log_end_offset=end) for i, end in ((1, 80), (2, 68), (3, -1)))
-    brokers = (messages.ReplicaState(replica_id=4, log_end_offset=77),)
-    told = messages.QuorumPartition(0, 0, None, 2, 11, 80, replicas, brokers)
-    answer = messages.DescribeQuorumResponse(topics=(messages.QuorumTopic("__cluster_metadata", (told,)),))
+    replica = QUORUM.PartitionData.ReplicaState
+    told = QUORUM.PartitionData(
+        leader_id=2,
+        leader_epoch=11,
+        high_watermark=80,
+        current_voters=[replica(replica_id=i, log_end_offset=end) for i, end in ((1, 80), (2, 68), (3, -1))],
+        observers=[replica(replica_id=4, log_end_offset=77)],
+    )
+    answer = DescribeQuorumResponse(topics=[QUORUM(topic_name="__cluster_metadata", partitions=[told])])
 
     async def scenario() -> None:
         async with node(lambda asked: answer, everything(CONTROLLER)) as fake:
@@ -118,7 +126,7 @@ def test_a_leader_says_how_far_others_are_behind() -> None:
         (CONTROLLER, ControllerQuestion, created(7)),
         (CONTROLLER, ControllerQuestion, created(-1)),
         (BROKER, ControllerQuestion, created(0)),
-        (BROKER, ViewQuestion, messages.MetadataResponse(controller_id=2)),
+        (BROKER, ViewQuestion, MetadataResponse(controller_id=2)),
     ],
 )
 def test_what_states_nothing_is_no_answer(role: Any, kind: type[Question], answer: Answer) -> None:

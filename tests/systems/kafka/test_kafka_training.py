@@ -4,24 +4,22 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from kafka.protocol.admin.topics import CreateTopicsResponse
+from kafka.protocol.metadata.metadata import MetadataResponse
 
 from fencepost.systems.kafka.server import archive_training as training
-from fencepost.systems.kafka.wire.messages import (
-    CREATE_TOPICS,
-    CreatableTopicResult,
-    CreateTopicsResponse,
-    MetadataPartition,
-    MetadataResponse,
-    MetadataTopic,
-)
+from fencepost.systems.kafka.wire.messages import CREATE_TOPICS
 from tests.fakes.kafka_broker import SILENCE, Answer, Asked, node
 from tests.systems.contract.patience import PATIENCE_S
 
-LED = MetadataResponse(topics=(MetadataTopic(name=training._TOPIC, partitions=(MetadataPartition(leader_id=1),)),))
+TOPIC = MetadataResponse.MetadataResponseTopic
+LED = MetadataResponse(topics=[TOPIC(name=training._TOPIC, partitions=[TOPIC.MetadataResponsePartition(leader_id=1)])])
 
 
 def created(number: int) -> CreateTopicsResponse:
-    return CreateTopicsResponse(topics=(CreatableTopicResult(training._TOPIC, error_code=number),))
+    return CreateTopicsResponse(
+        topics=[CreateTopicsResponse.CreatableTopicResult(name=training._TOPIC, error_code=number)]
+    )
 
 
 @pytest.mark.parametrize("first", [SILENCE, created(38), created(7)], ids=["silent", "refused", "in doubt"])

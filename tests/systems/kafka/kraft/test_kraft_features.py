@@ -3,22 +3,13 @@
 import asyncio
 
 import pytest
+from kafka.protocol.admin.cluster import UpdateFeaturesResponse
+from kafka.protocol.metadata.api_versions import ApiVersionsResponse
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.systems.kafka.kraft.features import METADATA_VERSION, raise_features
 from fencepost.systems.kafka.server.storage import levels
-from fencepost.systems.kafka.wire.feature_messages import (
-    UPDATE_FEATURES,
-    UPGRADE,
-    FeatureUpdateResult,
-    UpdateFeaturesResponse,
-)
-from fencepost.systems.kafka.wire.messages import (
-    API_VERSIONS,
-    ApiVersion,
-    ApiVersionsResponse,
-    FinalizedFeature,
-)
+from fencepost.systems.kafka.wire.messages import API_VERSIONS, UPDATE_FEATURES, UPGRADE
 from tests.fakes.kafka_broker import Answer, Asked, node
 
 _OLD = {METADATA_VERSION: 21, "group.version": 1}
@@ -30,8 +21,12 @@ def raised(version: str, answer: UpdateFeaturesResponse) -> tuple[str, list[Aske
     def answers(asked: Asked) -> Answer:
         if asked.api.key != API_VERSIONS.key:
             return answer
-        known = tuple(FinalizedFeature(name, level, 1) for name, level in _OLD.items())
-        offered = tuple(ApiVersion(api.key, *api.versions) for api in (API_VERSIONS, UPDATE_FEATURES))
+        feature, offer = ApiVersionsResponse.FinalizedFeatureKey, ApiVersionsResponse.ApiVersion
+        known = [feature(name=name, max_version_level=level, min_version_level=1) for name, level in _OLD.items()]
+        offered = [
+            offer(api_key=api.key, min_version=api.versions[0], max_version=api.versions[1])
+            for api in (API_VERSIONS, UPDATE_FEATURES)
+        ]
         return ApiVersionsResponse(api_keys=offered, finalized_features_epoch=1, finalized_features=known)
 
     async def run() -> tuple[str, list[Asked]]:
@@ -59,7 +54,9 @@ def test_what_is_lower_is_raised_one_by_one_and_the_metadata_version_first() -> 
     "answer",
     [
         UpdateFeaturesResponse(error_code=95),
-        UpdateFeaturesResponse(results=(FeatureUpdateResult(METADATA_VERSION, 95),)),
+        UpdateFeaturesResponse(
+            results=[UpdateFeaturesResponse.UpdatableFeatureResult(feature=METADATA_VERSION, error_code=95)]
+        ),
     ],
 )
 def test_a_refusal_ends_it(answer: UpdateFeaturesResponse) -> None:
