@@ -26,91 +26,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from kafka.protocol.admin.acl import (
-        CreateAclsRequest,
-        CreateAclsResponse,
-        DeleteAclsRequest,
-        DeleteAclsResponse,
-        DescribeAclsRequest,
-        DescribeAclsResponse,
-    )
-    from kafka.protocol.admin.client_quotas import (
-        AlterClientQuotasRequest,
-        AlterClientQuotasResponse,
-        DescribeClientQuotasRequest,
-        DescribeClientQuotasResponse,
-    )
-    from kafka.protocol.admin.cluster import (
-        DescribeClusterRequest,
-        DescribeClusterResponse,
-        DescribeQuorumRequest,
-        DescribeQuorumResponse,
-        UpdateFeaturesRequest,
-        UpdateFeaturesResponse,
-    )
-    from kafka.protocol.admin.configs import (
-        DescribeConfigsRequest,
-        DescribeConfigsResponse,
-        IncrementalAlterConfigsRequest,
-        IncrementalAlterConfigsResponse,
-    )
-    from kafka.protocol.admin.topics import (
-        AlterPartitionReassignmentsRequest,
-        AlterPartitionReassignmentsResponse,
-        CreatePartitionsRequest,
-        CreatePartitionsResponse,
-        CreateTopicsRequest,
-        CreateTopicsResponse,
-        DeleteTopicsRequest,
-        DeleteTopicsResponse,
-        ElectLeadersRequest,
-        ElectLeadersResponse,
-    )
-    from kafka.protocol.admin.transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-    from kafka.protocol.admin.users import (
-        AlterUserScramCredentialsRequest,
-        AlterUserScramCredentialsResponse,
-        DescribeUserScramCredentialsRequest,
-        DescribeUserScramCredentialsResponse,
-    )
-    from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
-    from kafka.protocol.consumer.group import (
-        HeartbeatRequest,
-        HeartbeatResponse,
-        JoinGroupRequest,
-        JoinGroupResponse,
-        LeaveGroupRequest,
-        LeaveGroupResponse,
-        OffsetCommitRequest,
-        OffsetCommitResponse,
-        OffsetFetchRequest,
-        OffsetFetchResponse,
-        SyncGroupRequest,
-        SyncGroupResponse,
-    )
-    from kafka.protocol.consumer.offsets import (
-        ListOffsetsRequest,
-        ListOffsetsResponse,
-        OffsetForLeaderEpochRequest,
-        OffsetForLeaderEpochResponse,
-    )
+    from kafka.protocol.admin import acl, client_quotas, cluster, configs, topics, transactions, users
+    from kafka.protocol.consumer import fetch, group, offsets
     from kafka.protocol.data_container import DataContainer
-    from kafka.protocol.metadata.api_versions import ApiVersionsRequest, ApiVersionsResponse
-    from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-    from kafka.protocol.metadata.metadata import MetadataRequest, MetadataResponse
-    from kafka.protocol.producer.produce import ProduceRequest, ProduceResponse
-    from kafka.protocol.producer.transaction import (
-        AddOffsetsToTxnRequest,
-        AddOffsetsToTxnResponse,
-        AddPartitionsToTxnRequest,
-        AddPartitionsToTxnResponse,
-        EndTxnRequest,
-        EndTxnResponse,
-        InitProducerIdRequest,
-        InitProducerIdResponse,
-        TxnOffsetCommitRequest,
-        TxnOffsetCommitResponse,
-    )
+    from kafka.protocol.metadata import api_versions, find_coordinator, metadata
+    from kafka.protocol.producer import produce, transaction
 
 Q = TypeVar("Q", bound="DataContainer")
 A = TypeVar("A", bound="DataContainer")
@@ -155,95 +75,113 @@ def _api(module: str, name: str, key: int, versions: tuple[int, int], flexible: 
     return Api(f"kafka.protocol.{module}", name, key, versions, flexible)
 
 
-API_VERSIONS: Final[Api[ApiVersionsRequest, ApiVersionsResponse]] = _api(
+API_VERSIONS: Final[Api[api_versions.ApiVersionsRequest, api_versions.ApiVersionsResponse]] = _api(
     "metadata.api_versions", "ApiVersions", 18, (0, 3), 3
 )
-METADATA: Final[Api[MetadataRequest, MetadataResponse]] = _api("metadata.metadata", "Metadata", 3, (4, 12), 9)
-DESCRIBE_CLUSTER: Final[Api[DescribeClusterRequest, DescribeClusterResponse]] = _api(
+METADATA: Final[Api[metadata.MetadataRequest, metadata.MetadataResponse]] = _api(
+    "metadata.metadata", "Metadata", 3, (4, 12), 9
+)
+DESCRIBE_CLUSTER: Final[Api[cluster.DescribeClusterRequest, cluster.DescribeClusterResponse]] = _api(
     "admin.cluster", "DescribeCluster", 60, (0, 2), 0
 )
-CREATE_TOPICS: Final[Api[CreateTopicsRequest, CreateTopicsResponse]] = _api(
+CREATE_TOPICS: Final[Api[topics.CreateTopicsRequest, topics.CreateTopicsResponse]] = _api(
     "admin.topics", "CreateTopics", 19, (2, 7), 5
 )
-DELETE_TOPICS: Final[Api[DeleteTopicsRequest, DeleteTopicsResponse]] = _api(
+DELETE_TOPICS: Final[Api[topics.DeleteTopicsRequest, topics.DeleteTopicsResponse]] = _api(
     "admin.topics", "DeleteTopics", 20, (1, 5), 4
 )
-CREATE_PARTITIONS: Final[Api[CreatePartitionsRequest, CreatePartitionsResponse]] = _api(
+CREATE_PARTITIONS: Final[Api[topics.CreatePartitionsRequest, topics.CreatePartitionsResponse]] = _api(
     "admin.topics", "CreatePartitions", 37, (0, 3), 2
 )
-ELECT_LEADERS: Final[Api[ElectLeadersRequest, ElectLeadersResponse]] = _api(
+ELECT_LEADERS: Final[Api[topics.ElectLeadersRequest, topics.ElectLeadersResponse]] = _api(
     "admin.topics", "ElectLeaders", 43, (1, 2), 2
 )
-ALTER_PARTITION_REASSIGNMENTS: Final[Api[AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse]] = (
-    _api("admin.topics", "AlterPartitionReassignments", 45, (0, 0), 0)
-)
-INCREMENTAL_ALTER_CONFIGS: Final[Api[IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse]] = _api(
-    "admin.configs", "IncrementalAlterConfigs", 44, (0, 1), 1
-)
-DESCRIBE_CONFIGS: Final[Api[DescribeConfigsRequest, DescribeConfigsResponse]] = _api(
+ALTER_PARTITION_REASSIGNMENTS: Final[
+    Api[topics.AlterPartitionReassignmentsRequest, topics.AlterPartitionReassignmentsResponse]
+] = _api("admin.topics", "AlterPartitionReassignments", 45, (0, 0), 0)
+INCREMENTAL_ALTER_CONFIGS: Final[
+    Api[configs.IncrementalAlterConfigsRequest, configs.IncrementalAlterConfigsResponse]
+] = _api("admin.configs", "IncrementalAlterConfigs", 44, (0, 1), 1)
+DESCRIBE_CONFIGS: Final[Api[configs.DescribeConfigsRequest, configs.DescribeConfigsResponse]] = _api(
     "admin.configs", "DescribeConfigs", 32, (1, 4), 4
 )
-DESCRIBE_QUORUM: Final[Api[DescribeQuorumRequest, DescribeQuorumResponse]] = _api(
+DESCRIBE_QUORUM: Final[Api[cluster.DescribeQuorumRequest, cluster.DescribeQuorumResponse]] = _api(
     "admin.cluster", "DescribeQuorum", 55, (0, 2), 0
 )
-UPDATE_FEATURES: Final[Api[UpdateFeaturesRequest, UpdateFeaturesResponse]] = _api(
+UPDATE_FEATURES: Final[Api[cluster.UpdateFeaturesRequest, cluster.UpdateFeaturesResponse]] = _api(
     "admin.cluster", "UpdateFeatures", 57, (1, 1), 0
 )
 
-DESCRIBE_ACLS: Final[Api[DescribeAclsRequest, DescribeAclsResponse]] = _api("admin.acl", "DescribeAcls", 29, (1, 3), 2)
-CREATE_ACLS: Final[Api[CreateAclsRequest, CreateAclsResponse]] = _api("admin.acl", "CreateAcls", 30, (1, 3), 2)
-DELETE_ACLS: Final[Api[DeleteAclsRequest, DeleteAclsResponse]] = _api("admin.acl", "DeleteAcls", 31, (1, 3), 2)
-DESCRIBE_CLIENT_QUOTAS: Final[Api[DescribeClientQuotasRequest, DescribeClientQuotasResponse]] = _api(
-    "admin.client_quotas", "DescribeClientQuotas", 48, (0, 1), 1
+DESCRIBE_ACLS: Final[Api[acl.DescribeAclsRequest, acl.DescribeAclsResponse]] = _api(
+    "admin.acl", "DescribeAcls", 29, (1, 3), 2
 )
-ALTER_CLIENT_QUOTAS: Final[Api[AlterClientQuotasRequest, AlterClientQuotasResponse]] = _api(
+CREATE_ACLS: Final[Api[acl.CreateAclsRequest, acl.CreateAclsResponse]] = _api("admin.acl", "CreateAcls", 30, (1, 3), 2)
+DELETE_ACLS: Final[Api[acl.DeleteAclsRequest, acl.DeleteAclsResponse]] = _api("admin.acl", "DeleteAcls", 31, (1, 3), 2)
+DESCRIBE_CLIENT_QUOTAS: Final[
+    Api[client_quotas.DescribeClientQuotasRequest, client_quotas.DescribeClientQuotasResponse]
+] = _api("admin.client_quotas", "DescribeClientQuotas", 48, (0, 1), 1)
+ALTER_CLIENT_QUOTAS: Final[Api[client_quotas.AlterClientQuotasRequest, client_quotas.AlterClientQuotasResponse]] = _api(
     "admin.client_quotas", "AlterClientQuotas", 49, (0, 1), 1
 )
 DESCRIBE_USER_SCRAM_CREDENTIALS: Final[
-    Api[DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse]
+    Api[users.DescribeUserScramCredentialsRequest, users.DescribeUserScramCredentialsResponse]
 ] = _api("admin.users", "DescribeUserScramCredentials", 50, (0, 0), 0)
-ALTER_USER_SCRAM_CREDENTIALS: Final[Api[AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse]] = _api(
-    "admin.users", "AlterUserScramCredentials", 51, (0, 0), 0
-)
+ALTER_USER_SCRAM_CREDENTIALS: Final[
+    Api[users.AlterUserScramCredentialsRequest, users.AlterUserScramCredentialsResponse]
+] = _api("admin.users", "AlterUserScramCredentials", 51, (0, 0), 0)
 
-PRODUCE: Final[Api[ProduceRequest, ProduceResponse]] = _api("producer.produce", "Produce", 0, (3, 12), 9)
-FETCH: Final[Api[FetchRequest, FetchResponse]] = _api("consumer.fetch", "Fetch", 1, (4, 12), 12)
-FETCH_LOG: Final[Api[FetchRequest, FetchResponse]] = _api("consumer.fetch", "Fetch", 1, (13, 13), 12)
-LIST_OFFSETS: Final[Api[ListOffsetsRequest, ListOffsetsResponse]] = _api(
+PRODUCE: Final[Api[produce.ProduceRequest, produce.ProduceResponse]] = _api(
+    "producer.produce", "Produce", 0, (3, 12), 9
+)
+FETCH: Final[Api[fetch.FetchRequest, fetch.FetchResponse]] = _api("consumer.fetch", "Fetch", 1, (4, 12), 12)
+FETCH_LOG: Final[Api[fetch.FetchRequest, fetch.FetchResponse]] = _api("consumer.fetch", "Fetch", 1, (13, 13), 12)
+LIST_OFFSETS: Final[Api[offsets.ListOffsetsRequest, offsets.ListOffsetsResponse]] = _api(
     "consumer.offsets", "ListOffsets", 2, (1, 7), 6
 )
-OFFSET_FOR_LEADER_EPOCH: Final[Api[OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse]] = _api(
+OFFSET_FOR_LEADER_EPOCH: Final[Api[offsets.OffsetForLeaderEpochRequest, offsets.OffsetForLeaderEpochResponse]] = _api(
     "consumer.offsets", "OffsetForLeaderEpoch", 23, (2, 4), 4
 )
 
-JOIN_GROUP: Final[Api[JoinGroupRequest, JoinGroupResponse]] = _api("consumer.group", "JoinGroup", 11, (3, 3), 6)
-SYNC_GROUP: Final[Api[SyncGroupRequest, SyncGroupResponse]] = _api("consumer.group", "SyncGroup", 14, (2, 2), 4)
-HEARTBEAT: Final[Api[HeartbeatRequest, HeartbeatResponse]] = _api("consumer.group", "Heartbeat", 12, (2, 2), 4)
-LEAVE_GROUP: Final[Api[LeaveGroupRequest, LeaveGroupResponse]] = _api("consumer.group", "LeaveGroup", 13, (2, 2), 4)
-OFFSET_COMMIT: Final[Api[OffsetCommitRequest, OffsetCommitResponse]] = _api(
+JOIN_GROUP: Final[Api[group.JoinGroupRequest, group.JoinGroupResponse]] = _api(
+    "consumer.group", "JoinGroup", 11, (3, 3), 6
+)
+SYNC_GROUP: Final[Api[group.SyncGroupRequest, group.SyncGroupResponse]] = _api(
+    "consumer.group", "SyncGroup", 14, (2, 2), 4
+)
+HEARTBEAT: Final[Api[group.HeartbeatRequest, group.HeartbeatResponse]] = _api(
+    "consumer.group", "Heartbeat", 12, (2, 2), 4
+)
+LEAVE_GROUP: Final[Api[group.LeaveGroupRequest, group.LeaveGroupResponse]] = _api(
+    "consumer.group", "LeaveGroup", 13, (2, 2), 4
+)
+OFFSET_COMMIT: Final[Api[group.OffsetCommitRequest, group.OffsetCommitResponse]] = _api(
     "consumer.group", "OffsetCommit", 8, (5, 5), 8
 )
-OFFSET_FETCH: Final[Api[OffsetFetchRequest, OffsetFetchResponse]] = _api("consumer.group", "OffsetFetch", 9, (3, 7), 6)
+OFFSET_FETCH: Final[Api[group.OffsetFetchRequest, group.OffsetFetchResponse]] = _api(
+    "consumer.group", "OffsetFetch", 9, (3, 7), 6
+)
 
-INIT_PRODUCER_ID: Final[Api[InitProducerIdRequest, InitProducerIdResponse]] = _api(
+INIT_PRODUCER_ID: Final[Api[transaction.InitProducerIdRequest, transaction.InitProducerIdResponse]] = _api(
     "producer.transaction", "InitProducerId", 22, (0, 4), 2
 )
-FIND_COORDINATOR: Final[Api[FindCoordinatorRequest, FindCoordinatorResponse]] = _api(
+FIND_COORDINATOR: Final[Api[find_coordinator.FindCoordinatorRequest, find_coordinator.FindCoordinatorResponse]] = _api(
     "metadata.find_coordinator", "FindCoordinator", 10, (3, 3), 3
 )
-ADD_PARTITIONS_TO_TXN: Final[Api[AddPartitionsToTxnRequest, AddPartitionsToTxnResponse]] = _api(
+ADD_PARTITIONS_TO_TXN: Final[Api[transaction.AddPartitionsToTxnRequest, transaction.AddPartitionsToTxnResponse]] = _api(
     "producer.transaction", "AddPartitionsToTxn", 24, (3, 3), 3
 )
-END_TXN: Final[Api[EndTxnRequest, EndTxnResponse]] = _api("producer.transaction", "EndTxn", 26, (3, 5), 3)
-ADD_OFFSETS_TO_TXN: Final[Api[AddOffsetsToTxnRequest, AddOffsetsToTxnResponse]] = _api(
+END_TXN: Final[Api[transaction.EndTxnRequest, transaction.EndTxnResponse]] = _api(
+    "producer.transaction", "EndTxn", 26, (3, 5), 3
+)
+ADD_OFFSETS_TO_TXN: Final[Api[transaction.AddOffsetsToTxnRequest, transaction.AddOffsetsToTxnResponse]] = _api(
     "producer.transaction", "AddOffsetsToTxn", 25, (3, 3), 3
 )
-TXN_OFFSET_COMMIT: Final[Api[TxnOffsetCommitRequest, TxnOffsetCommitResponse]] = _api(
+TXN_OFFSET_COMMIT: Final[Api[transaction.TxnOffsetCommitRequest, transaction.TxnOffsetCommitResponse]] = _api(
     "producer.transaction", "TxnOffsetCommit", 28, (3, 5), 3
 )
-DESCRIBE_TRANSACTIONS: Final[Api[DescribeTransactionsRequest, DescribeTransactionsResponse]] = _api(
-    "admin.transactions", "DescribeTransactions", 65, (0, 0), 0
-)
+DESCRIBE_TRANSACTIONS: Final[
+    Api[transactions.DescribeTransactionsRequest, transactions.DescribeTransactionsResponse]
+] = _api("admin.transactions", "DescribeTransactions", 65, (0, 0), 0)
 
 _LACKING: Final = "fencepost.systems.kafka.wire.lacking"
 ALLOCATE_PRODUCER_IDS: Final[Api[Any, Any]] = Api(_LACKING, "AllocateProducerIds", 67, (0, 0), 0)
