@@ -20,14 +20,12 @@ from fencepost.systems.kafka.wire.connection import Connection, open_connection
 from fencepost.systems.kafka.wire.errors import Kind, only_item, raise_error
 from fencepost.systems.kafka.wire.values import (
     BrokerAddress,
-    Cluster,
     ConfigSource,
     ConfigValue,
     CreatedTopic,
     Metadata,
     PartitionView,
     ProducerId,
-    ProducerIdBlock,
     Quorum,
     Replica,
     Resource,
@@ -41,8 +39,6 @@ if TYPE_CHECKING:
 _TIMEOUT_MS: Final = 10_000
 _SET: Final = 0
 _DELETE: Final = 1
-_CONTROLLERS: Final = 2
-_BROKERS: Final = 1
 #: The APIs that identify a node: controllers offer Vote, brokers in ZooKeeper mode UpdateMetadata.
 _VOTE: Final = 52
 _UPDATE_METADATA: Final = 6
@@ -156,13 +152,6 @@ class KafkaNode:
         raise_error(Kind.ALLOCATE, answer.error_code)
         return ProducerId(answer.producer_id, answer.producer_epoch)
 
-    async def allocate_producer_ids(self, broker: int, broker_epoch: int) -> ProducerIdBlock:
-        """Get a block of ids from the controller, in the name of a broker that is registered with this epoch."""
-        request = messages.ALLOCATE_PRODUCER_IDS.request(broker_id=broker, broker_epoch=broker_epoch)
-        answer = await self.connection.request(messages.ALLOCATE_PRODUCER_IDS, request)
-        raise_error(Kind.ALLOCATE, answer.error_code)
-        return ProducerIdBlock(answer.producer_id_start, answer.producer_id_len)
-
     # Who is who
 
     async def describe_quorum(self) -> Quorum:
@@ -195,20 +184,6 @@ class KafkaNode:
         answer = await self.connection.request(messages.METADATA, request)
         brokers = tuple(BrokerAddress(broker.node_id, broker.host, broker.port) for broker in answer.brokers)
         return Metadata(answer.cluster_id, answer.controller_id, brokers, tuple(map(_topic, answer.topics)))
-
-    async def describe_cluster(self) -> Cluster:
-        """List nodes: a broker lists the brokers (with fenced ones, where it can), a controller the controllers.
-
-        Controllers before 3.7 do not offer it.
-        """
-        request = messages.DESCRIBE_CLUSTER.request(
-            endpoint_type=_CONTROLLERS if self.role is Role.CONTROLLER else _BROKERS,
-            include_fenced_brokers=self.role is not Role.CONTROLLER,
-        )
-        answer = await self.connection.request(messages.DESCRIBE_CLUSTER, request)
-        raise_error(Kind.READ, answer.error_code, answer.error_message)
-        nodes = tuple(BrokerAddress(node.broker_id, node.host, node.port, node.is_fenced) for node in answer.brokers)
-        return Cluster(answer.cluster_id, answer.controller_id, nodes)
 
 
 async def open_node(address: str, port: int, *, connect_timeout_s: float) -> KafkaNode:

@@ -1,4 +1,4 @@
-"""The requests about the logs of topic partitions: produce, fetch, offsets and epochs.
+"""The requests about the logs of topic partitions: produce, fetch and offsets.
 
 Each is one request of one node, with one answer and one outcome, as in `client`.
 """
@@ -17,9 +17,9 @@ from fencepost.systems.kafka.wire.errors import (
     raise_error,
     refused,
 )
-from fencepost.systems.kafka.wire.messages import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, PRODUCE
+from fencepost.systems.kafka.wire.messages import FETCH, LIST_OFFSETS, PRODUCE
 from fencepost.systems.kafka.wire.records import Producer, Record, read_batches, write_batch
-from fencepost.systems.kafka.wire.values import Appended, EpochEnd, Fetched, LogPosition
+from fencepost.systems.kafka.wire.values import Appended, Fetched, LogPosition
 
 if TYPE_CHECKING:
     from kafka.protocol.consumer.fetch import FetchResponse
@@ -96,7 +96,6 @@ class PartitionLogs:
         offset: int,
         *,
         leader_epoch: int = ANY_EPOCH,
-        last_epoch: int = ANY_EPOCH,
         committed: bool = False,
         max_wait_ms: int = 0,
     ) -> Fetched:
@@ -104,7 +103,6 @@ class PartitionLogs:
 
         Args:
             leader_epoch: the leader epoch that the caller expects; a node in another epoch refuses (74, 75).
-            last_epoch: the epoch of the record before `offset`; a leader whose log differs there answers `diverged_at`.
             committed: leave out records of aborted transactions, and end before the first open transaction.
             max_wait_ms: how long the node waits for the first record.
         """
@@ -112,7 +110,7 @@ class PartitionLogs:
             partition=partition,
             current_leader_epoch=leader_epoch,
             fetch_offset=offset,
-            last_fetched_epoch=last_epoch,
+            last_fetched_epoch=ANY_EPOCH,
             log_start_offset=-1,
             partition_max_bytes=_FETCH_BYTES_MAX,
         )
@@ -134,14 +132,12 @@ class PartitionLogs:
             batches = read_batches(records, offset, control=committed)
         except Malformed as error:
             raise refused(UNREADABLE_RECORDS, str(error)) from None
-        diverged = result.diverging_epoch
         return Fetched(
             _committed(batches.records, result.aborted_transactions or ()) if committed else batches.records,
             batches.next_offset,
             result.high_watermark,
             result.last_stable_offset,
             result.log_start_offset,
-            (diverged.epoch, diverged.end_offset) if diverged is not None and diverged.epoch >= 0 else None,
         )
 
     async def position(
@@ -161,18 +157,6 @@ class PartitionLogs:
         result = only_item(only_item(answer.topics).partitions)
         raise_error(Kind.READ, result.error_code)
         return LogPosition(result.offset, result.leader_epoch)
-
-    async def end_of_epoch(self, topic: str, partition: int, epoch: int, *, leader_epoch: int = ANY_EPOCH) -> EpochEnd:
-        """The offset where `epoch` ended in the log of the partition's leader."""
-        of_topic = OFFSET_FOR_LEADER_EPOCH.request.OffsetForLeaderTopic
-        wanted = of_topic.OffsetForLeaderPartition(
-            partition=partition, current_leader_epoch=leader_epoch, leader_epoch=epoch
-        )
-        request = OFFSET_FOR_LEADER_EPOCH.request(replica_id=-1, topics=[of_topic(topic=topic, partitions=[wanted])])
-        answer = await self._connection.request(OFFSET_FOR_LEADER_EPOCH, request)
-        result = only_item(only_item(answer.topics).partitions)
-        raise_error(Kind.READ, result.error_code)
-        return EpochEnd(result.leader_epoch, result.end_offset)
 
 
 def _committed(

@@ -12,7 +12,7 @@ What a code proves depends on the request and on the node that answers:
 - `ZOOKEEPER`, sent to a broker in ZooKeeper mode: the broker checks first whether it is the controller, so 41 is
   definite. But its ZooKeeper client repeats a create after a lost connection
   (KafkaZkClient.retryRequestUntilConnected) and may then find its own znode, so "already exists" is not definite.
-- `ALLOCATE` (InitProducerId, AllocateProducerIds): definite when no id was given.
+- `ALLOCATE` (InitProducerId): definite when no id was given.
 - `TRANSACTION` (InitProducerId with a transactional id, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn),
   sent to the coordinator: it checks producer and state before it appends to its own log. 14, 15 and 16 are not
   definite, since they also report failures of that append and failures after it

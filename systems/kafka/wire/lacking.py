@@ -15,16 +15,6 @@ _CURRENT_LEADER: Final = field(
     "current_leader", "LeaderIdAndEpoch", field("leader_id", "int32"), field("leader_epoch", "int32"), tag=0
 )
 
-AllocateProducerIdsRequest: Final = structure(
-    "AllocateProducerIdsRequest", field("broker_id", "int32"), field("broker_epoch", "int64", default=-1)
-)
-AllocateProducerIdsResponse: Final = structure(
-    "AllocateProducerIdsResponse",
-    _THROTTLE,
-    _ERROR,
-    field("producer_id_start", "int64"),
-    field("producer_id_len", "int32"),
-)
 FetchSnapshotRequest: Final = structure(
     "FetchSnapshotRequest",
     field("cluster_id", "string", tag=0, nullable=True, default=None),

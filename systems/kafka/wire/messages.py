@@ -81,9 +81,6 @@ API_VERSIONS: Final[Api[api_versions.ApiVersionsRequest, api_versions.ApiVersion
 METADATA: Final[Api[metadata.MetadataRequest, metadata.MetadataResponse]] = _api(
     "metadata.metadata", "Metadata", 3, (4, 12), 9
 )
-DESCRIBE_CLUSTER: Final[Api[cluster.DescribeClusterRequest, cluster.DescribeClusterResponse]] = _api(
-    "admin.cluster", "DescribeCluster", 60, (0, 2), 0
-)
 CREATE_TOPICS: Final[Api[topics.CreateTopicsRequest, topics.CreateTopicsResponse]] = _api(
     "admin.topics", "CreateTopics", 19, (2, 7), 5
 )
@@ -138,9 +135,6 @@ FETCH_LOG: Final[Api[fetch.FetchRequest, fetch.FetchResponse]] = _api("consumer.
 LIST_OFFSETS: Final[Api[offsets.ListOffsetsRequest, offsets.ListOffsetsResponse]] = _api(
     "consumer.offsets", "ListOffsets", 2, (1, 7), 6
 )
-OFFSET_FOR_LEADER_EPOCH: Final[Api[offsets.OffsetForLeaderEpochRequest, offsets.OffsetForLeaderEpochResponse]] = _api(
-    "consumer.offsets", "OffsetForLeaderEpoch", 23, (2, 4), 4
-)
 
 JOIN_GROUP: Final[Api[group.JoinGroupRequest, group.JoinGroupResponse]] = _api(
     "consumer.group", "JoinGroup", 11, (3, 3), 6
@@ -184,7 +178,6 @@ DESCRIBE_TRANSACTIONS: Final[
 ] = _api("admin.transactions", "DescribeTransactions", 65, (0, 0), 0)
 
 _LACKING: Final = "fencepost.systems.kafka.wire.lacking"
-ALLOCATE_PRODUCER_IDS: Final[Api[Any, Any]] = Api(_LACKING, "AllocateProducerIds", 67, (0, 0), 0)
 FETCH_SNAPSHOT: Final[Api[Any, Any]] = Api(_LACKING, "FetchSnapshot", 59, (0, 0), 0)
 ADD_RAFT_VOTER: Final[Api[Any, Any]] = Api(_LACKING, "AddRaftVoter", 80, (0, 1), 0)
 REMOVE_RAFT_VOTER: Final[Api[Any, Any]] = Api(_LACKING, "RemoveRaftVoter", 81, (0, 0), 0)

@@ -75,13 +75,6 @@ class ProducerId(msgspec.Struct, frozen=True):
     epoch: int
 
 
-class ProducerIdBlock(msgspec.Struct, frozen=True):
-    """The ids `first` to `first + count - 1`, given to one broker."""
-
-    first: int
-    count: int
-
-
 class Appended(msgspec.Struct, frozen=True):
     """An acknowledged batch: the offset of its first record, and the start offset of the partition's log."""
 
@@ -93,8 +86,7 @@ class Fetched(msgspec.Struct, frozen=True):
     """A piece of a partition's log, and its leader's figures for the whole log.
 
     `next_offset` is where to continue: after the last batch (which may end with control records), or the requested
-    offset if there was no batch. Consumers may read up to `high_watermark`. `diverged_at` is (epoch, end offset) when
-    the requested offset and last epoch contradict the leader's log (KIP-595).
+    offset if there was no batch. Consumers may read up to `high_watermark`.
     """
 
     records: tuple[Record, ...]
@@ -102,7 +94,6 @@ class Fetched(msgspec.Struct, frozen=True):
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
-    diverged_at: tuple[int, int] | None = None
 
 
 class LogPosition(msgspec.Struct, frozen=True):
@@ -110,16 +101,6 @@ class LogPosition(msgspec.Struct, frozen=True):
 
     offset: int
     epoch: int
-
-
-class EpochEnd(msgspec.Struct, frozen=True):
-    """The end of an epoch in a partition's log: the largest epoch not above the requested one, and its end offset.
-
-    Both are -1 when the leader knows no such epoch.
-    """
-
-    epoch: int
-    end_offset: int
 
 
 class Replica(msgspec.Struct, frozen=True):
@@ -149,12 +130,11 @@ class Quorum(msgspec.Struct, frozen=True):
 
 
 class BrokerAddress(msgspec.Struct, frozen=True):
-    """A node as another one knows it. `fenced` is reported from 4.0 on, and False before."""
+    """A node as another one knows it."""
 
     node: int
     host: str
     port: int
-    fenced: bool = False
 
 
 class PartitionView(msgspec.Struct, frozen=True):
@@ -194,14 +174,3 @@ class Metadata(msgspec.Struct, frozen=True):
     controller: int
     brokers: tuple[BrokerAddress, ...]
     topics: tuple[TopicView, ...]
-
-
-class Cluster(msgspec.Struct, frozen=True):
-    """DescribeCluster's answer: the nodes of one kind, brokers or controllers.
-
-    `controller` is the quorum's leader when controllers were asked for, else as in `Metadata`; -1 unknown.
-    """
-
-    cluster_id: str
-    controller: int
-    nodes: tuple[BrokerAddress, ...]

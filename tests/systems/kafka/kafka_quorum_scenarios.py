@@ -122,7 +122,6 @@ async def _before(lab: Lab, names: dict[int, str], attempt: int) -> _Before:
                 "validate": await outcome(other.create_topic("t", validate_only=True)),
                 "delete": await outcome(other.delete_topic("all")),
                 "alter": await outcome(other.alter_config(ALL_BROKERS, "log.retention.ms", "1")),
-                "block": await outcome(other.allocate_producer_ids(1, -1)),
             },
             "not the partition's leader": await outcome(of_another(lab)),
         }

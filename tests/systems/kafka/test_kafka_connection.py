@@ -362,7 +362,6 @@ NAMES_WHAT_WAS_ASKED: dict[str, Callable[[KafkaNode], Awaitable[object]]] = {
     "Produce": lambda c: c.logs.produce("t", 0, [b"x"]),
     "Fetch": lambda c: c.logs.fetch("t", 0, 0),
     "ListOffsets": lambda c: c.logs.position("t", 0),
-    "OffsetForLeaderEpoch": lambda c: c.logs.end_of_epoch("t", 0, 0),
     "DescribeQuorum": lambda c: c.describe_quorum(),
 }
 

@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import pytest
-from kafka.protocol.admin.cluster import DescribeClusterResponse, DescribeQuorumResponse
+from kafka.protocol.admin.cluster import DescribeQuorumResponse
 from kafka.protocol.admin.configs import DescribeConfigsResponse, IncrementalAlterConfigsResponse
 from kafka.protocol.admin.topics import CreateTopicsResponse, DeleteTopicsResponse
 from kafka.protocol.admin.transactions import DescribeTransactionsResponse
 from kafka.protocol.consumer.fetch import FetchResponse
-from kafka.protocol.consumer.offsets import ListOffsetsResponse, OffsetForLeaderEpochResponse
+from kafka.protocol.consumer.offsets import ListOffsetsResponse
 from kafka.protocol.data_container import DataContainer
 from kafka.protocol.metadata.find_coordinator import FindCoordinatorResponse
 from kafka.protocol.metadata.metadata import MetadataResponse
@@ -21,7 +21,6 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.systems.kafka.client import transactions
 from fencepost.systems.kafka.client.client import KafkaNode, open_node
 from fencepost.systems.kafka.wire.errors import CODES, Kind, ServerDoubt, ServerRefusal, answered
-from fencepost.systems.kafka.wire.messages import ALLOCATE_PRODUCER_IDS
 from fencepost.systems.kafka.wire.records import Producer
 from fencepost.systems.kafka.wire.values import (
     ALL_BROKERS,
@@ -128,13 +127,6 @@ def producer_id(number: int) -> DataContainer:
     return InitProducerIdResponse(error_code=number, producer_id=7, producer_epoch=1)
 
 
-def block(number: int) -> DataContainer:
-    found: DataContainer = ALLOCATE_PRODUCER_IDS.response(
-        error_code=number, producer_id_start=1000, producer_id_len=500
-    )
-    return found
-
-
 def produced(number: int) -> DataContainer:
     of_topic = ProduceResponse.TopicProduceResponse
     partition = of_topic.PartitionProduceResponse(error_code=number, base_offset=41, log_start_offset=3)
@@ -156,12 +148,6 @@ def position(number: int) -> DataContainer:
     of_topic = ListOffsetsResponse.ListOffsetsTopicResponse
     partition = of_topic.ListOffsetsPartitionResponse(error_code=number, offset=17, leader_epoch=4)
     return ListOffsetsResponse(topics=[of_topic(name="t", partitions=[partition])])
-
-
-def end_of_epoch(number: int) -> DataContainer:
-    of_topic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
-    partition = of_topic.EpochEndOffset(error_code=number, leader_epoch=4, end_offset=17)
-    return OffsetForLeaderEpochResponse(topics=[of_topic(topic="t", partitions=[partition])])
 
 
 def quorum(number: int) -> DataContainer:
@@ -197,10 +183,6 @@ def described(number: int) -> DataContainer:
     return DescribeTransactionsResponse(transaction_states=[state])
 
 
-def cluster(number: int) -> DataContainer:
-    return DescribeClusterResponse(error_code=number)
-
-
 REQUESTS: Final[list[tuple[str, Call, Callable[[int], DataContainer], dict[str, Kind]]]] = [
     (
         name,
@@ -218,15 +200,12 @@ REQUESTS: Final[list[tuple[str, Call, Callable[[int], DataContainer], dict[str, 
         ("try alter", lambda c: c.alter_config(ALL_BROKERS, "k", "v", validate_only=True), alter, Kind.VALIDATE),
         ("read config", lambda c: c.read_config(ALL_BROKERS, "k"), describe, Kind.READ),
         ("producer id", lambda c: c.allocate_producer_id(), producer_id, Kind.ALLOCATE),
-        ("block of ids", lambda c: c.allocate_producer_ids(1, 5), block, Kind.ALLOCATE),
         ("produce", lambda c: c.logs.produce("t", 0, [b"x"]), produced, Kind.PRODUCE),
         ("fetch", lambda c: c.logs.fetch("t", 0, 5), lambda number: fetched(error_code=number), Kind.READ),
         ("fetch refused", lambda c: c.logs.fetch("t", 0, 5), fetch_refused, Kind.READ),
         ("position", lambda c: c.logs.position("t", 0), position, Kind.READ),
-        ("end of epoch", lambda c: c.logs.end_of_epoch("t", 0, 4), end_of_epoch, Kind.READ),
         ("quorum", lambda c: c.describe_quorum(), quorum, Kind.READ),
         ("quorum refused", lambda c: c.describe_quorum(), quorum_refused, Kind.READ),
-        ("cluster", lambda c: c.describe_cluster(), cluster, Kind.READ),
         ("coordinator", lambda c: transactions.find_coordinator(c, "e"), coordinator, Kind.READ),
         ("begin", lambda c: transactions.init_producer(c, "e", timeout_ms=1), producer_id, Kind.TRANSACTION),
         ("open", lambda c: transactions.add_partition(c, "e", BY, "t", 0), added, Kind.TRANSACTION),
@@ -302,8 +281,8 @@ def test_what_requests_ask_and_answers_give() -> None:
         assert value == LogPosition(17, 4)
         assert asked.message.isolation_level == 1
         assert list(asked.message.topics[0].partitions[0]) == [0, 4, 99]
-        _, asked = await asked_of(lambda c: c.logs.fetch("t", 3, 8, leader_epoch=2, last_epoch=1), fetched())
-        assert list(asked.message.topics[0].partitions[0]) == [3, 2, 8, 1, -1, 1 << 20]
+        _, asked = await asked_of(lambda c: c.logs.fetch("t", 3, 8, leader_epoch=2), fetched())
+        assert list(asked.message.topics[0].partitions[0]) == [3, 2, 8, -1, -1, 1 << 20]
         assert (asked.message.max_wait_ms, asked.message.replica_id) == (0, -1)
 
     asyncio.run(scenario())
@@ -343,16 +322,6 @@ def test_what_was_aborted_is_left_out_up_to_its_marker() -> None:
         assert (result.next_offset, asked.message.isolation_level) == (8, 1)
         result, _ = await asked_of(lambda c: c.logs.fetch("t", 0, 0), answer)
         assert [record.value for record in result.records] == [b"z", b"a", b"b", b"c", b"d"]
-
-    asyncio.run(scenario())
-
-
-def test_a_log_that_differs_is_told() -> None:
-    answer = fetched(diverging_epoch=FETCHED.PartitionData.EpochEndOffset(epoch=3, end_offset=40))
-
-    async def scenario() -> None:
-        result, _ = await asked_of(lambda c: c.logs.fetch("t", 0, 50, last_epoch=4), answer)
-        assert getattr(result, "diverged_at", None) == (3, 40)
 
     asyncio.run(scenario())
 
