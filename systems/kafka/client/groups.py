@@ -30,19 +30,16 @@ from fencepost.systems.kafka.wire.errors import (
     only_item,
     raise_error,
 )
+from fencepost.systems.kafka.wire.messages import Api
 from fencepost.systems.kafka.wire.values import GroupMember
 
 if TYPE_CHECKING:
-    from kafka.protocol.consumer.group import (
-        HeartbeatRequest,
-        JoinGroupRequest,
-        JoinGroupResponse,
-        LeaveGroupRequest,
-        OffsetCommitRequest,
-        SyncGroupRequest,
-    )
+    from kafka.protocol.consumer.group import JoinGroupResponse, OffsetCommitRequest, SyncGroupResponse
+    from kafka.protocol.data_container import DataContainer
 
 T = TypeVar("T")
+Q = TypeVar("Q", bound="DataContainer")
+A = TypeVar("A", bound="DataContainer")
 
 NOT_A_MEMBER: Final = "not-a-member"
 #: A member that is silent for longer is left out of the group.
@@ -80,13 +77,13 @@ class KafkaGroups:
     async def leave(self, group: str) -> None:
         member = self._member(group)
         request = messages.LEAVE_GROUP.request(group_id=group, member_id=member.id)
-        await self._ask(group, lambda node: _leave(node, request), member.id)
+        await self._ask(group, lambda node: _accepted(node, Kind.GROUP, messages.LEAVE_GROUP, request), member.id)
         self._forget(group, member.id)
 
     async def beat(self, group: str) -> None:
         member = self._member(group)
         request = messages.HEARTBEAT.request(group_id=group, generation_id=member.generation, member_id=member.id)
-        await self._ask(group, lambda node: _beat(node, request), member.id)
+        await self._ask(group, lambda node: _accepted(node, Kind.READ, messages.HEARTBEAT, request), member.id)
 
     async def commit_offset(self, group: str, offset: int, *, late: bool = False) -> CommittedAs:
         member = self._earlier.get(group) if late else self._member(group)
@@ -166,7 +163,10 @@ async def enter(
         protocol_type=_PROTOCOL_TYPE,
         protocols=[messages.JOIN_GROUP.request.JoinGroupRequestProtocol(name="fencepost", metadata=b"")],
     )
-    answer: JoinGroupResponse = await ask(lambda node: _join(node, request), member_id)
+    # A refused member has no generation, whatever the reason.
+    answer: JoinGroupResponse = await ask(
+        lambda node: _accepted(node, Kind.READ, messages.JOIN_GROUP, request), member_id
+    )
     member = GroupMember(answer.member_id, answer.generation_id)
     ordered = sorted(other.member_id for other in answer.members) if answer.leader == member.id else []
     share_of = messages.SYNC_GROUP.request.SyncGroupRequestAssignment
@@ -176,29 +176,15 @@ async def enter(
         member_id=member.id,
         assignments=[share_of(member_id=other, assignment=b"%d" % i) for i, other in enumerate(ordered)],
     )
-    share: int = await ask(lambda node: _sync(node, sync), member.id)
-    return member, share
+    share: SyncGroupResponse = await ask(lambda node: _accepted(node, Kind.READ, messages.SYNC_GROUP, sync), member.id)
+    return member, int(share.assignment or b"-1")
 
 
-async def _join(node: KafkaNode, request: "JoinGroupRequest") -> "JoinGroupResponse":
-    answer = await node.connection.request(messages.JOIN_GROUP, request)
-    # A refused member has no generation, whatever the reason.
-    raise_error(Kind.READ, answer.error_code)
+async def _accepted(node: KafkaNode, kind: Kind, api: Api[Q, A], request: Q) -> A:
+    """Send a request whose answer has one error code."""
+    answer = await node.connection.request(api, request)
+    raise_error(kind, answer.error_code)
     return answer
-
-
-async def _sync(node: KafkaNode, request: "SyncGroupRequest") -> int:
-    answer = await node.connection.request(messages.SYNC_GROUP, request)
-    raise_error(Kind.READ, answer.error_code)
-    return int(answer.assignment or b"-1")
-
-
-async def _leave(node: KafkaNode, request: "LeaveGroupRequest") -> None:
-    raise_error(Kind.GROUP, (await node.connection.request(messages.LEAVE_GROUP, request)).error_code)
-
-
-async def _beat(node: KafkaNode, request: "HeartbeatRequest") -> None:
-    raise_error(Kind.READ, (await node.connection.request(messages.HEARTBEAT, request)).error_code)
 
 
 async def _commit(node: KafkaNode, request: "OffsetCommitRequest") -> None:
