@@ -51,9 +51,9 @@ def _porcupine() -> None:
 
 
 def _nats() -> None:
-    from fencepost.systems.nats import versions
+    from fencepost.systems.nats.system import NATS
 
-    versions.binary(versions.DEFAULT)
+    NATS.releases.resolve(NATS.releases.default)
 
 
 _MADE: Final[Mapping[str, Callable[[], None]]] = {

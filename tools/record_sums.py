@@ -1,21 +1,25 @@
 """Record what the known releases of a system consist of: `python -m tools.record_sums SYSTEM [RELEASE...]`.
 
 Named releases are added to those that are recorded; without names, the recorded ones are asked for again. The system's
-own module `sums` knows where they come from; what differs from the record is said, never replaced.
+`releases` know where they come from; what differs from the record is said, never replaced.
 """
 
-import importlib
 import sys
 
-from fencepost.harness.plugins.registry import SYSTEMS
+from fencepost.harness.contract.go_releases import GoReleases
+from fencepost.harness.java.java_releases import JavaReleases
+from fencepost.harness.plugins import registry
 
 
 def main(arguments: list[str]) -> int:
-    if not arguments or arguments[0] not in SYSTEMS:
-        raise SystemExit(f"{__doc__}\nSYSTEM is one of: {', '.join(SYSTEMS)}")
-    package = SYSTEMS[arguments[0]].partition(":")[0].removesuffix(".system")
-    status: int = importlib.import_module(f"{package}.sums").record(arguments[1:])
-    return status
+    record = {
+        name: system.releases.record
+        for name, system in registry.systems().items()
+        if isinstance(system.releases, GoReleases | JavaReleases)
+    }
+    if not arguments or arguments[0] not in record:
+        raise SystemExit(f"{__doc__}\nSYSTEM is one of: {', '.join(record)}")
+    return record[arguments[0]](arguments[1:])
 
 
 if __name__ == "__main__":

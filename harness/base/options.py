@@ -30,6 +30,8 @@ from fencepost.harness.base.quantities import Quantity
 YES_NO: Final = {"yes": True, "no": False}
 #: Booleans in the TOML of a plan; the command line takes them too.
 _TRUE_FALSE: Final = {"true": True, "false": False}
+#: Of what an annotation carries beside the description.
+_SETS: Final = "sets"
 #: The text for None where a duration may be left out (`Duration | None`).
 NEVER: Final = "never"
 
@@ -40,15 +42,22 @@ def seconds(number: float) -> Duration:
 
 
 def about(
-    text: str, *, least: float | None = None, above: float | None = None, most: float | None = None
+    text: str,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    sets: tuple[str, ...] = (),
 ) -> msgspec.Meta:
     """Describe an option for `list`, `--help` and the reference, and bound its value.
 
     The bounds of a duration are in nanoseconds. `least` allows the bound itself, `above` does not; give one of them.
+    `sets` are the settings of a server that are made from the option, by the server's own names.
     """
+    extra = {_SETS: sets} if sets else None
     if above is not None:
-        return msgspec.Meta(description=text, gt=_number(above), le=_number(most))
-    return msgspec.Meta(description=text, ge=_number(least), le=_number(most))
+        return msgspec.Meta(description=text, gt=_number(above), le=_number(most), extra=extra)
+    return msgspec.Meta(description=text, ge=_number(least), le=_number(most), extra=extra)
 
 
 def _number(bound: float | None) -> float | None:
@@ -123,6 +132,20 @@ def describe(defaults: Options) -> tuple[OptionRow, ...]:
     return tuple(rows)
 
 
+def keys_set_by(struct: type[Options]) -> dict[str, str]:
+    """The settings of a server that options set, each with the name of its option."""
+    return {key: name for name, (_, meta) in _annotations(struct).items() for key in (meta.extra or {}).get(_SETS, ())}
+
+
+def out_of_bounds(options: Options) -> tuple[str, str] | None:
+    """The first option whose value is not within its bounds, and these in words; None when all are."""
+    for name, (_, meta) in _annotations(type(options)).items():
+        value = getattr(options, _field(name))
+        if isinstance(value, int | float) and _is_outside(value, meta):
+            return name, _bounds(type(value), meta)
+    return None
+
+
 def choices_of(kind: Any) -> tuple[str, ...]:
     """List the values of a closed set (a StrEnum or a Literal); empty for every other type."""
     kind, _ = _without_none(kind)
@@ -171,10 +194,14 @@ def _refuse_out_of_bounds(what: str, given: object, value: object, meta: msgspec
         return
     if not math.isfinite(value):
         raise UsageError(f"{what}: expected a number, got {given}")
+    if _is_outside(value, meta):
+        size = "large" if meta.le is not None and value > meta.le else "small"
+        raise UsageError(f"{what}: {given} is too {size}", hint=f"give {_bounds(type(value), meta)}")
+
+
+def _is_outside(value: float, meta: msgspec.Meta) -> bool:
     too_small = (meta.ge is not None and value < meta.ge) or (meta.gt is not None and value <= meta.gt)
-    if too_small or (meta.le is not None and value > meta.le):
-        hint = f"give {_bounds(type(value), meta)}"
-        raise UsageError(f"{what}: {given} is too {'small' if too_small else 'large'}", hint=hint)
+    return too_small or (meta.le is not None and value > meta.le)
 
 
 def _bounds(kind: Any, meta: msgspec.Meta) -> str:

@@ -61,7 +61,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "options": "use the option in specs, in a bound or in open_client, or take it out of the options",
     "start": "see the servers' logs; NodeSpec.ready_timeout_s is the deadline, ready and healthy are the conditions",
     "version": "reported_version must return what the server says, version_of what the artifacts are",
-    "settings": "hand the settings to the servers in specs, and read them back in applied_settings",
+    "settings": "hand the settings to the servers in specs, and read them back in settings.applied",
     "leader": "question must ask one node about itself; became_leader must know the line of the log",
     "requests": "see the client: a reply must come from the store, and a current read must be current",
     "wrong-input": "map the store's refusals to Definite in the client's error table",

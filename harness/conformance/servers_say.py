@@ -7,7 +7,7 @@ from fencepost.harness.conformance.rows import Row, failed, not_applicable, pass
 from fencepost.harness.conformance.stage import CALL_S, HEALTHY_S, Call, Ending, Stage
 from fencepost.harness.contract.leadership import LogsReigns
 from fencepost.harness.contract.reported_version import TellsVersion, ask_version
-from fencepost.harness.contract.server_settings import SamplesSettings, TakesSettings, same_value
+from fencepost.harness.contract.server_settings import TakesSettings, same_value
 from fencepost.harness.contract.system import Answer
 from fencepost.harness.history import Claim
 
@@ -37,11 +37,10 @@ async def settings(stage: Stage) -> Row:
     if not isinstance(system, TakesSettings):
         return not_applicable(name, "the system has not the ability takes-settings")
     if not given:
-        lacks = "" if isinstance(system, SamplesSettings) else ": it has not the ability samples-settings"
-        return not_applicable(name, f"no setting was given{lacks}")
+        return not_applicable(name, "no setting was given")
     shown = {}
     for node in stage.nodes.values():
-        applied = await system.applied_settings(node, stage.servers.artifacts, given)
+        applied = await system.settings.applied(node, given)
         for setting in applied:
             if setting.says is not None and not same_value(setting.says, setting.value):
                 return failed(

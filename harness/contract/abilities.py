@@ -22,7 +22,7 @@ from fencepost.harness.contract.leadership import (
 from fencepost.harness.contract.listeners import OffersWatches
 from fencepost.harness.contract.membership import ChangesMembers, RaisesFeatures
 from fencepost.harness.contract.reported_version import TellsVersion
-from fencepost.harness.contract.server_settings import SamplesSettings, TakesSettings
+from fencepost.harness.contract.server_settings import TakesSettings
 from fencepost.harness.contract.servers import (
     ArrangesMembers,
     LogsCatchUps,
@@ -54,7 +54,6 @@ ABILITIES: Final[Mapping[str, type]] = {
     "qualifies-promises": QualifiesPromises,
     "raises-features": RaisesFeatures,
     "reads-logs": ReadsLogs,
-    "samples-settings": SamplesSettings,
     "starts-from-archive": StartsFromArchive,
     "takes-settings": TakesSettings,
     "tells-attempts": TellsAttempts,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.base.options import Duration, Options
+from fencepost.harness.base.options import Duration, Options, out_of_bounds
 
 _MS_NS: Final = 1_000_000
 
@@ -13,7 +13,18 @@ class SystemOptions(Options, frozen=True, kw_only=True):
     """The base of every system's options; a system without options uses it directly."""
 
     def refuse(self) -> Refusal | None:
-        """Why a server cannot run with these values; None when it can. Called before the start."""
+        """Why a server cannot run with these values; None when it can. Called before the start.
+
+        Each value is checked alone here; a system adds what its options mean together.
+        """
+        wrong = out_of_bounds(self)
+        if wrong is not None:
+            name, limits = wrong
+            return Refusal(f"{name}={getattr(self, name)} is out of range", f"give {limits}")
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, Duration) and value % _MS_NS:
+                return Refusal(f"{name}={value} is not a whole number of milliseconds", "servers count in milliseconds")
         return None
 
     def refuse_for(self, interface: str) -> Refusal | None:
@@ -26,29 +37,6 @@ S = TypeVar("S", bound=SystemOptions)
 S_contra = TypeVar("S_contra", bound=SystemOptions, contravariant=True)
 
 
-def out_of_range(
-    options: SystemOptions, least: Mapping[str, float], most: Mapping[str, float] | None = None
-) -> Refusal | None:
-    """Refuse the first number or duration that is out of range; a field that is not named must be 0 or more.
-
-    Args:
-        least, most: the limits by field, inclusive; durations in nanoseconds.
-    """
-    for name in type(options).__struct_fields__:
-        value = getattr(options, name)
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            continue
-        low, high = least.get(name, 0), (most or {}).get(name)
-        if value < low or (high is not None and value > high):
-            limits = (
-                f"{_shown(value, low)} or more" if high is None else f"{_shown(value, low)} to {_shown(value, high)}"
-            )
-            return Refusal(f"{name}={value} is out of range", f"{name} is {limits}")
-        if isinstance(value, Duration) and value % _MS_NS:
-            return Refusal(f"{name}={value} is not a whole number of milliseconds", "servers count in milliseconds")
-    return None
-
-
 def with_durations(options: type[SystemOptions], given: Mapping[str, object]) -> dict[str, Any]:
     """Read `election_ms = 1000` of a plan from before options had units as `election = "1000ms"`."""
     fields = options.__struct_fields__
@@ -58,7 +46,3 @@ def with_durations(options: type[SystemOptions], given: Mapping[str, object]) ->
         is_old = name not in fields and stem in fields and unit in ("ms", "s") and type(value) is int
         renamed[stem if is_old else name] = f"{value}{unit}" if is_old else value
     return renamed
-
-
-def _shown(like: float, limit: float) -> str:
-    return str(Duration(limit)) if isinstance(like, Duration) else str(limit)

@@ -9,12 +9,14 @@ to apply.
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+import subprocess
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, runtime_checkable
 
-from fencepost.harness.base.errors import Refusal, UsageError
-from fencepost.harness.contract.options import S_contra, SystemOptions
+from fencepost.harness.base.errors import MachineError, Refusal, UsageError
+from fencepost.harness.base.options import keys_set_by
+from fencepost.harness.contract.options import S, SystemOptions
 
 if TYPE_CHECKING:
     from fencepost.harness.contract.system import System
@@ -27,6 +29,8 @@ NO_SETTINGS: Final[Settings] = {}
 
 _KEY: Final = re.compile(r"[A-Za-z0-9][\w.-]*")
 _LINE_BREAK: Final = re.compile(r"[\r\n\0]")
+#: How long a server's program may take to check settings.
+_CHECK_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,11 @@ class Reserved:
     options: Mapping[str, str]
     reasons: Mapping[str, str]
 
+    @classmethod
+    def beside(cls, options: type[SystemOptions], reasons: Mapping[str, str]) -> "Reserved":
+        """The settings that these options set, and those that have other reasons."""
+        return cls(options=keys_set_by(options), reasons=reasons)
+
     def refuse(self, key: str) -> Refusal | None:
         """Why `key` may not be set; None when it may."""
         if key in self.options:
@@ -62,36 +71,28 @@ class Reserved:
         return None
 
 
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings(Generic[S]):
+    """How one system's servers get settings by their own names, and how each is known to apply."""
+
+    #: What may stand before the dot, and what it sets ("a flag of the command line").
+    settable: Mapping[str, str]
+    #: One or two harmless settings, with values that differ from the defaults: a conformance test reads them back.
+    samples: Settings
+    #: Why the key of this owner may not be set; None when it may. Fetches and starts nothing.
+    refuse: Callable[[str, str, S], Refusal | None]
+    #: Why servers of these artifacts do not know or accept a setting; None when nothing speaks against them.
+    refuse_unknown: "Callable[[Artifacts, Settings], Refusal | None]"
+    #: How this node's settings are known to apply. Asks this node alone; raises anything without an answer.
+    applied: "Callable[[Node, Settings], Coroutine[Any, Any, list[AppliedSetting]]]"
+
+
 @runtime_checkable
-class TakesSettings(Protocol[S_contra]):
+class TakesSettings(Protocol):
     """Its servers take settings by their own names (`--set`)."""
 
     @property
-    def settable(self) -> Mapping[str, str]:
-        """What may stand before the dot, and what it sets ("a flag of the command line")."""
-        ...
-
-    def refuse_setting(self, of: str, key: str, options: S_contra) -> Refusal | None:
-        """Why this key may not be set; None when it may. Fetches and starts nothing."""
-        ...
-
-    def refuse_settings(self, artifacts: "Artifacts", settings: Settings) -> Refusal | None:
-        """Why these servers do not know or accept a setting; None when nothing speaks against them."""
-        ...
-
-    async def applied_settings(self, node: "Node", artifacts: "Artifacts", settings: Settings) -> list[AppliedSetting]:
-        """How this node's settings are known to apply. Asks this node alone; raises anything without an answer."""
-        ...
-
-
-@runtime_checkable
-class SamplesSettings(Protocol):
-    """It names settings that a conformance test may set and read back."""
-
-    @property
-    def sample_settings(self) -> Settings:
-        """One or two harmless settings, with values that differ from the defaults."""
-        ...
+    def settings(self) -> ServerSettings[Any]: ...
 
 
 def parse(texts: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -118,21 +119,19 @@ def checked(
 ) -> dict[str, dict[str, str]]:
     """Check each setting as far as its name allows, and give its value as text; raises UsageError."""
     for of, settings in given.items():
-        if not isinstance(system, TakesSettings) or of not in system.settable:
-            there = (
-                ", ".join(f"{name}.KEY" for name in system.settable) if isinstance(system, TakesSettings) else "none"
-            )
+        own = system.settings if isinstance(system, TakesSettings) else None
+        if own is None or of not in own.settable:
             raise UsageError(
                 f"--set {of}.{next(iter(settings), 'KEY')}: {of!r} is not in this plan, whose system is "
                 f"{system.profile.name}",
-                hint=f"choose from: {there}",
+                hint=f"choose from: {', '.join(f'{name}.KEY' for name in own.settable) if own else 'none'}",
             )
         for key, value in settings.items():
             if not _KEY.fullmatch(key):
-                raise UsageError(f"--set {of}.{key}: {key!r} is not a name", hint=f"it is {system.settable[of]}")
+                raise UsageError(f"--set {of}.{key}: {key!r} is not a name", hint=f"it is {own.settable[of]}")
             if _LINE_BREAK.search(as_text(value)):
                 raise UsageError(f"--set {of}.{key}: its value has several lines", hint="give a value of one line")
-            refusal = system.refuse_setting(of, key, options)
+            refusal = own.refuse(of, key, options)
             if refusal is not None:
                 raise refusal.error(f"--set {of}.{key}")
     return {of: {key: as_text(value) for key, value in settings.items()} for of, settings in given.items() if settings}
@@ -153,6 +152,23 @@ def unknown(of: str, key: str, known: Iterable[str], *, what: str) -> Refusal:
     near = difflib.get_close_matches(key, list(known), 3, 0.75)
     remedy = f"did you mean {', '.join(near)}?" if near else "look for its name in the documentation of this release"
     return Refusal(f"{of}.{key} is not {what}", remedy)
+
+
+def rejection(command: Sequence[str]) -> str | None:
+    """What a server's program prints when it does not accept the settings that this command gives; None if it does.
+
+    Raises MachineError when it does not say.
+    """
+    try:
+        done = subprocess.run(list(command), capture_output=True, text=True, timeout=_CHECK_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MachineError(f"{command[0]} does not check its settings: {error}") from None
+    return None if done.returncode == 0 else done.stderr.strip() or done.stdout.strip() or "nothing"
+
+
+def applied(of: str, node: "Node", key: str, value: str, *, by: str, says: str | None = None) -> AppliedSetting:
+    """How the setting of this owner is known to apply on this node."""
+    return AppliedSetting(node=node.name, setting=f"{of}.{key}", value=value, says=says, by=by)
 
 
 def same_value(reported: str, value: str) -> bool:

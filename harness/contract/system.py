@@ -11,12 +11,13 @@ Nothing here starts a process; the runtime does.
         releases = CounterReleases()
         guarantees = Path(__file__).with_name("guarantees.toml")
 
-        def specs(...)
+        spec = staticmethod(...)
         async def healthy(...)
         async def open_client(...)
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -138,6 +139,18 @@ class BaseSystem(SystemOf[S], ABC):
 
     def promises(self, version: str = "") -> tuple[Guarantee, ...]:
         return read_guarantees(self.guarantees, version or self.releases.default)
+
+    #: Describes one node as data, from the arguments of `specs`; a system that describes all at once overrides that.
+    spec: Callable[[Place, Layout, Artifacts, S, Settings], NodeSpec]
+
+    def specs(
+        self, layout: Layout, artifacts: Artifacts, options: S, settings: Settings = NO_SETTINGS
+    ) -> list[NodeSpec]:
+        return [self.spec(place, layout, artifacts, options, settings) for place in layout.values()]
+
+    def version_of(self, node: Node, artifacts: Artifacts) -> str:
+        """`harness.contract.reported_version.TellsVersion`: a node reports the release of its artifacts."""
+        return artifacts.version
 
     async def ready(self, node: Node) -> bool:
         """Whether this node, looked at as a cluster of one, is healthy."""

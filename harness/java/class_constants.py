@@ -7,15 +7,43 @@ constant with another purpose is accepted.
 
 import re
 import zipfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.base.errors import MachineError
+from fencepost.harness.base.errors import MachineError, Refusal
+from fencepost.harness.contract.server_settings import unknown
 
 _ACCESSOR: Final = re.compile(rb"(get|set|is|with)[A-Z]")
 #: A constant of 4 to 80 letters, after its length.
 _NAME: Final = re.compile(rb"\x01(\x00[\x04-\x50])(?=([a-z][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*))")
+
+
+def refuse_unknown(
+    of: str,
+    spelled: Mapping[str, Collection[str]],
+    jars: Sequence[Path],
+    *,
+    what: str,
+    only: str = "",
+    prefix: str = "",
+) -> Refusal | None:
+    """Refuse the first key of this owner that has no name in the classes; None when all have, or there are no jars.
+
+    Args:
+        spelled: by key, the constants of which one must be there.
+        what: what an unknown key is not, for the message: "known to Kafka 4.0.0".
+        only: the class to look into, a path in a jar; "" for all.
+        prefix: of constants, left out where a key is compared with them for a hint.
+    """
+    if not spelled or not jars:
+        return None
+    known = constants(jars, {name for alternatives in spelled.values() for name in alternatives}, only=only)
+    for key, alternatives in spelled.items():
+        if known.isdisjoint(alternatives):
+            near = {name if key.startswith(prefix) else name.removeprefix(prefix) for name in names(jars, only=only)}
+            return unknown(of, key, near, what=what)
+    return None
 
 
 def constants(jars: Iterable[Path], wanted: Collection[str], *, only: str = "") -> set[str]:

@@ -1,34 +1,23 @@
-"""Recording the jars of releases and the SHA-256 of each jar, in the file that `recorded_jars` reads."""
+"""Recording the jars of releases and the SHA-256 of each jar, in the file that `server_jars` reads."""
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from fencepost.harness.contract.recorded_sums import differs
 from fencepost.harness.contract.releases import in_order
-from fencepost.harness.java.recorded_jars import RecordedJars, file_name
+from fencepost.harness.java.server_jars import ServerJars, file_name
 from fencepost.harness.runtime.artifacts import maven, sha256_of, tool
 
 
-def record_jars(
-    recorded: RecordedJars,
-    heading: str,
-    releases: Sequence[str],
-    roots: Callable[[str], Sequence[str]],
-    left_out: Callable[[str], Sequence[str]] = lambda _: (),
-) -> int:
-    """Record these releases, or check the recorded ones again; returns the exit status of the command.
-
-    Args:
-        heading: the comment of the file.
-        roots: the coordinates of which a release consists, with all that they need.
-        left_out: "group:artifact" of what a release needs and is left out.
-    """
-    consist: dict[str, list[str]] = dict(recorded.tables["releases"])
-    sums: dict[str, str] = dict(recorded.tables["sha256"])
+def record_jars(server: ServerJars, wanted: Sequence[str]) -> int:
+    """Record these releases, or check the recorded ones again; returns the exit status of the command."""
+    consist: dict[str, list[str]] = dict(server.tables["releases"])
+    sums: dict[str, str] = dict(server.tables["sha256"])
     differing = 0
-    for release in releases or list(consist):
-        jars = _jars(list(roots(release)), left_out(release))
+    for release in wanted or list(consist):
+        left_out = [*server.left_out.get("", ()), *server.left_out.get(release, ())]
+        jars = _jars(list(server.roots(release)), left_out)
         differing += differs("a list of jars", release, consist.get(release, list(jars)), list(jars))
         for coordinate, content in jars.items():
             name = file_name(coordinate)
@@ -36,12 +25,13 @@ def record_jars(
         consist[release] = list(jars)
     if differing:
         return 1
+    heading = f"What the known releases of {server.title} consist of, and the SHA-256 of each jar"
     lines = [f"# {heading}; written by tools/record_sums.py.", "[releases]"]
     for release in in_order(consist):
         lines += [f'"{release}" = [', *(f'    "{coordinate}",' for coordinate in consist[release]), "]"]
     lines += ["", "[sha256]", *(f'"{name}" = "{sums[name]}"' for name in sorted(sums)), ""]
-    recorded.file.write_text("\n".join(lines), encoding="utf-8")
-    print(f"{recorded.file}: {len(consist)} releases, {len(sums)} sums")
+    server.file.write_text("\n".join(lines), encoding="utf-8")
+    print(f"{server.file}: {len(consist)} releases, {len(sums)} sums")
     return 0
 
 

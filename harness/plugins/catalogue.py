@@ -199,7 +199,7 @@ def _systems() -> Iterator[Entry]:
             "--reads": ", ".join(f"{mode.value} (held to {promise})" for mode, promise in system.profile.reads.items()),
             "--require": ", ".join(guarantee.name for guarantee in system.promises()),
         }
-        settings = dict(system.settable) if isinstance(system, TakesSettings) else {}
+        settings = dict(system.settings.settable) if isinstance(system, TakesSettings) else {}
         yield Entry(
             name=name,
             about=f"release {system.releases.default}; {_few(workloads)}",

@@ -215,7 +215,8 @@ def _artifacts(
     refuse_changes(checked, checked.request.specs, first.version, names)
     for artifacts in (first, *others.values()):
         # Settings that these servers do not know, as far as they can be asked before they run.
-        refusal = system.refuse_settings(artifacts, plan.settings) if isinstance(system, TakesSettings) else None
+        settings = system.settings if isinstance(system, TakesSettings) else None
+        refusal = settings.refuse_unknown(artifacts, plan.settings) if settings else None
         if refusal is not None:
             raise refusal.error("--set")
     return first, others

@@ -184,7 +184,7 @@ class Servers:
             return
         try:
             by_node = [
-                await self.system.applied_settings(node, self.artifacts, settings)
+                await self.system.settings.applied(node, settings)
                 for node in self.runtime.nodes.values()
                 if node.state is not NodeState.NEW
             ]

@@ -8,15 +8,15 @@ Every server gets its clock from the machine and stamps writes that come without
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Final
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.contract.releases import is_before
-from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
+from fencepost.harness.contract.server_settings import Settings
+from fencepost.harness.java.java_releases import java_command
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS, jar_parts, java_in
+from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.systems.cassandra.options import AfterCrash, CassandraOptions, Transactions
 
@@ -112,17 +112,11 @@ _TOKENS: Final = 1 << 64
 _LEAST_TOKEN: Final = -(1 << 63)
 
 
-def is_image(artifacts: Artifacts) -> bool:
-    """Whether jars and Java are inside an image, where the harness does not see them."""
-    return "image" in artifacts.paths
+#: What a start-up archive depends on.
+PROGRAM: Final = (*_JVM_FLAGS, MAIN_CLASS)
 
 
-def archive_key(jars: list[Path]) -> list[str]:
-    return [*_JVM_FLAGS, MAIN_CLASS, *jar_parts(jars)]
-
-
-def argv(java: str, classpath: str, place: Place, heap_mib: int, more: Sequence[str] = ()) -> tuple[str, ...]:
-    """The command line of a server whose configuration is in the folder of `place`; `more` are further JVM flags."""
+def _argv(place: Place, artifacts: Artifacts, heap_mib: int) -> tuple[str, ...]:
     folder, data = place.folder, place.data
     own = (
         f"-Xms{heap_mib}m",
@@ -133,25 +127,14 @@ def argv(java: str, classpath: str, place: Place, heap_mib: int, more: Sequence[
         # Libraries unpack native code there.
         f"-Djava.io.tmpdir={data}",
     )
-    return (java, *_JVM_FLAGS, *own, *more, "-cp", classpath, MAIN_CLASS)
+    return (*java_command(artifacts), *_JVM_FLAGS, *own, "-cp", artifacts.paths["classpath"], MAIN_CLASS)
 
 
-def files(
-    place: Place,
-    layout: Layout,
-    options: CassandraOptions,
-    settings: Settings = NO_SETTINGS,
-    *,
-    release: str,
-    ports: Mapping[str, int] = LISTENERS,
-) -> dict[str, str]:
-    """The configuration files of one server of the cluster `layout`; `ports` are those of its listeners.
-
-    Raises UsageError for an option that this release does not have.
-    """
+def _files(place: Place, layout: Layout, options: CassandraOptions, settings: Settings, release: str) -> dict[str, str]:
+    """The configuration files of one server; raises UsageError for an option that this release does not have."""
     data = place.data
     token = _LEAST_TOKEN + _TOKENS // len(layout) * (place.number - 1) + 1
-    seed_list = ",".join(f"{other.address}:{ports['peer']}" for other in layout.values())
+    seed_list = ",".join(f"{other.address}:{PEER_PORT}" for other in layout.values())
     lines: dict[str, object] = {
         **_FIXED,
         "initial_token": f"'{token}'",
@@ -159,8 +142,8 @@ def files(
         f" parameters: [{{seeds: '{seed_list}'}}]}}]",
         "listen_address": place.address,
         "rpc_address": place.address,
-        "storage_port": ports["peer"],
-        "native_transport_port": ports["client"],
+        "storage_port": PEER_PORT,
+        "native_transport_port": CLIENT_PORT,
         "data_file_directories": f"['{data}/data']",
         "commitlog_directory": f"{data}/commitlog",
         "saved_caches_directory": f"{data}/saved_caches",
@@ -211,16 +194,11 @@ def spec(place: Place, layout: Layout, artifacts: Artifacts, options: CassandraO
             "Cassandra's servers know each other by their own addresses, which a proxy hides",
             hint="leave --links out, or use --links sidecar",
         )
-    if is_image(artifacts):
-        java, more = artifacts.paths["java"], []
-    else:
-        runtime, archive = java_in(Path(artifacts.paths["java-home"])), artifacts.paths.get("archive")
-        java, more = str(runtime.binary), runtime.using(Path(archive) if archive else None)
     return NodeSpec(
         name=place.name,
-        argv=argv(java, artifacts.paths["classpath"], place, options.heap_mib, more),
+        argv=_argv(place, artifacts, options.heap_mib),
         listeners=LISTENERS,
-        files=files(place, layout, options, settings, release=artifacts.version),
+        files=_files(place, layout, options, settings, artifacts.version),
         data_limit_bytes=options.data_limit_mib << 20,
         ready_timeout_s=90.0 if is_before(artifacts.version, _FIRST_WITH_ACCORD) else 180.0,
     )

@@ -1,11 +1,11 @@
 """The options of Cassandra that a plan can set."""
 
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.options import SystemOptions, out_of_range
+from fencepost.harness.contract.options import SystemOptions
 
 
 class Writes(StrEnum):
@@ -30,16 +30,6 @@ class AfterCrash(StrEnum):
     REBOOTSTRAP = "rebootstrap"
 
 
-_LEAST: Final = {
-    "timeout": seconds(0.01),
-    "contention_timeout": seconds(0.01),
-    "commitlog_period": seconds(0.001),
-    "lock_ttl": seconds(1),
-    "heap_mib": 128,
-    "data_limit_mib": 128,
-}
-
-
 class CassandraOptions(SystemOptions, frozen=True, kw_only=True):
     writes: Annotated[
         Writes,
@@ -57,22 +47,50 @@ class CassandraOptions(SystemOptions, frozen=True, kw_only=True):
     ] = AfterCrash.EXIT
     paxos_variant: Annotated[
         Literal["v1", "v2", "v1_without_linearizable_reads_or_rejected_writes"],
-        about("how lightweight transactions are made; the last one is how it was before CASSANDRA-12126"),
+        about(
+            "how lightweight transactions are made; the last one is how it was before CASSANDRA-12126",
+            sets=("paxos_variant",),
+        ),
     ] = "v1"
     # Cassandra's own defaults of 2 to 10 s are longer than the clients' time-outs.
-    timeout: Annotated[Duration, about("how long a coordinator waits for replicas, at reads and writes")] = seconds(1)
+    timeout: Annotated[
+        Duration,
+        about(
+            "how long a coordinator waits for replicas, at reads and writes",
+            least=seconds(0.01),
+            sets=("read_request_timeout", "write_request_timeout"),
+        ),
+    ] = seconds(1)
     contention_timeout: Annotated[
-        Duration, about("how long a lightweight transaction competes with others before it gives up")
+        Duration,
+        about(
+            "how long a lightweight transaction competes with others before it gives up",
+            least=seconds(0.01),
+            sets=("cas_contention_timeout",),
+        ),
     ] = seconds(1)
     commitlog_sync: Annotated[
-        Literal["periodic", "batch"], about("whether a replica answers before its disk has a write, or after")
+        Literal["periodic", "batch"],
+        about("whether a replica answers before its disk has a write, or after", sets=("commitlog_sync",)),
     ] = "periodic"
-    commitlog_period: Annotated[Duration, about("pause between two fsyncs of a periodic commit log")] = seconds(10)
-    lock_ttl: Annotated[Duration, about("time to live of the row that says who leads, in whole seconds")] = seconds(2)
-    heap_mib: Annotated[int, about("heap of one server, in MiB")] = 192
-    data_limit_mib: Annotated[int, about("room for the data of one server, in MiB")] = 512
+    commitlog_period: Annotated[
+        Duration,
+        about(
+            "pause between two fsyncs of a periodic commit log",
+            least=seconds(0.001),
+            sets=("commitlog_sync_period",),
+        ),
+    ] = seconds(10)
+    lock_ttl: Annotated[
+        Duration, about("time to live of the row that says who leads, in whole seconds", least=seconds(1))
+    ] = seconds(2)
+    heap_mib: Annotated[int, about("heap of one server, in MiB", least=128)] = 192
+    data_limit_mib: Annotated[int, about("room for the data of one server, in MiB", least=128)] = 512
 
     def refuse(self) -> Refusal | None:
+        wrong = super().refuse()
+        if wrong is not None:
+            return wrong
         if self.lock_ttl % seconds(1):
             return Refusal(
                 f"lock_ttl={self.lock_ttl} is not a whole number of seconds",
@@ -80,4 +98,4 @@ class CassandraOptions(SystemOptions, frozen=True, kw_only=True):
             )
         if self.after_crash is not AfterCrash.EXIT and self.transactions is not Transactions.ACCORD:
             return Refusal(f"after_crash={self.after_crash} is about Accord, which is off", "-O transactions=accord")
-        return out_of_range(self, _LEAST)
+        return None

@@ -1,99 +1,84 @@
-"""Cassandra's releases: those of `versions`, any by its folder of jars, and any in an image; each with its Java."""
+"""Cassandra's releases: those that `jars.toml` records, any by its folder of jars, and any in an image.
 
+A server is resolved by Maven coordinates: org.apache.cassandra:cassandra-all with all its dependencies. Cassandra 5.0
+runs on Java 11 and 17, and 4.1 on 8 and 11, so neither runs on the Java of the other systems.
+"""
+
+import re
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.system import BaseReleases
-from fencepost.harness.runtime.artifacts import Artifacts, ImageContents, ImageFacts, ImageRecipe, sha256_of
-from fencepost.harness.runtime.artifacts.java import archive
-from fencepost.systems.cassandra import versions
-from fencepost.systems.cassandra.archive_training import train
-from fencepost.systems.cassandra.configuration import CASSANDRA, archive_key
+from fencepost.harness.contract import releases
+from fencepost.harness.coordination import ReadMode
+from fencepost.harness.java.archive_training import TrainingCluster
+from fencepost.harness.java.java_releases import JavaReleases, StartArchive
+from fencepost.harness.java.server_jars import ServerJars
+from fencepost.harness.runtime.node import Place, members_alike
+from fencepost.systems.cassandra import configuration, schema
+from fencepost.systems.cassandra.asking import ATTEMPT_S, asking
+from fencepost.systems.cassandra.client import CassandraClient
+from fencepost.systems.cassandra.configuration import CASSANDRA, CLIENT_PORT
+from fencepost.systems.cassandra.options import CassandraOptions
+from fencepost.systems.cassandra.wire.connection import connect
 
-#: The jars in an image of ours, and in that of the Cassandra project.
-_IN_IMAGE: Final = "/opt/cassandra/lib"
-
-
-class CassandraReleases(BaseReleases):
-    """`harness.contract.system.Releases`."""
-
-    default: Final = versions.DEFAULT
-
-    def known(self) -> tuple[str, ...]:
-        return versions.RECORDED.known()
-
-    def at_hand(self, version: str) -> bool:
-        from fencepost.harness.runtime.artifacts.java_runtimes import is_kept
-
-        return versions.RECORDED.are_fetched(version) and is_kept(versions.java_needed(version))
-
-    def resolve(self, version: str) -> Artifacts:
-        """Get a known release or a folder of jars; makes the start-up archive when there is none yet.
-
-        `paths` are "java-home", "classpath" (jars joined by colons) and, when there is one, the start-up "archive".
-        """
-        from fencepost.harness.runtime.artifacts.java_runtimes import java_runtime
-
-        version, jars = _resolved(version)
-        java = java_runtime(versions.java_needed(version))
-        # A name of their own: the archives of many releases must not displace the default's.
-        name = CASSANDRA if version == self.default else f"other-{CASSANDRA}"
-        made = archive(name, archive_key(jars), lambda flags: train(java, jars, flags), java=java)
-        paths = {"java-home": str(java.home), "classpath": ":".join(map(str, jars))}
-        if made is not None:
-            paths["archive"] = str(made)
-        sha256 = {jar.name: sha256_of(jar) for jar in jars} | {"java": sha256_of(java.binary)}
-        return Artifacts(version=version, paths=paths, sha256=sha256)
-
-    @property
-    def image_recipe(self) -> ImageRecipe:
-        """A server's jars, on a base with the Java that the release needs."""
-        return ImageRecipe(
-            name=CASSANDRA, version=self.default, base=_base(self.default), folder="lib", contents=_contents
-        )
-
-    def in_image(self, image: ImageFacts) -> Artifacts:
-        """Use `java` and the jars of an image, ours or the Cassandra project's; its entry point is not used.
-
-        The scripts of the entry point would write a configuration of their own. The jars say which release it is.
-        """
-        releases = [m.group(1) for name in image.files(_IN_IMAGE) if (m := versions.SERVER_JAR.fullmatch(name))]
-        if len(releases) != 1:
-            raise UsageError(
-                f"{image.reference}: expected one cassandra-all-<version>.jar or apache-cassandra-<version>.jar in"
-                f" {_IN_IMAGE}, found {len(releases)}",
-                hint="give an image with Cassandra's jars in that folder and `java` on its PATH, as the official one",
-            )
-        paths = {"image": image.reference, "java": "java", "classpath": f"{_IN_IMAGE}/*"}
-        return Artifacts(version=releases[0], paths=paths, sha256={"image": image.id})
+_DEFAULT: Final = "5.0.9"
+_FIRST_ON_JAVA_17: Final = (5, 0)
 
 
-def _resolved(version: str) -> tuple[str, list[Path]]:
-    """Version and jars of a known release, or of a folder that a user gave."""
-    if Path(version).is_dir():
-        return versions.given(Path(version).absolute())
-    return version, versions.jars(version)
+def roots(version: str) -> list[str]:
+    return [f"org.apache.cassandra:cassandra-all:{version}"]
 
 
-def _base(version: str) -> str:
-    return f"java-{versions.java_needed(version)}"
+def java_needed(version: str) -> int:
+    """The feature release of the Java that this Cassandra runs on."""
+    return 11 if releases.is_before(version, _FIRST_ON_JAVA_17) else 17
 
 
-def _contents(version: str) -> ImageContents:
-    """The contents for a version; the sums of a known release are recorded, so nothing is fetched for them."""
-    sums = versions.RECORDED.sums(version)
-    if sums is None:
-        version, jars = _resolved(version)
-        return ImageContents(
-            version=version,
-            sums={jar.name: sha256_of(jar) for jar in jars},
-            files=lambda: {jar.name: jar for jar in jars},
-            base=_base(version),
-        )
-    return ImageContents(
-        version=version,
-        sums=sums,
-        files=lambda: {jar.name: jar for jar in versions.jars(version)},
-        base=_base(version),
-    )
+async def serves(place: Place) -> bool:
+    """Whether a server that is alone answers."""
+    async with asking(place) as connection:
+        return await schema.peers(connection) == 0
+
+
+async def ask(place: Place) -> None:
+    """What runs ask of pairs and sets, so that the classes behind it are loaded too."""
+    client = CassandraClient(await connect(*place.dial(CLIENT_PORT), ATTEMPT_S), CassandraOptions())
+    try:
+        await client.prepare(("k",))
+        await client.write("k", b"1")
+        await client.cas("k", b"1", b"2")
+        await client.add("s", 1)
+        for mode in ReadMode.STRONG, ReadMode.QUORUM, ReadMode.PLAIN:
+            await client.read("k", mode)
+            await client.members("s", mode)
+    finally:
+        await client.close()
+
+
+JARS: Final = ServerJars(
+    title="Cassandra",
+    file=Path(__file__).with_name("jars.toml"),
+    server_jar=re.compile(r"(?:apache-cassandra|cassandra-all)-(\d+\.\d+(?:\.\d+)?(?:-[\w.]+)?)\.jar"),
+    server_jar_name="cassandra-all-<version>.jar or apache-cassandra-<version>.jar",
+    folder="lib",
+    roots=roots,
+)
+_CLUSTER: Final = TrainingCluster(
+    members=members_alike(1),
+    recorded="n1",
+    listeners=configuration.LISTENERS,
+    spec=configuration.spec,
+    options=CassandraOptions(),
+    serves=serves,
+    ask=ask,
+)
+RELEASES: Final = JavaReleases(
+    name=CASSANDRA,
+    default=_DEFAULT,
+    jars=JARS,
+    archives=(StartArchive(name=CASSANDRA, release=_DEFAULT, program=configuration.PROGRAM, cluster=_CLUSTER),),
+    # That of the Cassandra project, too.
+    image_folders=("/opt/cassandra/lib",),
+    image_hint="give an image with Cassandra's jars in that folder and `java` on its PATH, as the official one",
+    java_needed=java_needed,
+)

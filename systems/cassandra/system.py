@@ -5,36 +5,33 @@ follow a leader.
 """
 
 import asyncio
-import contextlib
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.reported_version import minor
-from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
+from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.servers import ReportedTime
 from fencepost.harness.contract.system import BaseSystem
 from fencepost.harness.coordination import Definite, Indefinite, Interface, KeyValue, ReadMode, Session
 from fencepost.harness.history import Clock
-from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
+from fencepost.harness.runtime.node import Layout, Node, Place
 from fencepost.harness.verdict import LeaseBound
-from fencepost.systems.cassandra import configuration, schema, versions
-from fencepost.systems.cassandra import settings as server_settings
+from fencepost.systems.cassandra import configuration, schema
+from fencepost.systems.cassandra.asking import ATTEMPT_S, asking
 from fencepost.systems.cassandra.client import CassandraClient
 from fencepost.systems.cassandra.configuration import CLIENT_PORT
 from fencepost.systems.cassandra.guarantees import lease_bound, unpromised
 from fencepost.systems.cassandra.kip_column import COLUMN
 from fencepost.systems.cassandra.options import CassandraOptions
-from fencepost.systems.cassandra.releases import CassandraReleases
-from fencepost.systems.cassandra.wire.connection import Connection, connect
+from fencepost.systems.cassandra.releases import RELEASES
+from fencepost.systems.cassandra.settings import SETTINGS
+from fencepost.systems.cassandra.wire.connection import connect
 from fencepost.systems.cassandra.wire.frames import Consistency
 
-#: One attempt to ask a node.
-_ATTEMPT_S: Final = 2.0
 _MS_NS: Final = 1_000_000
 #: The server ends itself after it.
 _FATAL: Final = re.compile(
@@ -64,14 +61,11 @@ class Cassandra(BaseSystem[CassandraOptions]):
         wants={Interface.LISTS: {"transactions": "accord"}},
         sizes=(1, 3, 5),
     )
-    releases: Final = CassandraReleases()
+    releases: Final = RELEASES
     guarantees = Path(__file__).with_name("guarantees.toml")
+    spec = staticmethod(configuration.spec)
+    settings: Final = SETTINGS
     column: Final = COLUMN
-
-    def specs(
-        self, layout: Layout, artifacts: Artifacts, options: CassandraOptions, settings: Settings = NO_SETTINGS
-    ) -> list[NodeSpec]:
-        return [configuration.spec(place, layout, artifacts, options, settings) for place in layout.values()]
 
     def lease_bound(self, options: CassandraOptions) -> LeaseBound:
         """`harness.contract.leadership.BoundsLeases`."""
@@ -83,7 +77,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
 
     async def ready(self, node: Node) -> bool:
         """Whether the node answers, and knows all others: the number of replicas is taken from that."""
-        async with asyncio.timeout(_ATTEMPT_S), _asking(node.place) as connection:
+        async with asyncio.timeout(ATTEMPT_S), asking(node.place) as connection:
             return await schema.peers(connection) == configuration.nodes_of(node.spec) - 1
 
     async def healthy(self, layout: Layout) -> str | None:
@@ -108,7 +102,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
         """`harness.contract.servers.TellsTime`: the wall clock, in milliseconds."""
         if clock is not Clock.WALL:
             return None
-        async with _asking(place) as connection:
+        async with asking(place) as connection:
             try:
                 rows = await connection.query(
                     "SELECT currentTimestamp() AS now FROM system.local", consistency=Consistency.ONE
@@ -117,41 +111,11 @@ class Cassandra(BaseSystem[CassandraOptions]):
                 raise ValueError(str(error)) from None
         return ReportedTime(int.from_bytes(rows[0]["now"] or b"") * _MS_NS, _MS_NS, "currentTimestamp()")
 
-    @property
-    def settable(self) -> Mapping[str, str]:
-        """`harness.contract.server_settings.TakesSettings`."""
-        return server_settings.SETTABLE
-
-    @property
-    def sample_settings(self) -> Settings:
-        """`harness.contract.server_settings.SamplesSettings`."""
-        return server_settings.SAMPLES
-
-    def refuse_setting(self, of: str, key: str, options: CassandraOptions) -> Refusal | None:
-        return server_settings.RESERVED.refuse(key)
-
-    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
-        if not configuration.is_image(artifacts):
-            jars = list(map(Path, artifacts.paths["classpath"].split(":")))
-        elif artifacts.version in versions.RECORDED.known():
-            jars = versions.jars(artifacts.version)
-        else:
-            # The jars cannot be seen from here; a server that does not know a key says so and ends.
-            return None
-        return server_settings.refuse_unknown(jars, artifacts.version, settings)
-
-    async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:
-        async with asyncio.timeout(_ATTEMPT_S), _asking(node.place) as connection:
-            return await server_settings.applied_settings(connection, node.name, settings)
-
     async def reported_version(self, node: Node, *, log_from: int) -> str:
         """`harness.contract.reported_version.TellsVersion`."""
-        async with _asking(node.place) as connection:
+        async with asking(node.place) as connection:
             rows = await connection.query("SELECT release_version FROM system.local", consistency=Consistency.ONE)
         return (rows[0]["release_version"] or b"").decode()
-
-    def version_of(self, node: Node, artifacts: Artifacts) -> str:
-        return artifacts.version
 
     def refuse_change(
         self, start: str, to: str, *, back: bool, options: CassandraOptions, settings: Settings
@@ -170,23 +134,13 @@ class Cassandra(BaseSystem[CassandraOptions]):
         return (match.group(1) or line.strip()) if match else None
 
 
-@contextlib.asynccontextmanager
-async def _asking(place: Place) -> AsyncIterator[Connection]:
-    """A connection of its own, for a short question."""
-    connection = await connect(*place.dial(CLIENT_PORT), _ATTEMPT_S)
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
 async def _wrong(place: Place, nodes: int) -> str | None:
     """What is wrong with the cluster as this node sees it; None when nothing is."""
     try:
-        async with asyncio.timeout(_ATTEMPT_S * 2), _asking(place) as connection:
+        async with asyncio.timeout(ATTEMPT_S * 2), asking(place) as connection:
             return await schema.wrong(connection, nodes)
     except TimeoutError:
-        return f"it does not answer within {_ATTEMPT_S * 2:g} s"
+        return f"it does not answer within {ATTEMPT_S * 2:g} s"
     except (Definite, Indefinite) as error:
         return str(error)
 

@@ -6,10 +6,12 @@ from typing import Any, Final
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.contract.releases import is_before
+from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.systems.consul.options import SESSION_TTL_MIN, ConsulOptions
 
+CONSUL: Final = "consul"
 CLIENT_PORT: Final = 8500
 SERVER_PORT: Final = 8300
 SERF_PORT: Final = 8301
@@ -21,11 +23,9 @@ _NO_WAL_BEFORE: Final = (1, 15)
 _NO_GRPC_TLS_BEFORE: Final = (1, 14)
 
 
-def spec(
-    place: Place, layout: Layout, artifacts: Artifacts, options: ConsulOptions, settings: Mapping[str, Any]
-) -> NodeSpec:
+def spec(place: Place, layout: Layout, artifacts: Artifacts, options: ConsulOptions, settings: Settings) -> NodeSpec:
     """One server of the cluster `layout` as data; `settings` are merged over its configuration."""
-    configuration = merged(server(place, layout, artifacts.version, options), settings)
+    configuration = merged(server(place, layout, artifacts.version, options), tree(settings))
     return NodeSpec(
         name=place.name,
         argv=(artifacts.paths["consul"], "agent", "-config-file", str(place.folder / _FILE)),
@@ -33,6 +33,25 @@ def spec(
         files={_FILE: json.dumps(configuration, indent=1)},
         data_limit_bytes=_DATA_LIMIT_BYTES,
     )
+
+
+def tree(settings: Settings) -> dict[str, Any]:
+    """The settings as levels of the configuration file; a value that reads as JSON is taken as JSON."""
+    root: dict[str, Any] = {}
+    for key, value in settings.get(CONSUL, {}).items():
+        *levels, last = key.split(".")
+        place = root
+        for level in levels:
+            place = place.setdefault(level, {})
+        place[last] = _typed(value)
+    return root
+
+
+def _typed(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
 
 
 def server(place: Place, layout: Layout, version: str, options: ConsulOptions) -> dict[str, Any]:

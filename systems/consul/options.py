@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.options import SystemOptions, out_of_range
+from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.coordination import Interface
 
 #: raft's own times, which `raft_multiplier` multiplies (agent/consul/config.go, raft.DefaultConfig).
@@ -22,28 +22,41 @@ class MembersBy(StrEnum):
     CATALOG_TTL = "catalog-ttl"
 
 
-_LEAST: Final = {"raft_multiplier": 1, "hold": seconds(0.1), "session_ttl": SESSION_TTL_MIN}
-_MOST: Final = {"raft_multiplier": 10, "lock_delay": seconds(60), "session_ttl": seconds(86_400)}
-
-
 class ConsulOptions(SystemOptions, frozen=True, kw_only=True):
     log_store: Annotated[
-        Literal["boltdb", "wal"], about("where raft keeps its log; the write-ahead log came with release 1.15")
+        Literal["boltdb", "wal"],
+        about("where raft keeps its log; the write-ahead log came with release 1.15", sets=("raft_logstore.backend",)),
     ] = "boltdb"
     raft_multiplier: Annotated[
-        int, about("multiplies raft's times: 1 s of silence before an election, a lease of 0.5 s for the leader")
+        int,
+        about(
+            "multiplies raft's times: 1 s of silence before an election, a lease of 0.5 s for the leader",
+            least=1,
+            most=10,
+            sets=("performance.raft_multiplier",),
+        ),
     ] = 1
     # Consul's own default of 7 s is longer than the clients' time-outs.
-    hold: Annotated[Duration, about("how long a server without a leader holds a request (rpc_hold_timeout)")] = seconds(
-        1
-    )
+    hold: Annotated[
+        Duration,
+        about(
+            "how long a server without a leader holds a request (rpc_hold_timeout)",
+            least=seconds(0.1),
+            sets=("performance.rpc_hold_timeout",),
+        ),
+    ] = seconds(1)
     session_ttl: Annotated[
-        Duration, about("time to live of the session of a lock; Consul ends it after twice that time")
+        Duration,
+        about(
+            "time to live of the session of a lock; Consul ends it after twice that time",
+            least=SESSION_TTL_MIN,
+            most=seconds(86_400),
+        ),
     ] = SESSION_TTL_MIN
     # Consul's own default of 15 s would keep a lost lock from its next holder for half of a run.
-    lock_delay: Annotated[Duration, about("how long nobody gets a lock whose session was ended by the servers")] = (
-        seconds(1)
-    )
+    lock_delay: Annotated[
+        Duration, about("how long nobody gets a lock whose session was ended by the servers", most=seconds(60))
+    ] = seconds(1)
     members: Annotated[
         MembersBy,
         about("what a member of a group is: a key that a session locks, or a service in the catalog with a TTL check"),
@@ -56,6 +69,3 @@ class ConsulOptions(SystemOptions, frozen=True, kw_only=True):
                 "choose --workload group-membership, or leave it out",
             )
         return None
-
-    def refuse(self) -> Refusal | None:
-        return out_of_range(self, _LEAST, _MOST)

@@ -7,24 +7,30 @@ names differently there (`raft_snapshot_threshold` is RaftSnapshotThreshold) and
 
 import json
 import re
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from fencepost.harness.base.errors import MachineError, Refusal
-from fencepost.harness.contract.server_settings import AppliedSetting, Reserved, Settings, same_value
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.contract.server_settings import (
+    AppliedSetting,
+    Reserved,
+    ServerSettings,
+    Settings,
+    applied,
+    as_text,
+    rejection,
+    same_value,
+)
 from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.node import Node
+from fencepost.systems.consul.agent import running_configuration
+from fencepost.systems.consul.configuration import CONSUL, tree
+from fencepost.systems.consul.options import ConsulOptions
 
-CONSUL: Final = "consul"
-SETTABLE: Final = {CONSUL: "a key of Consul's configuration file, with dots between levels"}
-RESERVED: Final = Reserved(
-    options={
-        "performance.raft_multiplier": "raft_multiplier",
-        "performance.rpc_hold_timeout": "hold",
-        "raft_logstore.backend": "log_store",
-    },
+_RESERVED: Final = Reserved.beside(
+    ConsulOptions,
     reasons={
         "node_name|node_id|data_dir|datacenter|server|server_mode": "identifies the node and its data by it",
         "bootstrap.*|(bind|client|advertise|serf).*addr.*|retry_join.*|start_join.*|ports\\..*|addresses\\..*": "builds"
@@ -34,72 +40,51 @@ RESERVED: Final = Reserved(
         "(tls|auto_encrypt|auto_config|acl|encrypt).*|.*_file|verify_.*": "speaks to Consul without TLS and tokens",
     },
 )
-_ASK_S: Final = 20.0
 _KNOWN_BY_FILE: Final = "its configuration file"
 
 
-def tree(settings: Settings) -> dict[str, Any]:
-    """The settings as levels of the configuration file; a value that reads as JSON is taken as JSON."""
-    root: dict[str, Any] = {}
-    for key, value in settings.get(CONSUL, {}).items():
-        *levels, last = key.split(".")
-        place = root
-        for level in levels:
-            place = place.setdefault(level, {})
-        place[last] = _typed(value)
-    return root
-
-
-def refused_by_binary(artifacts: Artifacts, settings: Settings) -> Refusal | None:
+def _refuse_unknown(artifacts: Artifacts, settings: Settings) -> Refusal | None:
     """Why the binary does not accept these settings; None when it does. An image is not asked before its start."""
     if "image" in artifacts.paths or not settings.get(CONSUL):
         return None
     with tempfile.TemporaryDirectory(prefix="fencepost-consul-") as folder:
         file = Path(folder) / "consul.json"
         file.write_text(json.dumps({"data_dir": folder, "bind_addr": "127.0.0.1", **tree(settings)}), encoding="utf-8")
-        command = [artifacts.paths["consul"], "validate", str(file)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_S, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise MachineError(f"{command[0]} does not validate a configuration: {error}") from None
-    if done.returncode == 0:
+        output = rejection([artifacts.paths["consul"], "validate", str(file)])
+    if output is None:
         return None
-    message = re.sub(r"\s+", " ", f"{done.stdout} {done.stderr}".replace(f"{file}: ", "")).strip()
+    message = re.sub(r"\s+", " ", output.replace(f"{file}: ", ""))
     return Refusal(
         f"Consul {artifacts.version} says: {message}",
         "the keys stand in the reference of the agent's configuration file",
     )
 
 
-def applied_settings(node: str, settings: Settings, running: Mapping[str, Any]) -> list[AppliedSetting]:
+async def _applied(node: Node, settings: Settings) -> list[AppliedSetting]:
+    return compared(node, settings, await running_configuration(node.place))
+
+
+def compared(node: Node, settings: Settings, running: Mapping[str, Any]) -> list[AppliedSetting]:
     """How each setting is known to apply; `running` is what the server says its configuration became."""
-    reported = {_plain(name): value for name, value in running.items()}
-    applied = []
-    for key, value in settings.get(CONSUL, {}).items():
+    reported = {_plain(name): as_text(value) for name, value in running.items() if value is not None}
+
+    def of(key: str, value: str) -> AppliedSetting:
         says = reported.get(_plain(key.rpartition(".")[2]))
-        known = says is not None and same_value(_text(says), value)
-        applied.append(
-            AppliedSetting(
-                node=node,
-                setting=f"{CONSUL}.{key}",
-                value=value,
-                says=_text(says) if known else None,
-                by="agent/self" if known else _KNOWN_BY_FILE,
-            )
-        )
-    return applied
+        if says is None or not same_value(says, value):
+            return applied(CONSUL, node, key, value, by=_KNOWN_BY_FILE)
+        return applied(CONSUL, node, key, value, says=says, by="agent/self")
+
+    return [of(key, value) for key, value in settings.get(CONSUL, {}).items()]
 
 
 def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _typed(value: str) -> Any:
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+SETTINGS: Final[ServerSettings[ConsulOptions]] = ServerSettings(
+    settable={CONSUL: "a key of Consul's configuration file, with dots between levels"},
+    samples={CONSUL: {"raft_snapshot_threshold": "8192"}},
+    refuse=lambda of, key, options: _RESERVED.refuse(key),
+    refuse_unknown=_refuse_unknown,
+    applied=_applied,
+)

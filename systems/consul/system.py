@@ -7,14 +7,12 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.profile import Profile
-from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
+from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.system import BaseSystem, Question
 from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
-from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
+from fencepost.harness.runtime.node import Layout, Node, Place
 from fencepost.harness.verdict import LeadershipBound, LeaseBound, Vocabulary
 from fencepost.systems.consul import agent, configuration, upgrades
-from fencepost.systems.consul import settings as server_settings
 from fencepost.systems.consul.agent import ConsulQuestion
 from fencepost.systems.consul.catalog import CatalogClient
 from fencepost.systems.consul.client import ConsulClient
@@ -22,7 +20,8 @@ from fencepost.systems.consul.configuration import CLIENT_PORT
 from fencepost.systems.consul.guarantees import leadership_bound, lease_bound, unpromised
 from fencepost.systems.consul.kip_column import COLUMN
 from fencepost.systems.consul.options import ConsulOptions, MembersBy
-from fencepost.systems.consul.releases import ConsulReleases
+from fencepost.systems.consul.releases import RELEASES
+from fencepost.systems.consul.settings import SETTINGS
 from fencepost.systems.consul.wire.calls import connect
 
 #: A line of raft's logger, from release 1.15 on: "agent.server.raft: election won: term=2 tally=2".
@@ -55,8 +54,10 @@ class Consul(BaseSystem[ConsulOptions]):
         vocabulary=Vocabulary(epoch="term"),
         sizes=(1, 3, 5),
     )
-    releases: Final = ConsulReleases()
+    releases: Final = RELEASES
     guarantees = Path(__file__).with_name("guarantees.toml")
+    spec = staticmethod(configuration.spec)
+    settings: Final = SETTINGS
     column: Final = COLUMN
     watch_modes: Final = (WatchMode.MERGED,)
     resumes_watches: Final = False
@@ -65,12 +66,6 @@ class Consul(BaseSystem[ConsulOptions]):
     def unpromised(self, settings: Settings, options: ConsulOptions) -> Mapping[str, str]:
         """`harness.contract.conditions.QualifiesPromises`."""
         return unpromised(options)
-
-    def specs(
-        self, layout: Layout, artifacts: Artifacts, options: ConsulOptions, settings: Settings = NO_SETTINGS
-    ) -> list[NodeSpec]:
-        tree = server_settings.tree(settings)
-        return [configuration.spec(place, layout, artifacts, options, tree) for place in layout.values()]
 
     def leadership(self, options: ConsulOptions, version: str = "") -> LeadershipBound:
         return leadership_bound(options)
@@ -101,25 +96,8 @@ class Consul(BaseSystem[ConsulOptions]):
     def question(self, place: Place, subject: str) -> Question:
         return ConsulQuestion(place)
 
-    @property
-    def settable(self) -> Mapping[str, str]:
-        return server_settings.SETTABLE
-
-    def refuse_setting(self, of: str, key: str, options: ConsulOptions) -> Refusal | None:
-        return server_settings.RESERVED.refuse(key)
-
-    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
-        return server_settings.refused_by_binary(artifacts, settings)
-
-    async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:
-        running = await agent.running_configuration(node.place)
-        return server_settings.applied_settings(node.name, settings, running)
-
     async def reported_version(self, node: Node, *, log_from: int) -> str:
         return (await agent.itself(node.place)).config.version
-
-    def version_of(self, node: Node, artifacts: Artifacts) -> str:
-        return artifacts.version
 
     def refuse_change(
         self, start: str, to: str, *, back: bool, options: ConsulOptions, settings: Settings

@@ -1,26 +1,34 @@
 """The options of etcd that a plan can set, within etcd's own limits."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.options import SystemOptions, out_of_range
-
-_LEAST: Final = {"heartbeat": seconds(0.001), "election": seconds(0.001), "snapshot_count": 1, "lock_ttl": seconds(1)}
-_MOST: Final = {"election": seconds(50)}
+from fencepost.harness.contract.options import SystemOptions
 
 
 class EtcdOptions(SystemOptions, frozen=True, kw_only=True):
-    heartbeat: Annotated[Duration, about("pause between two heartbeats of the leader")] = seconds(0.1)
-    election: Annotated[Duration, about("silence of the leader before a follower stands")] = seconds(1)
+    heartbeat: Annotated[
+        Duration,
+        about("pause between two heartbeats of the leader", least=seconds(0.001), sets=("heartbeat-interval",)),
+    ] = seconds(0.1)
+    election: Annotated[
+        Duration,
+        about(
+            "silence of the leader before a follower stands",
+            least=seconds(0.001),
+            most=seconds(50),
+            sets=("election-timeout",),
+        ),
+    ] = seconds(1)
     # With etcd's own default of 100,000 a run of half a minute takes no snapshot.
-    snapshot_count: Annotated[int, about("entries between two snapshots")] = 10_000
-    lock_ttl: Annotated[Duration, about("lease that a lock is bound to, in whole seconds; 1.5 x election or more")] = (
-        seconds(2)
-    )
+    snapshot_count: Annotated[int, about("entries between two snapshots", least=1)] = 10_000
+    lock_ttl: Annotated[
+        Duration, about("lease that a lock is bound to, in whole seconds; 1.5 x election or more", least=seconds(1))
+    ] = seconds(2)
 
     def refuse(self) -> Refusal | None:
-        wrong = out_of_range(self, _LEAST, _MOST)
+        wrong = super().refuse()
         if wrong is not None:
             return wrong
         if self.election < 5 * self.heartbeat:

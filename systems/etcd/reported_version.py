@@ -6,25 +6,19 @@ start (membership's mustDetectDowngrade: "invalid downgrade"), and the cluster's
 members are newer. etcd's own downgrade (`etcdctl downgrade`) is not used here.
 """
 
-import asyncio
 import json
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.reported_version import minor
+from fencepost.harness.http.connection import ask as get
 
 _SOURCE: Final = "etcd.io/docs: Upgrading etcd clusters and applications"
 
 
 async def ask(address: str, port: int) -> str:
     """Ask the member for its release. Raises OSError or ValueError; the caller bounds the wait."""
-    reader, writer = await asyncio.open_connection(address, port)
-    try:
-        writer.write(f"GET /version HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode())
-        _, _, body = (await reader.read()).partition(b"\r\n\r\n")
-    finally:
-        writer.close()
-    version = json.loads(body)["etcdserver"] if body else ""
+    version = json.loads((await get(address, port, "/version")).body)["etcdserver"]
     if not version:
         raise ValueError("it does not report its version")
     return str(version)

@@ -7,23 +7,29 @@ from the command line of its process.
 
 import json
 import re
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from fencepost.harness.base.errors import MachineError, Refusal
-from fencepost.harness.contract.server_settings import AppliedSetting, Reserved, Settings, same_value
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.contract.server_settings import (
+    AppliedSetting,
+    Reserved,
+    ServerSettings,
+    Settings,
+    applied,
+    as_text,
+    rejection,
+    same_value,
+)
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node
 from fencepost.systems.etcd.options import EtcdOptions
 
 ETCD: Final = "etcd"
-SETTABLE: Final = {ETCD: "a flag of etcd's command line, without its dashes (etcd --help)"}
-SAMPLES: Final = {ETCD: {"snapshot-count": "5000"}}
-RESERVED: Final = Reserved(
-    options={"heartbeat-interval": "heartbeat", "election-timeout": "election"},
+_RESERVED: Final = Reserved.beside(
+    EtcdOptions,
     reasons={
         "name|data-dir|wal-dir": "identifies the node and its data by it",
         "(initial|listen|advertise|discovery)-.*|force-new-cluster|proxy|discovery": "builds the links of the cluster"
@@ -38,44 +44,30 @@ RESERVED: Final = Reserved(
 _TWICE: Final = {"snapshot-count": "snapshot_count"}
 _REFUSED: Final = re.compile(r"flag provided but not defined: -*\S+|invalid value .* for flag .*")
 _STARTING: Final = '"msg":"starting an etcd server"'
-_ASK_S: Final = 20.0
 
 
-def refuse(key: str, options: EtcdOptions) -> Refusal | None:
-    """`harness.contract.server_settings.TakesSettings.refuse_setting`."""
+def _refuse(of: str, key: str, options: EtcdOptions) -> Refusal | None:
     option = _TWICE.get(key)
     if option is not None and getattr(options, option) != getattr(EtcdOptions(), option):
         return Refusal(f"-O {option}={getattr(options, option)} sets it as well", "leave one of them out")
-    return RESERVED.refuse(key)
+    return _RESERVED.refuse(key)
 
 
 def flags(settings: Settings) -> Mapping[str, str]:
     return settings.get(ETCD, {})
 
 
-def refused_by_binary(artifacts: Artifacts, settings: Settings) -> Refusal | None:
+def _refuse_unknown(artifacts: Artifacts, settings: Settings) -> Refusal | None:
     """Why the binary does not accept these flags; None when it does. An image is not asked before its start."""
     if "image" in artifacts.paths or not flags(settings):
         return None
-    arguments = [f"--{key}={value}" for key, value in flags(settings).items()]
-    try:
-        done = subprocess.run(
-            [artifacts.paths["etcd"], *arguments, "--version"],
-            capture_output=True,
-            text=True,
-            timeout=_ASK_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise MachineError(
-            f"{artifacts.paths['etcd']} does not say whether it takes {' '.join(arguments)}: {error}"
-        ) from None
-    if done.returncode == 0:
+    binary = artifacts.paths["etcd"]
+    output = rejection([binary, *(f"--{key}={value}" for key, value in flags(settings).items()), "--version"])
+    if output is None:
         return None
-    refusal = _REFUSED.search(f"{done.stderr}\n{done.stdout}")
-    message = refusal.group() if refusal else (done.stderr.strip().splitlines() or ["nothing"])[0]
-    command = f"{Path(artifacts.paths['etcd']).name} --help"
-    return Refusal(f"etcd {artifacts.version} says: {message}", f"its flags are listed by: {command}")
+    refusal = _REFUSED.search(output)
+    message = refusal.group() if refusal else output.splitlines()[0]
+    return Refusal(f"etcd {artifacts.version} says: {message}", f"its flags are listed by: {Path(binary).name} --help")
 
 
 def refused_line(line: str) -> str | None:
@@ -84,33 +76,22 @@ def refused_line(line: str) -> str | None:
     return f"etcd says: {refusal.group()}" if refusal else None
 
 
-def applied_settings(node: Node, settings: Settings) -> list[AppliedSetting]:
+async def _applied(node: Node, settings: Settings) -> list[AppliedSetting]:
     """How each flag is known to apply: from the line logged at the start, else from the process's command line.
 
     Raises ValueError when a flag is missing in the process's command line.
     """
     reported = _configuration_at_start(node.log)
     given = processes.command_line(node.pid) if node.pid is not None else []
-    applied = []
-    for key, value in flags(settings).items():
-        setting = f"{ETCD}.{key}"
-        if key in reported and same_value(_text(reported[key]), value):
-            applied.append(
-                AppliedSetting(node=node.name, setting=setting, value=value, says=_text(reported[key]), by="its log")
-            )
-        elif f"--{key}={value}" in given:
-            applied.append(
-                AppliedSetting(
-                    node=node.name, setting=setting, value=value, says=None, by="command line of its process"
-                )
-            )
-        elif given:
+
+    def of(key: str, value: str) -> AppliedSetting:
+        if key in reported and same_value(as_text(reported[key]), value):
+            return applied(ETCD, node, key, value, says=as_text(reported[key]), by="its log")
+        if given and f"--{key}={value}" not in given:
             raise ValueError(f"{node.name}: --{key}={value} is not in the command line of its process")
-        else:
-            applied.append(
-                AppliedSetting(node=node.name, setting=setting, value=value, says=None, by="command line, unread")
-            )
-    return applied
+        return applied(ETCD, node, key, value, by="command line of its process" if given else "command line, unread")
+
+    return [of(key, value) for key, value in flags(settings).items()]
 
 
 def _configuration_at_start(log: Path) -> dict[str, Any]:
@@ -123,5 +104,10 @@ def _configuration_at_start(log: Path) -> dict[str, Any]:
     return configuration if isinstance(configuration, dict) else {}
 
 
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+SETTINGS: Final = ServerSettings(
+    settable={ETCD: "a flag of etcd's command line, without its dashes (etcd --help)"},
+    samples={ETCD: {"snapshot-count": "5000"}},
+    refuse=_refuse,
+    refuse_unknown=_refuse_unknown,
+    applied=_applied,
+)

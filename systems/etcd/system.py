@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Final
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.leadership import AttemptReader
 from fencepost.harness.contract.profile import Profile
-from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
+from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.servers import ReportedTime
 from fencepost.harness.contract.system import BaseSystem, Question
 from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
 from fencepost.harness.history import CatchUp, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
+from fencepost.harness.runtime.node import Layout, Node, Place
 from fencepost.harness.verdict import LeadershipBound, LeaseBound, Vocabulary
 from fencepost.systems.etcd import configuration, reported_version
-from fencepost.systems.etcd import settings as server_settings
 from fencepost.systems.etcd.configuration import CLIENT_PORT, PEER_PORT, url
 from fencepost.systems.etcd.fenced_attempts import LeaseAttempts
 from fencepost.systems.etcd.guarantees import GUARANTEES, leadership_bound, lease_bound, unpromised
 from fencepost.systems.etcd.kip_column import COLUMN
 from fencepost.systems.etcd.options import EtcdOptions
-from fencepost.systems.etcd.releases import EtcdReleases
+from fencepost.systems.etcd.releases import RELEASES
+from fencepost.systems.etcd.settings import SETTINGS, refused_line
 
 if TYPE_CHECKING:
     from fencepost.systems.etcd.health import Health
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 #: One attempt to ask a member whether it serves.
 _ATTEMPT_S: Final = 1.0
-#: A line of raft's logger in zap's JSON: {"level":"info",...,"msg":"8e9e05c52164694d became leader at term 2"}.
 #: EtcdServer.applySnapshot.
 _APPLIED_SNAPSHOT: Final = '"msg":"applied snapshot"'
+#: A line of raft's logger in zap's JSON: {"level":"info",...,"msg":"8e9e05c52164694d became leader at term 2"}.
 _BECAME_LEADER: Final = re.compile(r'"msg":"[0-9a-f]+ became leader at term (\d+)"')
 
 
@@ -64,21 +64,14 @@ class Etcd(BaseSystem[EtcdOptions]):
         vocabulary=Vocabulary(epoch="term"),
         sizes=(1, 3, 5),
     )
-    releases: Final = EtcdReleases()
+    releases: Final = RELEASES
     guarantees = GUARANTEES
+    spec = staticmethod(configuration.spec)
+    settings: Final = SETTINGS
     column: Final = COLUMN
     watch_modes: Final = (WatchMode.PERSISTENT,)
     resumes_watches: Final = True
     changes_keys_together: Final = True
-
-    def specs(
-        self,
-        layout: Layout,
-        artifacts: Artifacts,
-        options: EtcdOptions,
-        settings: Settings = NO_SETTINGS,
-    ) -> list[NodeSpec]:
-        return [configuration.spec(place, layout, artifacts, options, settings) for place in layout.values()]
 
     def leadership(self, options: EtcdOptions, version: str = "") -> LeadershipBound:
         return leadership_bound(options)
@@ -141,27 +134,10 @@ class Etcd(BaseSystem[EtcdOptions]):
         return await server_clock.ask(*place.dial(CLIENT_PORT)) if clock is Clock.WALL else None
 
     def fatal_line(self, line: str) -> str | None:
-        return server_settings.refused_line(line)
+        return refused_line(line)
 
     def unpromised(self, settings: Settings, options: EtcdOptions) -> Mapping[str, str]:
         return unpromised(settings)
-
-    @property
-    def settable(self) -> Mapping[str, str]:
-        return server_settings.SETTABLE
-
-    @property
-    def sample_settings(self) -> Settings:
-        return server_settings.SAMPLES
-
-    def refuse_setting(self, of: str, key: str, options: EtcdOptions) -> Refusal | None:
-        return server_settings.refuse(key, options)
-
-    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
-        return server_settings.refused_by_binary(artifacts, settings)
-
-    async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:
-        return server_settings.applied_settings(node, settings)
 
     def attempts(self) -> AttemptReader:
         """`harness.contract.leadership.TellsAttempts`."""
@@ -169,9 +145,6 @@ class Etcd(BaseSystem[EtcdOptions]):
 
     async def reported_version(self, node: Node, *, log_from: int) -> str:
         return await reported_version.ask(*node.place.dial(CLIENT_PORT))
-
-    def version_of(self, node: Node, artifacts: Artifacts) -> str:
-        return artifacts.version
 
     def refuse_change(
         self, start: str, to: str, *, back: bool, options: EtcdOptions, settings: Settings

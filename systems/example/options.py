@@ -2,16 +2,14 @@
 
 from typing import Annotated, Literal
 
-from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.options import SystemOptions, out_of_range
+from fencepost.harness.contract.options import SystemOptions
 
 Defect = Literal["none", "stale-reads", "early-ack", "keeps-leading", "forgets", "ends"]
 
 
 class ExampleOptions(SystemOptions, frozen=True, kw_only=True):
-    election: Annotated[Duration, about("silence of the leader before a follower stands")] = seconds(1)
+    election: Annotated[
+        Duration, about("silence of the leader before a follower stands", least=seconds(0.1), most=seconds(30))
+    ] = seconds(1)
     defect: Annotated[Defect, about("what is wrong with the servers on purpose")] = "none"
-
-    def refuse(self) -> Refusal | None:
-        return out_of_range(self, {"election": seconds(0.1)}, {"election": seconds(30)})

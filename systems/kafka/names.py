@@ -1,7 +1,9 @@
-"""What servers and clients of one Kafka cluster agree on: ports, and the cluster's id."""
+"""What servers and clients of one Kafka cluster agree on: a role, ports, and the cluster's id."""
 
 from typing import Final
 
+#: The role of nodes that keep partitions.
+BROKER: Final = "broker"
 CLIENT_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
 #: Far enough from the controllers' for a port of its own on each node behind Toxiproxy.

@@ -4,19 +4,17 @@ Clients may connect to any server: a server passes requests on to the leader of 
 """
 
 import asyncio
-from collections.abc import Mapping
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.contract.profile import Profile
-from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
+from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.system import BaseSystem, Question
 from fencepost.harness.coordination import Interface, KeyValue, ReadMode, Session, WatchMode
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
+from fencepost.harness.runtime.node import Layout, Member, Node, Place
 from fencepost.harness.verdict import LeadershipBound, Vocabulary
 from fencepost.systems.nats import configuration, raftz
-from fencepost.systems.nats import settings as server_settings
 from fencepost.systems.nats.client import NatsClient
 from fencepost.systems.nats.configuration import CLIENT_PORT, LISTENERS, MONITOR_PORT
 from fencepost.systems.nats.guarantees import GUARANTEES, leadership_bound
@@ -25,8 +23,9 @@ from fencepost.systems.nats.membership import NatsMembership
 from fencepost.systems.nats.move_leadership import move_leader
 from fencepost.systems.nats.options import NatsOptions
 from fencepost.systems.nats.raftz import META_LEADER, STREAM_LEADER, Group, NoAnswer, RaftzQuestion
-from fencepost.systems.nats.releases import NatsReleases
+from fencepost.systems.nats.releases import RELEASES
 from fencepost.systems.nats.replicas import NatsReplicas
+from fencepost.systems.nats.settings import SETTINGS
 from fencepost.systems.nats.wire.connection import connect
 
 #: One attempt to ask a server.
@@ -51,7 +50,9 @@ class Nats(BaseSystem[NatsOptions]):
         vocabulary=Vocabulary(epoch="term"),
         sizes=(1, 3, 5),
     )
-    releases: Final = NatsReleases()
+    releases: Final = RELEASES
+    spec = staticmethod(configuration.spec)
+    settings: Final = SETTINGS
     column: Final = COLUMN
     watch_modes: Final = (WatchMode.PERSISTENT,)
     resumes_watches: Final = True
@@ -66,11 +67,6 @@ class Nats(BaseSystem[NatsOptions]):
                 hint=f"-O replicas={nodes}, or more --nodes",
             )
         return tuple(Member(f"n{number}", dialled=("client", "monitor")) for number in range(1, nodes + 1))
-
-    def specs(
-        self, layout: Layout, artifacts: Artifacts, options: NatsOptions, settings: Settings = NO_SETTINGS
-    ) -> list[NodeSpec]:
-        return [configuration.spec(place, layout, artifacts, options, settings) for place in layout.values()]
 
     def leadership(self, options: NatsOptions, version: str = "") -> LeadershipBound:
         return leadership_bound(options)
@@ -131,31 +127,9 @@ class Nats(BaseSystem[NatsOptions]):
     def question(self, place: Place, subject: str) -> Question:
         return RaftzQuestion(place, subject)
 
-    @property
-    def settable(self) -> Mapping[str, str]:
-        """`harness.contract.server_settings.TakesSettings`."""
-        return server_settings.SETTABLE
-
-    @property
-    def sample_settings(self) -> Settings:
-        """`harness.contract.server_settings.SamplesSettings`."""
-        return server_settings.SAMPLES
-
-    def refuse_setting(self, of: str, key: str, options: NatsOptions) -> Refusal | None:
-        return server_settings.RESERVED.refuse(key)
-
-    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
-        return server_settings.refused_by_server(artifacts, settings)
-
-    async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:
-        return await server_settings.applied_settings(node, settings)
-
     async def reported_version(self, node: Node, *, log_from: int) -> str:
         """`harness.contract.reported_version.TellsVersion`."""
         return str((await raftz.get(*node.place.dial(MONITOR_PORT), "/varz"))["version"])
-
-    def version_of(self, node: Node, artifacts: Artifacts) -> str:
-        return artifacts.version
 
     def refuse_change(
         self, start: str, to: str, *, back: bool, options: NatsOptions, settings: Settings

@@ -1,9 +1,6 @@
-"""How a ZooKeeper server starts: jars, command line, configuration files.
+"""How a ZooKeeper server starts: command line, configuration files.
 
-The default server is the ZooKeeper 3.9.5 inside pyspark, with the five jars that it needs (found by leaving jars out
-until it did not start) and two more for its log. log4j-core is left out: configuring it costs as much processor time as
-the rest of the start, while the simple logger inside log4j-api, set by system properties, writes the same lines at no
-cost. A folder of jars given as version is used as it is, with a configuration for the logging that it brings.
+Its log is configured for whichever logging its jars bring (see `versions`).
 
 Settings that differ from a production server, and why: no admin server (it needs jetty), every four-letter word allowed
 (`srvr` asks for beliefs), no limit on connections from one address (all clients have the same one), sessions longer
@@ -16,31 +13,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.base.errors import UsageError
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
-from fencepost.harness.runtime.artifacts import (
-    Artifacts,
-    ImageFacts,
-    python_package_folder,
-    required_package_folder,
-    sha256_of,
-)
-from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS, Java, find_java, jar_parts
+from fencepost.harness.java.java_releases import java_command
+from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.systems.zookeeper.options import ZooKeeperOptions
-from fencepost.systems.zookeeper.settings import in_file, jvm_flags
 
-PACKAGED_VERSION: Final = "3.9.5"
 MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 CLIENT_PORT: Final = 2181
 PEER_PORT: Final = 2888
 ELECTION_PORT: Final = 3888
 LISTENERS: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "peer": PEER_PORT, "election": ELECTION_PORT}
+#: What stands before the dot of a setting, and the beginnings of those that are Java system properties.
+ZOOKEEPER: Final = "zookeeper"
+PROPERTY: Final = ("zookeeper.", "jute.")
 #: The jars in an image of ours.
-IMAGE_CLASSPATH: Final = "/opt/zookeeper/lib/*"
-
-_NEEDED: Final = ("zookeeper", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java")
-_FOR_LOGS: Final = ("log4j-api", "log4j-slf4j2-impl")
+IMAGE_FOLDER: Final = "/opt/zookeeper/lib"
 
 _JVM_FLAGS: Final = (
     "-Xms32m",
@@ -50,6 +39,8 @@ _JVM_FLAGS: Final = (
     "-Djava.net.preferIPv4Stack=true",
     "-Dzookeeper.jmx.log4j.disable=true",
 )
+#: In KiB (FilePadding).
+_LAID_OUT: Final = "preAllocSize"
 _SIMPLE_LOGGER: Final = "-Dorg.apache.logging.log4j.simplelog."
 #: The log at INFO, without a line for every `srvr` of the observers.
 _LOG_FLAGS: Final = (
@@ -76,66 +67,8 @@ _LOGBACK: Final = """<configuration>
 """
 
 
-def is_packaged() -> bool:
-    """Whether there is a pyspark, whose jars hold the default release."""
-    return python_package_folder("pyspark") is not None
-
-
-def packaged() -> list[Path]:
-    """The jars of the ZooKeeper inside pyspark; raises MachineError when the package is absent."""
-    folder = required_package_folder("pyspark", distribution="pyspark") / "jars"
-    return [_one(folder, name) for name in (*_NEEDED, *_FOR_LOGS)]
-
-
-def given(folder: Path) -> tuple[str, list[Path]]:
-    """Version and jars of a folder that a user gave: the jars themselves, or a distribution with a `lib` folder."""
-    jars = sorted(folder.glob("*.jar")) or sorted(folder.glob("lib/*.jar"))
-    versions = [m.group(1) for jar in jars if (m := re.fullmatch(r"zookeeper-(\d[\w.]*)\.jar", jar.name))]
-    if len(versions) != 1:
-        raise UsageError(
-            f"{folder}: expected one zookeeper-<version>.jar in it (or in its lib folder), found {len(versions)}",
-            hint="give a folder that holds the jars of one ZooKeeper and of what it needs",
-        )
-    return versions[0], jars
-
-
-def artifacts(version: str, jars: list[Path], archive: Path | None) -> Artifacts:
-    """`paths` are "java", "classpath" (jars joined by colons) and, when there is one, the start-up "archive"."""
-    java = find_java()
-    paths = {"java": str(java.binary), "classpath": ":".join(map(str, jars))}
-    if archive is not None:
-        paths["archive"] = str(archive)
-    sha256 = {jar.name: sha256_of(jar) for jar in jars} | {"java": sha256_of(java.binary)}
-    return Artifacts(version=version, paths=paths, sha256=sha256)
-
-
-def in_image(image: ImageFacts) -> Artifacts:
-    """Describe the ZooKeeper in an image: one made by fencepost runs `java` on its jars, any other its entry point.
-
-    The official image reads its configuration from the folder that ZOO_CONF_DIR names, so it can be given this one.
-    """
-    if image.labels.get("org.fencepost.system") == "zookeeper":
-        paths = {"java": "java", "classpath": IMAGE_CLASSPATH}
-    else:
-        command = (*image.entrypoint, *image.command)
-        if not command:
-            raise UsageError(
-                f"{image.reference}: the image has neither an entry point nor a command",
-                hint="give an image that starts a ZooKeeper server by itself, as the official one does",
-            )
-        paths = {"command": shlex.join(command)}
-    return Artifacts(version=image.version, paths={"image": image.reference, **paths}, sha256={"image": image.id})
-
-
-def archive_key(jars: list[Path]) -> list[str]:
-    return [*_JVM_FLAGS, MAIN_CLASS, *jar_parts(jars)]
-
-
-def argv(java: Java, jars: list[Path], archive: Path | None, folder: Path, more: tuple[str, ...] = ()) -> list[str]:
-    """The command line of a server whose configuration is `folder`/zoo.cfg; `more` are further JVM flags."""
-    classpath = ":".join(map(str, jars))
-    flags = [*_JVM_FLAGS, *_log_flags(folder), *java.using(archive), *more]
-    return [str(java.binary), *flags, "-cp", classpath, MAIN_CLASS, str(folder / "zoo.cfg")]
+#: What a start-up archive depends on.
+PROGRAM: Final = (*_JVM_FLAGS, MAIN_CLASS)
 
 
 def _log_flags(folder: Path) -> list[str]:
@@ -147,15 +80,35 @@ def _log_flags(folder: Path) -> list[str]:
     ]
 
 
-def log_files(jars: list[Path]) -> dict[str, str]:
+def _log_files(artifacts: Artifacts) -> dict[str, str]:
     """Configurations for the logging that the jars bring and that system properties do not reach."""
-    names = [jar.name for jar in jars]
+    if "image" in artifacts.paths:
+        # Its jars cannot be seen from here.
+        return {"log4j1.properties": _LOG4J1, "log4j.properties": _LOG4J1, "logback.xml": _LOGBACK}
+    names = [Path(jar).name for jar in artifacts.paths["classpath"].split(":")]
     files = {}
     if any(re.match(r"(log4j-1\.2\.|reload4j-)", name) for name in names):
         files["log4j1.properties"] = _LOG4J1
     if any(name.startswith("logback-classic-") for name in names):
         files["logback.xml"] = _LOGBACK
     return files
+
+
+def in_file(settings: Settings) -> dict[str, str]:
+    """The settings that go into zoo.cfg.
+
+    Where a snapshot count is set, the log grows in steps of 1 MiB unless that is set too. By default each log file
+    begins with 64 MiB, and with many of them gigabytes of zeros would be copied and read after the run.
+    """
+    given = settings.get(ZOOKEEPER, {})
+    named = {key.removeprefix("zookeeper.") for key in given}
+    laid_out = {_LAID_OUT: "1024"} if "snapCount" in named and _LAID_OUT not in named else {}
+    return {**laid_out, **{key: value for key, value in given.items() if not key.startswith(PROPERTY)}}
+
+
+def jvm_flags(settings: Settings) -> tuple[str, ...]:
+    """The settings that are Java system properties, as flags of the JVM."""
+    return tuple(f"-D{k}={v}" for k, v in settings.get(ZOOKEEPER, {}).items() if k.startswith(PROPERTY))
 
 
 def zoo_cfg(
@@ -198,35 +151,26 @@ def spec(place: Place, layout: Layout, artifacts: Artifacts, options: ZooKeeperO
         options=options,
         settings=settings,
     )
-    if "image" in artifacts.paths:
-        command, environment, logs = _inside(place, artifacts, jvm_flags(settings))
-    else:
-        jars = [Path(jar) for jar in artifacts.paths["classpath"].split(":")]
-        archive = artifacts.paths.get("archive")
-        more = jvm_flags(settings)
-        command = tuple(argv(find_java(), jars, Path(archive) if archive else None, place.folder, more))
-        environment, logs = {}, log_files(jars)
+    command, environment = _command(place, artifacts, jvm_flags(settings))
     return NodeSpec(
         name=place.name,
         argv=command,
         environment=environment,
         listeners=LISTENERS,
-        files={"zoo.cfg": configuration, **logs},
+        files={"zoo.cfg": configuration, **_log_files(artifacts)},
         data_files={"myid": f"{place.number}\n"},
         data_limit_bytes=options.data_limit_mib << 20,
         ready_timeout_s=30.0,
     )
 
 
-def _inside(
-    place: Place, artifacts: Artifacts, more: tuple[str, ...]
-) -> tuple[tuple[str, ...], dict[str, str], dict[str, str]]:
-    """Command, environment and log configurations of a server in a container; its jars cannot be seen from here."""
-    logs = {"log4j1.properties": _LOG4J1, "log4j.properties": _LOG4J1, "logback.xml": _LOGBACK}
+def _command(place: Place, artifacts: Artifacts, more: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Command and environment of a server; `more` are further JVM flags."""
+    configuration = str(place.folder / "zoo.cfg")
     flags = [*_JVM_FLAGS, *_log_flags(place.folder), *more]
     if "command" not in artifacts.paths:
-        java, classpath = artifacts.paths["java"], artifacts.paths["classpath"]
-        return (java, *flags, "-cp", classpath, MAIN_CLASS, str(place.folder / "zoo.cfg")), {}, logs
+        java, *archived = java_command(artifacts)
+        return (java, *archived, *flags, "-cp", artifacts.paths["classpath"], MAIN_CLASS, configuration), {}
     environment = {
         "ZOO_CONF_DIR": str(place.folder),
         "ZOOCFGDIR": str(place.folder),
@@ -234,14 +178,4 @@ def _inside(
         "ZOO_MY_ID": str(place.number),
         "SERVER_JVMFLAGS": shlex.join(flags),
     }
-    return tuple(shlex.split(artifacts.paths["command"])), environment, logs
-
-
-def _one(folder: Path, name: str) -> Path:
-    jars = sorted(jar for jar in folder.glob(f"{name}-*.jar") if re.fullmatch(rf"{name}-\d[\w.]*\.jar", jar.name))
-    if len(jars) != 1:
-        raise UsageError(
-            f"{folder}: expected one {name}-<version>.jar, found {len(jars)}",
-            hint="install the pyspark version of requirements.lock, or give a folder of jars as version",
-        )
-    return jars[0]
+    return tuple(shlex.split(artifacts.paths["command"])), environment

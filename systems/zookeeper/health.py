@@ -26,6 +26,11 @@ async def serves(place: Place) -> bool:
     return answer is not None and answer.detail in ("leader", "follower")
 
 
+async def leads(place: Place) -> bool:
+    answer = await _answer(place, _ASK_TIMEOUT_S)
+    return answer is not None and answer.claims is Claim.YES
+
+
 async def wrong(layout: Layout) -> str | None:
     """What is wrong, in words; None when one server leads, the others follow, and each can sync and read."""
     places = list(layout.values())

@@ -25,6 +25,7 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.systems.zookeeper import configuration
 from fencepost.systems.zookeeper.question import SrvrQuestion, four_letter_word
+from fencepost.systems.zookeeper.versions import JARS
 from fencepost.systems.zookeeper.wire import reconfiguration
 from fencepost.systems.zookeeper.wire.jute import Op
 from fencepost.systems.zookeeper.wire.reconfiguration import server_line
@@ -43,7 +44,7 @@ def fixed(version: str) -> Refusal | None:
     """Why members of this release (or folder of jars; "" for an image) cannot change; None when they can."""
     if not version:
         return Refusal("nobody knows before the start whether the ZooKeeper in an image can be reconfigured")
-    release = configuration.given(Path(version))[0] if Path(version).is_dir() else version
+    release = JARS.given(Path(version))[0] if Path(version).is_dir() else version
     if releases.is_before(release, FIRST):
         return Refusal(f"ZooKeeper {release} has a fixed set of members", "3.5.3 and later can change it")
     return None

@@ -7,13 +7,13 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.profile import Profile
-from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
+from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.servers import ReportedTime
 from fencepost.harness.contract.system import BaseSystem, Question
 from fencepost.harness.coordination import Interface, Locks, ReadMode, Session, WatchMode
 from fencepost.harness.history import CatchUp, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
+from fencepost.harness.runtime.node import Layout, Node, Place
 from fencepost.harness.verdict import LeadershipBound, LeaseBound, Vocabulary
 from fencepost.systems.zookeeper import (
     configuration,
@@ -21,9 +21,7 @@ from fencepost.systems.zookeeper import (
     membership,
     reported_version,
     server_clock,
-    versions,
 )
-from fencepost.systems.zookeeper import settings as server_settings
 from fencepost.systems.zookeeper.client import ZooKeeperClient
 from fencepost.systems.zookeeper.guarantees import leadership_bound, lease_bound, unpromised
 from fencepost.systems.zookeeper.health import SHORT_SESSION_MS, open_session
@@ -32,26 +30,17 @@ from fencepost.systems.zookeeper.leases import SessionLeases
 from fencepost.systems.zookeeper.membership import ZooKeeperMembership
 from fencepost.systems.zookeeper.options import ZooKeeperOptions
 from fencepost.systems.zookeeper.question import SrvrQuestion
-from fencepost.systems.zookeeper.releases import ZooKeeperReleases
+from fencepost.systems.zookeeper.releases import RELEASES
+from fencepost.systems.zookeeper.settings import SETTINGS
 from fencepost.systems.zookeeper.wire.session import ZooKeeperSession
 
-#: The bounds follow from the first three; sessions must outlive pauses.
-_RESERVED: Final = server_settings.reserved(
-    {
-        "tickTime": "tick",
-        "initLimit": "init_limit",
-        "syncLimit": "sync_limit",
-        "minSessionTimeout": "session_timeout",
-        "maxSessionTimeout": "session_timeout",
-    }
-)
-#: Leader.startZkServer writes it once, when a quorum has acknowledged the new epoch.
 #: Learner.syncWithLeader, in 3.6 to 3.9.
 _CAUGHT_UP: Final = {
     "Getting a diff from the leader": CatchUp.DIFFERENCE,
     "Getting a snapshot from leader": CatchUp.SNAPSHOT,
     "Truncating log to get in sync with the leader": CatchUp.TRUNCATION,
 }
+#: Leader.startZkServer writes it once, when a quorum has acknowledged the new epoch.
 _BECAME_LEADER: Final = re.compile(r"starting up and setting last processed zxid: 0x([0-9a-f]+)")
 
 
@@ -81,21 +70,14 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
         listeners=configuration.LISTENERS,
         vocabulary=Vocabulary(hexadecimal=True),
     )
-    releases: Final = ZooKeeperReleases()
+    releases: Final = RELEASES
+    spec = staticmethod(configuration.spec)
+    settings: Final = SETTINGS
     column: Final = COLUMN
     guarantees = Path(__file__).with_name("guarantees.toml")
     watch_modes: Final = (WatchMode.PERSISTENT, WatchMode.ONE_SHOT)
     resumes_watches: Final = False
     changes_keys_together: Final = True
-
-    def specs(
-        self,
-        layout: Layout,
-        artifacts: Artifacts,
-        options: ZooKeeperOptions,
-        settings: Settings = NO_SETTINGS,
-    ) -> list[NodeSpec]:
-        return [configuration.spec(place, layout, artifacts, options, settings) for place in layout.values()]
 
     def leadership(self, options: ZooKeeperOptions, version: str = "") -> LeadershipBound:
         return leadership_bound(options)
@@ -150,36 +132,11 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
     def unpromised(self, settings: Settings, options: ZooKeeperOptions) -> Mapping[str, str]:
         return unpromised(settings)
 
-    @property
-    def settable(self) -> Mapping[str, str]:
-        return {server_settings.ZOOKEEPER: server_settings.ABOUT}
-
-    @property
-    def sample_settings(self) -> Settings:
-        return {server_settings.ZOOKEEPER: {"snapCount": "5000"}}
-
-    def refuse_setting(self, of: str, key: str, options: ZooKeeperOptions) -> Refusal | None:
-        return server_settings.refuse(key, _RESERVED)
-
-    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
-        """Check the keys in the jars; for an image, in the jars of the same release where that is known."""
-        if "image" not in artifacts.paths:
-            jars = list(map(Path, artifacts.paths["classpath"].split(":")))
-        else:
-            jars = versions.jars(artifacts.version) if artifacts.version in versions.known() else []
-        return server_settings.refuse_unknown(jars, artifacts.version, settings)
-
-    async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:
-        return await server_settings.applied_settings(node, *node.place.dial(configuration.CLIENT_PORT), settings)
-
     def startup_archive(self) -> Path | None:
         return self.releases.startup_archive()
 
     async def reported_version(self, node: Node, *, log_from: int) -> str:
         return await reported_version.ask(*node.place.dial(configuration.CLIENT_PORT))
-
-    def version_of(self, node: Node, artifacts: Artifacts) -> str:
-        return artifacts.version
 
     def refuse_change(
         self, start: str, to: str, *, back: bool, options: ZooKeeperOptions, settings: Settings

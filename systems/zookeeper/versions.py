@@ -1,26 +1,35 @@
-"""Which releases of ZooKeeper are known, and where each comes from.
+"""Which releases of ZooKeeper are known, and where their jars come from.
 
-3.9.5 is in the Python package pyspark (see `configuration`), and comes from Maven where that is not installed. All
-others are resolved by Maven coordinates: the server and the few jars that it needs here, the same ones for almost every
-release. They are named one by one and everything else is excluded, so that Maven and Ivy fetch the same; each is
-checked against its sum in `jars.toml` (`python -m tools.record_sums zookeeper`).
+3.9.5 is in the Python package pyspark, with the five jars that a server needs (found by leaving jars out until it did
+not start) and two more for its log. Where pyspark is not installed it comes from Maven, as all others do: the server
+and the few jars that it needs here, the same ones for almost every release. They are named one by one and everything
+else is excluded.
 
 Left out are netty (a server with plain TCP does not load it) and the logging of each release (log4j 1.2, reload4j,
-logback or none): the simple logger inside log4j-api has the same flags for all releases and costs the least.
+logback or none). log4j-core is left out too: configuring it costs as much processor time as the rest of the start,
+while the simple logger inside log4j-api, set by system properties, has the same flags for all releases.
 """
 
-import tomllib
-from collections.abc import Mapping
-from functools import lru_cache
+import re
 from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.contract import releases
-from fencepost.systems.zookeeper import configuration
+from fencepost.harness.java.server_jars import ServerJars
+from fencepost.harness.runtime.artifacts import python_package_folder, required_package_folder
 
-SUMS: Final = Path(__file__).with_name("jars.toml")
-
+DEFAULT: Final = "3.9.5"
+#: Of the packaged release, by the beginnings of their names.
+_PACKAGED_JARS: Final = (
+    "zookeeper",
+    "zookeeper-jute",
+    "slf4j-api",
+    "metrics-core",
+    "snappy-java",
+    "log4j-api",
+    "log4j-slf4j2-impl",
+)
 _BESIDE: Final = (
     "org.slf4j:slf4j-api:1.7.36",
     "org.apache.logging.log4j:log4j-api:2.25.4",
@@ -32,44 +41,49 @@ _BESIDE: Final = (
 _COMMONS_LANG: Final = "commons-lang:commons-lang:2.6"
 
 
-def known() -> tuple[str, ...]:
-    """Every release that `jars` can get, in order."""
-    recorded = (name.removeprefix("zookeeper-").removesuffix(".jar") for name in _sums())
-    return releases.in_order(
-        {configuration.PACKAGED_VERSION, *(release for release in recorded if release[0].isdigit())}
-    )
+class ZooKeeperJars(ServerJars):
+    """The jars of recorded releases; those of the default release are in pyspark where that is installed."""
+
+    def jars(self, version: str) -> list[Path]:
+        return _packaged() if self._is_packaged(version) else super().jars(version)
+
+    def sums(self, version: str) -> dict[str, str] | None:
+        return None if self._is_packaged(version) else super().sums(version)
+
+    def are_fetched(self, version: str) -> bool:
+        return self._is_packaged(version) or super().are_fetched(version)
+
+    def _is_packaged(self, version: str) -> bool:
+        return version == DEFAULT and python_package_folder("pyspark") is not None
 
 
-def jars(version: str) -> list[Path]:
-    """The jars of a known release: inside pyspark where it is installed, or fetched, checked and kept."""
-    if version == configuration.PACKAGED_VERSION and configuration.is_packaged():
-        return configuration.packaged()
-    if version not in known():
+def _packaged() -> list[Path]:
+    folder = required_package_folder("pyspark", distribution="pyspark") / "jars"
+    return [_one(folder, name) for name in _PACKAGED_JARS]
+
+
+def _one(folder: Path, name: str) -> Path:
+    jars = sorted(jar for jar in folder.glob(f"{name}-*.jar") if re.fullmatch(rf"{name}-\d[\w.]*\.jar", jar.name))
+    if len(jars) != 1:
         raise UsageError(
-            f"ZooKeeper {version!r} is neither a known release nor a folder; known are {releases.in_words(known())}",
-            hint="choose one of them, or give the path of a folder with the jars of one ZooKeeper",
+            f"{folder}: expected one {name}-<version>.jar, found {len(jars)}",
+            hint="install the pyspark version of requirements.lock, or give a folder of jars as version",
         )
-    from fencepost.harness.runtime.artifacts import maven, sums
-
-    wanted = coordinates(version)
-    fetched = maven.jars(wanted, exclude=maven.EVERYTHING)
-    sums.check(fetched, {name: _sums()[name] for name in map(_file_name, wanted)})
-    return fetched
+    return jars[0]
 
 
-def coordinates(version: str) -> list[str]:
+def roots(version: str) -> list[str]:
     own = [f"org.apache.zookeeper:{name}:{version}" for name in ("zookeeper", "zookeeper-jute")]
     also = [_COMMONS_LANG] if releases.numbers(version) < (3, 6, 3) else []
     return [*own, *_BESIDE, *also]
 
 
-def _file_name(coordinate: str) -> str:
-    _, artifact, version = coordinate.split(":")
-    return f"{artifact}-{version}.jar"
-
-
-@lru_cache(maxsize=1)
-def _sums() -> Mapping[str, str]:
-    with SUMS.open("rb") as file:
-        recorded: dict[str, str] = tomllib.load(file)["sha256"]
-    return recorded
+JARS: Final = ZooKeeperJars(
+    title="ZooKeeper",
+    file=Path(__file__).with_name("jars.toml"),
+    server_jar=re.compile(r"zookeeper-(\d[\w.]*)\.jar"),
+    server_jar_name="zookeeper-<version>.jar",
+    folder="lib",
+    roots=roots,
+    left_out={"": ("*:*",)},
+)

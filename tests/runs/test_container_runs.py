@@ -165,7 +165,7 @@ def test_every_workload_runs_on_every_system(
 
 
 #: Its image is made of jars that have to be there: one short run of Kafka, of the workload that the disks prove.
-_QUICK_KAFKA = pytest.mark.slow if versions.are_fetched(KRAFT.releases.default) else pytest.mark.long
+_QUICK_KAFKA = pytest.mark.slow if versions.JARS.are_fetched(KRAFT.releases.default) else pytest.mark.long
 _KRAFT_NODES = ("n1", "n2", "n3", "b1")
 _KAFKA_ZK_NODES = ("z1", "z2", "z3", "b1", "b2", "b3")
 

@@ -22,12 +22,9 @@ from fencepost.harness.runtime.node import Layout, Member, NodeSpec, Place
 from fencepost.systems.kafka.bridge.options import BridgeOptions
 from fencepost.systems.kafka.bridge.releases import NAME, in_kraft_mode
 from fencepost.systems.kafka.names import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
-from fencepost.systems.kafka.server import images, storage, versions
-from fencepost.systems.kafka.server import settings as server_settings
 from fencepost.systems.kafka.server import start as server
+from fencepost.systems.kafka.server import storage, versions
 from fencepost.systems.kafka.zookeeper_mode import configuration as zookeeper_mode
-from fencepost.systems.zookeeper import configuration as zookeeper
-from fencepost.systems.zookeeper import settings as keeper_settings
 from fencepost.systems.zookeeper.options import ZooKeeperOptions
 
 KEEPER: Final = zookeeper_mode.KEEPER
@@ -38,21 +35,6 @@ CONTROLLERS: Final = 3
 LISTENERS: Final[Mapping[str, int]] = {**zookeeper_mode.LISTENERS, "controller": CONTROLLER_PORT}
 READY_TIMEOUT_S: Final = 60.0
 
-RESERVED: Final = server_settings.reserved(
-    {
-        "zookeeper.session.timeout.ms": "zk_session",
-        "controller.quorum.election.timeout.ms": "election",
-        "controller.quorum.fetch.timeout.ms": "fetch",
-        "controller.quorum.append.linger.ms": "append_linger",
-        "metadata.max.idle.interval.ms": "idle_interval",
-        "broker.session.timeout.ms": "broker_session",
-        "broker.heartbeat.interval.ms": "broker_heartbeat",
-        "replica.lag.time.max.ms": "replica_lag",
-    }
-)
-KEEPERS_RESERVED: Final = keeper_settings.reserved(
-    {"tickTime": "tick", "minSessionTimeout": "zk_session", "maxSessionTimeout": "controller_zk_session"}
-)
 MIGRATES: Final = "zookeeper.metadata.migration.enable"
 _ACLS_IN_ZOOKEEPER: Final = "kafka.security.authorizer.AclAuthorizer"
 _ACLS_IN_KRAFT: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -115,49 +97,38 @@ def spec(
     is_controller = CONTROLLER in place.roles
     properties = _controller if is_controller else _broker
     in_kraft = is_controller or mode is Mode.KRAFT
-    return NodeSpec(
-        name=place.name,
-        argv=server.command(
-            in_kraft_mode(artifacts) if in_kraft else artifacts,
-            place.folder / server.PROPERTIES,
-            heap_mib=options.heap_mib,
-        ),
-        listeners={"client": CLIENT_PORT, "controller": CONTROLLER_PORT}
+    return server.node(
+        place,
+        in_kraft_mode(artifacts) if in_kraft else artifacts,
+        {**properties(place, layout, artifacts.version, options, mode), **given.get(NAME, {})},
+        {"client": CLIENT_PORT, "controller": CONTROLLER_PORT}
         if is_controller
         else {"client": CLIENT_PORT, "broker": BROKER_PORT},
-        roles=place.roles,
-        files={
-            server.PROPERTIES: server.properties(
-                {**properties(place, layout, artifacts.version, options, mode), **given.get(NAME, {})}
-            ),
-            **images.log_files(artifacts),
-        },
+        heap_mib=options.heap_mib,
+        data_limit_mib=options.data_limit_mib,
+        ready_timeout_s=READY_TIMEOUT_S,
         data_files=storage.data_files(place.number, artifacts.version, votes=True, cluster_id=cluster_id)
         if is_controller and cluster_id
         else {},
-        data_limit_bytes=options.data_limit_mib << 20,
-        ready_timeout_s=READY_TIMEOUT_S,
     )
 
 
 def _broker(place: Place, layout: Layout, version: str, options: BridgeOptions, mode: Mode) -> dict[str, object]:
     copies = sum(BROKER in other.roles for other in layout.values())
     own: dict[str, object] = {
-        "listeners": f"CLIENT://{place.address}:{CLIENT_PORT},BROKER://{place.address}:{BROKER_PORT}",
-        "advertised.listeners": f"CLIENT://{_at(place.dial(CLIENT_PORT))},BROKER://{_at(place.peer(BROKER_PORT))}",
+        "listeners": server.endpoints({"CLIENT": (place.address, CLIENT_PORT), "BROKER": (place.address, BROKER_PORT)}),
+        "advertised.listeners": server.endpoints(
+            {"CLIENT": place.dial(CLIENT_PORT), "BROKER": place.peer(BROKER_PORT)}
+        ),
         "listener.security.protocol.map": _PROTOCOLS,
         "inter.broker.listener.name": "BROKER",
-        "log.dirs": place.data,
-        "replica.lag.time.max.ms": options.replica_lag.ms,
-        **server.group_coordinators(copies),
-        **server.transaction_log(copies),
+        **server.log(place, options.replica_lag, copies),
     }
     if mode is not Mode.KRAFT:
         own |= {
             "broker.id": place.number,
-            # A broker that lost ZooKeeper keeps threads waiting inside of requests; with few of them it answers nobody.
-            "num.io.threads": 32,
-            **_zookeeper(layout, options.zk_session.ms),
+            "num.io.threads": server.IO_THREADS_AT_ZOOKEEPER,
+            **server.at_zookeeper(_keepers(layout), options.zk_session),
             "inter.broker.protocol.version": ".".join(map(str, versions.numbers(version)[:2])),
         }
     if mode is not Mode.ZOOKEEPER:
@@ -180,7 +151,9 @@ def _controller(place: Place, layout: Layout, version: str, options: BridgeOptio
     own: dict[str, object] = {
         "process.roles": "controller",
         "node.id": place.number,
-        "listeners": f"CONTROLLER://{place.address}:{CONTROLLER_PORT},CLIENT://{place.address}:{CLIENT_PORT}",
+        "listeners": server.endpoints(
+            {"CONTROLLER": (place.address, CONTROLLER_PORT), "CLIENT": (place.address, CLIENT_PORT)}
+        ),
         "listener.security.protocol.map": _PROTOCOLS,
         "log.dirs": place.data,
         **_quorum(layout, options),
@@ -192,7 +165,7 @@ def _controller(place: Place, layout: Layout, version: str, options: BridgeOptio
     }
     if mode is Mode.MIGRATION:
         own |= {
-            **_zookeeper(layout, options.controller_zk_session.ms),
+            **server.at_zookeeper(_keepers(layout), options.controller_zk_session),
             "inter.broker.listener.name": "BROKER",
             MIGRATES: "true",
         }
@@ -200,26 +173,12 @@ def _controller(place: Place, layout: Layout, version: str, options: BridgeOptio
 
 
 def _quorum(layout: Layout, options: BridgeOptions) -> dict[str, object]:
-    voters = [place for place in layout.values() if CONTROLLER in place.roles]
     return {
-        "controller.quorum.voters": ",".join(f"{v.number}@{_at(v.peer(CONTROLLER_PORT))}" for v in voters),
+        **server.controllers((place for place in layout.values() if CONTROLLER in place.roles), options),
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.election.timeout.ms": options.election.ms,
         "controller.quorum.election.backoff.max.ms": options.election.ms,
-        "controller.quorum.fetch.timeout.ms": options.fetch.ms,
-        "controller.quorum.request.timeout.ms": options.fetch.ms,
-        "controller.quorum.append.linger.ms": options.append_linger.ms,
     }
 
 
-def _zookeeper(layout: Layout, session_ms: int) -> dict[str, object]:
-    keepers = [place for place in layout.values() if KEEPER in place.roles]
-    return {
-        "zookeeper.connect": ",".join(_at(keeper.peer(zookeeper.CLIENT_PORT)) for keeper in keepers),
-        "zookeeper.session.timeout.ms": session_ms,
-        "zookeeper.connection.timeout.ms": 30_000,
-    }
-
-
-def _at(where: tuple[str, int]) -> str:
-    return f"{where[0]}:{where[1]}"
+def _keepers(layout: Layout) -> list[Place]:
+    return [place for place in layout.values() if KEEPER in place.roles]

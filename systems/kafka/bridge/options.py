@@ -7,43 +7,65 @@ from typing import Annotated, Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.options import SystemOptions, out_of_range
-from fencepost.systems.kafka.server.options import LEAST
+from fencepost.harness.contract.options import SystemOptions
+from fencepost.systems.kafka.server.options import (
+    AppendLinger,
+    Authorizer,
+    DataLimit,
+    Election,
+    Fetch,
+    IdleInterval,
+    ReplicaLag,
+    Tick,
+)
 
 BROKERS_MAX: Final = 3
-_LEAST: Final = {
-    **LEAST,
-    "brokers": 2,
-    "tick": seconds(0.1),
-    "zk_session": seconds(0.5),
-    "controller_zk_session": seconds(0.5),
-    "election": seconds(0.5),
-    "fetch": seconds(1),
-    "broker_session": seconds(0.5),
-    "broker_heartbeat": seconds(0.1),
-}
 
 
 class BridgeOptions(SystemOptions, frozen=True, kw_only=True):
-    brokers: Annotated[int, about("how many brokers there are, 2 or 3")] = 2
-    tick: Annotated[Duration, about("the unit in which ZooKeeper counts time-outs")] = seconds(0.5)
-    zk_session: Annotated[Duration, about("silence of a broker after which ZooKeeper ends its session")] = seconds(4)
+    brokers: Annotated[int, about("how many brokers there are, 2 or 3", least=2, most=BROKERS_MAX)] = 2
+    tick: Tick = seconds(0.5)
+    zk_session: Annotated[
+        Duration,
+        about(
+            "silence of a broker after which ZooKeeper ends its session",
+            least=seconds(0.5),
+            sets=("zookeeper.session.timeout.ms", "minSessionTimeout"),
+        ),
+    ] = seconds(4)
     controller_zk_session: Annotated[
-        Duration, about("silence of a KRaft controller after which ZooKeeper ends its session")
+        Duration,
+        about(
+            "silence of a KRaft controller after which ZooKeeper ends its session",
+            least=seconds(0.5),
+            sets=("maxSessionTimeout",),
+        ),
     ] = seconds(18)
-    election: Annotated[Duration, about("time after which a candidate without a majority stands again")] = seconds(1)
-    fetch: Annotated[Duration, about("silence of the leader after which a voter stands for election")] = seconds(2)
-    append_linger: Annotated[Duration, about("time for which the leader gathers records before it writes")] = seconds(0)
-    idle_interval: Annotated[Duration, about("pause between two records of an idle leader; 0s: none")] = seconds(0.5)
-    broker_session: Annotated[Duration, about("silence of a broker after which KRaft fences it")] = seconds(9)
-    broker_heartbeat: Annotated[Duration, about("pause between two heartbeats of a broker to KRaft")] = seconds(2)
-    replica_lag: Annotated[Duration, about("time that a replica in sync may lag behind its leader")] = seconds(30)
-    authorizer: Annotated[bool, about("whether servers keep ACLs; fencepost's own clients may do everything")] = False
-    heap_mib: Annotated[int, about("heap of one broker or controller, in MiB")] = 256
-    data_limit_mib: Annotated[int, about("room for the data of one server, in MiB")] = 256
+    election: Election = seconds(1)
+    fetch: Fetch = seconds(2)
+    append_linger: AppendLinger = seconds(0)
+    idle_interval: IdleInterval = seconds(0.5)
+    broker_session: Annotated[
+        Duration,
+        about(
+            "silence of a broker after which KRaft fences it", least=seconds(0.5), sets=("broker.session.timeout.ms",)
+        ),
+    ] = seconds(9)
+    broker_heartbeat: Annotated[
+        Duration,
+        about(
+            "pause between two heartbeats of a broker to KRaft",
+            least=seconds(0.1),
+            sets=("broker.heartbeat.interval.ms",),
+        ),
+    ] = seconds(2)
+    replica_lag: ReplicaLag = seconds(30)
+    authorizer: Authorizer = False
+    heap_mib: Annotated[int, about("heap of one broker or controller, in MiB", least=128)] = 256
+    data_limit_mib: DataLimit = 256
 
     def refuse(self) -> Refusal | None:
-        wrong = out_of_range(self, _LEAST, {"brokers": BROKERS_MAX})
+        wrong = super().refuse()
         if wrong is None and min(self.zk_session, self.controller_zk_session) < 2 * self.tick:
             return Refusal(
                 f"a session is shorter than two ticks of {self.tick}",

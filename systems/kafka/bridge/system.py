@@ -28,7 +28,7 @@ from fencepost.systems.kafka.bridge.question import (
     ClaimLog,
     claimed,
 )
-from fencepost.systems.kafka.bridge.releases import NAME, BridgeReleases
+from fencepost.systems.kafka.bridge.releases import NAME, RELEASES
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.systems.kafka.client.session import INTERFACES, LEADER_WORD, WANTS, KafkaSession
 from fencepost.systems.kafka.contract.failover import Failover
@@ -36,6 +36,7 @@ from fencepost.systems.kafka.guarantees import broker_numbers
 from fencepost.systems.kafka.names import CLIENT_PORT
 from fencepost.systems.kafka.server.log_lines import Layer
 from fencepost.systems.kafka.server.logged_changes import read_changes
+from fencepost.systems.kafka.server.settings import kafka_settings
 from fencepost.systems.kafka.zookeeper_mode.beside_keepers import KafkaBesideKeepers
 from fencepost.systems.kafka.zookeeper_mode.guarantees import LEADERSHIP
 from fencepost.systems.kafka.zookeeper_mode.question import ZnodeQuestion
@@ -66,7 +67,8 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
             epoch="controller epoch", subjects={ACTS: "controller (/controller)", RAFT: "KRaft quorum"}
         ),
     )
-    releases: Final = BridgeReleases()
+    releases: Final = RELEASES
+    settings: Final = kafka_settings(NAME, (KEEPER,))
     failover: Final = Failover(
         options=BridgeOptions(brokers=3, heap_mib=1024, data_limit_mib=2048),
         controller="client",
@@ -76,8 +78,6 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
         migrates=True,
     )
     guarantees = Path(__file__).with_name("guarantees.toml")
-    reserved = configuration.RESERVED
-    keepers_reserved = configuration.KEEPERS_RESERVED
 
     def members(self, nodes: int, options: BridgeOptions) -> tuple[Member, ...]:
         return configuration.members(options)

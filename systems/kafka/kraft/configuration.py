@@ -11,33 +11,21 @@ Listeners: "controller" is where controllers and brokers dial controllers, "brok
 from collections.abc import Mapping
 from typing import Final
 
+from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, NodeSpec, Place
 from fencepost.systems.kafka.kraft.options import BROKERS_MAX, KraftOptions
+from fencepost.systems.kafka.names import BROKER as BROKER
 from fencepost.systems.kafka.names import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
-from fencepost.systems.kafka.server import images, storage
-from fencepost.systems.kafka.server import settings as server_settings
 from fencepost.systems.kafka.server import start as server
+from fencepost.systems.kafka.server import storage
 from fencepost.systems.kafka.server.versions import numbers
 
 NAME: Final = "kraft"
 CONTROLLER: Final = "controller"
-BROKER: Final = "broker"
 LISTENERS: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "controller": CONTROLLER_PORT, "broker": BROKER_PORT}
 READY_TIMEOUT_S: Final = 45.0
 
-#: Keys that have an option: some decide bounds, others keep the load of a small machine low.
-RESERVED: Final = server_settings.reserved(
-    {
-        "controller.quorum.election.timeout.ms": "election",
-        "controller.quorum.fetch.timeout.ms": "fetch",
-        "controller.quorum.append.linger.ms": "append_linger",
-        "metadata.max.idle.interval.ms": "idle_interval",
-        "broker.session.timeout.ms": "broker_session",
-        "broker.heartbeat.interval.ms": "broker_heartbeat",
-        "replica.lag.time.max.ms": "replica_lag",
-    }
-)
 _LEADERS_NAME_THEMSELVES: Final = (3, 9, 0)
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _PROTOCOLS: Final = "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,BROKER:PLAINTEXT"
@@ -62,24 +50,19 @@ def voter_name(number: int) -> str:
     return f"n{number}"
 
 
-def spec(
-    place: Place, layout: Layout, artifacts: Artifacts, options: KraftOptions, given: Mapping[str, str]
-) -> NodeSpec:
-    """One node of the cluster `layout` as data; `given` are the keys of `--set`."""
+def spec(place: Place, layout: Layout, artifacts: Artifacts, options: KraftOptions, given: Settings) -> NodeSpec:
+    """One node of the cluster `layout` as data; `given` are the settings of `--set`."""
     listeners = listeners_of(place)
     own = _properties(place, layout, listeners, artifacts.version, options)
-    return NodeSpec(
-        name=place.name,
-        argv=server.command(artifacts, place.folder / server.PROPERTIES, heap_mib=options.heap_mib),
-        listeners={name.lower(): port for name, port in listeners.items()},
-        roles=place.roles,
-        files={
-            server.PROPERTIES: server.properties({**own, **given}),
-            **images.log_files(artifacts),
-        },
-        data_files=storage.data_files(place.number, artifacts.version, votes=CONTROLLER in place.roles),
-        data_limit_bytes=options.data_limit_mib << 20,
+    return server.node(
+        place,
+        artifacts,
+        {**own, **given.get(NAME, {})},
+        {name.lower(): port for name, port in listeners.items()},
+        heap_mib=options.heap_mib,
+        data_limit_mib=options.data_limit_mib,
         ready_timeout_s=READY_TIMEOUT_S,
+        data_files=storage.data_files(place.number, artifacts.version, votes=CONTROLLER in place.roles),
     )
 
 
@@ -103,31 +86,24 @@ def _properties(
     own: dict[str, object] = {
         "process.roles": ",".join(place.roles),
         "node.id": place.number,
-        "controller.quorum.voters": ",".join(f"{v.number}@{_at(v.peer(CONTROLLER_PORT))}" for v in voters),
-        "listeners": ",".join(
-            f"{name}://{place.address}:{_listens_at(place, port)}" for name, port in listeners.items()
+        **server.controllers(voters, options),
+        "controller.quorum.election.backoff.max.ms": options.election.ms // 2,
+        "listeners": server.endpoints(
+            {name: (place.address, _listens_at(place, port)) for name, port in listeners.items()}
         ),
         "controller.listener.names": "CONTROLLER" if is_broker else "CONTROLLER,CLIENT",
         "listener.security.protocol.map": _PROTOCOLS,
-        "log.dirs": place.data,
-        "controller.quorum.election.timeout.ms": options.election.ms,
-        "controller.quorum.election.backoff.max.ms": options.election.ms // 2,
-        "controller.quorum.fetch.timeout.ms": options.fetch.ms,
-        "controller.quorum.request.timeout.ms": options.fetch.ms,
-        "controller.quorum.append.linger.ms": options.append_linger.ms,
         "metadata.max.idle.interval.ms": options.idle_interval.ms,
         "broker.session.timeout.ms": options.broker_session.ms,
         "broker.heartbeat.interval.ms": options.broker_heartbeat.ms,
-        "replica.lag.time.max.ms": options.replica_lag.ms,
+        **server.log(place, options.replica_lag, copies),
         **(server.authorizer(_AUTHORIZER) if options.authorizer else {}),
-        **server.group_coordinators(copies),
-        **server.transaction_log(copies),
     }
     if is_broker:
         own["inter.broker.listener.name"] = "BROKER"
     advertised = _advertised(place, version)
     if advertised:
-        own["advertised.listeners"] = ",".join(f"{name}://{where}" for name, where in advertised.items())
+        own["advertised.listeners"] = server.endpoints(advertised)
     return own
 
 
@@ -136,18 +112,14 @@ def _listens_at(place: Place, port: int) -> int:
     return port if port == CLIENT_PORT else place.peer(port)[1]
 
 
-def _advertised(place: Place, version: str) -> dict[str, str]:
+def _advertised(place: Place, version: str) -> dict[str, tuple[str, int]]:
     """The endpoints that a node advertises: all of a broker; a controller's where peers dial another host than its own.
 
     Since KIP-853 a leader names its own endpoint to its voters; older releases refuse this setting for a controller.
     """
     endpoints = {}
     if BROKER in place.roles:
-        endpoints = {"CLIENT": _at(place.dial(CLIENT_PORT)), "BROKER": _at(place.peer(BROKER_PORT))}
+        endpoints = {"CLIENT": place.dial(CLIENT_PORT), "BROKER": place.peer(BROKER_PORT)}
     if CONTROLLER in place.roles and place.host and numbers(version) >= _LEADERS_NAME_THEMSELVES:
-        endpoints["CONTROLLER"] = _at(place.peer(CONTROLLER_PORT))
+        endpoints["CONTROLLER"] = place.peer(CONTROLLER_PORT)
     return endpoints
-
-
-def _at(where: tuple[str, int]) -> str:
-    return f"{where[0]}:{where[1]}"

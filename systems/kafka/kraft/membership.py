@@ -30,9 +30,10 @@ from fencepost.systems.kafka.kraft import health
 from fencepost.systems.kafka.kraft.configuration import CONTROLLER
 from fencepost.systems.kafka.kraft.options import KraftOptions
 from fencepost.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
-from fencepost.systems.kafka.server import storage, versions
+from fencepost.systems.kafka.server import storage
 from fencepost.systems.kafka.server.start import PROPERTIES
 from fencepost.systems.kafka.server.storage import Voter
+from fencepost.systems.kafka.server.versions import JARS
 from fencepost.systems.kafka.wire.errors import NOT_LEADER_OR_FOLLOWER, ServerRefusal
 from fencepost.systems.kafka.wire.values import Quorum
 
@@ -52,7 +53,7 @@ def fixed(version: str, options: KraftOptions) -> Refusal | None:
         return Refusal("with combined=true a voter is also a broker, and wiping it would wipe the broker's records")
     if not version:
         return Refusal("nobody knows before the start whether the Kafka in an image can change its voters")
-    release = versions.given(Path(version))[0] if Path(version).is_dir() else version
+    release = JARS.given(Path(version))[0] if Path(version).is_dir() else version
     if releases.is_before(release, FIRST):
         return Refusal(f"Kafka {release} has a fixed set of voters", "3.9.0 and later can change it (KIP-853)")
     return None

@@ -9,36 +9,44 @@ from typing import Annotated, Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.options import SystemOptions, out_of_range
-from fencepost.systems.kafka.server.options import LEAST
+from fencepost.harness.contract.options import SystemOptions
+from fencepost.systems.kafka.server.options import (
+    AppendLinger,
+    Authorizer,
+    DataLimit,
+    Election,
+    Fetch,
+    IdleInterval,
+    ReplicaLag,
+)
 
 BROKERS_MAX: Final = 3
-_LEAST: Final = {
-    **LEAST,
-    "brokers": 1,
-    "election": seconds(0.5),
-    "fetch": seconds(1),
-    "broker_session": seconds(0.5),
-    "broker_heartbeat": seconds(0.1),
-}
 
 
 class KraftOptions(SystemOptions, frozen=True, kw_only=True):
-    brokers: Annotated[int, about("how many brokers there are beside the controllers, 1 to 3")] = 1
+    brokers: Annotated[
+        int, about("how many brokers there are beside the controllers, 1 to 3", least=1, most=BROKERS_MAX)
+    ] = 1
     combined: Annotated[bool, about("whether each node is both controller and broker")] = False
-    election: Annotated[Duration, about("time after which a candidate without a majority stands again")] = seconds(0.5)
-    fetch: Annotated[Duration, about("silence of the leader after which a voter stands for election")] = seconds(1)
-    append_linger: Annotated[Duration, about("time for which the leader gathers records before it writes")] = seconds(0)
-    idle_interval: Annotated[Duration, about("pause between two records of an idle leader; 0s: none")] = seconds(0.5)
-    broker_session: Annotated[Duration, about("silence of a broker after which it is fenced")] = seconds(9)
-    broker_heartbeat: Annotated[Duration, about("pause between two heartbeats of a broker")] = seconds(2)
-    replica_lag: Annotated[Duration, about("time that a replica in sync may lag behind its leader")] = seconds(30)
-    authorizer: Annotated[bool, about("whether servers keep ACLs; fencepost's own clients may do everything")] = False
-    heap_mib: Annotated[int, about("heap of one server, in MiB")] = 256
-    data_limit_mib: Annotated[int, about("room for the data of one server, in MiB")] = 256
+    election: Election = seconds(0.5)
+    fetch: Fetch = seconds(1)
+    append_linger: AppendLinger = seconds(0)
+    idle_interval: IdleInterval = seconds(0.5)
+    broker_session: Annotated[
+        Duration,
+        about("silence of a broker after which it is fenced", least=seconds(0.5), sets=("broker.session.timeout.ms",)),
+    ] = seconds(9)
+    broker_heartbeat: Annotated[
+        Duration,
+        about("pause between two heartbeats of a broker", least=seconds(0.1), sets=("broker.heartbeat.interval.ms",)),
+    ] = seconds(2)
+    replica_lag: ReplicaLag = seconds(30)
+    authorizer: Authorizer = False
+    heap_mib: Annotated[int, about("heap of one server, in MiB", least=128)] = 256
+    data_limit_mib: DataLimit = 256
 
     def refuse(self) -> Refusal | None:
-        wrong = out_of_range(self, _LEAST, {"brokers": BROKERS_MAX})
+        wrong = super().refuse()
         if wrong is None and self.broker_heartbeat >= self.broker_session:
             return Refusal(
                 f"broker_heartbeat={self.broker_heartbeat} is not below broker_session={self.broker_session}",

@@ -6,18 +6,16 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.profile import Profile
-from fencepost.harness.contract.server_settings import NO_SETTINGS, AppliedSetting, Settings
+from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.servers import LoggedChange
-from fencepost.harness.contract.system import BaseSystem, Question
-from fencepost.harness.coordination import Definite, ReadMode, Session
+from fencepost.harness.contract.system import Question
+from fencepost.harness.coordination import Definite, ReadMode
 from fencepost.harness.history import CatchUp, NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
+from fencepost.harness.runtime.node import Layout, Member, Node, Place
 from fencepost.harness.verdict import LeadershipBound, SessionBound, Vocabulary
-from fencepost.systems.kafka.client import partition_leaders
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.systems.kafka.client.session import INTERFACES, LEADER_WORD, WANTS, KafkaSession, open_session
-from fencepost.systems.kafka.contract.partition_leaders import PartitionReign
 from fencepost.systems.kafka.guarantees import broker_numbers, unpromised
 from fencepost.systems.kafka.kraft import catching_up, configuration, features, health, membership
 from fencepost.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
@@ -27,20 +25,20 @@ from fencepost.systems.kafka.kraft.kip_column import COLUMN
 from fencepost.systems.kafka.kraft.membership import KraftMembership
 from fencepost.systems.kafka.kraft.metadata_log import read_archive
 from fencepost.systems.kafka.kraft.options import KraftOptions
-from fencepost.systems.kafka.kraft.releases import KraftReleases
+from fencepost.systems.kafka.kraft.releases import RELEASES
 from fencepost.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
 from fencepost.systems.kafka.protocols import KafkaInterface
 from fencepost.systems.kafka.server import reported_version
-from fencepost.systems.kafka.server import settings as server_settings
-from fencepost.systems.kafka.server import start as server
 from fencepost.systems.kafka.server.log_lines import Layer, became_leader
 from fencepost.systems.kafka.server.logged_changes import read_changes
+from fencepost.systems.kafka.server.settings import kafka_settings
+from fencepost.systems.kafka.server.system import Kafka
 
 #: The subject of beliefs beside `ACTIVE_CONTROLLER`: the layer below it.
 RAFT: Final = "raft"
 
 
-class Kraft(BaseSystem[KraftOptions]):
+class Kraft(Kafka[KraftOptions]):
     """KRaft as a `System`; one object, without state."""
 
     profile: Final = Profile(
@@ -59,23 +57,15 @@ class Kraft(BaseSystem[KraftOptions]):
             epoch="controller epoch", subjects={RAFT: "raft layer", ACTIVE_CONTROLLER: "QuorumController"}
         ),
     )
-    releases: Final = KraftReleases()
+    releases: Final = RELEASES
     guarantees = Path(__file__).with_name("guarantees.toml")
+    spec = staticmethod(configuration.spec)
+    settings: Final = kafka_settings(NAME)
     column: Final = COLUMN
     failover: Final = FAILOVER
 
     def members(self, nodes: int, options: KraftOptions) -> tuple[Member, ...]:
         return configuration.members(nodes, options)
-
-    def specs(
-        self,
-        layout: Layout,
-        artifacts: Artifacts,
-        options: KraftOptions,
-        settings: Settings = NO_SETTINGS,
-    ) -> list[NodeSpec]:
-        given = settings.get(NAME, {})
-        return [configuration.spec(place, layout, artifacts, options, given) for place in layout.values()]
 
     def leadership(self, options: KraftOptions, version: str = "") -> LeadershipBound:
         return leadership_bound(version or self.releases.default, options.fetch, options.election)
@@ -99,14 +89,6 @@ class Kraft(BaseSystem[KraftOptions]):
     ) -> KafkaSession:
         return await open_session(place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s)
 
-    async def partition_reigns(self, layout: Layout, *, timeout_s: float) -> Mapping[str, PartitionReign]:
-        brokers = [place for place in layout.values() if BROKER in place.roles]
-        return await partition_leaders.partition_reigns(brokers, CLIENT_PORT, timeout_s)
-
-    async def elect_preferred(self, layout: Layout, *, timeout_s: float) -> None:
-        brokers = [place for place in layout.values() if BROKER in place.roles]
-        await partition_leaders.elect_preferred(brokers, CLIENT_PORT, timeout_s)
-
     def fixed_members(self, version: str, options: KraftOptions) -> Refusal | None:
         """`harness.contract.membership.ChangesMembers`."""
         return membership.fixed(version, options)
@@ -125,17 +107,6 @@ class Kraft(BaseSystem[KraftOptions]):
         if subject == ACTIVE_CONTROLLER and CONTROLLER in place.roles:
             return ControllerQuestion(place.number, *place.dial(port), configuration.voter_name)
         return None
-
-    async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
-        if not isinstance(client, KafkaSession):
-            raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
-        await client.prepare(keys)
-
-    async def reported_version(self, node: Node, *, log_from: int) -> str:
-        return reported_version.read(node.log, log_from)
-
-    def version_of(self, node: Node, artifacts: Artifacts) -> str:
-        return artifacts.version
 
     def refuse_change(
         self, start: str, to: str, *, back: bool, options: KraftOptions, settings: Settings
@@ -174,26 +145,5 @@ class Kraft(BaseSystem[KraftOptions]):
     def logged(self, line: str) -> Sequence[LoggedChange]:
         return read_changes(line, {Layer.RAFT: RAFT, Layer.CONTROLLER: ACTIVE_CONTROLLER})
 
-    def fatal_line(self, line: str) -> str | None:
-        return server.fatal_line(line)
-
     def unpromised(self, settings: Settings, options: KraftOptions) -> Mapping[str, str]:
         return unpromised(settings)
-
-    @property
-    def settable(self) -> Mapping[str, str]:
-        return {NAME: server_settings.ABOUT}
-
-    @property
-    def sample_settings(self) -> Settings:
-        return {NAME: {"num.partitions": "2"}}
-
-    def refuse_setting(self, of: str, key: str, options: KraftOptions) -> Refusal | None:
-        return configuration.RESERVED.refuse(key)
-
-    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
-        return server_settings.refuse_unknown(NAME, server.jars_of(artifacts), artifacts.version, settings)
-
-    async def applied_settings(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[AppliedSetting]:
-        place = node.place
-        return await server_settings.applied_settings(NAME, node, place.dial(CLIENT_PORT), server.PROPERTIES, settings)

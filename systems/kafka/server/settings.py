@@ -6,18 +6,30 @@ Controllers before 3.7 do not offer that request.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.server_settings import AppliedSetting, Reserved, Settings, same_value, unknown
-from fencepost.harness.java import class_constants as class_words
+from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.server_settings import (
+    AppliedSetting,
+    Reserved,
+    ServerSettings,
+    Settings,
+    applied,
+    same_value,
+)
+from fencepost.harness.java import class_constants
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Node
 from fencepost.systems.kafka.client.client import KafkaNode, open_node
+from fencepost.systems.kafka.names import CLIENT_PORT
+from fencepost.systems.kafka.server.start import PROPERTIES
+from fencepost.systems.kafka.server.versions import JARS
 from fencepost.systems.kafka.wire.values import Resource, ResourceType
+from fencepost.systems.zookeeper import settings as zookeeper
+from fencepost.systems.zookeeper.configuration import ZOOKEEPER
 
-ABOUT: Final = "a key of server.properties"
 _LINKS: Final = "builds the links of the cluster from it"
 _REASONS: Final = {
     r"process\.roles|node\.id|broker\.id.*|controller\.quorum\.(voters|bootstrap\.servers)": "names its nodes by it",
@@ -27,52 +39,57 @@ _REASONS: Final = {
     r"log\.dirs?|metadata\.log\.dir": "copies, damages and measures the data in the place that it chose",
     r"auto\.create\.topics\.enable": "asks whether topics exist without creating them",
 }
-#: "log." and the name of a topic's setting is the server's default for all topics; no class has the whole name.
-_TOPIC: Final = "log."
 #: The evidence from a node that does not offer the request.
 _NOT_OFFERED: Final = "DescribeConfigs is not offered"
 _ASK_S: Final = 5.0
 _DESCRIBE_CONFIGS: Final = 32
 
 
-def reserved(options: Mapping[str, str]) -> Reserved:
-    """The keys that may not be set; `options` are those that have an option in this system."""
-    return Reserved(options=options, reasons=_REASONS)
+def kafka_settings(name: str, roles_of_keepers: Collection[str] = ()) -> ServerSettings[Any]:
+    """The settings of the Kafka of this name, and of ZooKeepers where its nodes with these roles are such."""
+
+    def refuse(of: str, key: str, options: SystemOptions) -> Refusal | None:
+        if of == ZOOKEEPER:
+            return zookeeper.refuse(of, key, options)
+        return Reserved.beside(type(options), _REASONS).refuse(key)
+
+    def refuse_unknown(artifacts: Artifacts, settings: Settings) -> Refusal | None:
+        jars, version = JARS.of(artifacts), artifacts.version
+        # "log." and the name of a topic's setting is the default for all topics; no class has the whole name.
+        spelled = {key: (key, key.removeprefix("log.")) for key in settings.get(name, {})}
+        own = [jar for jar in jars if jar.name.startswith("kafka")]
+        what = f"known to Kafka {version}: its classes do not name it"
+        refusal = class_constants.refuse_unknown(name, spelled, own, what=what)
+        return refusal or zookeeper.refuse_unknown(jars, f"of Kafka {version}", settings)
+
+    async def applied_settings(node: Node, settings: Settings) -> list[AppliedSetting]:
+        if not set(node.place.roles).isdisjoint(roles_of_keepers):
+            return await zookeeper.applied_settings(node, settings)
+        return await _applied(name, node, settings.get(name, {}))
+
+    keepers = {ZOOKEEPER: zookeeper.ABOUT} if roles_of_keepers else {}
+    return ServerSettings(
+        settable={name: "a key of server.properties", **keepers},
+        samples={name: {"num.partitions": "2"}},
+        refuse=refuse,
+        refuse_unknown=refuse_unknown,
+        applied=applied_settings,
+    )
 
 
-def refuse_unknown(of: str, jars: Iterable[Path], version: str, settings: Settings) -> Refusal | None:
-    """Refuse the first key that is in no class of these jars; None when all are."""
-    keys = settings.get(of, {})
-    own = [jar for jar in jars if jar.name.startswith("kafka")]
-    if not own:
-        return None
-    known = class_words.constants(own, {name for key in keys for name in (key, key.removeprefix(_TOPIC))})
-    for key in keys:
-        if key not in known and key.removeprefix(_TOPIC) not in known:
-            what = f"known to Kafka {version}: its classes do not name it"
-            return unknown(of, key, class_words.names(own), what=what)
-    return None
-
-
-async def applied_settings(
-    of: str, node: Node, address: tuple[str, int], file: str, settings: Settings
-) -> list[AppliedSetting]:
+async def _applied(of: str, node: Node, keys: Mapping[str, str]) -> list[AppliedSetting]:
     """How each setting is known to apply on this node.
 
     Raises ValueError when the node has another value, or does not know the key.
     """
-    keys = settings.get(of, {})
     if not keys:
         return []
     async with asyncio.timeout(_ASK_S):
-        client = await open_node(*address, connect_timeout_s=_ASK_S)
+        client = await open_node(*node.place.dial(CLIENT_PORT), connect_timeout_s=_ASK_S)
         try:
             if _DESCRIBE_CONFIGS not in client.connection.offered:
-                by = f"{file}; {_NOT_OFFERED} by this node"
-                return [
-                    AppliedSetting(node=node.name, setting=f"{of}.{key}", value=value, says=None, by=by)
-                    for key, value in keys.items()
-                ]
+                by = f"{PROPERTIES}; {_NOT_OFFERED} by this node"
+                return [applied(of, node, key, value, by=by) for key, value in keys.items()]
             return [await _applied_setting(of, node, client, key, value) for key, value in keys.items()]
         finally:
             client.close()
@@ -84,4 +101,4 @@ async def _applied_setting(of: str, node: Node, client: KafkaNode, key: str, val
         raise ValueError(f"{node.name} does not know the setting {key}: it has no value of it")
     if not same_value(config.value, value):
         raise ValueError(f"{node.name} says that {key} is {config.value}, not {value}")
-    return AppliedSetting(node=node.name, setting=f"{of}.{key}", value=value, says=config.value, by="DescribeConfigs")
+    return applied(of, node, key, value, says=config.value, by="DescribeConfigs")

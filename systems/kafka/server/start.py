@@ -7,18 +7,24 @@ through slf4j-simple.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.runtime.artifacts import Artifacts, sha256_of
-from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS, Java, find_java, jar_parts
-from fencepost.systems.kafka.server import images, versions
-from fencepost.systems.kafka.wire.codec import require_library
+from fencepost.harness.base.options import Duration, Options, keys_set_by
+from fencepost.harness.java.java_releases import IMAGE, java_command
+from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS
+from fencepost.harness.runtime.node import NodeSpec, Place
+from fencepost.systems.kafka.names import CONTROLLER_PORT
+from fencepost.systems.kafka.server import images
+from fencepost.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
 
 MAIN_CLASS: Final = "kafka.Kafka"
 PROPERTIES: Final = "server.properties"
-DEFAULT_VERSION: Final = "4.3.1"
+#: Among the paths of the artifacts: the start-up archives of Kafka's servers and of ZooKeepers from the same jars.
+ARCHIVE: Final = "archive"
+KEEPER_ARCHIVE: Final = "keeper-archive"
 
 _JVM_FLAGS: Final = ("-Xms64m", "-Xss512k", *QUICK_FLAGS, "-Djava.net.preferIPv4Stack=true")
 _SIMPLE_LOGGER: Final = "-Dorg.slf4j.simpleLogger."
@@ -31,6 +37,10 @@ _LOG_FLAGS: Final = (
     f"{_SIMPLE_LOGGER}showShortLogName=true",
     *(f"{_SIMPLE_LOGGER}log.{name}=warn" for name in images.QUIET),
 )
+_QUORUM: Final = "controller.quorum."
+#: They wait for ZooKeeper inside of requests: with a few of them a broker that lost it, or has just woken from a pause,
+#: answers nobody meanwhile, not even whom it takes for the controller.
+IO_THREADS_AT_ZOOKEEPER: Final = 32
 #: For every mode and role.
 _SHARED: Final[Mapping[str, object]] = {
     "num.network.threads": 1,
@@ -87,29 +97,73 @@ def group_coordinators(copies: int) -> dict[str, object]:
     }
 
 
+def controllers(voters: Iterable[Place], options: Options) -> dict[str, object]:
+    """Who the controllers are, and the settings of their quorum that options make."""
+    quorum = {
+        key: getattr(options, name) for key, name in keys_set_by(type(options)).items() if key.startswith(_QUORUM)
+    }
+    return {
+        "controller.quorum.voters": ",".join(f"{v.number}@{at(v.peer(CONTROLLER_PORT))}" for v in voters),
+        **{key: duration.ms for key, duration in quorum.items()},
+        "controller.quorum.request.timeout.ms": quorum["controller.quorum.fetch.timeout.ms"].ms,
+    }
+
+
+def at_zookeeper(keepers: Iterable[Place], session: Duration) -> dict[str, object]:
+    """The settings of a broker or controller with its metadata in ZooKeeper."""
+    return {
+        "zookeeper.connect": ",".join(at(keeper.peer(KEEPER_PORT)) for keeper in keepers),
+        "zookeeper.session.timeout.ms": session.ms,
+        "zookeeper.connection.timeout.ms": 30_000,
+    }
+
+
+def log(place: Place, replica_lag: Duration, copies: int) -> dict[str, object]:
+    """Where a broker keeps its partitions, and the settings of those of its own."""
+    return {
+        "log.dirs": place.data,
+        "replica.lag.time.max.ms": replica_lag.ms,
+        **group_coordinators(copies),
+        **transaction_log(copies),
+    }
+
+
+def endpoints(addresses: Mapping[str, tuple[str, int]]) -> str:
+    """Listeners by Kafka's names as its settings write them."""
+    return ",".join(f"{name}://{at(address)}" for name, address in addresses.items())
+
+
+def at(address: tuple[str, int]) -> str:
+    return f"{address[0]}:{address[1]}"
+
+
+def node(  # noqa: PLR0913 - what the modes of Kafka differ in
+    place: Place,
+    artifacts: Artifacts,
+    settings: Mapping[str, object],
+    listeners: Mapping[str, int],
+    *,
+    heap_mib: int,
+    data_limit_mib: int,
+    ready_timeout_s: float,
+    data_files: Mapping[str, str | bytes] | None = None,
+) -> NodeSpec:
+    """A server of Kafka as data; `settings` are its own, in addition to those that all have."""
+    return NodeSpec(
+        name=place.name,
+        argv=command(artifacts, place.folder / PROPERTIES, heap_mib=heap_mib),
+        listeners=listeners,
+        roles=place.roles,
+        files={PROPERTIES: properties(settings), **images.log_files(artifacts)},
+        data_files=data_files or {},
+        data_limit_bytes=data_limit_mib << 20,
+        ready_timeout_s=ready_timeout_s,
+    )
+
+
 def authorizer(name: str) -> dict[str, object]:
     """The settings of a server that keeps ACLs: everybody who is not authenticated may do everything all the same."""
     return {"authorizer.class.name": name, "super.users": "User:ANONYMOUS"}
-
-
-def _jvm_flags(heap_mib: int) -> list[str]:
-    return [*_JVM_FLAGS, f"-Xmx{heap_mib}m", *_LOG_FLAGS]
-
-
-def argv(
-    java: Java,
-    jars: list[Path],
-    start_archive: Path | None,
-    configuration: Path,
-    *,
-    heap_mib: int,
-    main_class: str = MAIN_CLASS,
-    more: tuple[str, ...] = (),
-) -> list[str]:
-    """The command line of a server whose configuration is this file; `more` are further JVM flags."""
-    classpath = ":".join(map(str, jars))
-    flags = [*_jvm_flags(heap_mib), *java.using(start_archive), *more]
-    return [str(java.binary), *flags, "-cp", classpath, main_class, str(configuration)]
 
 
 def command(
@@ -121,53 +175,15 @@ def command(
     more: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
     """The command line of a server from these artifacts, in an image or not; `more` are further JVM flags."""
-    if images.IMAGE in artifacts.paths:
-        flags = [*_jvm_flags(heap_mib), *images.log_flags(configuration.parent), *more]
-        java, classpath = artifacts.paths["java"], artifacts.paths["classpath"]
-        return (java, *flags, "-cp", classpath, main_class, str(configuration))
-    jars = [Path(jar) for jar in artifacts.paths["classpath"].split(":")]
-    made = artifacts.paths.get("archive") if main_class == MAIN_CLASS else artifacts.paths.get("keeper-archive")
-    start_archive = Path(made) if made else None
-    return tuple(
-        argv(find_java(), jars, start_archive, configuration, heap_mib=heap_mib, main_class=main_class, more=more)
-    )
+    java = java_command(artifacts, ARCHIVE if main_class == MAIN_CLASS else KEEPER_ARCHIVE)
+    logs = images.log_flags(configuration.parent) if IMAGE in artifacts.paths else []
+    flags = [*_JVM_FLAGS, f"-Xmx{heap_mib}m", *_LOG_FLAGS, *logs, *more]
+    return (*java, *flags, "-cp", artifacts.paths["classpath"], main_class, str(configuration))
 
 
-def jars_of(artifacts: Artifacts) -> list[Path]:
-    """The jars that these servers run from; for an image those of the same release, none where it is unknown."""
-    if images.IMAGE in artifacts.paths:
-        return versions.jars(artifacts.version) if artifacts.version in versions.known() else []
-    return [Path(jar) for jar in artifacts.paths["classpath"].split(":")]
-
-
-def archive_key(jars: list[Path], main_class: str = MAIN_CLASS) -> list[str]:
-    return [*_JVM_FLAGS, main_class, *jar_parts(jars)]
-
-
-def found_jars(version: str, *, refuse: Callable[[str], None]) -> tuple[str, list[Path]]:
-    """Version and jars of a release or of a folder. Raises UsageError or MachineError.
-
-    `refuse` raises for a release that the mode does not have; it is asked before anything is fetched.
-    """
-    require_library()
-    if Path(version).is_dir():
-        release, jars = versions.given(Path(version).absolute())
-        refuse(release)
-    else:
-        versions.refuse_word(version)
-        refuse(version)
-        versions.tell_what_is_left_out(version)
-        release, jars = version, versions.jars(version)
-    return release, jars
-
-
-def artifacts(version: str, jars: list[Path], archives: Mapping[str, Path | None]) -> Artifacts:
-    """The artifacts; `paths` are "java", "classpath" (jars joined by colons) and the start-up archives."""
-    java = find_java()
-    paths = {"java": str(java.binary), "classpath": ":".join(map(str, jars))}
-    paths |= {name: str(path) for name, path in archives.items() if path is not None}
-    sha256 = {jar.name: sha256_of(jar) for jar in jars} | {"java": sha256_of(java.binary)}
-    return Artifacts(version=version, paths=paths, sha256=sha256)
+def program(main_class: str = MAIN_CLASS) -> tuple[str, ...]:
+    """What the start-up archive of this program depends on."""
+    return (*_JVM_FLAGS, main_class)
 
 
 def fatal_line(line: str) -> str | None:

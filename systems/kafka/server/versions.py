@@ -1,10 +1,8 @@
-"""Which releases of Kafka are known, and their jars.
+"""Which releases of Kafka are known, their jars, and the Java that they need.
 
 A server is resolved by Maven coordinates: org.apache.kafka:kafka_2.13 with all its dependencies, plus a binding for its
-log, without which it logs nothing. All jars are needed: with fewer, a server may start and miss a class only later. For
-the known releases `jars.toml` names every jar with its SHA-256, so that Maven and Ivy fetch the same
-(`python -m tools.record_sums kraft`). The jars of any other release are those that the resolver finds; their sums stand
-only in the run's `run.json`.
+log, without which it logs nothing. All jars are needed: with fewer, a server may start and miss a class only later. The
+jars of a release that is not recorded are those that the resolver finds; their sums stand only in the run's `run.json`.
 
 Kafka 4.4.0 depends on kafka-tools-api 4.4.0, which was never published; it is left out, since a server does not load
 it.
@@ -12,33 +10,27 @@ it.
 
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import MachineError, UsageError
 from fencepost.harness.contract import releases
-from fencepost.harness.java.recorded_jars import RecordedJars
+from fencepost.harness.java.server_jars import ServerJars
 from fencepost.harness.runtime.artifacts.java import Java
 
-RECORDED: Final = RecordedJars(Path(__file__).with_name("jars.toml"))
 #: The log shows who leads, and the servers have no binding of their own.
 LOG_BINDING: Final = "org.slf4j:slf4j-simple:1.7.36"
 #: Dependencies of a release that were never published.
 NEVER_PUBLISHED: Final[Mapping[str, tuple[str, ...]]] = {"4.4.0": ("org.apache.kafka:kafka-tools-api",)}
 
 _RELEASE: Final = re.compile(r"\d+\.\d+\.\d+")
-SERVER_JAR: Final = re.compile(r"kafka_2\.\d+-(\d+\.\d+\.\d+(?:-[\w.]+)?)\.jar")
+_SERVER_JAR: Final = re.compile(r"kafka_2\.\d+-(\d+\.\d+\.\d+(?:-[\w.]+)?)\.jar")
 _SERVER_CLASS: Final = "kafka/Kafka.class"
 _LOG_BINDINGS: Final = re.compile(r"(slf4j-(simple|reload4j|log4j12)|logback-classic|log4j-slf4j2?-impl)-")
 #: The class file format of Java 1 is 45.
 _CLASS_FORMAT_OF_JAVA_0: Final = 44
 _FIRST_WITH_JAVA_17: Final = (4, 0)
-
-
-def known() -> tuple[str, ...]:
-    """Every release whose jars are recorded, in order."""
-    return RECORDED.known()
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -50,32 +42,30 @@ def roots(version: str) -> list[str]:
     return [f"org.apache.kafka:kafka_2.13:{version}", LOG_BINDING]
 
 
-def coordinates(version: str) -> list[str] | None:
-    """Every jar of a known release by its coordinates; None when it is not a known one."""
-    return RECORDED.coordinates(version)
+class KafkaJars(ServerJars):
+    """The jars of any release that is published, and of folders with the log binding replaced by ours."""
 
+    def unrecorded(self, version: str) -> list[Path]:
+        refuse_word(version)
+        from fencepost.harness.runtime.artifacts import maven, say
 
-def recorded_sums(version: str) -> dict[str, str] | None:
-    """The SHA-256 of every jar of a known release by its file's name; None when it is not a known one."""
-    return RECORDED.sums(version)
+        say(f"Kafka {version} is not one of the recorded releases: its jars are not checked against sums")
+        try:
+            return maven.jars(roots(version), exclude=NEVER_PUBLISHED.get(version, ()))
+        except MachineError as error:
+            known = releases.in_words(self.known())
+            raise MachineError(
+                f"Kafka {version} does not resolve: {error.message}",
+                hint=f"is it published, with all that it asks for? These are known to be: {known}",
+            ) from None
 
+    def given(self, folder: Path) -> tuple[str, list[Path]]:
+        version, jars = super().given(folder)
+        from fencepost.harness.runtime.artifacts import maven
 
-def jars(version: str) -> list[Path]:
-    """The jars of a release: fetched, checked where their sums are recorded, and kept. Raises with the remedy."""
-    refuse_word(version)
-    from fencepost.harness.runtime.artifacts import maven, say
-
-    fetched = RECORDED.fetch(version)
-    if fetched is not None:
-        return fetched
-    say(f"Kafka {version} is not one of the recorded releases: its jars are not checked against sums")
-    try:
-        return maven.jars(roots(version), exclude=NEVER_PUBLISHED.get(version, ()))
-    except MachineError as error:
-        raise MachineError(
-            f"Kafka {version} does not resolve: {error.message}",
-            hint=f"is it published, with all that it asks for? These are known to be: {releases.in_words(known())}",
-        ) from None
+        # A distribution's own binding would write to files that its scripts configure.
+        kept = [jar for jar in jars if not _LOG_BINDINGS.match(jar.name)]
+        return version, [*kept, *maven.jars([LOG_BINDING], exclude=maven.EVERYTHING)]
 
 
 def tell_what_is_left_out(version: str) -> None:
@@ -96,28 +86,9 @@ def refuse_word(version: str) -> None:
     """Raise UsageError for a text that is not the number of a release."""
     if not is_release(version):
         raise UsageError(
-            f"Kafka {version!r} is neither a release nor a folder; known are {releases.in_words(known())}",
+            f"Kafka {version!r} is neither a release nor a folder; known are {releases.in_words(JARS.known())}",
             hint="choose one of them, any other release by its number, or the folder of a distribution",
         )
-
-
-def given(folder: Path) -> tuple[str, list[Path]]:
-    """Version and jars of a folder that a user gave: the jars themselves, or a distribution with a `libs` folder.
-
-    The folder's own log bindings are replaced by the one that is configured here.
-    """
-    files = sorted(folder.glob("*.jar")) or sorted(folder.glob("libs/*.jar"))
-    versions = [m.group(1) for jar in files if (m := SERVER_JAR.fullmatch(jar.name))]
-    if len(versions) != 1:
-        raise UsageError(
-            f"{folder}: expected one kafka_2.13-<version>.jar in it (or in its libs folder), found {len(versions)}",
-            hint="give a folder that holds the jars of one Kafka and of what it needs",
-        )
-    from fencepost.harness.runtime.artifacts import maven
-
-    # A distribution's own binding would write to files that its scripts configure.
-    kept = [jar for jar in files if not _LOG_BINDINGS.match(jar.name)]
-    return versions[0], [*kept, *maven.jars([LOG_BINDING], exclude=maven.EVERYTHING)]
 
 
 def java_needed(version: str) -> int:
@@ -134,9 +105,9 @@ def refuse_old_java(java: Java, needed: int, version: str) -> None:
         )
 
 
-def java_level(files: list[Path]) -> int:
+def java_level(files: Sequence[Path]) -> int:
     """The Java release that the server's classes were compiled for."""
-    server = next((jar for jar in files if SERVER_JAR.fullmatch(jar.name)), None)
+    server = next((jar for jar in files if _SERVER_JAR.fullmatch(jar.name)), None)
     try:
         if server is None:
             raise KeyError(_SERVER_CLASS)
@@ -149,6 +120,12 @@ def java_level(files: list[Path]) -> int:
     return int.from_bytes(header[6:8], "big") - _CLASS_FORMAT_OF_JAVA_0
 
 
-def are_fetched(version: str) -> bool:
-    """Whether the jars of this known release are already in the cache; uses no network."""
-    return RECORDED.are_fetched(version)
+JARS: Final = KafkaJars(
+    title="Kafka",
+    file=Path(__file__).with_name("jars.toml"),
+    server_jar=_SERVER_JAR,
+    server_jar_name="kafka_2.13-<version>.jar",
+    folder="libs",
+    roots=roots,
+    left_out=NEVER_PUBLISHED,
+)

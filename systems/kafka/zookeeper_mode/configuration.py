@@ -12,17 +12,16 @@ from typing import Final
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, NodeSpec, Place
+from fencepost.systems.kafka.names import BROKER as BROKER
 from fencepost.systems.kafka.names import BROKER_PORT, CLIENT_PORT
 from fencepost.systems.kafka.server import images
-from fencepost.systems.kafka.server import settings as server_settings
 from fencepost.systems.kafka.server import start as server
+from fencepost.systems.kafka.server.versions import JARS
 from fencepost.systems.kafka.zookeeper_mode.options import KafkaZkOptions
 from fencepost.systems.zookeeper import configuration as zookeeper
-from fencepost.systems.zookeeper import settings as keeper_settings
 from fencepost.systems.zookeeper.options import ZooKeeperOptions
 
 NAME: Final = "kafka-zk"
-BROKER: Final = "broker"
 KEEPER: Final = "zookeeper"
 KEEPERS: Final = 3
 #: "client" is a broker's for the harness; "zookeeper" is dialled by brokers and by the harness.
@@ -40,13 +39,6 @@ _KEEPER_CONFIGURATION: Final = "zoo.cfg"
 _KEEPER_HEAP_MIB: Final = 128
 _REPLICAS_MAX: Final = 3
 
-#: Keys that have an option, of brokers and of ZooKeepers.
-RESERVED: Final = server_settings.reserved(
-    {"zookeeper.session.timeout.ms": "zk_session", "replica.lag.time.max.ms": "replica_lag"}
-)
-KEEPERS_RESERVED: Final = keeper_settings.reserved(
-    {"tickTime": "tick", "minSessionTimeout": "zk_session", "maxSessionTimeout": "zk_session"}
-)
 _KEEPER_JAR: Final = re.compile(r"zookeeper-(\d+\.\d+\.\d+)\.jar")
 _AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
 _PROTOCOLS: Final = "CLIENT:PLAINTEXT,BROKER:PLAINTEXT"
@@ -67,7 +59,7 @@ def name_of(number: int) -> str:
 
 def keeper_version(artifacts: Artifacts) -> str:
     """The release of the ZooKeeper among Kafka's jars; "unknown" where they do not say."""
-    matches = (_KEEPER_JAR.fullmatch(jar.name) for jar in server.jars_of(artifacts))
+    matches = (_KEEPER_JAR.fullmatch(jar.name) for jar in JARS.of(artifacts))
     return next((match.group(1) for match in matches if match), "unknown")
 
 
@@ -77,19 +69,13 @@ def spec(place: Place, layout: Layout, artifacts: Artifacts, options: KafkaZkOpt
         keepers_own = ZooKeeperOptions(tick=options.tick, session_timeout=options.zk_session)
         return keeper(place, layout, artifacts, keepers_own, given, data_limit_mib=options.data_limit_mib)
     own = _broker_properties(place, layout, options)
-    return NodeSpec(
-        name=place.name,
-        argv=server.command(artifacts, place.folder / server.PROPERTIES, heap_mib=options.heap_mib),
-        listeners={
-            "client": CLIENT_PORT,
-            "broker": BROKER_PORT,
-        },
-        roles=place.roles,
-        files={
-            server.PROPERTIES: server.properties({**own, **given.get(NAME, {})}),
-            **images.log_files(artifacts),
-        },
-        data_limit_bytes=options.data_limit_mib << 20,
+    return server.node(
+        place,
+        artifacts,
+        {**own, **given.get(NAME, {})},
+        {"client": CLIENT_PORT, "broker": BROKER_PORT},
+        heap_mib=options.heap_mib,
+        data_limit_mib=options.data_limit_mib,
         ready_timeout_s=READY_TIMEOUT_S,
     )
 
@@ -126,7 +112,7 @@ def keeper(
             place.folder / _KEEPER_CONFIGURATION,
             heap_mib=_KEEPER_HEAP_MIB,
             main_class=KEEPER_CLASS,
-            more=keeper_settings.jvm_flags(given),
+            more=zookeeper.jvm_flags(given),
         ),
         listeners={
             "zookeeper": zookeeper.CLIENT_PORT,
@@ -144,27 +130,17 @@ def keeper(
 def _broker_properties(place: Place, layout: Layout, options: KafkaZkOptions) -> dict[str, object]:
     keepers = [other for other in layout.values() if KEEPER in other.roles]
     copies = min(len(layout) - len(keepers), _REPLICAS_MAX)
-    advertised = {"CLIENT": _at(place.dial(CLIENT_PORT)), "BROKER": _at(place.peer(BROKER_PORT))}
     listeners = {"CLIENT": CLIENT_PORT, "BROKER": place.peer(BROKER_PORT)[1]}
     return {
         "broker.id": place.number,
-        # They wait for ZooKeeper inside of requests: with a few of them a broker that lost it, or has just woken from a
-        # pause, answers nobody meanwhile, not even whom it takes for the controller.
-        "num.io.threads": 32,
-        "zookeeper.connect": ",".join(_at(keeper.peer(zookeeper.CLIENT_PORT)) for keeper in keepers),
-        "zookeeper.session.timeout.ms": options.zk_session.ms,
-        "replica.lag.time.max.ms": options.replica_lag.ms,
-        "zookeeper.connection.timeout.ms": 30_000,
-        "listeners": ",".join(f"{name}://{place.address}:{port}" for name, port in listeners.items()),
-        "advertised.listeners": ",".join(f"{name}://{where}" for name, where in advertised.items()),
+        "num.io.threads": server.IO_THREADS_AT_ZOOKEEPER,
+        **server.at_zookeeper(keepers, options.zk_session),
+        "listeners": server.endpoints({name: (place.address, port) for name, port in listeners.items()}),
+        "advertised.listeners": server.endpoints(
+            {"CLIENT": place.dial(CLIENT_PORT), "BROKER": place.peer(BROKER_PORT)}
+        ),
         "listener.security.protocol.map": _PROTOCOLS,
         "inter.broker.listener.name": "BROKER",
-        "log.dirs": place.data,
         **(server.authorizer(_AUTHORIZER) if options.authorizer else {}),
-        **server.group_coordinators(copies),
-        **server.transaction_log(copies),
+        **server.log(place, options.replica_lag, copies),
     }
-
-
-def _at(where: tuple[str, int]) -> str:
-    return f"{where[0]}:{where[1]}"

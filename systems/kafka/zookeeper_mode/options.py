@@ -4,26 +4,31 @@ With a session of 2 s and ticks of 500 ms a controller that is paused or cut off
 default session is 18 s.
 """
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.options import SystemOptions, out_of_range
-from fencepost.systems.kafka.server.options import LEAST
-
-_LEAST: Final = {**LEAST, "tick": seconds(0.1), "zk_session": seconds(0.5)}
+from fencepost.harness.contract.options import SystemOptions
+from fencepost.systems.kafka.server.options import Authorizer, DataLimit, ReplicaLag, Tick
 
 
 class KafkaZkOptions(SystemOptions, frozen=True, kw_only=True):
-    tick: Annotated[Duration, about("the unit in which ZooKeeper counts time-outs")] = seconds(0.5)
-    zk_session: Annotated[Duration, about("silence of a broker after which ZooKeeper ends its session")] = seconds(2)
-    replica_lag: Annotated[Duration, about("time that a replica in sync may lag behind its leader")] = seconds(30)
-    authorizer: Annotated[bool, about("whether servers keep ACLs; fencepost's own clients may do everything")] = False
-    heap_mib: Annotated[int, about("heap of one broker, in MiB")] = 256
-    data_limit_mib: Annotated[int, about("room for the data of one server, in MiB")] = 256
+    tick: Tick = seconds(0.5)
+    zk_session: Annotated[
+        Duration,
+        about(
+            "silence of a broker after which ZooKeeper ends its session",
+            least=seconds(0.5),
+            sets=("zookeeper.session.timeout.ms", "minSessionTimeout", "maxSessionTimeout"),
+        ),
+    ] = seconds(2)
+    replica_lag: ReplicaLag = seconds(30)
+    authorizer: Authorizer = False
+    heap_mib: Annotated[int, about("heap of one broker, in MiB", least=128)] = 256
+    data_limit_mib: DataLimit = 256
 
     def refuse(self) -> Refusal | None:
-        wrong = out_of_range(self, _LEAST)
+        wrong = super().refuse()
         if wrong is None and self.zk_session < 2 * self.tick:
             return Refusal(
                 f"zk_session={self.zk_session} is below two ticks of {self.tick}",

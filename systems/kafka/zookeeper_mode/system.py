@@ -9,13 +9,12 @@ from fencepost.harness.base.options import seconds
 from fencepost.harness.contract.leadership import AttemptReader
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.reported_version import minor
-from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
+from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.servers import LoggedChange
 from fencepost.harness.contract.system import Question
 from fencepost.harness.coordination import ReadMode
 from fencepost.harness.history import NodeLog
-from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
+from fencepost.harness.runtime.node import Layout, Member, Node, Place
 from fencepost.harness.verdict import LeadershipBound, SessionBound, Vocabulary
 from fencepost.systems.kafka.client.question import ControllerQuestion, ViewQuestion
 from fencepost.systems.kafka.client.session import INTERFACES, LEADER_WORD, WANTS, KafkaSession, open_session
@@ -26,10 +25,11 @@ from fencepost.systems.kafka.server import reported_version
 from fencepost.systems.kafka.server.fenced_attempts import ZooKeeperModeAttempts
 from fencepost.systems.kafka.server.log_lines import Layer, became_leader
 from fencepost.systems.kafka.server.logged_changes import read_changes
+from fencepost.systems.kafka.server.settings import kafka_settings
 from fencepost.systems.kafka.zookeeper_mode import configuration, health
 from fencepost.systems.kafka.zookeeper_mode.administrator import Administrator, open_administrator
 from fencepost.systems.kafka.zookeeper_mode.beside_keepers import KafkaBesideKeepers
-from fencepost.systems.kafka.zookeeper_mode.configuration import BROKER, NAME, name_of
+from fencepost.systems.kafka.zookeeper_mode.configuration import BROKER, KEEPER, NAME, name_of
 from fencepost.systems.kafka.zookeeper_mode.guarantees import LEADERSHIP
 from fencepost.systems.kafka.zookeeper_mode.options import KafkaZkOptions
 from fencepost.systems.kafka.zookeeper_mode.question import (
@@ -38,7 +38,7 @@ from fencepost.systems.kafka.zookeeper_mode.question import (
     dated_controller,
     dated_view,
 )
-from fencepost.systems.kafka.zookeeper_mode.releases import KafkaZkReleases
+from fencepost.systems.kafka.zookeeper_mode.releases import RELEASES
 from fencepost.systems.kafka.zookeeper_mode.role_log import RoleLog
 from fencepost.systems.kafka.zookeeper_mode.transaction_log import read_archive
 from fencepost.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
@@ -69,7 +69,9 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
             epoch="controller epoch", subjects={CONTROLLER: "KafkaController", VIEW: "MetadataCache"}
         ),
     )
-    releases: Final = KafkaZkReleases()
+    releases: Final = RELEASES
+    spec = staticmethod(configuration.spec)
+    settings: Final = kafka_settings(NAME, (KEEPER,))
     failover: Final = Failover(
         options=KafkaZkOptions(zk_session=seconds(2), heap_mib=1024, data_limit_mib=2048),
         controller="client",
@@ -77,20 +79,9 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
         about="three ZooKeeper servers stand beside the brokers; a broker's session with them lasts 2 s",
     )
     guarantees = Path(__file__).with_name("guarantees.toml")
-    reserved = configuration.RESERVED
-    keepers_reserved = configuration.KEEPERS_RESERVED
 
     def members(self, nodes: int, options: KafkaZkOptions) -> tuple[Member, ...]:
         return configuration.members(nodes, options)
-
-    def specs(
-        self,
-        layout: Layout,
-        artifacts: Artifacts,
-        options: KafkaZkOptions,
-        settings: Settings = NO_SETTINGS,
-    ) -> list[NodeSpec]:
-        return [configuration.spec(place, layout, artifacts, options, settings) for place in layout.values()]
 
     def leadership(self, options: KafkaZkOptions, version: str = "") -> LeadershipBound:
         return LEADERSHIP

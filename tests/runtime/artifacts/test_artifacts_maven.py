@@ -259,6 +259,6 @@ def test_ivy_and_our_java_bring_the_recorded_jars(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(tool, "path_of", lambda name: None)
-    names = [jar.name for jar in versions.jars("3.6.0")]
+    names = [jar.name for jar in versions.JARS.jars("3.6.0")]
     assert "zookeeper-3.6.0.jar" in names
-    assert len(names) == len(versions.coordinates("3.6.0"))
+    assert len(names) == len(versions.JARS.coordinates("3.6.0") or ())

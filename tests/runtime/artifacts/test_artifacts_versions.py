@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.harness.base.errors import MachineError, UsageError
+from fencepost.harness.base.errors import MachineError
 from fencepost.harness.contract import releases
-from fencepost.harness.runtime.artifacts import debian, go_modules, maven
-from fencepost.systems.etcd import versions as etcd
+from fencepost.harness.runtime.artifacts import debian, maven
 from fencepost.systems.etcd.system import ETCD
-from fencepost.systems.zookeeper import versions as zookeeper
 from fencepost.systems.zookeeper.system import ZOOKEEPER
+from fencepost.systems.zookeeper.versions import JARS
 
 
 def test_releases_are_told_as_ranges() -> None:
@@ -34,28 +33,6 @@ def test_the_lines_that_are_promised_are_known() -> None:
     assert ZOOKEEPER.releases.default in ZOOKEEPER.releases.known()
 
 
-def test_an_unknown_release_is_answered_with_the_known_ones_and_the_path() -> None:
-    with pytest.raises(UsageError, match=r"etcd '3\.5\.999' is not a known release; known are 3\.4\.23, ") as caught:
-        ETCD.releases.resolve("3.5.999")
-    assert "path" in (caught.value.hint or "")
-    with pytest.raises(UsageError, match=r"ZooKeeper '3\.5\.0' is neither .* known are 3\.6\.0 to ") as caught:
-        ZOOKEEPER.releases.resolve("3.5.0")
-    assert "folder" in (caught.value.hint or "")
-
-
-def test_etcd_is_built_from_its_module_with_the_recorded_sum(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked: dict[str, object] = {}
-
-    def binary(module: str, version: str, **more: object) -> Path:
-        asked.update(more, module=module, version=version)
-        return tmp_path / "etcd"
-
-    monkeypatch.setattr(go_modules, "binary", binary)
-    assert etcd.binary("3.5.4") == tmp_path / "etcd"
-    assert (asked["module"], asked["version"]) == (etcd.MODULE, "v3.5.4")
-    assert str(asked["module_sum"]).startswith("h1:")
-
-
 def test_another_distributions_etcd_is_not_taken_for_debians(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "usr/bin").mkdir(parents=True)
     binary = tmp_path / "usr/bin/etcd"
@@ -63,7 +40,7 @@ def test_another_distributions_etcd_is_not_taken_for_debians(monkeypatch: pytest
     binary.chmod(0o755)
     monkeypatch.setattr(debian, "unpacked", lambda packages: tmp_path)
     with pytest.raises(MachineError, match=r"3\.4\.23 comes with Debian 12; .* has 3\.5\.16"):
-        etcd.binary("3.4.23")
+        ETCD.releases.binary("3.4.23")
 
 
 def test_zookeepers_jars_are_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -72,12 +49,4 @@ def test_zookeepers_jars_are_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     jar.write_bytes(b"something else")
     monkeypatch.setattr(maven, "jars", lambda coordinates, exclude: [jar])
     with pytest.raises(MachineError, match=hashlib.sha256(b"something else").hexdigest()):
-        zookeeper.jars("3.8.0")
-
-
-def test_every_jar_of_every_release_has_a_sum() -> None:
-    recorded = zookeeper.SUMS.read_text(encoding="utf-8")
-    for release in zookeeper.known():
-        for coordinate in zookeeper.coordinates(release):
-            _, name, version = coordinate.split(":")
-            assert f'"{name}-{version}.jar" = ' in recorded
+        JARS.jars("3.8.0")

@@ -16,6 +16,7 @@ from docker.errors import APIError, ImageNotFound
 
 from fencepost.harness.base.errors import HarnessError, MachineError, UsageError
 from fencepost.harness.plugins import registry
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.containers import checks as engine_checks
 from fencepost.harness.runtime.containers import given_image as container_images
 from fencepost.harness.runtime.containers import provider as containers
@@ -308,10 +309,13 @@ def test_a_pause_without_a_freezer_is_refused_before_the_run(
 
 
 def test_a_system_without_an_image_is_refused_with_the_remedy() -> None:
-    from fencepost.systems.zookeeper.releases import ZooKeeperReleases
+    from fencepost.harness.contract.system import BaseReleases
 
-    class WithoutImage(ZooKeeperReleases):
-        image_recipe = None  # type: ignore[assignment]  # the only thing that is looked at
+    class WithoutImage(BaseReleases):
+        default = "1"
+
+        def resolve(self, version: str) -> Artifacts:
+            raise AssertionError(version)
 
     with pytest.raises(UsageError, match="there is no image of this system") as caught:
         containers.CONTAINERS.resolve(WithoutImage(), "", Placement(runtime="containers"), print)

@@ -243,7 +243,7 @@ class TestRecipes:
         made = known()["kafka-zk"].recipe("3.9.2")
         assert not asked
         assert (made.version, made.base, made.is_given) == ("3.9.2", "java", False)
-        recorded = versions.recorded_sums("3.9.2") or {}
+        recorded = versions.JARS.sums("3.9.2") or {}
         assert made.identity["libs/kafka_2.13-3.9.2.jar"] == recorded["kafka_2.13-3.9.2.jar"]
         assert {"libs/zookeeper-3.8.4.jar", "libs/slf4j-simple-1.7.36.jar"} < set(made.identity)
         with pytest.raises(UsageError, match=r"Kafka 4\.3\.1 is not run on ZooKeeper"):

@@ -1,7 +1,6 @@
 """What Cassandra declares: configuration, options, settings, promises, and that no node leads."""
 
 import asyncio
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -13,12 +12,10 @@ from fencepost.harness.contract.leadership import with_leader
 from fencepost.harness.faults.schedule import parse_faults, parse_nemesis
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.artifacts.java import Java
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.verdict import Standing
-from fencepost.systems.cassandra import configuration, schema, versions
-from fencepost.systems.cassandra.configuration import files
+from fencepost.systems.cassandra import configuration, releases, schema
 from fencepost.systems.cassandra.options import AfterCrash, CassandraOptions, Transactions, Writes
 from fencepost.systems.cassandra.system import CASSANDRA
 
@@ -34,15 +31,16 @@ def place(number: int, host: str = "") -> Place:
     )
 
 
+PATHS = {"java": "java", "classpath": "/jars/a.jar"}
 LAYOUT = {f"n{number}": place(number) for number in (1, 2, 3)}
 
 
 def yaml(
     number: int = 1, options: CassandraOptions | None = None, release: str = "5.0.9", **settings: str
 ) -> dict[str, str]:
-    own = options or CassandraOptions()
-    written = files(LAYOUT[f"n{number}"], LAYOUT, own, {"cassandra": settings}, release=release)
-    text = written["cassandra.yaml"]
+    artifacts = Artifacts(version=release, paths=PATHS, sha256={})
+    specs = CASSANDRA.specs(LAYOUT, artifacts, options or CassandraOptions(), {"cassandra": settings})
+    text = specs[number - 1].files["cassandra.yaml"]
     return dict(line.split(": ", 1) for line in text.splitlines())
 
 
@@ -95,28 +93,7 @@ def test_a_proxy_is_refused() -> None:
 
 @pytest.mark.parametrize(("release", "java"), [("4.1.10", 11), ("5.0.6", 17), ("5.0.9", 17), ("6.0-alpha2", 17)])
 def test_each_release_has_its_java(release: str, java: int) -> None:
-    assert versions.java_needed(release) == java
-
-
-@pytest.mark.parametrize("release", versions.RECORDED.known())
-def test_every_recorded_jar_has_its_sum(release: str) -> None:
-    named = versions.RECORDED.coordinates(release) or []
-    assert named[:1] == versions.roots(release) and len(versions.RECORDED.sums(release) or {}) == len(named)
-
-
-def test_an_unknown_release_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"4\.1\.10, 5\.0\.6, 5\.0\.9, 6\.0-alpha2"):
-        versions.jars("5.0.99")
-
-
-def test_a_folder_tells_its_release(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="found 0"):
-        versions.given(tmp_path)
-    (tmp_path / "lib").mkdir()
-    for name in ("apache-cassandra-5.0.6.jar", "guava-1.jar"):
-        (tmp_path / "lib" / name).touch()
-    version, jars = versions.given(tmp_path)
-    assert version == versions.release_of(jars) == "5.0.6" and len(jars) == 2
+    assert releases.java_needed(release) == java
 
 
 def standing(options: CassandraOptions) -> Standing:
@@ -159,14 +136,13 @@ def test_a_line_that_says_that_it_will_never_serve(line: str, why: str | None) -
 def test_settings_that_the_harness_makes_are_refused() -> None:
     options = CassandraOptions()
     for key in ("storage_port", "data_file_directories", "paxos_variant", "num_tokens"):
-        assert CASSANDRA.refuse_setting("cassandra", key, options) is not None
-    assert CASSANDRA.refuse_setting("cassandra", "concurrent_reads", options) is None
-    assert configuration.CASSANDRA in CASSANDRA.settable
+        assert CASSANDRA.settings.refuse("cassandra", key, options) is not None
+    assert CASSANDRA.settings.refuse("cassandra", "concurrent_reads", options) is None
+    assert configuration.CASSANDRA in CASSANDRA.settings.settable
 
 
 def test_a_server_tells_how_many_nodes_there_are() -> None:
-    artifacts = Artifacts(version="5.0.9", paths={"java-home": sys.prefix, "classpath": "/jars/a.jar"}, sha256={})
-    with mock.patch.object(configuration, "java_in", return_value=Java(Path("java"), Path("/j"), "17.0.9")):
-        specs = CASSANDRA.specs(LAYOUT, artifacts, CassandraOptions())
+    artifacts = Artifacts(version="5.0.9", paths=PATHS, sha256={})
+    specs = CASSANDRA.specs(LAYOUT, artifacts, CassandraOptions())
     assert [configuration.nodes_of(spec) for spec in specs] == [3, 3, 3]
     assert specs[0].argv[0] == "java" and specs[0].argv[-1] == configuration.MAIN_CLASS

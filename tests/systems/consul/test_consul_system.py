@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,21 +84,6 @@ def test_gossip_does_not_pass_a_proxy() -> None:
         CONSUL.specs(layout, artifacts(), ConsulOptions())
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"raft_multiplier": 0}, "raft_multiplier=0 is out of range"),
-        ({"raft_multiplier": 11}, "raft_multiplier=11 is out of range"),
-        ({"session_ttl": "500ms"}, "session_ttl=500ms is out of range"),
-        ({"lock_delay": "61s"}, "lock_delay=61s is out of range"),
-        ({"log_store": "disk"}, "log_store"),
-    ],
-)
-def test_a_wrong_option_is_told_before_the_start(options: dict[str, object], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        check_plan(Plan(system="consul", workload="register", nemesis="none", seed=1, system_options=options))
-
-
 class TestSettings:
     def test_dots_are_levels_and_values_are_json_where_they_can_be(self) -> None:
         made = configured(
@@ -109,9 +95,6 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("key", "remedy"),
         [
-            ("performance.raft_multiplier", "-O raft_multiplier"),
-            ("performance.rpc_hold_timeout", "-O hold"),
-            ("raft_logstore.backend", "-O log_store"),
             ("node_name", "leave it out"),
             ("retry_join", "leave it out"),
             ("ports.http", "leave it out"),
@@ -120,7 +103,7 @@ class TestSettings:
         ],
     )
     def test_what_the_harness_sets_is_refused(self, key: str, remedy: str) -> None:
-        refusal = CONSUL.refuse_setting("consul", key, ConsulOptions())
+        refusal = CONSUL.settings.refuse("consul", key, ConsulOptions())
         assert refusal is not None and remedy in (refusal.remedy or "")
 
     def test_others_may_be_set(self) -> None:
@@ -130,14 +113,15 @@ class TestSettings:
             "limits.rpc_rate",
             "gossip_lan.gossip_nodes",
         ):
-            assert CONSUL.refuse_setting("consul", key, ConsulOptions()) is None
+            assert CONSUL.settings.refuse("consul", key, ConsulOptions()) is None
 
     def test_what_a_server_reports_is_compared(self) -> None:
         settings = {
             "consul": {"raft_snapshot_threshold": "100", "limits.rpc_rate": "7", "gossip_lan.gossip_nodes": "4"}
         }
         running = {"RaftSnapshotThreshold": 100, "RPCRate": 8}
-        known = {one.setting: (one.says, one.by) for one in server_settings.applied_settings("n1", settings, running)}
+        node: Any = SimpleNamespace(name="n1")
+        known = {one.setting: (one.says, one.by) for one in server_settings.compared(node, settings, running)}
         assert known == {
             "consul.raft_snapshot_threshold": ("100", "agent/self"),
             "consul.limits.rpc_rate": (None, "its configuration file"),
@@ -148,10 +132,10 @@ class TestSettings:
         refusing = tmp_path / "consul"
         refusing.write_text('#!/bin/sh\necho "Config validation failed: $2: invalid config key nonsense"\nexit 1\n')
         refusing.chmod(0o755)
-        refusal = CONSUL.refuse_settings(artifacts(binary=str(refusing)), {"consul": {"nonsense": "1"}})
+        refusal = CONSUL.settings.refuse_unknown(artifacts(binary=str(refusing)), {"consul": {"nonsense": "1"}})
         assert refusal is not None
         assert refusal.reason == "Consul 1.19.2 says: Config validation failed: invalid config key nonsense"
-        assert CONSUL.refuse_settings(artifacts(binary=str(refusing)), {}) is None
+        assert CONSUL.settings.refuse_unknown(artifacts(binary=str(refusing)), {}) is None
 
 
 def test_leadership_is_bounded_by_the_lease() -> None:
@@ -208,21 +192,6 @@ def test_changes_of_release(start: str, to: str, back: bool, refused: str) -> No
     refusal = CONSUL.refuse_change(start, to, back=back, options=ConsulOptions(), settings={})
     assert (refusal is None) == (not refused)
     assert refusal is None or refused in refusal.reason
-
-
-def test_another_binary_is_taken_by_its_path(tmp_path: Path) -> None:
-    other = tmp_path / "consul"
-    other.write_text("#!/bin/sh\necho Consul v1.21.5\necho Revision x\n")
-    other.chmod(0o755)
-    found = CONSUL.releases.resolve(str(other))
-    assert (found.version, found.paths["consul"]) == ("1.21.5", str(other))
-
-
-def test_a_release_that_does_not_build_is_told_with_the_remedy() -> None:
-    with pytest.raises(UsageError, match=r"known are 1\.12\.9, 1\.13\.9, 1\.19\.2") as caught:
-        CONSUL.releases.resolve("1.21.5")
-    assert "path of a Consul binary" in (caught.value.hint or "")
-    assert not CONSUL.releases.at_hand("1.21.5")
 
 
 BY_CATALOG = ConsulOptions(members=MembersBy.CATALOG_TTL)

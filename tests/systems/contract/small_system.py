@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Annotated, Final
 
-from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.options import SystemOptions, out_of_range
+from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
 from fencepost.harness.contract.system import BaseReleases, BaseSystem
@@ -16,10 +15,7 @@ from fencepost.harness.verdict import Vocabulary
 
 
 class SmallOptions(SystemOptions, frozen=True, kw_only=True):
-    pulse: Annotated[Duration, about("pause between two pulses")] = seconds(0.2)
-
-    def refuse(self) -> Refusal | None:
-        return out_of_range(self, {"pulse": seconds(0.1)})
+    pulse: Annotated[Duration, about("pause between two pulses", least=seconds(0.1))] = seconds(0.2)
 
 
 class SmallReleases(BaseReleases):

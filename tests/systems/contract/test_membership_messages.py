@@ -51,7 +51,7 @@ def places(root: Path, roles: tuple[str, ...] = ("member",)) -> dict[str, Place]
 @pytest.mark.parametrize("release", [pytest.param(r, marks=needs("kraft", r)) for r in ("3.9.2", "4.3.1")])
 @pytest.mark.parametrize("api", [ADD_RAFT_VOTER, REMOVE_RAFT_VOTER], ids=lambda api: api.name)
 def test_messages_are_what_kafka_itself_defines(release: str, api: Api[Any, Any]) -> None:
-    (jar,) = [one for one in versions.jars(release) if one.name == f"kafka-clients-{release}.jar"]
+    (jar,) = [one for one in versions.JARS.jars(release) if one.name == f"kafka-clients-{release}.jar"]
     with zipfile.ZipFile(jar) as archive:
         for kind, ours in (("Request", api.request), ("Response", api.response)):
             check_versions(api, ours, definitions(archive, api, kind), kind)

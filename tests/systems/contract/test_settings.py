@@ -19,10 +19,10 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runner.readiness import await_ready
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import NodeSpec, NodeState, Place
-from fencepost.systems.etcd import settings as etcd_settings
 from fencepost.systems.etcd.system import ETCD
-from fencepost.systems.kafka.server import settings as kafka_settings
+from fencepost.systems.kafka.kraft import KRAFT
 from fencepost.systems.kafka.server import start as kafka_server
+from fencepost.systems.zookeeper import configuration as zookeeper
 from fencepost.systems.zookeeper import settings as zookeeper_settings
 from tests.fakes.fakes_runtime import FakeNode, KeptRecords
 
@@ -100,26 +100,20 @@ def test_a_plan_files_table_takes_numbers_and_truths_and_is_kept_as_text(tmp_pat
         ("etcd", {"etcd": {"--snapshot-count": "5"}}, ["is not a name", "without its dashes"]),
         ("etcd", {"etcd": {"snapshot-count": "1\n--name=x"}}, ["several lines"]),
         ("etcd", {"etcd": {"election-timeout": "5000"}}, ["an option of its own", "-O election=..."]),
-        ("etcd", {"etcd": {"heartbeat-interval": "5"}}, ["-O heartbeat=..."]),
         ("etcd", {"etcd": {"data-dir": "/"}}, ["the harness sets it", "leave it out"]),
         ("etcd", {"etcd": {"listen-client-urls": "http://0.0.0.0:1"}}, ["builds the links"]),
         ("etcd", {"etcd": {"initial-cluster-token": "x"}}, ["builds the links"]),
         ("etcd", {"etcd": {"config-file": "x"}}, ["ignore all other flags"]),
         ("etcd", {"etcd": {"log-level": "error"}}, ["reads from this log who leads"]),
         ("etcd", {"etcd": {"peer-auto-tls": "true"}}, ["without TLS"]),
-        ("zookeeper", {"zookeeper": {"tickTime": "2000"}}, ["-O tick=..."]),
         ("zookeeper", {"zookeeper": {"zookeeper.tickTime": "2000"}}, ["-O tick=..."]),
-        ("zookeeper", {"zookeeper": {"syncLimit": "2"}}, ["-O sync_limit=..."]),
-        ("zookeeper", {"zookeeper": {"maxSessionTimeout": "2"}}, ["-O session_timeout=..."]),
+        ("kafka-zk", {"zookeeper": {"tickTime": "9"}}, ["-O tick=..."]),
         ("zookeeper", {"zookeeper": {"dataLogDir": "/x"}}, ["copies, damages and measures"]),
         ("zookeeper", {"zookeeper": {"server.4": "x:1:2"}}, ["builds the links"]),
         ("zookeeper", {"zookeeper": {"leaderServes": "no"}}, ["also to the leader"]),
-        ("kraft", {"kraft": {"controller.quorum.fetch.timeout.ms": "9"}}, ["-O fetch=..."]),
         ("kraft", {"kraft": {"node.id": "9"}}, ["names its nodes by it"]),
         ("kraft", {"kraft": {"advertised.listeners": "x"}}, ["builds the links"]),
         ("kraft", {"kraft": {"log.dirs": "/x"}}, ["copies, damages and measures"]),
-        ("kafka-zk", {"kafka-zk": {"zookeeper.session.timeout.ms": "9"}}, ["-O zk_session=..."]),
-        ("kafka-zk", {"zookeeper": {"tickTime": "9"}}, ["-O tick=..."]),
         ("kafka-zk", {"kafka-zk": {"zookeeper.connect": "x"}}, ["builds the links"]),
     ],
 )
@@ -176,7 +170,7 @@ def test_zookeeper_gets_lines_of_its_file_and_java_properties(tmp_path: Path) ->
     ],
 )
 def test_many_logs_of_zookeeper_are_laid_out_small(given: dict[str, str], laid_out: str | None) -> None:
-    assert zookeeper_settings.in_file({"zookeeper": given}).get("preAllocSize") == laid_out
+    assert zookeeper.in_file({"zookeeper": given}).get("preAllocSize") == laid_out
 
 
 @pytest.mark.parametrize("system", ["kraft", "kafka-zk"])
@@ -207,13 +201,13 @@ def test_kafka_gets_lines_of_its_file_on_every_server_and_its_keepers_theirs(sys
 )
 def test_etcd_itself_says_what_it_does_not_take(given: dict[str, str], said: str) -> None:
     artifacts = ETCD.releases.resolve(ETCD.releases.default)
-    assert ETCD.refuse_settings(artifacts, {"etcd": {"snapshot-count": "5", "pre-vote": "false"}}) is None
-    assert said in str(ETCD.refuse_settings(artifacts, {"etcd": given}))
+    assert ETCD.settings.refuse_unknown(artifacts, {"etcd": {"snapshot-count": "5", "pre-vote": "false"}}) is None
+    assert said in str(ETCD.settings.refuse_unknown(artifacts, {"etcd": given}))
 
 
 def test_of_etcd_in_an_image_the_start_says_so() -> None:
     artifacts = Artifacts(version="3.5.1", paths={"image": "x", "etcd": "etcd"}, sha256={})
-    assert ETCD.refuse_settings(artifacts, {"etcd": {"snapshot-cuont": "5"}}) is None
+    assert ETCD.settings.refuse_unknown(artifacts, {"etcd": {"snapshot-cuont": "5"}}) is None
     assert ETCD.fatal_line("flag provided but not defined: -snapshot-cuont\n") == (
         "etcd says: flag provided but not defined: -snapshot-cuont"
     )
@@ -221,10 +215,10 @@ def test_of_etcd_in_an_image_the_start_says_so() -> None:
 
 
 def test_zookeepers_own_classes_tell_its_names() -> None:
-    from fencepost.systems.zookeeper import versions
     from fencepost.systems.zookeeper.system import ZOOKEEPER
+    from fencepost.systems.zookeeper.versions import JARS
 
-    jars = versions.jars(ZOOKEEPER.releases.default)
+    jars = JARS.jars(ZOOKEEPER.releases.default)
     known = [
         "snapCount",
         "zookeeper.snapCount",
@@ -261,7 +255,8 @@ def test_kafkas_own_classes_tell_its_names_and_a_topics_with_log_before_them(tmp
     jars = [_jar(tmp_path / "kafka-x.jar", "num.io.threads", "segment.bytes"), tmp_path / "other.jar"]
 
     def refusal(key: str) -> Refusal | None:
-        return kafka_settings.refuse_unknown("kraft", jars, "9.9.9", {"kraft": {key: "1"}})
+        artifacts = Artifacts(version="9.9.9", paths={"classpath": ":".join(map(str, jars))}, sha256={})
+        return KRAFT.settings.refuse_unknown(artifacts, {"kraft": {key: "1"}})
 
     assert refusal("num.io.threads") is None
     assert refusal("log.segment.bytes") is None
@@ -315,7 +310,7 @@ def test_etcd_is_read_back_from_the_line_that_it_wrote_when_it_started(tmp_path:
 
     node: Any = _logging("n1", log, pid=None)
     given = {"etcd": {"snapshot-count": "100", "pre-vote": "true", "max-txn-ops": "9"}}
-    found = {one.setting: (one.says, one.by) for one in etcd_settings.applied_settings(node, given)}
+    found = {one.setting: (one.says, one.by) for one in asyncio.run(ETCD.settings.applied(node, given))}
     assert found == {
         "etcd.snapshot-count": ("100", "its log"),
         "etcd.pre-vote": ("true", "its log"),
@@ -353,9 +348,11 @@ def test_zookeepers_file_is_found_where_members_may_change_too(
     plain = NodeSpec(name="n1", argv=("java",), listeners={})
     written = {"zoo.cfg": "tickTime=500\nsnapCount=9\n"}
     spec = replace(plain, files=written) if where == "files" else replace(plain, data_files=written)
-    node: Any = SimpleNamespace(name="n1", log=tmp_path / "server.log", pid=None, spec=spec)
+    node: Any = SimpleNamespace(
+        name="n1", place=layout(tmp_path, "zookeeper")["n1"], log=tmp_path / "server.log", pid=None, spec=spec
+    )
     given = {"zookeeper": {"snapCount": "9"}}
-    (found,) = asyncio.run(zookeeper_settings.applied_settings(node, "127.0.0.1", 2181, given))
+    (found,) = asyncio.run(zookeeper_settings.applied_settings(node, given))
     assert (found.setting, found.by) == ("zookeeper.snapCount", "zoo.cfg")
     with pytest.raises(ValueError, match="snapCount=8 is not what it has"):
-        asyncio.run(zookeeper_settings.applied_settings(node, "127.0.0.1", 2181, {"zookeeper": {"snapCount": "8"}}))
+        asyncio.run(zookeeper_settings.applied_settings(node, {"zookeeper": {"snapCount": "8"}}))

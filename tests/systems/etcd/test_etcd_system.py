@@ -58,12 +58,10 @@ def test_a_node_is_data() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"heartbeat": "0ms"}, "heartbeat=0s is out of range"),
         ({"lock_ttl": "2"}, "lock_ttl: '2' is not a duration"),
         ({"lock_ttl": "2500ms"}, "lock_ttl=2500ms is not a whole number of seconds"),
         ({"snapshot_count": True}, "snapshot_count: expected a whole number"),
         ({"election": "499ms"}, r"election=499ms is less than 5 x heartbeat \(100ms\)"),
-        ({"election": "50001ms"}, "election=50001ms is out of range"),
     ],
 )
 def test_a_wrong_option_is_said_before_the_start(options: dict[str, object], message: str) -> None:

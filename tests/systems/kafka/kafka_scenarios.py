@@ -6,14 +6,13 @@ The nodes are controller and broker in one, started as plainly as they start at 
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from kafka.protocol.producer.produce import ProduceRequest
 
 from fencepost.harness.contract.system import Answer
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
-from fencepost.harness.runtime.artifacts.java import find_java
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.systems.kafka.client.client import KafkaNode, open_node
@@ -33,13 +32,11 @@ _HEAP_MIB: Final = 256
 
 
 def specs(layout: Layout) -> list[NodeSpec]:
-    found = KRAFT.releases.resolve(KRAFT.releases.default).paths
-    jars = [Path(jar) for jar in found["classpath"].split(":")]
-    start_archive = Path(found["archive"]) if "archive" in found else None
-    return [spec(place, layout, jars, start_archive) for place in layout.values()]
+    artifacts = KRAFT.releases.resolve(KRAFT.releases.default)
+    return [spec(place, layout, artifacts) for place in layout.values()]
 
 
-def spec(place: Place, layout: Layout, jars: list[Path], start_archive: Path | None) -> NodeSpec:
+def spec(place: Place, layout: Layout, artifacts: Artifacts) -> NodeSpec:
     # A node of its own is never to be fenced; of three, one that is cut off soon.
     session_ms = 18_000 if len(layout) == 1 else 3000
     voters = ",".join(f"{other.number}@{other.address}:{CONTROLLER_PORT}" for other in layout.values())
@@ -66,9 +63,7 @@ def spec(place: Place, layout: Layout, jars: list[Path], start_archive: Path | N
     }
     return NodeSpec(
         name=place.name,
-        argv=tuple(
-            server.argv(find_java(), jars, start_archive, place.folder / "server.properties", heap_mib=_HEAP_MIB)
-        ),
+        argv=server.command(artifacts, place.folder / "server.properties", heap_mib=_HEAP_MIB),
         listeners={"client": BROKER_PORT, "controller": CONTROLLER_PORT},
         files={"server.properties": "".join(f"{key}={value}\n" for key, value in settings.items())},
         data_files={

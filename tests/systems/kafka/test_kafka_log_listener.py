@@ -147,9 +147,9 @@ def test_wrong_records_are_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize("release", ["3.6.0", "3.9.2", "4.3.1"])
 def test_messages_are_what_kafka_itself_defines(release: str) -> None:
-    if not versions.are_fetched(release):
+    if not versions.JARS.are_fetched(release):
         pytest.skip(f"the jars of {release} are not here")
-    (jar,) = [one for one in versions.jars(release) if one.name == f"kafka-clients-{release}.jar"]
+    (jar,) = [one for one in versions.JARS.jars(release) if one.name == f"kafka-clients-{release}.jar"]
     with zipfile.ZipFile(jar) as archive:
         for api in APIS:
             for kind, ours in (("Request", api.request), ("Response", api.response)):

@@ -183,7 +183,7 @@ def test_a_log_that_cannot_be_read_is_told_and_costs_the_others_nothing(tmp_path
 
 
 def _definitions(release: str) -> dict[int, Any]:
-    (metadata,) = [one for one in versions.jars(release) if one.name == f"kafka-metadata-{release}.jar"]
+    (metadata,) = [one for one in versions.JARS.jars(release) if one.name == f"kafka-metadata-{release}.jar"]
     found = {}
     with zipfile.ZipFile(metadata) as jar:
         for name in jar.namelist():
@@ -218,7 +218,7 @@ def _check(ours: Any, theirs: list[Any], newest: int, where: str) -> None:
 
 def _where_kept(release: str) -> Any:
     """The release; it is left to the long tests where its jars would have to be fetched first."""
-    return pytest.param(release, marks=() if versions.are_fetched(release) else pytest.mark.long)
+    return pytest.param(release, marks=() if versions.JARS.are_fetched(release) else pytest.mark.long)
 
 
 @pytest.mark.parametrize("release", [_where_kept(one) for one in ("3.6.0", "3.9.2", "4.3.1")])

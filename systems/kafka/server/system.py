@@ -1,0 +1,40 @@
+"""What every Kafka does, wherever its metadata lies."""
+
+from abc import ABC
+from collections.abc import Mapping
+
+from fencepost.harness.contract.options import S
+from fencepost.harness.contract.system import BaseSystem
+from fencepost.harness.coordination import Session
+from fencepost.harness.runtime.node import Layout, Node, Place
+from fencepost.systems.kafka.client import partition_leaders
+from fencepost.systems.kafka.client.session import KafkaSession
+from fencepost.systems.kafka.contract.partition_leaders import PartitionReign
+from fencepost.systems.kafka.names import BROKER, CLIENT_PORT
+from fencepost.systems.kafka.server import reported_version
+from fencepost.systems.kafka.server import start as server
+
+
+class Kafka(BaseSystem[S], ABC):
+    """Brokers are asked in one way, and all servers log alike."""
+
+    async def partition_reigns(self, layout: Layout, *, timeout_s: float) -> Mapping[str, PartitionReign]:
+        return await partition_leaders.partition_reigns(_brokers(layout), CLIENT_PORT, timeout_s)
+
+    async def elect_preferred(self, layout: Layout, *, timeout_s: float) -> None:
+        await partition_leaders.elect_preferred(_brokers(layout), CLIENT_PORT, timeout_s)
+
+    async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
+        if not isinstance(client, KafkaSession):
+            raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
+        await client.prepare(keys)
+
+    async def reported_version(self, node: Node, *, log_from: int) -> str:
+        return reported_version.read(node.log, log_from)
+
+    def fatal_line(self, line: str) -> str | None:
+        return server.fatal_line(line)
+
+
+def _brokers(layout: Layout) -> list[Place]:
+    return [place for place in layout.values() if BROKER in place.roles]
