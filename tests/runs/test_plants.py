@@ -64,7 +64,7 @@ def rules_of(workload: str) -> set[tuple[str, str]]:
         for seed in range(3)
         for verdict in fake.judge(fake.run(None, seed), None)
         for rule in verdict.rules
-        # What a run lacked is planted in `tests/checkers/test_coverage.py`: a fake has no servers and no phases.
+        # What a run lacked is planted in `tests/cases/coverage.case`: a fake has no servers and no phases.
         if rule.chances and verdict.checker != "coverage"
     }
 

@@ -4,13 +4,9 @@ from typing import Any
 
 import pytest
 
-from fencepost.harness.history import CatchUp, CatchUpEvent, LogEntry, NodeLog
-from fencepost.harness.verdict import Validity, Verdict
-from fencepost.systems.kafka.checkers.metadata import snapshots
+from fencepost.harness.history import LogEntry, NodeLog
 from fencepost.systems.kafka.checkers.metadata.image import Image, differences
-from tests.checkers.build import NODES, Tale, facts, only
 
-FACTS = facts(nodes=(*NODES, "b1"), electorate=NODES)
 T = "topic-id"
 
 #: The type of a record and its fields.
@@ -190,15 +186,6 @@ def test_an_object_that_differs_is_named(snapshot: Record, key: tuple[str, ...])
 
 # -- the verdict --------------------------------------------------------------------------------------------------
 
-SETTING: Record = ("config", {"resource_type": 2, "resource_name": "k", "name": "a", "value": "1"})
-LATER: Record = ("config", {"resource_type": 2, "resource_name": "k", "name": "a", "value": "2"})
-
-
-def judged(logs: dict[str, NodeLog], tale: Tale | None = None) -> Verdict:
-    history = (tale or Tale()).history()
-    history.logs = logs
-    return only(snapshots.check(history, FACTS), "snapshots-match-log")
-
 
 def log(node: str, *records: Record, snapshot: tuple[Record, ...], epoch: int = 1, start: int = 0) -> NodeLog:
     """A log whose snapshot stands for its first record."""
@@ -209,54 +196,3 @@ def log(node: str, *records: Record, snapshot: tuple[Record, ...], epoch: int = 
         snapshot_end=1,
         snapshot=entries(*snapshot, epoch=epoch),
     )
-
-
-def test_a_snapshot_holds_what_stands_below_its_end_and_no_more() -> None:
-    verdict = judged({"n1": log("n1", SETTING, LATER, snapshot=(SETTING,))})
-    assert (verdict.validity, verdict.exposure) == (Validity.VALID, 1)
-    assert "0 of them by nodes that had begun from a snapshot" in verdict.reason
-
-
-@pytest.mark.parametrize("snapshot", [(), (LATER,)], ids=["lost", "too new"])
-def test_a_snapshot_that_contradicts_the_log_is_found(snapshot: tuple[Record, ...]) -> None:
-    header: Record = ("snapshot-header", {})
-    verdict = judged({"n1": log("n1", SETTING, LATER, snapshot=(header, *snapshot))})
-    assert verdict.anomalies == {"snapshot-contradicts-log": 1}
-    assert verdict.witnesses[0].nodes == ("n1",)
-    assert "value=1" in verdict.witnesses[0].steps[1]
-
-
-def test_the_log_of_another_node_will_do_where_ones_own_was_cut() -> None:
-    cut = log("b1", SETTING, LATER, snapshot=(LATER,), start=1)
-    assert judged({"b1": cut}).validity is Validity.UNKNOWN
-    whole = NodeLog(node="n1", start_offset=0, entries=entries(SETTING, LATER))
-    verdict = judged({"b1": cut, "n1": whole})
-    assert verdict.anomalies == {"snapshot-contradicts-log": 1}
-    assert "n1's log" in verdict.witnesses[0].steps[1]
-
-
-def test_a_log_whose_beginning_was_deleted_is_not_replayed() -> None:
-    """Although it reaches to the snapshot's end: what stood in its first record only the snapshot knows."""
-    rest = entries(("no-op", {}), ("no-op", {}), start=1)
-    cut = NodeLog(node="n1", start_offset=1, entries=rest, snapshot_end=3, snapshot=entries(SETTING))
-    assert judged({"n1": cut}).validity is Validity.UNKNOWN
-
-
-def test_a_log_of_another_epoch_is_not_the_one_that_a_snapshot_was_made_of() -> None:
-    verdict = judged({"n1": log("n1", SETTING, LATER, snapshot=(LATER,), epoch=2)})
-    assert verdict.validity is Validity.UNKNOWN
-    assert verdict.rules[0].chances == 0
-
-
-def test_nothing_is_said_of_records_that_cannot_be_read() -> None:
-    strange: Record = ("record-99", {"raw": "00"})
-    verdict = judged({"n1": log("n1", strange, LATER, snapshot=(LATER,))})
-    assert verdict.validity is Validity.UNKNOWN
-    assert "record-99" in verdict.reason
-
-
-def test_nodes_that_began_from_a_snapshot_are_counted() -> None:
-    tale = Tale()
-    tale.tell(CatchUpEvent, 10, node="n1", incarnation=1, change=CatchUp.LOADED, source="log")
-    verdict = judged({"n1": log("n1", SETTING, snapshot=(SETTING,))}, tale)
-    assert verdict.figures.plain()["loaded_ones_compared"] == 1
