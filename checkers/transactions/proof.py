@@ -4,8 +4,6 @@ Each rule says what the rows must hold. They share nothing with the native searc
 does not confirm is a defect of the search and no verdict.
 
 That a transaction of unknown outcome happened is shown by any ok read of something that it wrote.
-
-Size: one file, since a reader checks every rule against the two classes that hold the rows.
 """
 
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 
 `fencepost list` prints these values and docs/reference is made from them, so a sentence about a fault, an option or a
 guarantee is written once: beside the code that it describes. Nothing here depends on the machine.
-
-Size: a few lines for each kind of thing that can be listed.
 """
 
 import functools

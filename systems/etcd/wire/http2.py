@@ -16,8 +16,6 @@ server's flow control holds back. A caller that stops waiting calls `give_up`.
 
 The server gets the largest possible windows, so an answer of any size comes without pauses. The client answers pings
 and sends none.
-
-Size: one protocol state machine; frames, headers and streams have files of their own.
 """
 
 import asyncio

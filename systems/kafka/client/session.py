@@ -18,8 +18,6 @@ What the protocols mean on Kafka:
   come and go are in `topics`. For transactions over several partitions see `log_transactions`.
 
 Errors are those of `systems.kafka.wire.errors`, except for "exists": a controller's refusal of a taken name.
-
-Size: one class that has a short method for each request of each interface.
 """
 
 import asyncio
