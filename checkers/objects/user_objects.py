@@ -118,11 +118,13 @@ def _decide(waiting: list["_Object"], budget: "Spending") -> tuple[list[Finding]
     flaws, calls = list[Finding](), _CALLS_FIRST
     while True:
         ended = [(key, key.judged(budget, calls)) for key in waiting]
-        flaws += [key.flaw(found) for key, found in ended if not isinstance(found, Stop) and found.failed is not None]
-        stops = [found for _, found in ended if isinstance(found, Stop)]
+        flaws += [
+            key.flaw(answer) for key, answer in ended if not isinstance(answer, Stop) and answer.failed is not None
+        ]
+        stops = [answer for _, answer in ended if isinstance(answer, Stop)]
         if flaws or not stops or calls > budget.calls or budget.wall_s == 0:
             return flaws, stops
-        waiting = [key for key, found in ended if isinstance(found, Stop)]
+        waiting = [key for key, answer in ended if isinstance(answer, Stop)]
         calls *= _CALLS_GROW
 
 
