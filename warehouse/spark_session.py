@@ -17,6 +17,7 @@ from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.runtime.artifacts import cache_folder
 from fencepost.harness.runtime.artifacts.java import Java, find_java
 from fencepost.harness.runtime.provider import Check
+from fencepost.warehouse.executors import shuffle_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,6 +70,7 @@ class SparkHandle:
                 # What Spark's start prints is for nobody; and its log names what it then raises, for the whole session.
                 with _stderr_to(log), _environment(self._master):
                     self._own = _builder(self._master).getOrCreate()
+                self._own.conf.set("spark.sql.shuffle.partitions", str(shuffle_partitions(self._own)))
             except Exception as error:
                 raise self._failure(error, log) from error
         return self._own
