@@ -53,8 +53,8 @@ ALLOWED: Final = (
     (r"controllers?", r"harness/runtime/linux/cgroup\.py", "the kernel's word for a part of a cgroup"),
     (
         r".*([Bb]roker|BROKER|[Tt]opic|controller).*",
-        r"checkers/(log|facts)/.*|workloads/log\.py|harness/history/server_logs\.py|harness/plugins/(registry|judged)\.py"
-        r"|harness/report/(.*partitions|page/html)\.py|harness/verdict/(fact_tables|figures|figure_rows)\.py",
+        r"checkers/(log|facts)/.*|workloads/log\.py|harness/history/effects\.py|harness/plugins/(registry|judged)\.py"
+        r"|harness/report/(leaders|page)\.py|harness/verdict/(fact_tables|figures|figure_rows)\.py",
         "of partitions of a log, as recorded verdicts and their pages name them",
     ),
     (

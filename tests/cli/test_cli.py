@@ -41,7 +41,7 @@ ETCD = (*UNNAMED, "--nemesis", "none")
         ((*ETCD, "--nemesis", "kill:leader:fro=2s"), ["unknown kill option 'fro'", "did you mean 'for'?"]),
         (("doctor", "contaners"), ["unknown group of checks 'contaners'", "did you mean 'containers'?"]),
         (("doctor", "lab", "--sweep"), ["--sweep checks nothing", "leave out --sweep or lab"]),
-        (("prepare", "sparc"), ["unknown program 'sparc'", "did you mean 'spark'?"]),
+        (("prepare", "zookeper"), ["unknown program 'zookeper'", "did you mean 'zookeeper'?"]),
         (("run", "--system", "zookeper", "--workload", "set"), ["unknown system", "did you mean 'zookeeper'?"]),
         ((*ETCD, "--workload", "regster"), ["unknown workload 'regster'", "did you mean 'register'?"]),
         ((*ETCD, "--require", "linearisable"), ["unknown guarantee", "did you mean 'linearizable'?"]),

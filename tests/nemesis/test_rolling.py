@@ -621,7 +621,8 @@ def test_etcd_says_what_it_is_by_http() -> None:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             request = await reader.readuntil(b"\r\n\r\n")
             assert request.startswith(b"GET /version HTTP/1.1\r\n")
-            writer.write(b'HTTP/1.1 200 OK\r\nX: y\r\n\r\n{"etcdserver":"3.4.23","etcdcluster":"3.4.0"}')
+            body = b'{"etcdserver":"3.4.23","etcdcluster":"3.4.0"}'
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
             writer.close()
 
         server = await asyncio.start_server(answer, "127.0.0.1", 0)

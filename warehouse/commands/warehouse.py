@@ -64,11 +64,13 @@ _PAGES: Final = (
 )
 _COMPACT: Final = (
     Example("fencepost warehouse compact", "Make few files of many"),
-    Example("fencepost warehouse compact --warehouse s3a://team/fencepost", "Do so in a team's warehouse"),
+    Example("fencepost warehouse compact --warehouse other/warehouse", "Those of another warehouse"),
+    Example("fencepost warehouse compact --warehouse s3a://team/fencepost", "Those of a team"),
 )
 _VACUUM: Final = (
     Example("fencepost warehouse vacuum", "Remove files that nothing has named for a week"),
     Example("fencepost warehouse vacuum --keep-hours 24", "Keep those of the last day only"),
+    Example("fencepost warehouse vacuum --warehouse other/warehouse", "In another warehouse"),
 )
 EXAMPLES = (_ADD[0], _QUERY[0], _PAGES[0])
 #: Columns before the second line of a wrapped text.
