@@ -77,7 +77,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("run", *_PLAN, "--runtime", "containers"), "containers"),
         (("doctor", "containers"), "containers"),
         (("images", "list"), "containers"),
-        (("prepare", "kraft"), "kafka"),
+        (("run", "--system", "kraft", "--workload", "log", "--nemesis", "none"), "kafka"),
         (("warehouse", "build", "results"), "spark"),
         (("warehouse", "query", "select 1"), "spark"),
         (("doctor", "analysis"), "spark"),
