@@ -10,7 +10,6 @@ EXTRA_OF: Final[Mapping[str, str]] = {
     "requests": "containers",
     "testcontainers": "containers",
     "toxiproxy": "containers",
-    "kafka": "kafka",
     "deltalake": "spark",
     "pandas": "spark",
     "py4j": "spark",

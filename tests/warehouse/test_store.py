@@ -298,6 +298,6 @@ def test_the_commands(runs: list[Path], spark: SparkSession, tmp_path: Path, mon
 def test_the_questions_of_the_how_to_have_answers(root: str, spark: SparkSession) -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "many-runs-on-spark.md").read_text()
     questions = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
-    assert len(questions) == 3
+    assert len(questions) == 2
     for question in questions:
         assert list(query(root, question, spark=spark).columns), question
