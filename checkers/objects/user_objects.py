@@ -175,7 +175,10 @@ class _Object:
             Call(kind, op.invoke_index, op.complete_index if is_ok(op) else None)
             for kind, op in zip(kinds, self._operations, strict=True)
         ]
-        self._reads = self._guarded(lambda: frozenset(getattr(model, "reads", ())), "reads")
+        reads = getattr(model, "reads", ())
+        if isinstance(reads, str):
+            raise self._wrong(f"reads is the text {reads!r:.80}; expected names in a set or list")
+        self._reads = self._guarded(lambda: frozenset(reads), "reads")
         self._states: list[Any] = []
         self._numbers: dict[Any, int] = {}
         self._calls_left = 0

@@ -35,6 +35,11 @@ def test_a_model_judges(tmp_path: Path, capsys: Any, name: str) -> None:
     assert run(capsys, tmp_path, edn("0 push 1", "0 :info", "1 pop", "1 :ok 1"), "--model", model)[0] == 2
 
 
+def test_what_had_no_answer_may_have_returned_anything(tmp_path: Path, capsys: Any) -> None:
+    text = edn(*both("0 push 1", "0 push 2"), "1 pop", "1 :info", *both("2 pop nil -> 1"))
+    assert run(capsys, tmp_path, text, "--model", f"{_HERE}:Stack")[0] == 0
+
+
 def test_what_its_values_mean_is_known_to_the_model_alone(tmp_path: Path, capsys: Any) -> None:
     """A push that completes with another value, or values of mixed type, are the model's business."""
     text = edn(*both('0 push 1 -> "pushed"', "0 push :a", "1 pop nil -> :a", "1 write nil -> 5"))
@@ -62,7 +67,16 @@ def test_one_object_that_is_wrong_decides(tmp_path: Path, capsys: Any, monkeypat
     pushes = [f'{process} push ["hard" {process}]' for process in range(12)]
     hard = [*pushes, *(f"{process} :ok" for process in range(12)), *both('12 pop ["hard" nil] -> 99')]
     easy = both('13 push ["easy" 1]', '13 pop ["easy" nil] -> 2')
+    asked = []
+    judged = user_objects._Object.judged
+
+    def counted(self: user_objects._Object, *arguments: Any) -> Any:
+        asked.append(self)
+        return judged(self, *arguments)
+
+    monkeypatch.setattr(user_objects._Object, "judged", counted)
     code, out, _ = run(capsys, tmp_path, edn(*hard, *easy), "--model", f"{_HERE}:Peeked", "--json")
+    assert len(asked) == 2
     assert code == 1 and "no order explains 1 of 2 keys; 1 more were not finished" in out
 
 
@@ -90,6 +104,7 @@ def test_a_module_in_the_current_folder(tmp_path: Path, capsys: Any, monkeypatch
         (f"{_HERE}:Forgetful", "step() answered otherwise when it was asked again"),
         (f"{_HERE}:Changing", "reads names push, and step() for push of 1 by process 0"),
         (f"{_HERE}:NoNames", "reads raised TypeError"),
+        (f"{_HERE}:OneName", "reads is the text 'pop'; expected names in a set or list"),
         (f"{_HERE}:Unnamed", "key() for push of 1 by process 0"),
         ("stack", "unknown model 'stack'"),
         ("no/such.py:Stack", "unknown model 'no/such.py'"),

@@ -39,6 +39,10 @@ class NoNames(Stack):
     reads = 7  # type: ignore[assignment]
 
 
+class OneName(Stack):
+    reads = "pop"
+
+
 class Unnamed(Stack):
     def key(self, f: str, value: Any) -> Any:
         return [value]
