@@ -9,11 +9,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.warehouse import store as store_module
@@ -47,18 +48,27 @@ def with_old(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def before_step(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None]) -> Callable[[], bool]:
-    """Let `act` come before a table is opened for the `number`th time; returns whether it came."""
-    opened, came = [0], [False]
-    delta = Store.delta
+    """Let `act` come before the `number`th step: a table is opened, or written as it was when it was opened.
 
-    def counted(self: Store, name: str) -> DeltaTable:
-        opened[0] += 1
-        if opened[0] == number and not came[0]:
+    Returns whether it came.
+    """
+    steps, came = [0], [False]
+
+    def step() -> None:
+        steps[0] += 1
+        if steps[0] == number and not came[0]:
             came[0] = True
             act()
-        return delta(self, name)
 
-    monkeypatch.setattr(Store, "delta", counted)
+    def counting(do: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **named: Any) -> Any:
+            step()
+            return do(*arguments, **named)
+
+        return counted
+
+    monkeypatch.setattr(Store, "delta", counting(Store.delta))
+    monkeypatch.setattr(store_module, "write_deltalake", counting(write_deltalake))
     return lambda: came[0]
 
 
