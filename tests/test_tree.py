@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tokenize
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -62,6 +63,21 @@ def test_every_folder_keeps_its_budget() -> None:
     assert not over, f"{over}: remove lines, or say what the change needs more for\n{table()}"
     loose = [f for f in lines if allowed[f] > lines[f] * (1 + _SLACK) + _SLACK_LINES]
     assert not loose, f"{loose}: smaller by now, write the table: python -m tools.lines --write\n{table()}"
+
+
+def test_every_folder_has_its_place_among_the_layers() -> None:
+    """`exhaustive` would demand the same of single files, which many folders have beside their rooms."""
+    contracts = tomllib.loads((ROOT / "tools" / "imports.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    layers = {c["containers"][0]: " | ".join(c["layers"]).split(" | ") for c in contracts["contracts"] if "layers" in c}
+    for container, rooms in layers.items():
+        folder = ROOT.joinpath(*container.split(".")[1:])
+        there = {inside.parent.name for inside in folder.glob("*/__init__.py")} - {
+            "tests",
+            "tools",
+            "bench",
+            "fencepost",
+        }
+        assert there <= set(rooms), f"{container}: tools/imports.toml lacks {sorted(there - set(rooms))}"
 
 
 def test_every_class_has_one_concept_or_a_reason() -> None:
