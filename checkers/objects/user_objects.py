@@ -83,9 +83,9 @@ def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict
     """
     budget = Spending(facts.budget)
     groups: dict[Hashable, list[Operation]] = {}
-    part = getattr(model, "key", None)
+    key = getattr(model, "key", None)
     for op in history.operations:
-        groups.setdefault(op.key if part is None else (op.key, _part(name, part, op)), []).append(op)
+        groups.setdefault(op.key if key is None else (op.key, _key_of(name, key, op)), []).append(op)
     flaws, stops = _decide([_Object(name, model, operations) for operations in groups.values()], budget)
     seen = [op for group in groups.values() for op in exposed(group, lambda op: True, lambda op: True)]
     operations = [op for group in groups.values() for op in group]
@@ -112,8 +112,9 @@ def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict
 def _decide(waiting: list["_Object"], budget: "Spending") -> tuple[list[Finding], list[Stop]]:
     """What is wrong with the objects, and what ended the search of those that were not finished.
 
-    All are asked with few calls first, those that are left with more. Once one is found wrong the others are asked with
-    as many as that one and no more: the answer stands, and they would only be counted.
+    Each search may first ask the model few times. Those that did not finish begin again and may ask more often, until
+    none is left, the budget is spent, or one object is found wrong: then the verdict stands, and the rest is counted as
+    not finished.
     """
     flaws, calls = list[Finding](), _CALLS_FIRST
     while True:
@@ -128,10 +129,10 @@ def _decide(waiting: list["_Object"], budget: "Spending") -> tuple[list[Finding]
         calls *= _CALLS_GROW
 
 
-def _part(name: str, part: Callable[[str, Any], Hashable], op: Operation) -> Hashable:
+def _key_of(name: str, of: Callable[[str, Any], Hashable], op: Operation) -> Hashable:
     """Which object of the model's an operation is about, by the model's own word; raises UsageError."""
     try:
-        key = part(op.f, op.value)
+        key = of(op.f, op.value)
         hash(key)
     except (Exception, SystemExit) as error:
         raise _wrong(name, f"key() for {describe(op)} raised {type(error).__name__}: {str(error)[:200]}") from None

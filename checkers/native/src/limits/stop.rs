@@ -12,7 +12,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Its name in Python (`Stop` in harness/verdict/verdict.py), which stays the same.
+    /// Its name in Python (`Stop` in harness/verdict/__init__.py), which stays the same.
     pub fn name(self) -> &'static str {
         match self {
             Self::Steps => "steps",

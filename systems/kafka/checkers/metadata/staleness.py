@@ -1,8 +1,8 @@
 """How old the settings are that nodes answer with: figures, never judged, since reading a node's copy may lag.
 
 An answer is stale when it lacks a change that was acknowledged before the read was invoked: when that change was
-certainly made after the state that is shown, by time (`checkers.metadata.changes`) or by the run's own metadata log,
-where the change that is shown stands at the offset where it is committed. It is as old as the first such change.
+certainly made after the state that is shown, by time (`changes`) or by the run's own metadata log, where the change
+that is shown stands at the offset where it is committed. It is as old as the first such change.
 
 Where neither says which of two changes came last, the answer is undecided: then the counts are lower bounds, and are
 told as such.
