@@ -15,6 +15,7 @@ from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node
+from fencepost.harness.verdict import Standing
 
 _WAIT_S: Final = 2.5
 _MEMBERSHIP_S: Final = 120.0
@@ -51,6 +52,9 @@ async def paused(stage: Stage, usual: int) -> Row:
 async def minority(stage: Stage) -> Row:
     """A change while a majority of the voters is stopped."""
     name, key = "minority", stage.key()
+    kept = next((g for g in stage.system.promises() if g.name == "no-lost-acknowledged-writes"), None)
+    if kept is not None and kept.standing is not Standing.PROMISED:
+        return not_applicable(name, f"that acknowledged writes stay is {kept.standing}, so one node may acknowledge")
     majority = len(stage.voters) // 2 + 1
     target = await stage.target()
     stopped = [voter for voter in stage.voters if voter != target][:majority]
