@@ -1,10 +1,11 @@
 """What leaves and plug-ins bring: one declaration for each, in the form of literal tables of a module.
 
 A leaf is a folder of fencepost below the border (a system, `campaigns`, `warehouse`); a plug-in is the same of another
-package or file. An installed package names the module by an entry point in the group `fencepost`; a path
-(`--plugin PATH`) is the module: a file, a folder with `__init__.py`, or a folder with a `pyproject.toml` whose entry
-points name it. The module has mappings of names, such as SYSTEMS or WORKLOADS; `KINDS` lists them. A value is what
-stands behind the name, or "module:attribute", so that nothing heavy is imported before somebody asks for it.
+package or file. Each folder of fencepost's systems is such a module. An installed package names the module by an entry
+point in the group `fencepost`; a path (`--plugin PATH`) is the module: a file, a folder with `__init__.py`, or a folder
+with a `pyproject.toml` whose entry points name it. The module has mappings of names, such as SYSTEMS or WORKLOADS;
+`KINDS` lists them. A value is what stands behind the name, or "module:attribute", so that nothing heavy is imported
+before somebody asks for it.
 
 The paths stand in an environment variable, so that every process of a run, of a night and of Spark on this machine
 finds the same plug-ins.
@@ -317,9 +318,13 @@ def _installed(groups: Sequence[str]) -> Iterator[_Found]:
             continue
         seen.add(package.name)
         if package.name == _OWN:
-            for point in points:
-                source = Source(name=point.name, version=package.version, place=point.value, leaf=True)
-                yield source, functools.partial(_of_modules, source, [point.value])
+            # To be a folder of systems is enough; one that brings commands is named too.
+            folders = sorted(Path(__file__).parents[2].glob("systems/*/__init__.py")) if GROUP in groups else ()
+            leaves = {f"{_OWN}.systems.{init.parent.name}": init.parent.name for init in folders}
+            leaves |= {point.value: point.name for point in points}
+            for module, name in leaves.items():
+                source = Source(name=name, version=package.version, place=module, leaf=True)
+                yield source, functools.partial(_of_modules, source, [module])
         else:
             source = Source(name=package.name, version=package.version, place=f"{package.name} {package.version}")
             yield source, functools.partial(_of_modules, source, [point.value for point in points])

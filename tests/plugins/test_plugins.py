@@ -89,6 +89,11 @@ def _package(folder: Path, name: str, text: str = "", *, tables: str) -> None:
     offers.forget()
 
 
+def test_each_folder_of_systems_is_a_leaf() -> None:
+    folders = {init.parent.name for init in POCKET.parents[1].glob("systems/*/__init__.py")}
+    assert folders <= {source.name for source in offers.offered().sources if source.leaf}
+
+
 def test_a_file_offers_every_kind_and_they_are_listed_like_ours(tmp_path: Path) -> None:
     registry.use_plugins([_file(tmp_path, EVERYTHING)])
     for kind, name in (("workloads", "counting"), ("faults", "doze"), ("checkers", "never-seven")):
