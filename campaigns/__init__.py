@@ -18,6 +18,23 @@ COMMANDS: Final = {
 }
 #: Commands below `fencepost conformance`.
 CONFORMANCE: Final = {
-    "kip-30": "fencepost.campaigns.commands.kip:kip_30",
-    "kip-273": "fencepost.campaigns.commands.kip:kip_273",
+    "kip-30": "fencepost.campaigns.kip.command:kip_30",
+    "kip-273": "fencepost.campaigns.kip.command:kip_273",
+}
+
+#: What only the proposals ask for stands with their tables.
+WORKLOADS: Final = {
+    "metastore": "fencepost.campaigns.kip.metastore:MetastoreWorkload",
+    "storage": "fencepost.campaigns.kip.storage:StorageWorkload",
+}
+CHECKERS: Final = {
+    "metastore": "fencepost.campaigns.kip.metastore_checker:check",
+    "storage": "fencepost.campaigns.kip.storage_checker:check",
+}
+JUDGES: Final = {
+    "metastore": (
+        *("batches-go-on", "ended-session-is-refused", "ephemerals-belong-to-sessions", "events-before-answers"),
+        *("no-orphan-children", "session-requests-in-order", "versions-count-writes"),
+    ),
+    "storage": ("one-put-per-key", "own-put-is-settled", "update-loses-none", "update-needs-key"),
 }

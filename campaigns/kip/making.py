@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from fencepost.campaigns.kip.columns import Column, Proposal, Recipe, column_of
 from fencepost.campaigns.kip.experiments import EXPERIMENTS, Experiment, ExperimentId
 from fencepost.campaigns.kip.page import markdown, page
 from fencepost.campaigns.kip.rows import experiments_of, rows_of
@@ -21,7 +22,6 @@ from fencepost.campaigns.night.launcher import Launcher, ProcessLauncher
 from fencepost.campaigns.night.night import Attempt
 from fencepost.harness.base.errors import ExitCode, UsageError, command_line, unknown_choice
 from fencepost.harness.base.signals import STOP_GRACE_S, StopRequest
-from fencepost.harness.contract.kip_rows import Column, FillsColumn, Proposal, Recipe
 from fencepost.harness.contract.system import System
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
@@ -84,8 +84,7 @@ def columns_of(systems: Sequence[str]) -> dict[str, Column | None]:
     for name in systems:
         if name not in registry.SYSTEMS:
             raise unknown_choice("system", name, list(registry.SYSTEMS))
-        system = registry.system(name)
-        columns[name] = system.column if isinstance(system, FillsColumn) else None
+        columns[name] = column_of(registry.system(name))
     return columns
 
 

@@ -11,10 +11,10 @@ from typing import Final
 
 from markupsafe import Markup
 
+from fencepost.campaigns.kip.columns import Part, Proposal
 from fencepost.campaigns.kip.experiments import EXPERIMENTS
 from fencepost.campaigns.kip.rows import experiments_of, rows_of
 from fencepost.campaigns.kip.table import Measured, State, Table, TableCell, TableRow
-from fencepost.harness.contract.kip_rows import Part, Proposal
 
 _TITLES: Final = {
     Proposal.KIP_30: "KIP-30 as a table: what a pluggable keeper of metadata can promise",

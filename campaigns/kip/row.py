@@ -2,8 +2,8 @@
 
 import msgspec
 
+from fencepost.campaigns.kip.columns import Part, Proposal, RowId
 from fencepost.campaigns.kip.experiments import ExperimentId
-from fencepost.harness.contract.kip_rows import Part, Proposal, RowId
 
 
 class Measure(msgspec.Struct, frozen=True):

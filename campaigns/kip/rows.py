@@ -6,9 +6,9 @@ Source: KIP-30, section Public Interfaces; KIP-273, the trait KafkaMetastore.
 from collections.abc import Sequence
 from typing import Final
 
+from fencepost.campaigns.kip.columns import Part, Proposal, RowId
 from fencepost.campaigns.kip.experiments import ExperimentId
 from fencepost.campaigns.kip.row import Measure, Row
-from fencepost.harness.contract.kip_rows import Part, Proposal, RowId
 
 _E = ExperimentId
 

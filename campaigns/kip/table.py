@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
+from fencepost.campaigns.kip.columns import Backing, Claim, Column, Proposal
 from fencepost.campaigns.kip.experiments import ExperimentId
 from fencepost.campaigns.kip.row import Row
 from fencepost.campaigns.kip.rows import rows_of
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.contract.kip_rows import Backing, Claim, Column, Proposal
 from fencepost.harness.verdict import Cause
 
 FORMAT: Final = 1

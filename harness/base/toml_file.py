@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -17,6 +17,7 @@ Keys = Sequence[str | int]
 
 _HEADER: Final = re.compile(r"\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY: Final = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_REFERENCE: Final = re.compile(r"\{([^{}]*)\}")
 _PART: Final = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 
 
@@ -38,6 +39,26 @@ class TomlFile:
     def convert(self, kind: type[T]) -> T:
         """Convert the data to `kind`; raises UsageError for the first value that does not fit."""
         return self.convert_part(self.data, kind, ())
+
+    def with_sources(self, sources: Mapping[str, str]) -> "TomlFile":
+        """Replace `{name}` by the source of that name, which may name earlier ones, and fold white space."""
+        known: dict[str, str] = {}
+
+        def fill(value: Any, keys: Keys) -> Any:
+            if isinstance(value, dict):
+                return {key: fill(inner, [*keys, key]) for key, inner in value.items()}
+            if isinstance(value, list):
+                return [fill(inner, [*keys, number]) for number, inner in enumerate(value)]
+            if not isinstance(value, str):
+                return value
+            unknown = next((name for name in _REFERENCE.findall(value) if name not in known), None)
+            if unknown is not None:
+                raise self.error(keys, f"no source {unknown!r}", f"sources: {', '.join(known) or 'none'}")
+            return " ".join(_REFERENCE.sub(lambda match: known[match[1]], value).split())
+
+        for name, text in sources.items():
+            known[name] = fill(text, ["sources", name])
+        return replace(self, data=fill(self.data, []))
 
     def convert_part(self, data: object, kind: type[T], keys: Keys) -> T:
         """Convert data that stands at `keys` of the file; raises UsageError as `convert` does."""

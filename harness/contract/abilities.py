@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from fencepost.harness.contract.conditions import QualifiesPromises
-from fencepost.harness.contract.kip_rows import FillsColumn
 from fencepost.harness.contract.leadership import (
     BoundsLeadership,
     BoundsLeases,
@@ -42,7 +41,6 @@ ABILITIES: Final[Mapping[str, type]] = {
     "bounds-leases": BoundsLeases,
     "bounds-sessions": BoundsSessions,
     "changes-members": ChangesMembers,
-    "fills-column": FillsColumn,
     "logs-catch-ups": LogsCatchUps,
     "logs-changes": LogsChanges,
     "logs-claims": LogsClaims,

@@ -18,9 +18,7 @@ releases before those that it names. White space is folded, so that texts can be
 """
 
 import functools
-import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -34,7 +32,6 @@ from fencepost.harness.verdict import MINORITY_DAMAGED, Condition, Guarantee, Kn
 #: The texts that systems share.
 SHARED: Final = Path(__file__).with_name("guarantees.toml")
 _HINT: Final = "docs/how-to/add-a-system.md says how a system states its guarantees"
-_REFERENCE: Final = re.compile(r"\{([^{}]*)\}")
 
 
 class _Stated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,7 +99,7 @@ class _Entry(NamedTuple):
 @functools.cache
 def _entries(path: Path) -> Mapping[str, _Entry]:
     file = read_toml(path, hint=_HINT)
-    file = _filled(file, file.convert(_Content).sources)
+    file = file.with_sources(file.convert(_Content).sources)
     content = file.convert(_Content)
     issues = {name: _issue(issue, file, ("issues", name)) for name, issue in content.issues.items()}
     shared = {} if path == SHARED else _entries(SHARED)
@@ -136,24 +133,3 @@ def _fields(stated: _Stated, issues: Mapping[str, KnownIssue], file: TomlFile, k
         raise file.error([*keys, "issues"], f"no issue {unknown!r}", f"the issues are: {', '.join(issues) or 'none'}")
     fields = {key: getattr(stated, key) for key in _Stated.__struct_fields__ if getattr(stated, key)}
     return {**fields, "issues": tuple(issues[name] for name in stated.issues)} if stated.issues else fields
-
-
-def _filled(file: TomlFile, sources: Mapping[str, str]) -> TomlFile:
-    """Replace names of sources by the sources, of which one may name earlier ones, and fold white space."""
-    known: dict[str, str] = {}
-
-    def fill(value: Any, keys: Keys) -> Any:
-        if isinstance(value, dict):
-            return {key: fill(inner, [*keys, key]) for key, inner in value.items()}
-        if isinstance(value, list):
-            return [fill(inner, [*keys, number]) for number, inner in enumerate(value)]
-        if not isinstance(value, str):
-            return value
-        unknown = next((name for name in _REFERENCE.findall(value) if name not in known), None)
-        if unknown is not None:
-            raise file.error(keys, f"no source {unknown!r}", f"sources: {', '.join(known) or 'none'}")
-        return " ".join(_REFERENCE.sub(lambda match: known[match[1]], value).split())
-
-    for name, text in sources.items():
-        known[name] = fill(text, ["sources", name])
-    return replace(file, data=fill(file.data, []))

@@ -15,11 +15,10 @@ import msgspec
 
 from fencepost.harness.coordination.election import Granted, Memberships, Roster
 from fencepost.harness.coordination.session import Definite, Indefinite, NotSent
-from fencepost.harness.coordination.storage import KeyValue, ReadMode, Reply, UpdatesKeys
+from fencepost.harness.coordination.storage import ReadMode, Reply
 
 LEASE_NOT_GRANTED: Final = "lease-not-granted"
 NOT_A_MEMBER: Final = "not-a-member"
-ABSENT: Final = "absent"
 
 #: `onGroupChange`: gets the ids of all members. "No guarantee" that each change is reported.
 GroupListener: TypeAlias = Callable[[frozenset[str]], None]
@@ -105,45 +104,3 @@ class LeasedMembership:
     async def _roster(self) -> Roster:
         self.answer = roster = await self._store.roster(self.group, self._lists)
         return roster
-
-
-class KeyStorage:
-    """KIP-30's `Storage` on `KeyValue`.
-
-    Where a session has no update of a present key, a read and a write on condition that the key has not changed since
-    make one. Then an update also fails when somebody else changes the key in between.
-    """
-
-    def __init__(self, store: KeyValue, *, reads: ReadMode) -> None:
-        self.answer = Reply()
-        self._store = store
-        self._reads = reads
-
-    async def init(self) -> None:
-        return
-
-    async def fetch(self, key: str) -> bytes | None:
-        self.answer = await self._store.read(key, self._reads)
-        return self.answer.value
-
-    async def put(self, key: str, data: bytes) -> None:
-        """Raises `Definite("exists")` when the key is present."""
-        self.answer = await self._store.create(key, data)
-
-    async def update(self, key: str, data: bytes) -> None:
-        """Raises `Definite("absent")` when the key is absent."""
-        if isinstance(self._store, UpdatesKeys):
-            self.answer = await self._store.update(key, data)
-            return
-        try:
-            seen = await self._store.read(key, self._reads)
-        except NotSent:
-            raise
-        except (Definite, Indefinite) as error:
-            raise Definite(error.code, "at the read, before anything was written") from None
-        if not seen.value:
-            raise Definite(ABSENT, "at the read")
-        self.answer = await self._store.write_if(key, data, seen.value_position, seen.version)
-
-    async def close(self) -> None:
-        await self._store.close()

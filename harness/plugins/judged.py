@@ -20,7 +20,6 @@ JUDGES: Final[Mapping[str, tuple[str, ...]]] = {
     "freshness": ("write-positions-agree",),
     "session-order": ("session-order",),
     "set": ("no-lost-acknowledged-writes",),
-    "storage": ("one-put-per-key", "own-put-is-settled", "update-loses-none", "update-needs-key"),
     "list-append": ("strict-serializable",),
     "lease": (
         *("answered-keep-alive-counts", "ended-lease-stays-ended", "expired-lease-ends", "live-lease-lives"),
@@ -38,10 +37,6 @@ JUDGES: Final[Mapping[str, tuple[str, ...]]] = {
     "watch": (
         *("watch-atomic", "watch-before-data", "watch-bookmarkable", "watch-ordered", "watch-reliable"),
         *("watch-resumable", "watch-truthful", "watch-unique"),
-    ),
-    "metastore": (
-        *("batches-go-on", "ended-session-is-refused", "ephemerals-belong-to-sessions", "events-before-answers"),
-        *("no-orphan-children", "session-requests-in-order", "versions-count-writes"),
     ),
     "log": (
         *("log-committed-reads", "log-durable", "log-leader-epochs", "log-no-duplicates", "log-offsets-stable"),

@@ -32,10 +32,8 @@ _WORKLOADS: Final = {
     "list-append": "fencepost.workloads.list_append:ListAppend",
     "lock": "fencepost.workloads.lock:Lock",
     "log": "fencepost.workloads.log:Log",
-    "metastore": "fencepost.workloads.metastore:MetastoreWorkload",
     "register": "fencepost.workloads.register:Register",
     "set": "fencepost.workloads.set:Set",
-    "storage": "fencepost.workloads.storage:StorageWorkload",
     "watch": "fencepost.workloads.watch:Watch",
 }
 
@@ -68,10 +66,8 @@ _CHECKERS: Final = {
     "linearizable": "fencepost.checkers.storage.registers:check",
     "lock": "fencepost.checkers.elections.locks:check",
     "log": "fencepost.checkers.log:check",
-    "metastore": "fencepost.checkers.metastore:check",
     "session-order": "fencepost.checkers.storage.sessions:check",
     "set": "fencepost.checkers.storage.sets:check",
-    "storage": "fencepost.checkers.storage.puts:check",
     "watch": "fencepost.checkers.watches:check",
     "zombie-brokers": "fencepost.checkers.log.zombie_leaders:check",
 }

@@ -25,7 +25,6 @@ from fencepost.systems.cassandra.asking import ATTEMPT_S, asking
 from fencepost.systems.cassandra.client import CassandraClient
 from fencepost.systems.cassandra.configuration import CLIENT_PORT
 from fencepost.systems.cassandra.guarantees import lease_bound, unpromised
-from fencepost.systems.cassandra.kip_column import COLUMN
 from fencepost.systems.cassandra.options import CassandraOptions
 from fencepost.systems.cassandra.releases import RELEASES
 from fencepost.systems.cassandra.settings import SETTINGS
@@ -65,7 +64,6 @@ class Cassandra(BaseSystem[CassandraOptions]):
     guarantees = Path(__file__).with_name("guarantees.toml")
     spec = staticmethod(configuration.spec)
     settings: Final = SETTINGS
-    column: Final = COLUMN
 
     def lease_bound(self, options: CassandraOptions) -> LeaseBound:
         """`harness.contract.leadership.BoundsLeases`."""

@@ -18,7 +18,6 @@ from fencepost.systems.consul.catalog import CatalogClient
 from fencepost.systems.consul.client import ConsulClient
 from fencepost.systems.consul.configuration import CLIENT_PORT
 from fencepost.systems.consul.guarantees import leadership_bound, lease_bound, unpromised
-from fencepost.systems.consul.kip_column import COLUMN
 from fencepost.systems.consul.options import ConsulOptions, MembersBy
 from fencepost.systems.consul.releases import RELEASES
 from fencepost.systems.consul.settings import SETTINGS
@@ -58,7 +57,6 @@ class Consul(BaseSystem[ConsulOptions]):
     guarantees = Path(__file__).with_name("guarantees.toml")
     spec = staticmethod(configuration.spec)
     settings: Final = SETTINGS
-    column: Final = COLUMN
     watch_modes: Final = (WatchMode.MERGED,)
     resumes_watches: Final = False
     changes_keys_together: Final = True

@@ -23,7 +23,6 @@ from fencepost.systems.etcd import configuration, reported_version
 from fencepost.systems.etcd.configuration import CLIENT_PORT, PEER_PORT, url
 from fencepost.systems.etcd.fenced_attempts import LeaseAttempts
 from fencepost.systems.etcd.guarantees import GUARANTEES, leadership_bound, lease_bound, unpromised
-from fencepost.systems.etcd.kip_column import COLUMN
 from fencepost.systems.etcd.options import EtcdOptions
 from fencepost.systems.etcd.releases import RELEASES
 from fencepost.systems.etcd.settings import SETTINGS, refused_line
@@ -68,7 +67,6 @@ class Etcd(BaseSystem[EtcdOptions]):
     guarantees = GUARANTEES
     spec = staticmethod(configuration.spec)
     settings: Final = SETTINGS
-    column: Final = COLUMN
     watch_modes: Final = (WatchMode.PERSISTENT,)
     resumes_watches: Final = True
     changes_keys_together: Final = True

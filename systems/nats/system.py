@@ -18,7 +18,6 @@ from fencepost.systems.nats import configuration, raftz
 from fencepost.systems.nats.client import NatsClient
 from fencepost.systems.nats.configuration import CLIENT_PORT, LISTENERS, MONITOR_PORT
 from fencepost.systems.nats.guarantees import GUARANTEES, leadership_bound
-from fencepost.systems.nats.kip_column import COLUMN
 from fencepost.systems.nats.membership import NatsMembership
 from fencepost.systems.nats.move_leadership import move_leader
 from fencepost.systems.nats.options import NatsOptions
@@ -53,7 +52,6 @@ class Nats(BaseSystem[NatsOptions]):
     releases: Final = RELEASES
     spec = staticmethod(configuration.spec)
     settings: Final = SETTINGS
-    column: Final = COLUMN
     watch_modes: Final = (WatchMode.PERSISTENT,)
     resumes_watches: Final = True
     changes_keys_together: Final = False

@@ -25,7 +25,6 @@ from fencepost.systems.zookeeper import (
 from fencepost.systems.zookeeper.client import ZooKeeperClient
 from fencepost.systems.zookeeper.guarantees import leadership_bound, lease_bound, unpromised
 from fencepost.systems.zookeeper.health import SHORT_SESSION_MS, open_session
-from fencepost.systems.zookeeper.kip_column import COLUMN
 from fencepost.systems.zookeeper.leases import SessionLeases
 from fencepost.systems.zookeeper.membership import ZooKeeperMembership
 from fencepost.systems.zookeeper.options import ZooKeeperOptions
@@ -73,7 +72,6 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
     releases: Final = RELEASES
     spec = staticmethod(configuration.spec)
     settings: Final = SETTINGS
-    column: Final = COLUMN
     guarantees = Path(__file__).with_name("guarantees.toml")
     watch_modes: Final = (WatchMode.PERSISTENT, WatchMode.ONE_SHOT)
     resumes_watches: Final = False

@@ -5,6 +5,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from fencepost.campaigns.kip.metastore import MetastoreWorkload
 from fencepost.harness.coordination import Indefinite
 from fencepost.harness.coordination.kip_273 import (
     AnswerListener,
@@ -20,7 +21,6 @@ from fencepost.harness.coordination.kip_273 import (
 )
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Guarantee, Standing
-from fencepost.workloads.metastore import MetastoreWorkload
 from tests.fakes.playing import play
 
 NODES: Final = ("n1", "n2", "n3")

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from fencepost.checkers import leases, membership, metastore
+from fencepost.campaigns.kip import metastore_checker
+from fencepost.checkers import leases, membership
 from fencepost.checkers.elections import elections
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Verdict
@@ -169,7 +170,7 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
             bugs=tuple(meta_store.BUGS),
             named=_named(bug[-1] for bug in meta_store.BUGS.values()),
             run=meta_store.run_fake_metastore,
-            judge=lambda history, bug: metastore.check(history, meta_store.FACTS),
+            judge=lambda history, bug: metastore_checker.check(history, meta_store.FACTS),
         ),
     ),
     "partition-states": (

@@ -21,7 +21,6 @@ from fencepost.systems.kafka.kraft import catching_up, configuration, features, 
 from fencepost.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
 from fencepost.systems.kafka.kraft.failover import FAILOVER
 from fencepost.systems.kafka.kraft.guarantees import ACTIVE_CONTROLLER, leadership_bound
-from fencepost.systems.kafka.kraft.kip_column import COLUMN
 from fencepost.systems.kafka.kraft.membership import KraftMembership
 from fencepost.systems.kafka.kraft.metadata_log import read_archive
 from fencepost.systems.kafka.kraft.options import KraftOptions
@@ -61,7 +60,6 @@ class Kraft(Kafka[KraftOptions]):
     guarantees = Path(__file__).with_name("guarantees.toml")
     spec = staticmethod(configuration.spec)
     settings: Final = kafka_settings(NAME)
-    column: Final = COLUMN
     failover: Final = FAILOVER
 
     def members(self, nodes: int, options: KraftOptions) -> tuple[Member, ...]:

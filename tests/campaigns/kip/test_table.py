@@ -1,10 +1,12 @@
 """The table of KIP-30 and KIP-273: what a cell says, what the exit code is, and that nothing is green unexposed."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fencepost.campaigns.kip.columns import Backing, Claim, Column, Proposal, RowId, column_of
 from fencepost.campaigns.kip.experiments import EXPERIMENTS, ExperimentId
 from fencepost.campaigns.kip.making import Making, Wishes
 from fencepost.campaigns.kip.page import markdown, page
@@ -12,21 +14,23 @@ from fencepost.campaigns.kip.rows import ROWS
 from fencepost.campaigns.kip.table import Done, State, Table, TableCell, table_rows
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.signals import StopRequest
-from fencepost.harness.contract.kip_rows import (
-    Column,
-    FillsColumn,
-    Proposal,
-    RowId,
-    by_recipe,
-    cannot,
-    promised,
-)
 from fencepost.harness.plugins import registry
 
 MEMBERS = ExperimentId.MEMBERS
+
+
+def _claim(backing: Backing) -> Callable[[str], Claim]:
+    return lambda text: Claim(backing=backing, text=text)
+
+
+promised, by_recipe, cannot = map(_claim, Backing)
 COLUMN = Column(
     recipes=(),
-    claims={RowId.M1: promised("the manual"), RowId.M2: by_recipe("a clock"), RowId.S5: cannot("no version")},
+    claims={
+        RowId.M1: promised("the manual"),
+        RowId.M2: by_recipe("a clock"),
+        RowId.S5: cannot("no version"),
+    },
 )
 
 
@@ -144,7 +148,11 @@ def test_rows_and_experiments_name_what_is_there() -> None:
 def test_what_no_run_measures_says_why() -> None:
     column = Column(
         recipes=(),
-        claims={RowId.M2: cannot("a copy"), RowId.M5: promised("the manual"), RowId.N6: by_recipe("the client stops")},
+        claims={
+            RowId.M2: cannot("a copy"),
+            RowId.M5: promised("the manual"),
+            RowId.N6: by_recipe("the client stops"),
+        },
         unmeasured={RowId.M5: "no two incarnations differ"},
     )
     made = table(column=column)
@@ -156,15 +164,16 @@ def test_what_no_run_measures_says_why() -> None:
     assert "by recipe: by construction" in markdown(made)
 
 
-@pytest.mark.parametrize("name", [name for name, s in registry.systems().items() if isinstance(s, FillsColumn)])
+@pytest.mark.parametrize("name", [name for name, s in registry.systems().items() if column_of(s)])
 def test_each_column_fits_its_recipes(name: str) -> None:
     system = registry.system(name)
-    assert isinstance(system, FillsColumn)
-    parts = [recipe.part for recipe in system.column.recipes if not recipe.chosen_by]
+    column = column_of(system)
+    assert column
+    parts = [recipe.part for recipe in column.recipes if not recipe.chosen_by]
     assert len(parts) == len(set(parts))
     of = {row.id: row.part for row in ROWS}
-    assert {of[row] for row in system.column.claims if row in of} == set(parts) & set(of.values())
-    assert all(claim.text for claim in system.column.claims.values())
+    assert {of[row] for row in column.claims if row in of} == set(parts) & set(of.values())
+    assert all(claim.text for claim in column.claims.values())
 
 
 def test_a_recipe_that_an_option_chooses_is_named_and_not_measured(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from fencepost.campaigns.kip.columns import Part, column_of
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import seconds
 from fencepost.harness.contract.conditions import promises_in_force
-from fencepost.harness.contract.kip_rows import Part
 from fencepost.harness.coordination import ReadMode
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
@@ -218,9 +218,11 @@ def test_the_catalog_promises_less_of_members_than_sessions_do() -> None:
 
 def test_each_recipe_for_members_has_its_bound_and_the_table_is_about_sessions() -> None:
     assert CONSUL.lease_bound(BY_CATALOG).ttls == 1 and CONSUL.lease_bound(ConsulOptions()).ttls == 2
-    measured = CONSUL.column.recipe(Part.MEMBERSHIP)
+    column = column_of(CONSUL)
+    assert column
+    measured = column.recipe(Part.MEMBERSHIP)
     assert measured is not None and measured.title == "session-key/1"
-    assert [r.chosen_by for r in CONSUL.column.recipes if r.chosen_by] == ["members=catalog-ttl"]
+    assert [r.chosen_by for r in column.recipes if r.chosen_by] == ["members=catalog-ttl"]
 
 
 @pytest.mark.parametrize("workload", ["register", "lease", "election"])

@@ -1,6 +1,6 @@
 """KIP-273's metastore: whether a store keeps what Kafka takes for granted of ZooKeeper's sessions.
 
-The operations are scenarios (`workloads.metastore`), and each is judged by what it carries; nothing needs another
+The operations are scenarios (`campaigns.kip.metastore`), and each is judged by what it carries; nothing needs another
 operation. Seven guarantees, each with its own verdict.
 
 Sources: ZooKeeper Programmer's Guide, Consistency Guarantees (requests of one client in order), What ZooKeeper

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
+from fencepost.campaigns.kip.storage import KeyStorage
 from fencepost.harness.coordination import Definite, Indefinite, KeyValue, ReadMode, Reply
-from fencepost.harness.coordination.recipes import KeyStorage
 
 
 class Keys:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from fencepost.campaigns.kip.columns import Proposal, column_of
 from fencepost.campaigns.kip.making import Making, Wishes
 from fencepost.campaigns.kip.page import claim_words, measured_words
 from fencepost.campaigns.kip.rows import parts_of
@@ -13,7 +14,6 @@ from fencepost.harness.base.quantities import parse_duration_ns
 from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.cli.output.help import Documented, Example, PathValue
 from fencepost.harness.cli.output.progress import Progress, shorten
-from fencepost.harness.contract.kip_rows import FillsColumn, Proposal
 from fencepost.harness.plugins import registry
 
 _KIP_30 = (
@@ -61,8 +61,7 @@ def _systems(proposal: Proposal, given: str) -> tuple[str, ...]:
     return tuple(
         name
         for name, system in registry.systems().items()
-        if isinstance(system, FillsColumn)
-        and any(recipe.part in parts_of(proposal) for recipe in system.column.recipes)
+        if (column := column_of(system)) and any(recipe.part in parts_of(proposal) for recipe in column.recipes)
     )
 
 

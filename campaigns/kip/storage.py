@@ -19,8 +19,8 @@ import msgspec
 
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import Interface, KeyValue, ReadMode
-from fencepost.harness.coordination.recipes import KeyStorage
+from fencepost.harness.coordination import Definite, Indefinite, Interface, KeyValue, NotSent, ReadMode, Reply
+from fencepost.harness.coordination.storage import UpdatesKeys
 from fencepost.harness.generators import Generator, Offer, at_rate, each_worker, once, phases, reserve
 from fencepost.harness.generators.contract import Context, Draw, Invocation, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome, Value
@@ -152,3 +152,45 @@ class StorageClient(SessionClient[KeyValue]):
             value = offer.value
             await storage.update(key, b"%d" % value[0])
         return self._ok(value, storage.answer, storage.answer.value_position)
+
+
+class KeyStorage:
+    """KIP-30's `Storage` on `KeyValue`.
+
+    Where a session has no update of a present key, a read and a write on condition that the key has not changed since
+    make one. Then an update also fails when somebody else changes the key in between.
+    """
+
+    def __init__(self, store: KeyValue, *, reads: ReadMode) -> None:
+        self.answer = Reply()
+        self._store = store
+        self._reads = reads
+
+    async def init(self) -> None:
+        return
+
+    async def fetch(self, key: str) -> bytes | None:
+        self.answer = await self._store.read(key, self._reads)
+        return self.answer.value
+
+    async def put(self, key: str, data: bytes) -> None:
+        """Raises `Definite("exists")` when the key is present."""
+        self.answer = await self._store.create(key, data)
+
+    async def update(self, key: str, data: bytes) -> None:
+        """Raises `Definite("absent")` when the key is absent."""
+        if isinstance(self._store, UpdatesKeys):
+            self.answer = await self._store.update(key, data)
+            return
+        try:
+            seen = await self._store.read(key, self._reads)
+        except NotSent:
+            raise
+        except (Definite, Indefinite) as error:
+            raise Definite(error.code, "at the read, before anything was written") from None
+        if not seen.value:
+            raise Definite("absent", "at the read")
+        self.answer = await self._store.write_if(key, data, seen.value_position, seen.version)
+
+    async def close(self) -> None:
+        await self._store.close()

@@ -1,0 +1,184 @@
+"""The rows of KIP-30 and KIP-273, and what a system declares about each: promised, by a recipe, or impossible.
+
+A system that fills a column has a `kip.toml` beside its `guarantees.toml`. It says for every row of a proposal what the
+system's documentation promises, or what the recipe on it relies on, or why there is none:
+
+    [sources]
+    docs = "etcd.io/docs/v3.5"
+
+    [[recipes]]
+    part = "storage"
+    name = "key"
+    version = 1
+    about = "a key; put and update compare its create revision"
+
+    [claims]
+    S1.promised = "{docs}, Strict serializability"
+    S5.cannot = "the interface has no version to compare"
+    S6.recipe = "a fetch after a put of unknown outcome"
+
+What was measured stands beside it in the table.
+"""
+
+import functools
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from fencepost.harness.base.toml_file import read_toml
+from fencepost.harness.contract.system import BaseSystem, System
+
+#: The file of a system that says what it claims.
+FILE: Final = "kip.toml"
+_HINT: Final = "the docstring of campaigns/kip/columns.py shows such a file"
+
+
+class Proposal(StrEnum):
+    """Whose interface a row is about."""
+
+    KIP_30 = "kip-30"
+    KIP_273 = "kip-273"
+
+
+class Part(StrEnum):
+    """The part of an interface that a recipe offers, in the proposals' words."""
+
+    MEMBERSHIP = "group membership"
+    ELECTION = "leader election"
+    STORAGE = "storage"
+    LISTENERS = "listeners"
+    METASTORE = "metastore"
+
+
+class RowId(StrEnum):
+    """The rows: M of group membership, L of leader election, S of storage, N of listeners, K of KIP-273."""
+
+    M1 = "M1"
+    M2 = "M2"
+    M3 = "M3"
+    M4A = "M4a"
+    M4B = "M4b"
+    M5 = "M5"
+    M6 = "M6"
+    M7 = "M7"
+    M8 = "M8"
+    L1 = "L1"
+    L2 = "L2"
+    L3 = "L3"
+    L4 = "L4"
+    L5 = "L5"
+    L6 = "L6"
+    L7 = "L7"
+    L8 = "L8"
+    S1 = "S1"
+    S2 = "S2"
+    S3 = "S3"
+    S4 = "S4"
+    S5 = "S5"
+    S6 = "S6"
+    S7 = "S7"
+    N1 = "N1"
+    N2 = "N2"
+    N3 = "N3"
+    N4 = "N4"
+    N5 = "N5"
+    N6 = "N6"
+    N7 = "N7"
+    K1 = "K1"
+    K2 = "K2"
+    K3 = "K3"
+    K4 = "K4"
+    K5 = "K5"
+    K6 = "K6"
+    K7 = "K7"
+    K8 = "K8"
+    K9 = "K9"
+
+
+class Backing(StrEnum):
+    """Who stands behind a row on a system."""
+
+    PROMISED = "promised"
+    RECIPE = "by recipe"
+    CANNOT = "cannot"
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What a system says about a row; `text` is the source, what the recipe relies on, or why it cannot."""
+
+    backing: Backing
+    text: str
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a part of the interface is put on a system. Another way to do it has another name or a higher version.
+
+    `chosen_by` is the system's option (-O) that chooses it, "" for the one of its part that the rows are about.
+    """
+
+    part: Part
+    name: str
+    version: int
+    about: str
+    chosen_by: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}/{self.version}"
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """A system's recipes, and its claims by row; a row without a claim has no recipe there.
+
+    `unmeasured` says why no run of ours measures a claim, where there is more to say than that none does.
+    """
+
+    recipes: tuple[Recipe, ...]
+    claims: Mapping[RowId, Claim]
+    unmeasured: Mapping[RowId, str] = {}
+
+    def recipe(self, part: Part) -> Recipe | None:
+        return next((recipe for recipe in self.recipes if recipe.part is part and not recipe.chosen_by), None)
+
+
+class _Stated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A claim as a file states it: one of the three."""
+
+    promised: str = ""
+    recipe: str = ""
+    cannot: str = ""
+
+    def claims(self) -> list[Claim]:
+        texts = zip(Backing, (self.promised, self.recipe, self.cannot), strict=True)
+        return [Claim(backing=backing, text=text) for backing, text in texts if text]
+
+
+class _Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    recipes: tuple[Recipe, ...]
+    claims: dict[RowId, _Stated]
+    unmeasured: dict[RowId, str] = {}
+    sources: dict[str, str] = {}
+
+
+def column_of(system: System) -> Column | None:
+    """What a system says of the rows; None for one without such a file. Raises UsageError for a malformed one."""
+    path = system.guarantees.with_name(FILE) if isinstance(system, BaseSystem) else None
+    return _read(path) if path is not None and path.exists() else None
+
+
+@functools.cache
+def _read(path: Path) -> Column:
+    file = read_toml(path, hint=_HINT)
+    content = file.with_sources(file.convert(_Content).sources).convert(_Content)
+    claims = {row: stated.claims() for row, stated in content.claims.items()}
+    for row, made in claims.items():
+        if len(made) != 1:
+            raise file.error(["claims", row.value], "expected one of promised, recipe and cannot", _HINT)
+    return Column(
+        recipes=content.recipes,
+        claims={row: made[0] for row, made in claims.items()},
+        unmeasured=content.unmeasured,
+    )
