@@ -8,6 +8,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -168,7 +169,7 @@ def _option(row: OptionRow) -> tuple[str, ...]:
 
 
 def _guarantees() -> Iterator[str]:
-    """One row for each wording of a guarantee, with all systems that give it."""
+    """One row for each wording of a guarantee, with all systems that give it and the source of each."""
     yield "# Guarantees"
     yield _MADE
     yield (
@@ -176,18 +177,24 @@ def _guarantees() -> Iterator[str]:
         "`fencepost list guarantees NAME` prints the same in a terminal, with a run that has it judged. Each holds "
         "only while " + MINORITY_DAMAGED.text + "; the rows name further conditions."
     )
-    systems: dict[tuple[str, ...], list[str]] = {}
+    sources: dict[tuple[str, ...], dict[str, list[str]]] = {}
     for system_name, system in registry.systems().items():
         for guarantee in system.promises():
             conditions = "; ".join(one.rule for one in guarantee.conditions if one != MINORITY_DAMAGED)
             issues = "; ".join([guarantee.known_issue or "", *(issue.text for issue in guarantee.issues)]).strip("; ")
-            sentences = (guarantee.text, conditions, guarantee.source, issues)
-            systems.setdefault((guarantee.name, guarantee.standing.value, *sentences), []).append(system_name)
+            of = (guarantee.name, guarantee.standing.value, guarantee.text, conditions, issues)
+            sources.setdefault(of, {}).setdefault(guarantee.source, []).append(system_name)
     rows = (
-        (f"`{name}`", standing, ", ".join(of), *map(as_text, sentences))
-        for (name, standing, *sentences), of in sorted(systems.items())
+        (f"`{name}`", standing, ", ".join(chain(*by.values())), *map(as_text, (text, only, _sources(by), issues)))
+        for (name, standing, text, only, issues), by in sorted(sources.items())
     )
     yield _table(("guarantee", "standing", "on", "what holds", "only while", "source", "known issues"), rows)
+
+
+def _sources(systems: Mapping[str, list[str]]) -> str:
+    """Each source of a guarantee, with its systems where there are several."""
+    named = (f"{', '.join(of)}: {source}" if len(systems) > 1 else source for source, of in systems.items())
+    return "; ".join(named)
 
 
 def _checkers() -> Iterator[str]:
