@@ -38,8 +38,7 @@ def make_table(wishes: Wishes) -> int:
         progress.close()
         stop.uninstall()
     _say(table)
-    for form in ("html", "md"):
-        click.echo(f"{form}: {shorten(str(making.folder / f'{wishes.proposal}.{form}'))}", err=True)
+    click.echo(f"table: {shorten(str(making.folder / f'{wishes.proposal}.md'))}", err=True)
     return int(table.exit_code)
 
 

@@ -2,7 +2,7 @@
 
 results/conformance-kip/
     runs/<cell>-<seed>/    one run; a later command with the same plan reads its verdict instead of running again
-    kip-30.json, kip-30.html, kip-30.md
+    kip-30.json, kip-30.md
 """
 
 import time
@@ -14,7 +14,7 @@ import msgspec
 
 from fencepost.campaigns.kip.columns import Column, Proposal, Recipe, column_of
 from fencepost.campaigns.kip.experiments import EXPERIMENTS, Experiment, ExperimentId
-from fencepost.campaigns.kip.page import markdown, page
+from fencepost.campaigns.kip.page import markdown
 from fencepost.campaigns.kip.rows import experiments_of, rows_of
 from fencepost.campaigns.kip.table import Done, Table, table_rows
 from fencepost.campaigns.night.cells import Cell, cell_id
@@ -179,11 +179,10 @@ class Making:
         return self.write()
 
     def write(self) -> Table:
-        """Write the table so far as JSON, HTML and Markdown."""
+        """Write the table so far as JSON and Markdown."""
         proposal = self.wishes.proposal
         table = self._table()
         store.write_json(self.folder / f"{proposal}.json", msgspec.to_builtins(table))
-        (self.folder / f"{proposal}.html").write_text(page(table), encoding="utf-8")
         (self.folder / f"{proposal}.md").write_text(markdown(table), encoding="utf-8")
         return table
 

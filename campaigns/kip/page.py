@@ -1,15 +1,7 @@
-"""The table as a page, self-contained and without scripts, and as Markdown.
+"""The table as Markdown; of each row it shows one witness."""
 
-Both say the same, but for witnesses: the page shows one for each cell, Markdown one for each row.
-"""
-
-import base64
-import hashlib
 from collections.abc import Iterable
-from importlib import resources
 from typing import Final
-
-from markupsafe import Markup
 
 from fencepost.campaigns.kip.columns import Part, Proposal
 from fencepost.campaigns.kip.experiments import EXPERIMENTS
@@ -42,34 +34,6 @@ _LEGEND: Final[tuple[tuple[State | None, str], ...]] = (
     ),
     (None, "A violation of a promised row is a finding; one of a row by recipe shows what the recipe rests on."),
 )
-
-_OWN_STYLE: Final = """
-td.violated { font-weight: 600; } td small { display: block; }
-table { font-size: .9em; } td, th { vertical-align: top; }
-"""
-_PAGE: Final = Markup("""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src '{hash}'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="data:,">
-<title>fencepost {proposal}</title>
-<style>{style}</style>
-</head>
-<body><main id="main">
-<h1>{title}</h1>
-<p class="run">{run}</p>
-<p>{sentence}.</p>
-{missing}
-<section aria-label="Table"><div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>
-<ul class="steps">{legend}</ul></section>
-{lacks}
-<section><h2>Witnesses</h2>{witnesses}</section>
-<section><h2>Sources and recipes</h2>{sources}</section>
-<section><h2>What was run</h2><ul class="steps">{runs}</ul></section>
-</main></body></html>
-""")
 
 
 def measured_words(cell: TableCell) -> str:
@@ -123,85 +87,8 @@ def markdown(table: Table) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def page(table: Table) -> str:
-    """Make the page in HTML."""
-    style = (resources.files("fencepost.harness.report") / "templates" / "style.css").read_text(
-        encoding="utf-8"
-    ) + _OWN_STYLE
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
-    head = _joined('<th scope="col">{}</th>', ["row", "what must hold", *table.systems])
-    witnesses = Markup("").join(
-        Markup(
-            "<details id='{}'><summary>{}: {} of {} ({})</summary><ul class='steps'>{}</ul><p><code>{}</code>{}</p>"
-            "</details>"
-        ).format(
-            _anchor(name),
-            name,
-            _count(cell.violations, "violation"),
-            one.guarantee,
-            one.standing,
-            _joined("<li>{}</li>", one.steps),
-            one.command,
-            Markup(' <a href="{}">report</a>').format(one.report) if one.report else "",
-        )
-        for row in table.rows
-        for name, cell, one in _witnesses(row)
-    ) or Markup("<p>Nothing was violated.</p>")
-    sources = Markup("").join(
-        Markup("<details><summary>{}</summary><ul class='steps'>{}</ul></details>").format(
-            system,
-            _joined("<li>recipe for {}</li>", table.recipes[system])
-            + _joined("<li>{}</li>", [f"{row}: {text}" for row, text in _sources(table, system)]),
-        )
-        for system in table.systems
-    )
-    missing = Markup("")
-    if table.missing:
-        missing = Markup('<div class="notes"><strong>Not everything was run</strong><ul>{}</ul></div>').format(
-            _joined("<li>{}</li>", table.missing)
-        )
-    return str(
-        _PAGE.format(
-            hash=Markup(f"sha256-{digest}"),
-            style=Markup(style),  # our own file
-            proposal=table.proposal,
-            title=_TITLES[table.proposal],
-            run=_run_words(table),
-            sentence=table.sentence,
-            missing=missing,
-            head=head,
-            body=Markup("").join(_html_row(one) for one in table.rows),
-            legend=_joined("<li>{}</li>", _legend(table)),
-            lacks=_html_lacks(table),
-            witnesses=witnesses,
-            sources=sources,
-            runs=_joined("<li>{}</li>", _experiments(table)),
-        )
-    )
-
-
 def _legend(table: Table) -> list[str]:
     return [text for state, text in _LEGEND if state is None or table.count(state)]
-
-
-def _html_lacks(table: Table) -> Markup:
-    items = _joined("<li>{}</li>", [f"{row}: {text}." for row, text in _lacks(table)])
-    if not items:
-        return items
-    return Markup('<section><h2>What the interface lacks</h2><ul class="steps">{}</ul></section>').format(items)
-
-
-def _html_row(one: TableRow) -> Markup:
-    cells = Markup("")
-    for cell in one.cells:
-        text = Markup("{}<small>{}</small>").format(claim_words(cell), measured_words(cell))
-        if cell.witness is not None:
-            text += Markup(' <a href="#{}">witness</a>').format(_anchor(_name(one, cell)))
-        kind = "violated" if cell.state is State.VIOLATED else ""
-        cells += Markup('<td class="{}" title="{}">{}</td>').format(kind, cell.why, text)
-    return Markup('<tr><th scope="row">{}</th><td>{}<small>else: {}</small></td>{}</tr>').format(
-        one.row.id, one.row.text, one.row.anomaly, cells
-    )
 
 
 def _markdown_cell(one: TableRow, cell: TableCell) -> str:
@@ -263,17 +150,6 @@ def _same_text(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(", ".join(of), text) for text, of in ids.items()]
 
 
-def _sources(table: Table, system: str) -> list[tuple[str, str]]:
-    """What each claim of a system rests on, and why a row has no measurement."""
-    rows = []
-    for row, cell in table.cells():
-        if cell.system == system and cell.claim is not None:
-            lacks_runs = cell.state in (State.NOT_MEASURED, State.BY_CONSTRUCTION)
-            why = f" ({cell.state}: {cell.why})" if lacks_runs else ""
-            rows.append((row.id.value, f"{cell.claim.backing}: {cell.claim.text}{why}"))
-    return _same_text(rows)
-
-
 def _experiments(table: Table) -> list[str]:
     wanted = experiments_of(rows_of(table.proposal))
     return [
@@ -290,10 +166,6 @@ def _run_words(table: Table) -> str:
         f"{versions}; {_count(table.runs, 'run')} ({table.runtime}) of {table.played_s:.0f} s in all; "
         f"{table.started_at}; {cores} cores, Linux {kernel}"
     )
-
-
-def _joined(item: str, texts: Iterable[str]) -> Markup:
-    return Markup("").join(Markup(item).format(text) for text in texts)
 
 
 def _escaped(text: str) -> str:
