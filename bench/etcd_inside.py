@@ -3,9 +3,9 @@
 import asyncio
 import os
 import time
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.coordination import Definite, Indefinite, Interface, KeyValue
 from fencepost.harness.generators import time_limit
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
@@ -28,7 +28,9 @@ async def first_write(lab: Lab, args: dict[str, Any]) -> float:
     async with asyncio.timeout(_START_S):
         while True:
             try:
-                client = await ETCD.open_client(lab.layout["n1"], connect_timeout_s=1.0)
+                client = cast(
+                    KeyValue, await ETCD.open_client(lab.layout["n1"], Interface.STORAGE, connect_timeout_s=1.0)
+                )
             except Definite:
                 await asyncio.sleep(0.005)
                 continue
@@ -68,9 +70,8 @@ async def run_register(lab: Lab, seconds: float, changed: dict[str, Any]) -> dic
     options = workload_options(workload, ETCD, changed)
 
     async def open_client(process: int, node: str) -> Client:
-        return workload.client(
-            await ETCD.open_client(lab.layout[node], connect_timeout_s=2.0), options, time.monotonic_ns
-        )
+        session = await ETCD.open_client(lab.layout[node], workload.protocol, connect_timeout_s=2.0)
+        return workload.client(cast(KeyValue, session), options, time.monotonic_ns)
 
     interpreter = Interpreter(
         clients_of(workload, options, names, open_client, op_timeout_s=5.0, open_timeout_s=2.5),

@@ -6,9 +6,8 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from fencepost.harness.contract.servers import PreparesKeys
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import Definite, Indefinite, KeyValue
+from fencepost.harness.coordination import Definite, Indefinite, Interface, Keys, KeyValue, prepare
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.lab.lab import Lab
 
@@ -38,12 +37,14 @@ async def _takes_a_write(lab: Lab, system: System, options: Any) -> bool:
     try:
         if not await system.ready(lab.nodes["n1"]):
             return False
-        client = cast(KeyValue, await system.open_client(lab.layout["n1"], connect_timeout_s=1.0, options=options))
+        place = lab.layout["n1"]
+        client = cast(
+            KeyValue, await system.open_client(place, Interface.STORAGE, connect_timeout_s=1.0, options=options)
+        )
     except (Definite, Indefinite, TimeoutError):
         return False
     try:
-        if isinstance(system, PreparesKeys):
-            await system.prepare(client, ("k",))
+        await prepare(client, Keys(("k",)))
         async with asyncio.timeout(_WRITE_S):
             await client.write("k", b"v")
         return True

@@ -31,7 +31,17 @@ from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.contract.leadership import BoundsLeases
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import TRAIL, Definite, Elections, Held, Indefinite, Interface, NotSent, ReadMode
+from fencepost.harness.coordination import (
+    TRAIL,
+    Definite,
+    Elections,
+    Held,
+    Indefinite,
+    Interface,
+    Keys,
+    NotSent,
+    ReadMode,
+)
 from fencepost.harness.generators import at_rate, draws, each_worker, limit, reserve
 from fencepost.harness.generators.contract import Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
@@ -122,8 +132,8 @@ class Election(Workload[ElectionOptions]):
     def notice(self, options: ElectionOptions) -> str | None:
         return _NO_FENCING if options.fencing == "off" else None
 
-    def keys(self, options: ElectionOptions) -> tuple[str, ...]:
-        return (TRAIL,)
+    def needs(self, options: ElectionOptions) -> Keys:
+        return Keys((TRAIL,))
 
     def workers(self, options: ElectionOptions, node_count: int) -> int:
         return node_count * (options.candidates_per_node + options.observers_per_node)

@@ -21,7 +21,7 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import Interface, Memberships, ReadMode, Reply
+from fencepost.harness.coordination import Interface, Keys, Memberships, ReadMode, Reply
 from fencepost.harness.coordination.recipes import LeasedMembership, Membership
 from fencepost.harness.generators import at_rate, draws, limit, reserve, stagger
 from fencepost.harness.generators.contract import Context, Draw, Generator, Invocation, Offer, Step
@@ -75,8 +75,8 @@ class GroupMembership(Workload[GroupMembershipOptions]):
             )
         return None
 
-    def keys(self, options: GroupMembershipOptions) -> tuple[str, ...]:
-        return (GROUP,)
+    def needs(self, options: GroupMembershipOptions) -> Keys:
+        return Keys((GROUP,))
 
     def workers(self, options: GroupMembershipOptions, node_count: int) -> int:
         return node_count * (2 + options.processes_per_node)

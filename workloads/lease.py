@@ -26,7 +26,7 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import BOUND, Interface, Leases, ReadMode
+from fencepost.harness.coordination import Interface, Keys, Leases, ReadMode
 from fencepost.harness.generators import at_rate, draws, limit, reserve, stagger
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
@@ -35,6 +35,8 @@ from fencepost.harness.plugins.workload import Workload, current_read
 from fencepost.harness.runtime.node import Member
 
 PREFIX: Final = "lease-"
+#: The set of the elements that are bound to leases.
+BOUND: Final = "bound"
 
 #: Streams of draws for what a lease does, apart from those of operations.
 _ROUTE: Final = 31
@@ -86,8 +88,8 @@ class Lease(Workload[LeaseOptions]):
             return Refusal("there is no lease to look at", "give steady or passing above 0")
         return None
 
-    def keys(self, options: LeaseOptions) -> tuple[str, ...]:
-        return (BOUND,)
+    def needs(self, options: LeaseOptions) -> Keys:
+        return Keys((BOUND,))
 
     def workers(self, options: LeaseOptions, node_count: int) -> int:
         return node_count * (options.keepers_per_node + 1)

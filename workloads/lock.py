@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import Definite, Held, Indefinite, Interface, Locks, ReadMode
+from fencepost.harness.coordination import Definite, Held, Indefinite, Interface, Keys, Locks, ReadMode
 from fencepost.harness.generators import Draw, Generator, Offer, at_rate, draws, each_worker, limit, numbered, reserve
 from fencepost.harness.history import Completion, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
@@ -59,8 +59,8 @@ class Lock(Workload[LockOptions]):
     def notice(self, options: LockOptions) -> str | None:
         return _NO_FENCING if options.fencing == "off" else None
 
-    def keys(self, options: LockOptions) -> tuple[str, ...]:
-        return (KEY,)
+    def needs(self, options: LockOptions) -> Keys:
+        return Keys((KEY,))
 
     def workers(self, options: LockOptions, node_count: int) -> int:
         return node_count * options.workers_per_node

@@ -24,7 +24,7 @@ import msgspec
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import Interface, Polled
+from fencepost.harness.coordination import Interface, Partitions, Polled
 from fencepost.harness.coordination import Log as LogSession
 from fencepost.harness.generators import at_rate, stagger
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
@@ -111,9 +111,8 @@ class Log(Workload[LogOptions]):
     def notice(self, options: LogOptions) -> str | None:
         return None if options.replicated else _MEASURED_ONLY
 
-    def keys(self, options: LogOptions) -> tuple[str, ...]:
-        """The partitions, and how many in-sync replicas an append needs (see `coordination.Log`)."""
-        return (*options.keys, f"min_isr={options.min_isr}")
+    def needs(self, options: LogOptions) -> Partitions:
+        return Partitions(options.partitions, options.min_isr)
 
     def workers(self, options: LogOptions, node_count: int) -> int:
         return node_count * (options.appenders_per_node + options.pollers_per_node)

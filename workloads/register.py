@@ -14,7 +14,7 @@ import msgspec
 
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import Interface, KeyValue, ReadMode
+from fencepost.harness.coordination import Interface, Keys, KeyValue, ReadMode
 from fencepost.harness.generators import Draw, at_rate, draws, each_worker, once, phases, probes, reserve, stagger
 from fencepost.harness.generators.contract import Context, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
@@ -73,8 +73,8 @@ class Register(Workload[RegisterOptions]):
         order = ("session-order",) if "session-order" in stated else ()
         return (*by_guarantee.get(self.guarantee(system, options), ()), *order, *system.profile.register_checkers)
 
-    def keys(self, options: RegisterOptions) -> tuple[str, ...]:
-        return tuple(f"r{i}" for i in range(options.keys))
+    def needs(self, options: RegisterOptions) -> Keys:
+        return Keys(tuple(f"r{i}" for i in range(options.keys)))
 
     def workers(self, options: RegisterOptions, node_count: int) -> int:
         return node_count * (options.active_per_node + options.seldom_per_node + options.probes_per_node)
@@ -84,7 +84,7 @@ class Register(Workload[RegisterOptions]):
         return options.active_timeout.seconds if worker < node_count * options.active_per_node else patient_s
 
     def generator(self, options: RegisterOptions, node_count: int) -> Generator:
-        keys = self.keys(options)
+        keys = self.needs(options).names
         small = 5 if options.values == "small" else 0
         traffic = _Active(keys=keys, small=small, cas_share=options.cas_share, settle_ns=int(options.settle))
         active = at_rate(options.rate, traffic)
@@ -100,7 +100,9 @@ class Register(Workload[RegisterOptions]):
         )
 
     def final_generator(self, options: RegisterOptions, node_count: int) -> Generator:
-        return reserve((node_count, each_worker(phases(*(once(Offer("read", key)) for key in self.keys(options))))))
+        return reserve(
+            (node_count, each_worker(phases(*(once(Offer("read", key)) for key in self.needs(options).names))))
+        )
 
     def client(self, store: KeyValue, options: RegisterOptions, now_ns: Callable[[], int]) -> Client:
         return RegisterClient(store, options.reads)

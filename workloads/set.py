@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import Interface, KeyValue, ReadMode
+from fencepost.harness.coordination import Interface, Keys, KeyValue, ReadMode
 from fencepost.harness.generators import (
     Generator,
     Offer,
@@ -52,8 +52,8 @@ class Set(Workload[SetOptions]):
     def defaults(self, system: System) -> SetOptions:
         return SetOptions(members=current_read(system))
 
-    def keys(self, options: SetOptions) -> tuple[str, ...]:
-        return (NAME,)
+    def needs(self, options: SetOptions) -> Keys:
+        return Keys((NAME,))
 
     def workers(self, options: SetOptions, node_count: int) -> int:
         return node_count * (options.adders_per_node + 1)

@@ -37,12 +37,12 @@ from fencepost.harness.base.options import NEVER, Duration, Options, about, seco
 from fencepost.harness.contract.listeners import OffersWatches
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import (
-    PAIR,
     Bookmark,
     Changes,
     Compacted,
     Heard,
     Interface,
+    Keys,
     Look,
     Watchable,
     Watches,
@@ -69,6 +69,8 @@ from fencepost.harness.runtime.node import Member
 from fencepost.workloads.watch_traffic import Begin, Follow, Listen, Remembered, Traffic, WatchMemory
 
 KEY: Final = "watched"
+#: The keys that transactions change together and that are never deleted.
+PAIR: Final = ("p0", "p1")
 #: The only values of these options where watches cannot be resumed.
 _NOT_RESUMED: Final = {"again_every": (NEVER,), "compact_every": (NEVER,), "begin": (Begin.CONTINUE.value,)}
 _LAST_CHANGE_NS: Final = 3_000_000_000
@@ -137,9 +139,8 @@ class Watch(Workload[WatchOptions]):
             return Refusal(f"begin={options.begin} is for listeners that begin again", "give again_every, such as 1s")
         return None
 
-    def keys(self, options: WatchOptions) -> tuple[str, ...]:
-        """The keys that are never deleted."""
-        return PAIR
+    def needs(self, options: WatchOptions) -> Keys:
+        return Keys(PAIR)
 
     def workers(self, options: WatchOptions, node_count: int) -> int:
         return node_count * (1 + options.writers_per_node)

@@ -18,6 +18,7 @@ from fencepost.harness.conformance.declared import declarations, options
 from fencepost.harness.conformance.probes import probe_of
 from fencepost.harness.conformance.rows import ROWS, Row, failed, not_applicable, passed, played
 from fencepost.harness.conformance.stage import Stage
+from fencepost.harness.coordination import prepare
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.history import STOPPED_EARLY
 from fencepost.harness.plan.checked_plan import CheckedPlan, Prepared
@@ -134,7 +135,7 @@ _WITHOUT_PROBE: Final = frozenset({"declarations", "options", "start", "nothing-
 async def _prepared(stage: Stage) -> Row:
     """Make the keys of all rows, then play the first requests."""
     async with asyncio.timeout(_PREPARE_S), stage.session(stage.place(stage.serving[0])) as session:
-        await stage.probe.prepare(session, stage.prepared)
+        await prepare(session, stage.probe.needs(stage.prepared))
     return await requests.requests(stage)
 
 

@@ -6,9 +6,8 @@ A change is one request that carries `key`, so that the relay can count how ofte
 from typing import Final, Protocol, cast
 
 from fencepost.harness.base import offers
-from fencepost.harness.contract.servers import prepare_keys
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import Interface, KeyValue, ReadMode, Session
+from fencepost.harness.coordination import Interface, Keys, KeyValue, Needs, ReadMode, Session
 
 _WRITTEN: Final = b"1"
 
@@ -16,8 +15,11 @@ _WRITTEN: Final = b"1"
 class Probe(Protocol):
     """Requests of one interface. Calls raise what the client raises."""
 
-    async def prepare(self, session: Session, keys: tuple[str, ...]) -> None:
-        """Make what `change` needs."""
+    #: The interface of its sessions.
+    interface: str
+
+    def needs(self, keys: tuple[str, ...]) -> Needs:
+        """What `change` needs for these keys."""
         ...
 
     async def change(self, session: Session, key: str) -> None:
@@ -36,13 +38,14 @@ class Probe(Protocol):
 class StorageProbe:
     """Writes a key; a compare-and-set with a wrong value must be refused."""
 
+    interface: str = Interface.STORAGE
+
     def __init__(self, system: System) -> None:
-        self._system = system
         modes = system.profile.read_modes
         self._current = ReadMode.STRONG if ReadMode.STRONG in modes else ReadMode.BARRIER
 
-    async def prepare(self, session: Session, keys: tuple[str, ...]) -> None:
-        await prepare_keys(self._system, session, keys)
+    def needs(self, keys: tuple[str, ...]) -> Needs:
+        return Keys(keys)
 
     async def change(self, session: Session, key: str) -> None:
         await cast(KeyValue, session).write(key, _WRITTEN)

@@ -107,7 +107,9 @@ class Stage:
     @contextlib.asynccontextmanager
     async def session(self, place: Place) -> AsyncIterator[Session]:
         """A fresh session of the system's client."""
-        session = await self.system.open_client(place, connect_timeout_s=OPEN_S, options=self.checked.system_options)
+        session = await self.system.open_client(
+            place, self.probe.interface, connect_timeout_s=OPEN_S, options=self.checked.system_options
+        )
         try:
             yield session
         finally:

@@ -1,4 +1,4 @@
-"""What some systems' servers need beyond being started, and what they tell: roles, prepared keys, waits, logs, clocks.
+"""What some systems' servers need beyond being started, and what they tell: roles, waits, logs, clocks.
 
 How a node catches up that was down or cut off (by the changes it lacks, by a snapshot, or by cutting off its own)
 depends on the store's thresholds, on the rate of the load and on how long a node was away. Each way has code of its
@@ -14,7 +14,6 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from fencepost.harness.contract.options import S_contra, SystemOptions
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import Session
 from fencepost.harness.history import CatchUp, Clock, Logged, NodeLog
 from fencepost.harness.runtime.node import Layout, Member, Node, Place, members_alike
 
@@ -31,15 +30,6 @@ class ArrangesMembers(Protocol[S_contra]):
 def members_of(system: System, nodes: int, options: SystemOptions) -> tuple[Member, ...]:
     """The members of a cluster for a plan with this number of `nodes`, in order."""
     return system.members(nodes, options) if isinstance(system, ArrangesMembers) else members_alike(nodes)
-
-
-@runtime_checkable
-class PreparesKeys(Protocol):
-    """Its keys must be created before a workload uses them."""
-
-    async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
-        """Create these keys through a client that this system opened. Idempotent."""
-        ...
 
 
 @runtime_checkable
@@ -62,12 +52,6 @@ class ReadsLogs(Protocol):
             OSError, EOFError, ValueError, tarfile.TarError: the data cannot be read.
         """
         ...
-
-
-async def prepare_keys(system: System, client: Session, keys: tuple[str, ...]) -> None:
-    """Create the keys that a workload will use, where the system's store needs that. Idempotent."""
-    if isinstance(system, PreparesKeys):
-        await system.prepare(client, keys)
 
 
 @runtime_checkable

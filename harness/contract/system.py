@@ -114,10 +114,13 @@ class SystemOf(Protocol[S]):
         """What is still wrong, in words; None when every node serves and all agree on one leader."""
         ...
 
-    async def open_client(self, place: Place, *, connect_timeout_s: float, options: S | None = None) -> Session:
+    async def open_client(
+        self, place: Place, interface: str, *, connect_timeout_s: float, options: S | None = None
+    ) -> Session:
         """Open a connection to this node alone; raises `Definite` when it cannot be opened.
 
         Args:
+            interface: one of `Profile.interfaces`; the session offers what belongs to it.
             options: as `specs` gets them, for the times of leases and sessions; None for the defaults.
         """
         ...

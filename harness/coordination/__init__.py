@@ -8,7 +8,6 @@ without a reply. `recipes.py` puts the interfaces that KIP-30 proposes on these 
 """
 
 from fencepost.harness.coordination.election import (
-    BOUND,
     TRAIL,
     Deeds,
     Elections,
@@ -22,7 +21,6 @@ from fencepost.harness.coordination.election import (
     Roster,
 )
 from fencepost.harness.coordination.listeners import (
-    PAIR,
     Bookmark,
     Change,
     Changes,
@@ -34,14 +32,26 @@ from fencepost.harness.coordination.listeners import (
     Watches,
     WatchMode,
 )
-from fencepost.harness.coordination.session import Compacted, Definite, Indefinite, Interface, NotSent, Session
+from fencepost.harness.coordination.session import (
+    Compacted,
+    Definite,
+    Indefinite,
+    Interface,
+    Needs,
+    NotSent,
+    Prepares,
+    Session,
+    prepare,
+)
 from fencepost.harness.coordination.storage import (
     Appended,
+    Keys,
     KeyValue,
     Lists,
     ListTransactions,
     Log,
     Members,
+    Partitions,
     Polled,
     ReadMode,
     Record,
@@ -49,8 +59,6 @@ from fencepost.harness.coordination.storage import (
 )
 
 __all__ = [
-    "BOUND",
-    "PAIR",
     "TRAIL",
     "Appended",
     "Bookmark",
@@ -67,6 +75,7 @@ __all__ = [
     "Indefinite",
     "Interface",
     "KeyValue",
+    "Keys",
     "Leading",
     "Leases",
     "ListTransactions",
@@ -77,8 +86,11 @@ __all__ = [
     "Member",
     "Members",
     "Memberships",
+    "Needs",
     "NotSent",
+    "Partitions",
     "Polled",
+    "Prepares",
     "ReadMode",
     "Record",
     "Reply",
@@ -88,4 +100,5 @@ __all__ = [
     "WatchMode",
     "Watchable",
     "Watches",
+    "prepare",
 ]

@@ -11,7 +11,7 @@ import msgspec
 from fencepost.harness.coordination.session import Session
 from fencepost.harness.coordination.storage import KeyValue, Members, ReadMode, Reply
 
-#: The key by which `System.prepare` learns that an election needs its trail.
+#: The trail of the one election of a run: the `Keys` of an election.
 TRAIL: Final = "trail"
 
 
@@ -108,10 +108,6 @@ class Elections(Session, Protocol):
     async def deeds(self, trail: str, mode: ReadMode) -> Deeds:
         """Read the whole trail, with one read of this mode."""
         ...
-
-
-#: The key by which `System.prepare` learns that keys will be bound to leases.
-BOUND: Final = "bound"
 
 
 class Granted(msgspec.Struct, frozen=True):

@@ -2,16 +2,12 @@
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 
 from fencepost.harness.coordination.session import Session
 from fencepost.harness.coordination.storage import Reply
-
-#: The keys of a watched run that transactions change together and that are never deleted: by them `System.prepare`
-#: learns that keys will be watched.
-PAIR: Final = ("p0", "p1")
 
 
 class WatchMode(StrEnum):
@@ -109,7 +105,7 @@ class Watches(Session, Protocol):
         ...
 
     async def put_all(self, pairs: tuple[tuple[str, bytes], ...]) -> Reply:
-        """Write all pairs of key and value in one transaction; `System.prepare` has made these keys."""
+        """Write all pairs of key and value in one transaction; they are among the session's `Keys`."""
         ...
 
     async def compact(self, position: int) -> None:

@@ -6,7 +6,9 @@ An interface that only one system offers is named beside it, by a `StrEnum` of i
 """
 
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
 
 
 class Session(Protocol):
@@ -25,6 +27,25 @@ class Session(Protocol):
     async def close(self) -> None:
         """Close at once, without waiting for the server. Never raises."""
         ...
+
+
+class Needs(msgspec.Struct, frozen=True):
+    """What a workload needs before its first request; each interface says which of these structs it takes."""
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A session of a store in which that must be made first."""
+
+    async def prepare(self, needs: Any) -> None:
+        """Make what its interface needs. Idempotent; ends as every request does."""
+        ...
+
+
+async def prepare(session: Session, needs: Needs) -> None:
+    """Make what a workload needs, where the session's store needs that. Idempotent."""
+    if isinstance(session, Prepares):
+        await session.prepare(needs)
 
 
 class Definite(Exception):

@@ -10,7 +10,20 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from fencepost.harness.coordination.session import Session
+from fencepost.harness.coordination.session import Needs, Session
+
+
+class Keys(Needs, frozen=True):
+    """Keys without a value, or what else the interface reaches by a name: sets, locks, groups, an election's trail."""
+
+    names: tuple[str, ...]
+
+
+class Partitions(Needs, frozen=True):
+    """The partitions of a log; an append with acks=all needs so many replicas in sync (None: as the store has it)."""
+
+    count: int
+    min_in_sync: int | None = None
 
 
 class ReadMode(StrEnum):
@@ -63,7 +76,7 @@ class KeyValue(Session, Protocol):
         ...
 
     async def write(self, key: str, value: bytes) -> Reply:
-        """Write unconditionally. Creates an absent key, except where `System.prepare` must create keys first."""
+        """Write unconditionally. Creates an absent key, except where a session `Prepares` keys first."""
         ...
 
     async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
@@ -146,8 +159,7 @@ class Polled(msgspec.Struct, frozen=True):
 class Log(Session, Protocol):
     """A log of several partitions; each is written and read through the node that leads it.
 
-    `System.prepare` makes the log from the workload's keys: "p<i>" for each partition, and "min_isr=<n>" for the number
-    of in-sync replicas that an append with acks=all needs. An `epoch` in a reply is exact or None.
+    It needs `Partitions`. An `epoch` in a reply is exact or None.
     """
 
     def acknowledge(self, acks: str, *, idempotent: bool) -> None:

@@ -26,7 +26,7 @@ import msgspec
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import O, one_of, parse
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import ReadMode
+from fencepost.harness.coordination import Keys, Needs, ReadMode
 from fencepost.harness.coordination.client_gate import Freezer
 from fencepost.harness.generators import Generator
 from fencepost.harness.interpreter.client import Client, ClientFactory, Clients
@@ -99,9 +99,9 @@ class Workload(ABC, Generic[O]):
         chosen = tuple(member.name for member, fit in zip(members, fits, strict=True) if fit)
         return chosen or tuple(member.name for member in members)
 
-    def keys(self, options: O) -> tuple[str, ...]:
-        """Keys to make before the warm-up, as `System.prepare` takes them."""
-        return ()
+    def needs(self, options: O) -> Needs:
+        """What is made before the warm-up, where a store needs that: the struct that `protocol` takes."""
+        return Keys(())
 
     @abstractmethod
     def workers(self, options: O, node_count: int) -> int:

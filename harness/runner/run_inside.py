@@ -126,7 +126,9 @@ def _interpreter(servers: Servers, observers: Observers, freezer: Freezer | None
 
     async def open_client(process: int, node: str) -> Client:
         place, options = servers.runtime.layout[node], checked.system_options
-        client = await checked.system.open_client(place, connect_timeout_s=_CONNECT_TIMEOUT_S, options=options)
+        client = await checked.system.open_client(
+            place, checked.workload.protocol, connect_timeout_s=_CONNECT_TIMEOUT_S, options=options
+        )
         return checked.workload.client(client, checked.options, servers.recorder.now_ns)
 
     clients = clients_of(

@@ -15,8 +15,8 @@ from typing import Final
 from fencepost.harness.base.errors import HarnessError, NodeNotReady
 from fencepost.harness.contract.reported_version import TellsVersion, ask_version
 from fencepost.harness.contract.server_settings import TakesSettings
-from fencepost.harness.contract.servers import WaitsToStart, prepare_keys
-from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.contract.servers import WaitsToStart
+from fencepost.harness.coordination import Definite, Indefinite, prepare
 from fencepost.harness.faults.kind import Cluster
 from fencepost.harness.history import NodeChange, NodeEvent, NoteEvent
 from fencepost.harness.plan.checked_plan import CheckedPlan
@@ -201,21 +201,23 @@ class Servers:
 
         Raises HarnessError when no node does in time.
         """
-        keys = self.checked.workload.keys(self.checked.options)
+        workload, options = self.checked.workload, self.checked.system_options
+        needs = workload.needs(self.checked.options)
         refused: list[str] = []
         try:
             async with asyncio.timeout(_PREPARE_DEADLINE_S):
                 for node in self._first_clients():
-                    name, place, options = node.name, node.place, self.checked.system_options
-                    client = await self.system.open_client(place, connect_timeout_s=5.0, options=options)
+                    session = await self.system.open_client(
+                        node.place, workload.protocol, connect_timeout_s=5.0, options=options
+                    )
                     try:
-                        await prepare_keys(self.system, client, keys)
+                        await prepare(session, needs)
                         return
                     except (Definite, Indefinite) as error:
                         # Idempotent, so a request in doubt may be repeated on the next node.
-                        refused.append(f"{name}: {error}")
+                        refused.append(f"{node.name}: {error}")
                     finally:
-                        await client.close()
+                        await session.close()
         except TimeoutError:
             raise HarnessError(
                 f"what the workload needs was not made within {_PREPARE_DEADLINE_S:g} s",

@@ -10,15 +10,16 @@ Cassandra tells no position of a write or of a row, and has no leader, so `posit
 import asyncio
 import functools
 import uuid
+from collections.abc import Mapping
 from typing import Final
 
-from fencepost.harness.coordination import TRAIL, Members, ReadMode, Reply
+from fencepost.harness.coordination import Interface, Keys, Members, ReadMode, Reply
 from fencepost.systems.cassandra import schema
 from fencepost.systems.cassandra.elections import RowElections
 from fencepost.systems.cassandra.members import RowMemberships
 from fencepost.systems.cassandra.options import Writes
 from fencepost.systems.cassandra.schema import KEYSPACE
-from fencepost.systems.cassandra.statements import level
+from fencepost.systems.cassandra.statements import Statements, level
 from fencepost.systems.cassandra.transactions import RowTransactions
 from fencepost.systems.cassandra.wire import errors
 
@@ -31,18 +32,16 @@ _ADD: Final = f"INSERT INTO {KEYSPACE}.sets (name, element) VALUES (?, ?)"
 _MEMBERS: Final = f"SELECT element FROM {KEYSPACE}.sets WHERE name = ?"
 
 
-class CassandraClient(RowElections, RowMemberships, RowTransactions):
-    """`harness.coordination.KeyValue` on Cassandra, with elections, groups and transactions."""
+class RowStorage(Statements):
+    """`harness.coordination.KeyValue` on Cassandra."""
 
-    async def prepare(self, keys: tuple[str, ...]) -> None:
-        """Create the tables, and these keys with an empty value: a write by transaction changes a row that exists."""
-        await schema.create(self._connection, self._options.transactions)
-        for first in range(0, len(keys), _TOGETHER):
-            some = keys[first : first + _TOGETHER]
+    async def prepare(self, needs: Keys) -> None:
+        """Create these keys with an empty value too: a write by transaction changes a row that exists."""
+        await super().prepare(needs)
+        for first in range(0, len(needs.names), _TOGETHER):
+            some = needs.names[first : first + _TOGETHER]
             made = (functools.partial(self._apply, _CREATE, key.encode(), b"") for key in some)
             await asyncio.gather(*map(schema.insist, made))
-        if TRAIL in keys:
-            await schema.insist(self.begin_count)
 
     async def read(self, key: str, mode: ReadMode) -> Reply:
         rows = await self._connection.query(_READ, key.encode(), consistency=level(mode))
@@ -85,3 +84,11 @@ class CassandraClient(RowElections, RowMemberships, RowTransactions):
     async def members(self, name: str, mode: ReadMode) -> Members:
         rows = await self._connection.query(_MEMBERS, name.encode(), consistency=level(mode))
         return Members(tuple(sorted(int.from_bytes(row["element"] or b"") for row in rows)))
+
+
+SESSIONS: Final[Mapping[str, type[Statements]]] = {
+    Interface.STORAGE: RowStorage,
+    Interface.ELECTION: RowElections,
+    Interface.MEMBERSHIP: RowMemberships,
+    Interface.LISTS: RowTransactions,
+}

@@ -14,7 +14,8 @@ Source: riptano/kafka-cassandra-plugin, README and CassandraLeaderElection.scala
 
 from typing import Final
 
-from fencepost.harness.coordination import Deeds, Definite, Held, Leading, ReadMode, Reply
+from fencepost.harness.coordination import Deeds, Definite, Held, Keys, Leading, ReadMode, Reply
+from fencepost.systems.cassandra import schema
 from fencepost.systems.cassandra.schema import KEYSPACE
 from fencepost.systems.cassandra.statements import Statements, level
 from fencepost.systems.cassandra.wire import errors
@@ -44,9 +45,10 @@ class RowElections(Statements):
 
     _owner: bytes | None = None
 
-    async def begin_count(self) -> None:
-        """Begin to count terms. Idempotent."""
-        await self._apply(_BEGIN_COUNT, _number(0), _PARTITION)
+    async def prepare(self, needs: Keys) -> None:
+        """Begin to count terms too."""
+        await super().prepare(needs)
+        await schema.insist(lambda: self._apply(_BEGIN_COUNT, _number(0), _PARTITION))
 
     async def acquire(self, name: str) -> Held:
         """Look who leads, then take the row where it is absent; of candidates that see one term, one gets the next."""

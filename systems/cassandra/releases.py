@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.contract import releases
-from fencepost.harness.coordination import ReadMode
+from fencepost.harness.coordination import Keys, ReadMode
 from fencepost.harness.java.archive_training import TrainingCluster
 from fencepost.harness.java.java_releases import JavaReleases, StartArchive
 from fencepost.harness.java.server_jars import ServerJars
 from fencepost.harness.runtime.node import Place, members_alike
 from fencepost.systems.cassandra import configuration, schema
 from fencepost.systems.cassandra.asking import ATTEMPT_S, asking
-from fencepost.systems.cassandra.client import CassandraClient
+from fencepost.systems.cassandra.client import RowStorage
 from fencepost.systems.cassandra.configuration import CASSANDRA, CLIENT_PORT
 from fencepost.systems.cassandra.options import CassandraOptions
 from fencepost.systems.cassandra.wire.connection import connect
@@ -42,9 +42,9 @@ async def serves(place: Place) -> bool:
 
 async def ask(place: Place) -> None:
     """What runs ask of pairs and sets, so that the classes behind it are loaded too."""
-    client = CassandraClient(await connect(*place.dial(CLIENT_PORT), ATTEMPT_S), CassandraOptions())
+    client = RowStorage(await connect(*place.dial(CLIENT_PORT), ATTEMPT_S), CassandraOptions())
     try:
-        await client.prepare(("k",))
+        await client.prepare(Keys(("k",)))
         await client.write("k", b"1")
         await client.cas("k", b"1", b"2")
         await client.add("s", 1)

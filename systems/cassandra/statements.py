@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from fencepost.harness.coordination import Definite, Indefinite, NotSent, ReadMode, Reply
+from fencepost.harness.coordination import Definite, Indefinite, Keys, NotSent, ReadMode, Reply
+from fencepost.systems.cassandra import schema
 from fencepost.systems.cassandra.options import CassandraOptions
 from fencepost.systems.cassandra.wire.connection import Connection
 from fencepost.systems.cassandra.wire.frames import Consistency, Row
@@ -31,6 +32,10 @@ class Statements:
 
     async def close(self) -> None:
         self._connection.close()
+
+    async def prepare(self, needs: Keys) -> None:
+        """Create the tables."""
+        await schema.create(self._connection, self._options.transactions)
 
     async def _change(self, statement: str, *values: bytes, otherwise: str) -> Reply:
         """Make a lightweight transaction; raises `Definite(otherwise)` when its condition does not hold."""

@@ -16,13 +16,13 @@ from fencepost.harness.contract.reported_version import minor
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.servers import ReportedTime
 from fencepost.harness.contract.system import BaseSystem
-from fencepost.harness.coordination import Definite, Indefinite, Interface, KeyValue, ReadMode, Session
+from fencepost.harness.coordination import Definite, Indefinite, Interface, ReadMode, Session
 from fencepost.harness.history import Clock
 from fencepost.harness.runtime.node import Layout, Node, Place
 from fencepost.harness.verdict import LeaseBound
 from fencepost.systems.cassandra import configuration, schema
 from fencepost.systems.cassandra.asking import ATTEMPT_S, asking
-from fencepost.systems.cassandra.client import CassandraClient
+from fencepost.systems.cassandra.client import SESSIONS
 from fencepost.systems.cassandra.configuration import CLIENT_PORT
 from fencepost.systems.cassandra.guarantees import lease_bound, unpromised
 from fencepost.systems.cassandra.options import CassandraOptions
@@ -45,7 +45,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
         name="cassandra",
         java=True,
         options=CassandraOptions,
-        interfaces=frozenset({Interface.STORAGE, Interface.ELECTION, Interface.MEMBERSHIP, Interface.LISTS}),
+        interfaces=frozenset(SESSIONS),
         # In Cassandra's words: SERIAL, LOCAL_SERIAL, QUORUM and ONE.
         reads={
             ReadMode.STRONG: "linearizable",
@@ -84,17 +84,10 @@ class Cassandra(BaseSystem[CassandraOptions]):
         return "; ".join(f"{node}: {wrong}" for node, wrong in zip(layout, answers, strict=True) if wrong) or None
 
     async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: CassandraOptions | None = None
-    ) -> KeyValue:
-        return CassandraClient(
-            await connect(*place.dial(CLIENT_PORT), connect_timeout_s), options or CassandraOptions()
-        )
-
-    async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
-        """`harness.contract.servers.PreparesKeys`."""
-        if not isinstance(client, CassandraClient):
-            raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
-        await client.prepare(keys)
+        self, place: Place, interface: str, *, connect_timeout_s: float, options: CassandraOptions | None = None
+    ) -> Session:
+        connection = await connect(*place.dial(CLIENT_PORT), connect_timeout_s)
+        return SESSIONS[interface](connection, options or CassandraOptions())
 
     async def reported_time(self, place: Place, clock: Clock) -> ReportedTime | None:
         """`harness.contract.servers.TellsTime`: the wall clock, in milliseconds."""

@@ -9,7 +9,7 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.system import BaseSystem, Question
-from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
+from fencepost.harness.coordination import Interface, ReadMode, WatchMode
 from fencepost.harness.runtime.node import Layout, Node, Place
 from fencepost.harness.verdict import LeadershipBound, LeaseBound, Vocabulary
 from fencepost.systems.consul import agent, configuration, upgrades
@@ -80,8 +80,8 @@ class Consul(BaseSystem[ConsulOptions]):
         return await agent.disagreement(layout)
 
     async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: ConsulOptions | None = None
-    ) -> Locks:
+        self, place: Place, interface: str, *, connect_timeout_s: float, options: ConsulOptions | None = None
+    ) -> ConsulClient:
         calls = await connect(*place.dial(CLIENT_PORT), connect_timeout_s)
         options = options or ConsulOptions()
         made = CatalogClient if options.members is MembersBy.CATALOG_TTL else ConsulClient

@@ -5,48 +5,64 @@ that it follows, so no change falls between the two; any change of a key below t
 """
 
 import asyncio
-from typing import Final
+from collections.abc import Awaitable
+from typing import Final, TypeVar
 
-from fencepost.harness.coordination import Definite, Indefinite, Member, NotSent, ReadMode, Reply, Roster
+from fencepost.harness.coordination import Definite, Granted, Indefinite, Member, NotSent, ReadMode, Reply, Roster
+from fencepost.systems.etcd.options import EtcdOptions
+from fencepost.systems.etcd.storage import EtcdStorage, absent, below, below_all, written
 from fencepost.systems.etcd.wire import errors
 from fencepost.systems.etcd.wire import rpc_pb2 as rpc
-from fencepost.systems.etcd.wire.grpc_call import LiveCall, unary
+from fencepost.systems.etcd.wire.grpc_call import LiveCall
 from fencepost.systems.etcd.wire.http2 import Connection
 
-_ROOT: Final = b"groups/"
-_SEPARATOR: Final = b"/"
-_AFTER_SEPARATOR: Final = b"0"
+T = TypeVar("T")
+
+_ROOT: Final = "groups/"
 
 
-class EtcdGroups:
-    """The part of `harness.coordination.Memberships` that is about groups, on one connection."""
+class EtcdGroups(EtcdStorage):
+    """`harness.coordination.Memberships` on etcd."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._channel = connection
-        self._list = unary(connection, "KV/Range", rpc.RangeResponse)
-        self._enter = unary(connection, "KV/Txn", rpc.TxnResponse)
-        self._watch: LiveCall | None = None
+    _watch: LiveCall | None = None
+
+    def __init__(self, connection: Connection, options: EtcdOptions) -> None:
+        super().__init__(connection, options)
         self._news = asyncio.Event()
 
+    # Leases. They belong to no connection, so whoever knows the number may ask any member.
+
+    async def grant(self, ttl_ms: int) -> Granted:
+        """Request whole seconds, as etcd counts them; the answer says what was granted."""
+        answer = await self._grant(rpc.LeaseGrantRequest(TTL=-(-ttl_ms // 1000)))
+        return Granted(f"{answer.ID:x}", answer.TTL * 1000, answer.header.revision, answer.header.raft_term)
+
+    async def keep_alive(self, handle: str) -> Granted:
+        answer = await self._keep_alive(rpc.LeaseKeepAliveRequest(ID=int(handle, 16)))
+        if answer.TTL <= 0:
+            raise Definite(errors.LEASE_EXPIRED, "the server knows no such lease")
+        return Granted(handle, answer.TTL * 1000, answer.header.revision, answer.header.raft_term)
+
+    async def attach(self, name: str, element: int, handle: str) -> Reply:
+        key = below(name) + str(element).encode()
+        put = self._put(rpc.PutRequest(key=key, value=handle.encode(), lease=int(handle, 16)))
+        return written((await _unless_expired(put)).header)
+
+    async def revoke(self, handle: str) -> Reply:
+        answer = await _unless_expired(self._revoke(rpc.LeaseRevokeRequest(ID=int(handle, 16))))
+        return written(answer.header)
+
+    # Groups.
+
     async def enter(self, group: str, member: str, data: bytes, handle: str) -> Reply:
-        key = _below(group) + member.encode()
-        absent = rpc.Compare(result=rpc.Compare.EQUAL, target=rpc.Compare.CREATE, key=key, create_revision=0)
+        key = below(_ROOT + group) + member.encode()
         put = rpc.RequestOp(request_put=rpc.PutRequest(key=key, value=data, lease=int(handle, 16)))
-        try:
-            answer = await self._enter(rpc.TxnRequest(compare=(absent,), success=(put,)))
-        except Definite as refused:
-            if refused.code == "not-found":
-                raise Definite(errors.LEASE_EXPIRED, str(refused)) from None
-            raise
-        if not answer.succeeded:
-            raise Definite(errors.EXISTS)
-        header = answer.header
-        return Reply(position=header.revision, value_position=header.revision, epoch=header.raft_term)
+        return await _unless_expired(self._transact(absent(key), put, errors.EXISTS))
 
     async def roster(self, group: str, mode: ReadMode) -> Roster:
-        request = rpc.RangeRequest(key=_below(group), range_end=_end(group), serializable=mode is not ReadMode.STRONG)
-        answer = await self._list(request)
-        first = len(_below(group))
+        request = rpc.RangeRequest(**below_all(_ROOT + group), serializable=mode is not ReadMode.STRONG)
+        answer = await self._range(request)
+        first = len(below(_ROOT + group))
         return Roster(
             tuple(Member(pair.key[first:].decode(), pair.value, pair.create_revision) for pair in answer.kvs),
             position=answer.header.revision,
@@ -58,11 +74,9 @@ class EtcdGroups:
         if self._watch is not None:
             self._watch.close()
         self._news.clear()
-        create = rpc.WatchCreateRequest(
-            key=_below(group), range_end=_end(group), start_revision=(roster.position or 0) + 1
-        )
+        create = rpc.WatchCreateRequest(**below_all(_ROOT + group), start_revision=(roster.position or 0) + 1)
         request = rpc.WatchRequest(create_request=create)
-        self._watch = LiveCall(self._channel, "Watch/Watch", request, rpc.WatchResponse, self._take)
+        self._watch = LiveCall(self._connection, "Watch/Watch", request, rpc.WatchResponse, self._take)
         return roster
 
     async def roster_changed(self, wait_s: float) -> bool:
@@ -90,9 +104,11 @@ class EtcdGroups:
             self._news.set()
 
 
-def _below(group: str) -> bytes:
-    return _ROOT + group.encode() + _SEPARATOR
-
-
-def _end(group: str) -> bytes:
-    return _ROOT + group.encode() + _AFTER_SEPARATOR
+async def _unless_expired(request: Awaitable[T]) -> T:
+    """Await the answer; "not found" means that the lease which the request names does not exist."""
+    try:
+        return await request
+    except Definite as refused:
+        if refused.code == "not-found":
+            raise Definite(errors.LEASE_EXPIRED, str(refused)) from None
+        raise

@@ -8,25 +8,21 @@ from collections.abc import Sequence
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite, Lists, NotSent
+from fencepost.systems.etcd.storage import EtcdSession
 from fencepost.systems.etcd.wire import errors
 from fencepost.systems.etcd.wire import rpc_pb2 as rpc
-from fencepost.systems.etcd.wire.grpc_call import unary
-from fencepost.systems.etcd.wire.http2 import Connection
 
 _ROOT: Final = b"lists/"
 
 
-class EtcdLists:
-    """`harness.coordination.ListTransactions` on one connection."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._one_txn = unary(connection, "KV/Txn", rpc.TxnResponse)
+class EtcdLists(EtcdSession):
+    """`harness.coordination.ListTransactions` on etcd."""
 
     async def transact(self, reads: Sequence[str], appends: Sequence[tuple[str, int]]) -> Lists:
         keys = list(dict.fromkeys([*reads, *(key for key, _ in appends)]))
         ranges = [rpc.RequestOp(request_range=rpc.RangeRequest(key=_ROOT + key.encode())) for key in keys]
         try:
-            seen = await self._one_txn(rpc.TxnRequest(success=ranges))
+            seen = await self._txn(rpc.TxnRequest(success=ranges))
         except NotSent:
             raise
         except (Definite, Indefinite) as error:
@@ -40,7 +36,7 @@ class EtcdLists:
         for key, number in appends:
             lists[key] = (*lists[key], number)
         puts = [(_ROOT + key.encode(), " ".join(map(str, lists[key])).encode()) for key in dict(appends)]
-        done = await self._one_txn(
+        done = await self._txn(
             rpc.TxnRequest(
                 compare=[_unchanged(_ROOT + key.encode(), revision) for key, revision in revisions.items()],
                 success=[rpc.RequestOp(request_put=rpc.PutRequest(key=key, value=value)) for key, value in puts],

@@ -22,6 +22,7 @@ from fencepost.harness.coordination.kip_273 import (
     Response,
     SetData,
 )
+from fencepost.systems.etcd.groups import EtcdGroups
 from fencepost.systems.etcd.wire import rpc_pb2 as rpc
 from fencepost.systems.etcd.wire.grpc_call import LiveCall, unary
 from fencepost.systems.etcd.wire.http2 import Connection
@@ -115,3 +116,12 @@ class EtcdMetastore(BaseMetastore):
             return
         for event in answer.events:
             handler(Change(path, event.kv.mod_revision))
+
+
+class EtcdMetastores(EtcdGroups):
+    """`harness.coordination.kip_273.Metastores` on etcd."""
+
+    async def metastore(self, ttl_ms: int | None) -> EtcdMetastore:
+        if ttl_ms is None:
+            return EtcdMetastore(self._connection)
+        return EtcdMetastore(self._connection, int((await self.grant(ttl_ms)).handle, 16))

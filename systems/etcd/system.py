@@ -14,7 +14,7 @@ from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.servers import ReportedTime
 from fencepost.harness.contract.system import BaseSystem, Question
-from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
+from fencepost.harness.coordination import Interface, ReadMode, Session, WatchMode
 from fencepost.harness.history import CatchUp, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, Place
@@ -96,12 +96,14 @@ class Etcd(BaseSystem[EtcdOptions]):
         )
         return disagreement(members)
 
-    async def open_client(self, place: Place, *, connect_timeout_s: float, options: EtcdOptions | None = None) -> Locks:
-        from fencepost.systems.etcd.client import EtcdClient
+    async def open_client(
+        self, place: Place, interface: str, *, connect_timeout_s: float, options: EtcdOptions | None = None
+    ) -> Session:
+        from fencepost.systems.etcd.client import SESSIONS
         from fencepost.systems.etcd.wire.grpc_call import connect
 
-        lock_ttl_s = round((options or EtcdOptions()).lock_ttl.seconds)
-        return EtcdClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s), lock_ttl_s=lock_ttl_s)
+        connection = await connect(*place.dial(CLIENT_PORT), connect_timeout_s)
+        return SESSIONS[interface](connection, options or EtcdOptions())
 
     async def move_leadership(self, leader: Place, to: Place, *, timeout_s: float) -> None:
         from fencepost.systems.etcd.move_leadership import move_leader

@@ -106,7 +106,7 @@ class Example(BaseSystem[ExampleOptions]):
         return None
 
     async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: ExampleOptions | None = None
+        self, place: Place, interface: str, *, connect_timeout_s: float, options: ExampleOptions | None = None
     ) -> Session:
         return ExampleClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s))
 

@@ -2,8 +2,8 @@
 
 from typing import cast
 
-from fencepost.harness.coordination import Session
-from fencepost.systems.kafka.protocols import Metadata
+from fencepost.harness.coordination import Keys, Needs, Session
+from fencepost.systems.kafka.protocols import KafkaInterface, Metadata
 
 
 class NameProbe:
@@ -12,8 +12,10 @@ class NameProbe:
     A name that is taken is no such refusal: a controller that asks its own keeper again may find what it made itself.
     """
 
-    async def prepare(self, session: Session, keys: tuple[str, ...]) -> None:
-        return None
+    interface: str = KafkaInterface.METADATA
+
+    def needs(self, keys: tuple[str, ...]) -> Needs:
+        return Keys(())
 
     async def change(self, session: Session, key: str) -> None:
         await cast(Metadata, session).create_name(key)

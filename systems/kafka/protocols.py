@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from fencepost.harness.coordination import Appended, Polled, Reply, Session
+from fencepost.harness.coordination import Appended, Needs, Polled, Reply, Session
 from fencepost.harness.history import LogEntry
 from fencepost.systems.kafka.broker_view import BrokerView
 
@@ -26,21 +26,32 @@ class KafkaInterface(StrEnum):
     TRANSACTIONS = "log-transactions"
 
 
+class MetadataKind(StrEnum):
+    """The kinds of metadata that have a value: settings of topics, and those of `client.metadata_kinds`."""
+
+    SETTING = "setting"
+    BROKER = "broker"
+    QUOTA = "quota"
+    SCRAM = "scram"
+    PARTITIONS = "partitions"
+    TOPIC = "topic"
+    ACL = "acl"
+
+
 class Metadata(Session, Protocol):
-    """Names that are taken (topics), and settings by key (dynamic configurations).
+    """Names that are taken (topics), and values by kind and name (dynamic configurations and others).
 
-    A key of the form "kind/name" means metadata of another kind, such as a user's quota ("quota/alice").
-
-    `describe` reads the node's own copy, which may lag on every system that offers this protocol. `name_taken` goes
-    through the leader's queue of changes and changes nothing.
+    `Keys` are the topics whose settings and partitions are changed. `describe` reads the node's own copy, which may lag
+    on every system that offers this protocol. `name_taken` goes through the leader's queue of changes and changes
+    nothing.
     """
 
-    async def alter(self, key: str, value: bytes | None) -> Reply:
-        """Set the setting `key` unconditionally; None removes it."""
+    async def alter(self, kind: MetadataKind, name: str, value: bytes | None) -> Reply:
+        """Set the value unconditionally; None removes it."""
         ...
 
-    async def describe(self, key: str) -> Reply:
-        """Read the setting as this node knows it; `Reply.value` is None when it is not set."""
+    async def describe(self, kind: MetadataKind, name: str) -> Reply:
+        """Read the value as this node knows it; `Reply.value` is None when it is not set."""
         ...
 
     async def create_name(self, name: str, partitions: int = 1) -> Reply:
@@ -97,7 +108,7 @@ class ProducerIds(Session, Protocol):
 class PartitionStates(Session, Protocol):
     """The leader, epoch and in-sync replicas of each partition, and which brokers are alive.
 
-    `System.prepare` makes the partitions from the workload's keys, "p<i>" for each.
+    It needs `Partitions`.
     """
 
     async def view(self) -> BrokerView:
@@ -154,7 +165,7 @@ class CommittedAs(msgspec.Struct, frozen=True):
 
 
 class Groups(Session, Protocol):
-    """One session is at most one member of a group. `System.prepare` makes the groups from the keys, "g<i>" for each.
+    """One session is at most one member of a group; `Keys` are the names of the groups.
 
     What a member of an earlier generation may not do is refused with `Definite`: "illegal-generation" or
     "unknown-member-id"; "not-a-member" is said here, before anything is sent.
@@ -226,12 +237,33 @@ class Piece(msgspec.Struct, frozen=True):
     high_watermark: int
 
 
+class NamedProducer(msgspec.Struct, frozen=True):
+    """A producer that may be played by several sessions, of which each fences the one before.
+
+    It reads the partition `input` of what is prepared for reading (None: it reads nothing). A `grouped` one is a member
+    of a group of its name, and a later generation of the group fences it.
+    """
+
+    name: str
+    input: int | None = None
+    grouped: bool = False
+
+
+class Producers(Needs, frozen=True):
+    """For `Transactions`: how many partitions records go to, and everybody who plays."""
+
+    partitions: int
+    producers: tuple[NamedProducer, ...]
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return tuple(producer.input for producer in self.producers if producer.input is not None)
+
+
 class Transactions(Session, Protocol):
     """One session plays any number of producers, each with one transaction at a time.
 
-    `System.prepare` makes from the keys "p<i>" the partitions, and from the keys "c<i>" and "m<i>" what producers of
-    that name read; "x<i>" are producers that read nothing. Those named "m<i>" are members of a group, and a later
-    generation of it fences them. A producer whose transaction did not end as asked plays no other one
+    A producer whose transaction did not end as asked plays no other one
     until it has begun again: whatever fails is refused from then on ("no-producer"). `Definite` means that the
     transaction was not committed and never will be; "fenced" that a later producer of the same name has begun.
     """
@@ -240,24 +272,26 @@ class Transactions(Session, Protocol):
         """Choose the version of transactions, None for the highest. Called once before the first request."""
         ...
 
-    async def begin(self, producer: str) -> Begun:
+    async def begin(self, producer: NamedProducer) -> Begun:
         """Begin as the next producer of this name, which fences the one before and ends its transaction."""
         ...
 
     async def transact(
-        self, producer: str, number: int, partitions: Sequence[int], *, commit: bool, wait_s: float
+        self, producer: NamedProducer, number: int, partitions: Sequence[int], *, commit: bool, wait_s: float
     ) -> Put:
         """Put one record into each partition in one transaction; wait; commit or abort."""
         ...
 
-    async def put_late(self, producer: str, number: int, partition: int) -> Put:
+    async def put_late(self, producer: NamedProducer, number: int, partition: int) -> Put:
         """Put a record into the transaction that this producer aborted last, as a delayed request would.
 
         The producer is left after that, whatever came of it.
         """
         ...
 
-    async def transform(self, producer: str, number: int, most: int, *, commit: bool, wait_s: float) -> Transformed:
+    async def transform(
+        self, producer: NamedProducer, number: int, most: int, *, commit: bool, wait_s: float
+    ) -> Transformed:
         """As `transact`: read up to `most` records, put one for each, and send the new offset in the transaction.
 
         Raises `Definite("no-input")` where nothing is left to read; the producer may go on then.
@@ -268,6 +302,6 @@ class Transactions(Session, Protocol):
         """Read from `offset` on: what is committed and stable, or everything that is in the log."""
         ...
 
-    async def consumed(self, producer: str) -> int:
+    async def consumed(self, producer: NamedProducer) -> int:
         """Read how far the producers of this name have read, by transactions that are committed."""
         ...

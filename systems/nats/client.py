@@ -17,15 +17,15 @@ stale the write is refused.
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Final
 
-from fencepost.harness.coordination import Definite, Indefinite, Members, ReadMode, Reply, WatchMode
+from fencepost.harness.coordination import Definite, Indefinite, Interface, Keys, Members, ReadMode, Reply
 from fencepost.systems.nats.log import StreamLog
-from fencepost.systems.nats.stream import STREAM, create_streams
-from fencepost.systems.nats.watches import NatsWatches
+from fencepost.systems.nats.stream import STREAM, NatsSession
+from fencepost.systems.nats.watches import WatchableStream
 from fencepost.systems.nats.wire import errors
-from fencepost.systems.nats.wire.connection import Connection, answer_of
+from fencepost.systems.nats.wire.connection import answer_of
 
 _GET: Final = f"$JS.API.STREAM.MSG.GET.{STREAM}"
 _DIRECT_GET: Final = f"$JS.API.DIRECT.GET.{STREAM}"
@@ -35,28 +35,13 @@ _EXPECTED_SEQUENCE: Final = "Nats-Expected-Last-Subject-Sequence"
 _BARRIER: Final = "barrier.b"
 
 
-class NatsClient(StreamLog):
-    """`harness.coordination.KeyValue` and `Log` on streams of NATS."""
+class NatsStorage(NatsSession):
+    """`harness.coordination.KeyValue` on a stream that keeps the last message of each subject."""
 
-    def __init__(self, connection: Connection, replicas: int) -> None:
-        super().__init__(connection)
-        self._replicas = replicas
-
-    @property
-    def session_id(self) -> int | None:
-        """NATS has no sessions."""
-        return None
-
-    async def close(self) -> None:
-        self._connection.close()
-
-    async def prepare(self, keys: tuple[str, ...]) -> None:
-        """Create the streams for these keys. Idempotent."""
-        await create_streams(self._connection, self._replicas, keys)
-
-    def watching(self, mode: WatchMode, keys: tuple[str, ...], now_ns: Callable[[], int]) -> NatsWatches:
-        """See `harness.coordination.Watchable`. There is one mode, and it covers all watched keys."""
-        return NatsWatches(self._connection, now_ns)
+    async def prepare(self, needs: Keys) -> None:
+        """Create the stream; its keys need no preparation."""
+        subjects = ["key.>", "set.>", "barrier.>"]
+        await self.make_stream(STREAM, {"subjects": subjects, "max_msgs_per_subject": 1, "allow_direct": True})
 
     async def read(self, key: str, mode: ReadMode) -> Reply:
         match mode:
@@ -189,3 +174,10 @@ def _subject(key: str) -> str:
 
 def _element(name: str, element: str) -> str:
     return f"set.{name}.{element}"
+
+
+SESSIONS: Final[Mapping[str, type[NatsSession]]] = {
+    Interface.STORAGE: NatsStorage,
+    Interface.LISTENERS: WatchableStream,
+    Interface.LOG: StreamLog,
+}

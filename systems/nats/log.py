@@ -10,20 +10,22 @@ import base64
 import json
 from typing import Any, Final
 
-from fencepost.harness.coordination import Appended, Definite, Polled, Record
-from fencepost.systems.nats.stream import partition_stream, partition_subject
-from fencepost.systems.nats.wire.connection import Connection, answer_of
+from fencepost.harness.coordination import Appended, Definite, Partitions, Polled, Record
+from fencepost.systems.nats.stream import NatsSession, partition_stream, partition_subject
+from fencepost.systems.nats.wire.connection import answer_of
 from fencepost.systems.nats.wire.errors import NO_MESSAGE
 
 #: As many messages as one poll asks for at the same time.
 _WINDOW: Final = 100
 
 
-class StreamLog:
+class StreamLog(NatsSession):
     """`harness.coordination.Log` on streams, over one connection."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    async def prepare(self, needs: Partitions) -> None:
+        """Create a stream for each partition; how many replicas have an append is the stream's own rule."""
+        for partition in range(needs.count):
+            await self.make_stream(partition_stream(partition), {"subjects": [partition_subject(partition)]})
 
     def acknowledge(self, acks: str, *, idempotent: bool) -> None:
         """Refuse what a stream cannot do: there is no acknowledgement by one replica alone."""

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fencepost.harness.coordination import PAIR, Definite, Indefinite
+from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.systems.nats.wire.connection import Connection, answer_of
 
 STREAM: Final = "S"
@@ -34,46 +34,40 @@ def partition_subject(partition: int) -> str:
 MAIN: Final = (STREAM, WATCHED, partition_stream(0))
 
 
-async def create_streams(connection: Connection, replicas: int, keys: tuple[str, ...]) -> None:
-    """Create what a workload with these keys needs: a stream for watched keys, for each partition, or for storage.
+class NatsSession:
+    """One connection, and the streams that an interface needs."""
 
-    Idempotent. Raises Definite or Indefinite, the last refusal, when a stream is not there within 20 s.
-    """
-    if keys == PAIR:
-        await _create(
-            connection, WATCHED, {"subjects": [WATCHED_SUBJECTS, "watch-barrier.>"], "num_replicas": replicas}
-        )
-        return
-    partitions = [int(key[1:]) for key in keys if key[0] == "p" and key[1:].isdigit()]
-    if not partitions:
-        await _create(
-            connection,
-            STREAM,
-            {
-                "subjects": ["key.>", "set.>", "barrier.>"],
-                "num_replicas": replicas,
-                "max_msgs_per_subject": 1,
-                "allow_direct": True,
-            },
-        )
-    for partition in partitions:
-        subjects = [partition_subject(partition)]
-        await _create(connection, partition_stream(partition), {"subjects": subjects, "num_replicas": replicas})
+    session_id: Final = None
 
+    def __init__(self, connection: Connection, replicas: int) -> None:
+        self._connection = connection
+        self._replicas = replicas
 
-async def _create(connection: Connection, name: str, configuration: Mapping[str, Any]) -> None:
-    wanted = {"name": name, "retention": "limits", "storage": "file", **configuration}
-    loop = asyncio.get_running_loop()
-    end_s = loop.time() + _CREATE_S
-    refused: Definite | Indefinite = Indefinite("timeout", "the stream's creation was not answered")
-    while loop.time() < end_s:
-        try:
-            async with asyncio.timeout(_TRY_S):
-                answer_of(await connection.request(f"$JS.API.STREAM.CREATE.{name}", json.dumps(wanted).encode()))
-                return
-        except TimeoutError:
-            continue
-        except (Definite, Indefinite) as error:
-            refused = error
-        await asyncio.sleep(_PAUSE_S)
-    raise refused
+    async def close(self) -> None:
+        self._connection.close()
+
+    async def make_stream(self, stream: str, configuration: Mapping[str, Any]) -> None:
+        """Create a stream. Idempotent. Raises Definite or Indefinite, the last refusal, if it is not there in 20 s."""
+        wanted = {
+            "name": stream,
+            "retention": "limits",
+            "storage": "file",
+            "num_replicas": self._replicas,
+            **configuration,
+        }
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + _CREATE_S
+        refused: Definite | Indefinite = Indefinite("timeout", "the stream's creation was not answered")
+        while loop.time() < end_s:
+            try:
+                async with asyncio.timeout(_TRY_S):
+                    answer_of(
+                        await self._connection.request(f"$JS.API.STREAM.CREATE.{stream}", json.dumps(wanted).encode())
+                    )
+                    return
+            except TimeoutError:
+                continue
+            except (Definite, Indefinite) as error:
+                refused = error
+            await asyncio.sleep(_PAUSE_S)
+        raise refused

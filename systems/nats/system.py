@@ -10,12 +10,12 @@ from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.system import BaseSystem, Question
-from fencepost.harness.coordination import Interface, KeyValue, ReadMode, Session, WatchMode
+from fencepost.harness.coordination import ReadMode, WatchMode
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, Place
 from fencepost.harness.verdict import LeadershipBound, Vocabulary
 from fencepost.systems.nats import configuration, raftz
-from fencepost.systems.nats.client import NatsClient
+from fencepost.systems.nats.client import SESSIONS
 from fencepost.systems.nats.configuration import CLIENT_PORT, LISTENERS, MONITOR_PORT
 from fencepost.systems.nats.guarantees import GUARANTEES, leadership_bound
 from fencepost.systems.nats.membership import NatsMembership
@@ -25,6 +25,7 @@ from fencepost.systems.nats.raftz import META_LEADER, STREAM_LEADER, Group, NoAn
 from fencepost.systems.nats.releases import RELEASES
 from fencepost.systems.nats.replicas import NatsReplicas
 from fencepost.systems.nats.settings import SETTINGS
+from fencepost.systems.nats.stream import NatsSession
 from fencepost.systems.nats.wire.connection import connect
 
 #: One attempt to ask a server.
@@ -37,7 +38,7 @@ class Nats(BaseSystem[NatsOptions]):
     profile: Final = Profile(
         name="nats",
         options=NatsOptions,
-        interfaces=frozenset({Interface.STORAGE, Interface.LISTENERS, Interface.LOG}),
+        interfaces=frozenset(SESSIONS),
         reads={
             ReadMode.STRONG: "linearizable",
             ReadMode.LEADER: "fresh-from-leader",
@@ -90,16 +91,10 @@ class Nats(BaseSystem[NatsOptions]):
         return None
 
     async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: NatsOptions | None = None
-    ) -> KeyValue:
-        replicas = (options or NatsOptions()).replicas
-        return NatsClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s), replicas)
-
-    async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
-        """`harness.contract.servers.PreparesKeys`: create the streams; their keys need no preparation."""
-        if not isinstance(client, NatsClient):
-            raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
-        await client.prepare(keys)
+        self, place: Place, interface: str, *, connect_timeout_s: float, options: NatsOptions | None = None
+    ) -> NatsSession:
+        connection = await connect(*place.dial(CLIENT_PORT), connect_timeout_s)
+        return SESSIONS[interface](connection, (options or NatsOptions()).replicas)
 
     async def move_leadership(self, leader: Place, to: Place, *, timeout_s: float) -> None:
         """`harness.contract.leadership.MovesLeadership`: of the stream, not of the meta group."""

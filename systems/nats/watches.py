@@ -27,10 +27,12 @@ from fencepost.harness.coordination import (
     Entry,
     Heard,
     Indefinite,
+    Keys,
     Reply,
     WatchBegun,
+    WatchMode,
 )
-from fencepost.systems.nats.stream import WATCHED, WATCHED_SUBJECTS
+from fencepost.systems.nats.stream import WATCHED, WATCHED_SUBJECTS, NatsSession
 from fencepost.systems.nats.wire import errors
 from fencepost.systems.nats.wire.connection import Connection, answer_of
 from fencepost.systems.nats.wire.frames import Message
@@ -44,6 +46,18 @@ _HEARTBEAT_NS: Final = 500_000_000
 #: The server removes a consumer that nobody listens to.
 _INACTIVE_NS: Final = 5_000_000_000
 _SILENCE_NS: Final = 3_000_000_000
+
+
+class WatchableStream(NatsSession):
+    """`harness.coordination.Watchable` on a stream that keeps every change."""
+
+    async def prepare(self, needs: Keys) -> None:
+        """Create the stream; its keys need no preparation."""
+        await self.make_stream(WATCHED, {"subjects": [WATCHED_SUBJECTS, "watch-barrier.>"]})
+
+    def watching(self, mode: WatchMode, keys: tuple[str, ...], now_ns: Callable[[], int]) -> "NatsWatches":
+        """There is one mode, and it covers all watched keys."""
+        return NatsWatches(self._connection, now_ns)
 
 
 class NatsWatches:

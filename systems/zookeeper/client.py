@@ -1,4 +1,4 @@
-"""The client protocols (`harness.coordination`) on one ZooKeeper server: locks, elections and leases.
+"""Locks and elections on one ZooKeeper server.
 
 A lock is `/fencepost-locks/<name>` with the ephemeral child `holder`.
 
@@ -20,31 +20,30 @@ its children show whether the holder still exists. A deed is a sequential child 
 ZooKeeper appends to its name is the trail's child version at that transaction, so the names alone give the order.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from fencepost.harness.coordination import (
     Deeds,
     Definite,
-    Granted,
     Held,
+    Interface,
     Leading,
     ReadMode,
     Reply,
-    WatchMode,
 )
 from fencepost.systems.zookeeper.groups import ZooKeeperGroups
-from fencepost.systems.zookeeper.leases import SessionLeases
-from fencepost.systems.zookeeper.metastore import ZooKeeperMetastore
+from fencepost.systems.zookeeper.metastore import ZooKeeperMetastores
 from fencepost.systems.zookeeper.storage import (
-    BARRIER,
+    LOCKS,
     ROOT,
+    ZooKeeperStorage,
     make_reply,
     present,
     stamped,
     written,
 )
-from fencepost.systems.zookeeper.watches import ZooKeeperWatches
+from fencepost.systems.zookeeper.watches import WatchedStorage
 from fencepost.systems.zookeeper.wire import jute as wire
 from fencepost.systems.zookeeper.wire.errors import (
     BAD_VERSION,
@@ -59,31 +58,21 @@ from fencepost.systems.zookeeper.wire.jute import HEADER_BYTES, MultiResult, Op
 from fencepost.systems.zookeeper.wire.session import (
     ANY_VERSION,
     EPHEMERAL,
-    PERSISTENT,
     SEQUENTIAL,
     MultiError,
     ZooKeeperSession,
     raise_outcome,
 )
 
-#: Opens the session that locks are bound to, on the same server, without pings.
-OpenLease = Callable[[], Awaitable[ZooKeeperSession]]
-
-LOCKS: Final = "/fencepost-locks"
 #: Stands between a deed and the number that ZooKeeper gives it.
 _NUMBERED: Final = "."
 _HOLDER: Final = "holder"
 
-_PREPARE_CHUNK: Final = 500
 
+class ZooKeeperLocks(ZooKeeperStorage):
+    """`harness.coordination.Locks` and `Elections` by two sessions on one server: one for data, one for locks."""
 
-class ZooKeeperClient(ZooKeeperGroups):
-    """Two sessions on one server: one for data, one for locks. Calls raise by the table of `wire/errors.py`."""
-
-    def __init__(self, session: ZooKeeperSession, open_lease: OpenLease, leases: SessionLeases) -> None:
-        super().__init__(session, leases)
-        self._open_lease = open_lease
-        self._lease: ZooKeeperSession | None = None
+    _lease: ZooKeeperSession | None = None
 
     @property
     def session_timeout_ms(self) -> int:
@@ -133,7 +122,7 @@ class ZooKeeperClient(ZooKeeperGroups):
         if self.session.connection.ended is not None:
             raise raised(NOT_SENT, self.session.connection.ended)
         if self._lease is None or self._lease.connection.ended is not None:
-            self._lease = await self._open_lease()
+            self._lease = await self._leases.open(self.session_timeout_ms)
         return self._lease
 
     async def release(self, name: str, held: Held) -> Reply:
@@ -191,42 +180,6 @@ class ZooKeeperClient(ZooKeeperGroups):
     async def deeds(self, trail: str, mode: ReadMode) -> Deeds:
         return await self._read(Op.GET_CHILDREN, self._key(trail), mode, _deeds)
 
-    # Leases
-
-    async def grant(self, ttl_ms: int) -> Granted:
-        return await self._leases.grant(ttl_ms)
-
-    async def keep_alive(self, handle: str) -> Granted:
-        return await self._leases.keep_alive(handle)
-
-    async def attach(self, name: str, element: int, handle: str) -> Reply:
-        return await self._leases.attach(f"{ROOT}/{name}/{element}", handle)
-
-    async def revoke(self, handle: str) -> Reply:
-        return await self._leases.revoke(handle)
-
-    def watching(self, mode: WatchMode, keys: tuple[str, ...], now_ns: Callable[[], int]) -> ZooKeeperWatches:
-        """`harness.coordination.Watchable`."""
-        return ZooKeeperWatches(self, ROOT, mode, keys, now_ns)
-
-    async def metastore(self, ttl_ms: int | None) -> ZooKeeperMetastore:
-        """`harness.coordination.kip_273.Metastores`."""
-        if ttl_ms is None:
-            return ZooKeeperMetastore(self.session, owns=False)
-        return ZooKeeperMetastore(await self._leases.open(ttl_ms), owns=True)
-
-    async def prepare(self, keys: Sequence[str]) -> None:
-        """Create the roots and the keys' empty znodes where they are absent, in few round trips."""
-        for path in (ROOT, LOCKS, BARRIER):
-            await self.session.make_if_absent(path)
-        there = set((await self.session.children(ROOT))[0])
-        absent = [key for key in keys if key not in there]
-        for start in range(0, len(absent), _PREPARE_CHUNK):
-            chunk = absent[start : start + _PREPARE_CHUNK]
-            await self.session.multi(
-                [(Op.CREATE, wire.create_record(self._key(key), b"", PERSISTENT)) for key in chunk]
-            )
-
 
 def _lock_paths(name: str) -> tuple[bytes, bytes]:
     return wire.text(f"{LOCKS}/{name}"), wire.text(f"{LOCKS}/{name}/{_HOLDER}")
@@ -244,3 +197,14 @@ def _deeds(body: bytes, zxid: int) -> Deeds:
     names, _ = wire.read_children(body, HEADER_BYTES)
     numbered = sorted((int(number), deed) for deed, _, number in (name.rpartition(_NUMBERED) for name in names))
     return Deeds(tuple(deed for _, deed in numbered), position=zxid, epoch=zxid >> 32)
+
+
+SESSIONS: Final[Mapping[str, type[ZooKeeperStorage]]] = {
+    Interface.STORAGE: ZooKeeperStorage,
+    Interface.LISTENERS: WatchedStorage,
+    Interface.LOCKS: ZooKeeperLocks,
+    Interface.ELECTION: ZooKeeperLocks,
+    Interface.LEASES: ZooKeeperGroups,
+    Interface.MEMBERSHIP: ZooKeeperGroups,
+    Interface.METASTORE: ZooKeeperMetastores,
+}

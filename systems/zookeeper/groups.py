@@ -8,13 +8,12 @@ between is left out. The watch of a list is the one-shot watch that its getChild
 import asyncio
 from typing import Final
 
-from fencepost.harness.coordination import Definite, Member, ReadMode, Reply, Roster
-from fencepost.systems.zookeeper.leases import SessionLeases
+from fencepost.harness.coordination import Definite, Granted, Member, ReadMode, Reply, Roster
 from fencepost.systems.zookeeper.storage import ROOT, ZooKeeperStorage
 from fencepost.systems.zookeeper.wire import jute as wire
 from fencepost.systems.zookeeper.wire.errors import CONNECTION_LOST, NO_NODE, ServerError, raised
 from fencepost.systems.zookeeper.wire.jute import HEADER_BYTES, Op
-from fencepost.systems.zookeeper.wire.session import ZooKeeperSession, raise_outcome
+from fencepost.systems.zookeeper.wire.session import raise_outcome
 
 _CHILDREN_CHANGED: Final = 4
 #: A lost connection is seen after this long at most.
@@ -23,12 +22,21 @@ _NOT_WATCHING: Final = "not-watching"
 
 
 class ZooKeeperGroups(ZooKeeperStorage):
-    """The part of `harness.coordination.Memberships` that is about groups, on one session for reads."""
+    """`harness.coordination.Memberships`, with one session for reads."""
 
-    def __init__(self, session: ZooKeeperSession, leases: SessionLeases) -> None:
-        super().__init__(session)
-        self._leases = leases
-        self._watched: str | None = None
+    _watched: str | None = None
+
+    async def grant(self, ttl_ms: int) -> Granted:
+        return await self._leases.grant(ttl_ms)
+
+    async def keep_alive(self, handle: str) -> Granted:
+        return await self._leases.keep_alive(handle)
+
+    async def attach(self, name: str, element: int, handle: str) -> Reply:
+        return await self._leases.attach(f"{ROOT}/{name}/{element}", handle)
+
+    async def revoke(self, handle: str) -> Reply:
+        return await self._leases.revoke(handle)
 
     async def enter(self, group: str, member: str, data: bytes, handle: str) -> Reply:
         return await self._leases.enter(f"{ROOT}/{group}/{member}", data, handle)

@@ -17,7 +17,7 @@ from typing import Final
 from fencepost.harness.coordination import Granted, Reply
 from fencepost.harness.coordination.client_gate import create_connection
 from fencepost.systems.zookeeper.wire import jute as wire
-from fencepost.systems.zookeeper.wire.connection import Connection
+from fencepost.systems.zookeeper.wire.connection import Connection, open_connection
 from fencepost.systems.zookeeper.wire.errors import (
     CONNECTION_LOST,
     NODE_EXISTS,
@@ -65,14 +65,13 @@ class SessionLeases:
 
     async def open(self, ttl_ms: int) -> ZooKeeperSession:
         """Open a session that nothing keeps alive; its owner closes it."""
-        connection = Connection(Ticket(ttl_ms), False)
-        try:
-            async with asyncio.timeout(self._connect_timeout_s):
-                await create_connection(lambda: connection, self._address, self._port)
-                await connection.opened()
-        except (OSError, TimeoutError) as error:
-            connection.leave()
-            raise raised(NOT_CONNECTED, f"{self._address}:{self._port}: {error!r}") from None
+        connection = await open_connection(
+            self._address,
+            self._port,
+            session_timeout_ms=ttl_ms,
+            connect_timeout_s=self._connect_timeout_s,
+            keep_alive=False,
+        )
         return ZooKeeperSession(connection)
 
     @asynccontextmanager

@@ -16,7 +16,7 @@ from fencepost.harness.coordination.kip_273 import (
     Response,
     SetData,
 )
-from fencepost.systems.zookeeper.storage import ROOT
+from fencepost.systems.zookeeper.storage import ROOT, ZooKeeperStorage
 from fencepost.systems.zookeeper.wire import jute as wire
 from fencepost.systems.zookeeper.wire.errors import (
     CONNECTION_LOST,
@@ -36,6 +36,15 @@ _REFUSALS: Final = {
     -111: Refusal.NOT_EMPTY,
     SESSION_EXPIRED: Refusal.SESSION_EXPIRED,
 }
+
+
+class ZooKeeperMetastores(ZooKeeperStorage):
+    """`harness.coordination.kip_273.Metastores`."""
+
+    async def metastore(self, ttl_ms: int | None) -> "ZooKeeperMetastore":
+        if ttl_ms is None:
+            return ZooKeeperMetastore(self.session, owns=False)
+        return ZooKeeperMetastore(await self._leases.open(ttl_ms), owns=True)
 
 
 class ZooKeeperMetastore(BaseMetastore):

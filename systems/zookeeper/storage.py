@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from struct import Struct
 from typing import Final, TypeVar, assert_never
 
-from fencepost.harness.coordination import Definite, Indefinite, Members, NotSent, ReadMode, Reply
+from fencepost.harness.coordination import Definite, Indefinite, Keys, Members, NotSent, ReadMode, Reply
+from fencepost.systems.zookeeper.leases import SessionLeases
 from fencepost.systems.zookeeper.wire import jute as wire
 from fencepost.systems.zookeeper.wire.connection import Parse
 from fencepost.systems.zookeeper.wire.errors import BAD_VERSION, NO_NODE, NODE_EXISTS, ServerError
@@ -33,7 +34,10 @@ from fencepost.systems.zookeeper.wire.session import (
 T = TypeVar("T")
 
 ROOT: Final = "/fencepost"
+LOCKS: Final = "/fencepost-locks"
 BARRIER: Final = "/fencepost-barrier"
+
+_PREPARE_CHUNK: Final = 500
 
 _BARRIER_RECORD: Final = wire.set_record(wire.text(BARRIER), b"", ANY_VERSION)
 _SYNC_RECORD: Final = wire.text(ROOT)
@@ -45,8 +49,9 @@ _MZXID_AND_VERSION: Final = Struct(">8xq16xi")
 class ZooKeeperStorage:
     """Keys on one session. Calls raise by the table of `wire/errors.py`."""
 
-    def __init__(self, session: ZooKeeperSession) -> None:
+    def __init__(self, session: ZooKeeperSession, leases: SessionLeases) -> None:
         self.session = session
+        self._leases = leases
         self._paths: dict[str, bytes] = {}
 
     @property
@@ -55,6 +60,18 @@ class ZooKeeperStorage:
 
     async def close(self) -> None:
         self.session.close()
+
+    async def prepare(self, needs: Keys) -> None:
+        """Create the roots and the keys' empty znodes where they are absent, in few round trips."""
+        for path in (ROOT, LOCKS, BARRIER):
+            await self.session.make_if_absent(path)
+        there = set((await self.session.children(ROOT))[0])
+        absent = [key for key in needs.names if key not in there]
+        for start in range(0, len(absent), _PREPARE_CHUNK):
+            chunk = absent[start : start + _PREPARE_CHUNK]
+            await self.session.multi(
+                [(Op.CREATE, wire.create_record(self._key(key), b"", PERSISTENT)) for key in chunk]
+            )
 
     async def read(self, key: str, mode: ReadMode) -> Reply:
         return await self._read(Op.GET_DATA, self._key(key), mode, _value_reply)

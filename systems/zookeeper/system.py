@@ -10,7 +10,7 @@ from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.servers import ReportedTime
 from fencepost.harness.contract.system import BaseSystem, Question
-from fencepost.harness.coordination import Interface, Locks, ReadMode, Session, WatchMode
+from fencepost.harness.coordination import ReadMode, WatchMode
 from fencepost.harness.history import CatchUp, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, Place
@@ -22,7 +22,7 @@ from fencepost.systems.zookeeper import (
     reported_version,
     server_clock,
 )
-from fencepost.systems.zookeeper.client import ZooKeeperClient
+from fencepost.systems.zookeeper.client import SESSIONS
 from fencepost.systems.zookeeper.guarantees import leadership_bound, lease_bound, unpromised
 from fencepost.systems.zookeeper.health import SHORT_SESSION_MS, open_session
 from fencepost.systems.zookeeper.leases import SessionLeases
@@ -31,6 +31,7 @@ from fencepost.systems.zookeeper.options import ZooKeeperOptions
 from fencepost.systems.zookeeper.question import SrvrQuestion
 from fencepost.systems.zookeeper.releases import RELEASES
 from fencepost.systems.zookeeper.settings import SETTINGS
+from fencepost.systems.zookeeper.storage import ZooKeeperStorage
 from fencepost.systems.zookeeper.wire.session import ZooKeeperSession
 
 #: Learner.syncWithLeader, in 3.6 to 3.9.
@@ -50,17 +51,7 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
         name="zookeeper",
         java=True,
         options=ZooKeeperOptions,
-        interfaces=frozenset(
-            {
-                Interface.STORAGE,
-                Interface.LOCKS,
-                Interface.ELECTION,
-                Interface.LEASES,
-                Interface.MEMBERSHIP,
-                Interface.METASTORE,
-                Interface.LISTENERS,
-            }
-        ),
+        interfaces=frozenset(SESSIONS),
         reads={
             ReadMode.PLAIN: "session-order",
             ReadMode.SYNC: "fresh-after-sync",
@@ -91,15 +82,12 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
         return await health.wrong(layout)
 
     async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: ZooKeeperOptions | None = None
-    ) -> Locks:
+        self, place: Place, interface: str, *, connect_timeout_s: float, options: ZooKeeperOptions | None = None
+    ) -> ZooKeeperStorage:
         session_ms = (options or ZooKeeperOptions()).session_timeout.ms
-
-        async def open_lease() -> ZooKeeperSession:
-            return await open_session(place, connect_timeout_s, session_ms, keep_alive=False)
-
+        session = await open_session(place, connect_timeout_s, session_ms)
         leases = SessionLeases(*place.dial(configuration.CLIENT_PORT), connect_timeout_s)
-        return ZooKeeperClient(await open_session(place, connect_timeout_s, session_ms), open_lease, leases)
+        return SESSIONS[interface](session, leases)
 
     def fixed_members(self, version: str, options: ZooKeeperOptions) -> Refusal | None:
         """`harness.contract.membership.ChangesMembers`."""
@@ -121,11 +109,6 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
         """`harness.contract.servers.TellsTime`."""
         ask = server_clock.wall if clock is Clock.WALL else server_clock.monotonic
         return await ask(*place.dial(configuration.CLIENT_PORT))
-
-    async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
-        if not isinstance(client, ZooKeeperClient):
-            raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
-        await client.prepare(keys)
 
     def unpromised(self, settings: Settings, options: ZooKeeperOptions) -> Mapping[str, str]:
         return unpromised(settings)

@@ -31,7 +31,7 @@ from fencepost.harness.coordination import (
     WatchBegun,
     WatchMode,
 )
-from fencepost.systems.zookeeper.storage import ZooKeeperStorage
+from fencepost.systems.zookeeper.storage import ROOT, ZooKeeperStorage
 from fencepost.systems.zookeeper.wire import jute as wire
 from fencepost.systems.zookeeper.wire.errors import CONNECTION_LOST, NO_NODE, ServerError, raised
 from fencepost.systems.zookeeper.wire.jute import HEADER_BYTES, Op
@@ -41,6 +41,13 @@ _ADD_WATCH: Final = 106
 _PERSISTENT_RECURSIVE: Final = wire.INT.pack(1)
 _KINDS: Final = {1: "created", 2: "deleted", 3: "changed"}
 _NOT_WATCHING: Final = "not-watching"
+
+
+class WatchedStorage(ZooKeeperStorage):
+    """`harness.coordination.Watchable`."""
+
+    def watching(self, mode: WatchMode, keys: tuple[str, ...], now_ns: Callable[[], int]) -> "ZooKeeperWatches":
+        return ZooKeeperWatches(self, ROOT, mode, keys, now_ns)
 
 
 class ZooKeeperWatches:

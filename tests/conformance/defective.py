@@ -73,7 +73,7 @@ class Retrying(Example):
     profile = _named("retrying")  # type: ignore[misc]  # a defect is a system of its own name
 
     async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: ExampleOptions | None = None
+        self, place: Place, interface: str, *, connect_timeout_s: float, options: ExampleOptions | None = None
     ) -> KeyValue:
         address = place.dial(CLIENT_PORT)
         return RetryingClient(await connect(*address, connect_timeout_s), address)
@@ -83,7 +83,7 @@ class Hasty(Example):
     profile = _named("hasty")  # type: ignore[misc]  # a defect is a system of its own name
 
     async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: ExampleOptions | None = None
+        self, place: Place, interface: str, *, connect_timeout_s: float, options: ExampleOptions | None = None
     ) -> KeyValue:
         return HastyClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s))
 
@@ -92,7 +92,7 @@ class Denying(Example):
     profile = _named("denying")  # type: ignore[misc]  # a defect is a system of its own name
 
     async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: ExampleOptions | None = None
+        self, place: Place, interface: str, *, connect_timeout_s: float, options: ExampleOptions | None = None
     ) -> KeyValue:
         return DenyingClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s))
 

@@ -15,7 +15,7 @@ from fencepost.harness.coordination import Definite, Indefinite, NotSent, Reply
 from fencepost.harness.history import BeliefEvent, CatchUp, CatchUpEvent, Claim, History, LogEntry
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
-from fencepost.systems.kafka.protocols import LogPiece
+from fencepost.systems.kafka.protocols import LogPiece, MetadataKind
 from fencepost.systems.kafka.workloads.metadata import MetadataWorkload
 from tests.fakes.playing import play
 
@@ -189,7 +189,8 @@ class FakeMetadata:
         if self._node in VOTERS and self._node != self._quorum.leader:
             raise Indefinite("not-controller") if change else Definite("not-controller")
 
-    async def alter(self, key: str, value: bytes | None) -> Reply:
+    async def alter(self, kind: MetadataKind, name: str, value: bytes | None) -> Reply:
+        key = _key(kind, name)
         await self._in_charge(change=True)
         quorum = self._quorum
         fate = quorum.random.randrange(100)
@@ -206,7 +207,8 @@ class FakeMetadata:
         await self._travel()
         return Reply()
 
-    async def describe(self, key: str) -> Reply:
+    async def describe(self, kind: MetadataKind, name: str) -> Reply:
+        key = _key(kind, name)
         await self._travel()
         if self._node in VOTERS and key.startswith(_BROKERS_ONLY):
             raise Definite("unsupported-api")
@@ -255,6 +257,10 @@ class FakeMetadata:
         if not piece.entries:
             await asyncio.sleep(wait_s)
         return piece
+
+
+def _key(kind: MetadataKind, name: str) -> str:
+    return name if kind is MetadataKind.SETTING else f"{kind}/{name}"
 
 
 def run_fake_metadata(bug: str | None, seed: int, options: Mapping[str, Any] | None = None) -> History:

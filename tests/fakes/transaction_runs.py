@@ -16,7 +16,7 @@ from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts
 from fencepost.systems.kafka.client import peers
 from fencepost.systems.kafka.client.client import KafkaNode
-from fencepost.systems.kafka.client.session import KafkaSession
+from fencepost.systems.kafka.client.elections import KafkaElections
 from fencepost.systems.kafka.wire.connection import Connection
 from fencepost.workloads.election import Election, ElectionOptions
 from tests.fakes.transaction_broker import NODES, TRANSACTION_TIMEOUT_S, FakeKafka
@@ -64,7 +64,7 @@ async def _run(bug: str | None, seed: int, options: ElectionOptions) -> History:
     async def open_client(process: int, name: str) -> Client:
         await asyncio.sleep(0.001)
         number = NODES.index(name) + 1
-        return workload.client(KafkaSession(node(number), number, connect_timeout_s=1.0), options, recorder.now_ns)
+        return workload.client(KafkaElections(node(number), number, connect_timeout_s=1.0), options, recorder.now_ns)
 
     interpreter = Interpreter(
         clients_of(workload, options, NODES, open_client, op_timeout_s=2.5, open_timeout_s=0.5),

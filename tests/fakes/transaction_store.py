@@ -9,7 +9,7 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds, Verdict
 from fencepost.systems.kafka.checkers import log_transactions
-from fencepost.systems.kafka.protocols import Begun, Piece, Put, TransactionRecord, Transformed
+from fencepost.systems.kafka.protocols import Begun, NamedProducer, Piece, Put, TransactionRecord, Transformed
 from fencepost.systems.kafka.workloads.log_transactions import LogTransactions
 from tests.fakes.playing import play
 
@@ -188,7 +188,8 @@ class FakeTransactions:
     async def _travel(self) -> None:
         await asyncio.sleep(self._cluster.random.expovariate(1 / 0.002))
 
-    async def begin(self, producer: str) -> Begun:
+    async def begin(self, named: NamedProducer) -> Begun:
+        producer = named.name
         await self._travel()
         self._tokens[producer] = self._cluster.begin(producer)
         self._positions.pop(producer, None)
@@ -219,8 +220,9 @@ class FakeTransactions:
         await self._travel()
 
     async def transact(
-        self, producer: str, number: int, partitions: Sequence[int], *, commit: bool, wait_s: float
+        self, named: NamedProducer, number: int, partitions: Sequence[int], *, commit: bool, wait_s: float
     ) -> Put:
+        producer = named.name
         try:
             records = await self._put(producer, [(partition, number, None) for partition in partitions])
             await asyncio.sleep(wait_s)
@@ -230,7 +232,8 @@ class FakeTransactions:
             raise
         return Put(records)
 
-    async def put_late(self, producer: str, number: int, partition: int) -> Put:
+    async def put_late(self, named: NamedProducer, number: int, partition: int) -> Put:
+        producer = named.name
         await self._travel()
         token = self._tokens.pop(producer, None)
         if token is None:
@@ -240,7 +243,10 @@ class FakeTransactions:
         offset = self._cluster.append(partition, number, None, Txn(producer, token))
         return Put(((partition, offset),))
 
-    async def transform(self, producer: str, number: int, most: int, *, commit: bool, wait_s: float) -> Transformed:
+    async def transform(
+        self, named: NamedProducer, number: int, most: int, *, commit: bool, wait_s: float
+    ) -> Transformed:
+        producer = named.name
         if producer not in self._tokens:
             raise Definite("no-producer")
         at = self._positions.get(producer, self._cluster.offset(producer, first=True))
@@ -261,7 +267,8 @@ class FakeTransactions:
         await self._travel()
         return piece
 
-    async def consumed(self, producer: str) -> int:
+    async def consumed(self, named: NamedProducer) -> int:
+        producer = named.name
         await self._travel()
         return self._cluster.offset(producer, first=False)
 

@@ -11,7 +11,7 @@ import pytest
 
 from fencepost.checkers import leases
 from fencepost.checkers.leases import leading
-from fencepost.harness.coordination import BOUND, Granted, Members, ReadMode, Reply
+from fencepost.harness.coordination import Granted, Members, ReadMode, Reply
 from fencepost.harness.generators import Draw, Offer, time_limit, validate
 from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.plugins import registry
@@ -20,7 +20,7 @@ from fencepost.harness.runtime.disks import availability
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.testing.simulation import simulate
 from fencepost.harness.verdict import Validity
-from fencepost.workloads.lease import Lease, LeaseClient
+from fencepost.workloads.lease import BOUND, Lease, LeaseClient
 from tests.checkers.build import only
 from tests.fakes.lease_store import BUGS, facts, run_fake_leases
 from tests.lab_scenario import refuse, require_lab

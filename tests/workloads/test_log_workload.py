@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.harness.coordination import Partitions
 from fencepost.harness.generators import Draw, limit
 from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.plugins import registry
@@ -223,5 +224,5 @@ def test_clients_connect_to_the_nodes_that_serve() -> None:
     assert Log().nodes((Member("n1"), Member("n2"))) == ("n1", "n2")
 
 
-def test_keys_name_the_partitions_and_what_they_are_made_with() -> None:
-    assert Log().keys(options_of({"partitions": 2, "min_isr": 3})) == ("p0", "p1", "min_isr=3")
+def test_what_the_partitions_are_made_with() -> None:
+    assert Log().needs(options_of({"partitions": 2, "min_isr": 3})) == Partitions(2, 3)

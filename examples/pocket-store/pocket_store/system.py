@@ -76,7 +76,7 @@ class Pocket(BaseSystem[PocketOptions]):
         return None
 
     async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: PocketOptions | None = None
+        self, place: Place, interface: str, *, connect_timeout_s: float, options: PocketOptions | None = None
     ) -> KeyValue:
         return await connect(*place.dial(PORT), connect_timeout_s)
 

@@ -12,7 +12,7 @@ from fencepost.harness.runtime.node import Place
 from fencepost.systems.kafka.bridge.configuration import MIGRATES
 from fencepost.systems.kafka.client.client import Role
 from fencepost.systems.kafka.client.session import KafkaSession
-from fencepost.systems.kafka.client.session import open_session as open_at
+from fencepost.systems.kafka.client.sessions import open_session as open_at
 from fencepost.systems.kafka.names import CLIENT_PORT
 from fencepost.systems.kafka.server.start import PROPERTIES
 from fencepost.systems.kafka.wire.errors import Kind
@@ -20,10 +20,10 @@ from fencepost.systems.kafka.wire.errors import Kind
 _MIGRATES: Final = f"{MIGRATES}=true\n"
 
 
-async def open_session(place: Place, *, connect_timeout_s: float) -> KafkaSession:
+async def open_session(place: Place, interface: str, *, connect_timeout_s: float) -> KafkaSession:
     """Open a session with this node; raises `Definite("not-connected")`."""
     before = _migrates(place.kept / PROPERTIES)
-    session = await open_at(place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s)
+    session = await open_at(place.dial(CLIENT_PORT), place.number, interface, connect_timeout_s=connect_timeout_s)
     if session.node.role is Role.ZOOKEEPER_BROKER and (before or _migrates(place.kept / PROPERTIES)):
         session.node.change = Kind.FORWARDED
     return session

@@ -30,7 +30,8 @@ from fencepost.systems.kafka.bridge.question import (
 )
 from fencepost.systems.kafka.bridge.releases import NAME, RELEASES
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
-from fencepost.systems.kafka.client.session import INTERFACES, LEADER_WORD, WANTS, KafkaSession
+from fencepost.systems.kafka.client.session import KafkaSession
+from fencepost.systems.kafka.client.sessions import INTERFACES, LEADER_WORD, WANTS
 from fencepost.systems.kafka.contract.failover import Failover
 from fencepost.systems.kafka.guarantees import broker_numbers
 from fencepost.systems.kafka.names import CLIENT_PORT
@@ -115,9 +116,9 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
         return await health.wrong(layout)
 
     async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: BridgeOptions | None = None
+        self, place: Place, interface: str, *, connect_timeout_s: float, options: BridgeOptions | None = None
     ) -> KafkaSession:
-        return await session.open_session(place, connect_timeout_s=connect_timeout_s)
+        return await session.open_session(place, interface, connect_timeout_s=connect_timeout_s)
 
     def question(self, place: Place, subject: str) -> Question | None:
         """Ask brokers and KRaft controllers whether they act, ZooKeepers who holds /controller."""

@@ -25,14 +25,12 @@ Source: KIP-98 (transactions), KIP-360 (epochs of one's own), KIP-890 (what old 
 EndTxn may end the next transaction of its epoch).
 """
 
-import asyncio
 from string import digits
 from typing import Final, NoReturn
 
-from fencepost.harness.coordination import TRAIL, Deeds, Definite, Held, Indefinite, Leading, ReadMode, Reply
-from fencepost.systems.kafka.client.client import KafkaNode
-from fencepost.systems.kafka.client.peers import SUPERSEDED, Peer, Peers
-from fencepost.systems.kafka.client.replicated_topics import make_topic
+from fencepost.harness.coordination import TRAIL, Deeds, Definite, Held, Indefinite, Keys, Leading, ReadMode, Reply
+from fencepost.systems.kafka.client.peers import SUPERSEDED, Peer
+from fencepost.systems.kafka.client.session import KafkaSession, all_but_one
 from fencepost.systems.kafka.client.transactions import (
     NOBODY,
     TRANSACTIONAL_ID,
@@ -62,29 +60,22 @@ _BARRIER: Final = b""
 TRANSACTION_TIMEOUT_MS: Final = 6000
 #: How long a node waits for records that are not there yet, or not committed.
 _FETCH_WAIT_MS: Final = 100
-_PREPARE_POLL_S: Final = 0.05
 
 
-class KafkaElections:
-    """`harness.coordination.Elections` by way of one node; `number` is its node id."""
+class KafkaElections(KafkaSession):
+    """`harness.coordination.Elections` by way of one node."""
 
-    def __init__(self, node: KafkaNode, number: int, *, connect_timeout_s: float) -> None:
-        self._nodes: Final = Peers(node, number, connect_timeout_s=connect_timeout_s)
-        #: The election and the producer that this session was granted, and the number of its next batch.
-        self._term: tuple[str, ProducerId] | None = None
-        self._sequence = 0
-        #: Where the term has a transaction open; another coordinator has to be asked.
-        self._opened_at: Peer | None = None
-
-    def close(self) -> None:
-        """Close the connections to the other nodes at once. Idempotent; never raises."""
-        self._nodes.close()
+    #: The election and the producer that this session was granted, and the number of its next batch.
+    _term: tuple[str, ProducerId] | None = None
+    _sequence = 0
+    #: Where the term has a transaction open; another coordinator has to be asked.
+    _opened_at: Peer | None = None
 
     # Terms
 
     async def acquire(self, name: str) -> Held:
         self._term = None
-        producer = await self._nodes.at_coordinator(
+        producer = await self.peers.at_coordinator(
             TRANSACTIONAL_ID, name, lambda node: init_producer(node, name, timeout_ms=TRANSACTION_TIMEOUT_MS)
         )
         self._term, self._sequence, self._opened_at = (name, producer), 0, None
@@ -109,7 +100,7 @@ class KafkaElections:
         self._term = self._opened_at = None
         try:
             await self._abort(name, producer)
-            await self._nodes.at_coordinator(
+            await self.peers.at_coordinator(
                 TRANSACTIONAL_ID,
                 name,
                 lambda node: init_producer(node, name, timeout_ms=TRANSACTION_TIMEOUT_MS, resumed=producer),
@@ -121,7 +112,7 @@ class KafkaElections:
     async def _abort(self, name: str, producer: ProducerId) -> None:
         """End what the producer has open, if anything. InitProducerId would also end what its successor has open."""
         try:
-            await self._nodes.at_coordinator(
+            await self.peers.at_coordinator(
                 TRANSACTIONAL_ID, name, lambda node: end_transaction(node, name, producer, commit=False)
             )
         except ServerRefusal as refusal:
@@ -130,7 +121,7 @@ class KafkaElections:
 
     async def leader(self, name: str, mode: ReadMode) -> Leading:
         try:
-            description = await self._nodes.at_coordinator(
+            description = await self.peers.at_coordinator(
                 TRANSACTIONAL_ID, name, lambda node: describe_transaction(node, name)
             )
         except ServerRefusal as refusal:
@@ -159,13 +150,13 @@ class KafkaElections:
         return reply
 
     async def _append(self, trail: str, deed: str, producer: Producer | None) -> Reply:
-        done = await self._nodes.at_leader(
+        done = await self.peers.at_leader(
             trail, PARTITION, lambda node: node.logs.produce(trail, PARTITION, [deed.encode()], producer=producer)
         )
         return Reply(position=done.base_offset, value_position=done.base_offset)
 
     def _coordinator(self, name: str) -> Peer | None:
-        return self._nodes.coordinator(TRANSACTIONAL_ID, name)
+        return self.peers.coordinator(TRANSACTIONAL_ID, name)
 
     def _is_open(self) -> bool:
         """Whether the coordinator that this session is connected to has a transaction of the term open."""
@@ -180,7 +171,7 @@ class KafkaElections:
         """
         self._opened_at = None
         try:
-            await self._nodes.at_coordinator(
+            await self.peers.at_coordinator(
                 TRANSACTIONAL_ID, name, lambda node: add_partition(node, name, producer, TRAIL, PARTITION)
             )
         except ServerRefusal as refusal:
@@ -201,7 +192,7 @@ class KafkaElections:
         try:
             if self._coordinator(name) is None:
                 raise Indefinite("not-sent", "the coordinator is gone")
-            await self._nodes.at_coordinator(
+            await self.peers.at_coordinator(
                 TRANSACTIONAL_ID, name, lambda node: end_transaction(node, name, producer, commit=True)
             )
         except Definite as unsent:
@@ -227,7 +218,7 @@ class KafkaElections:
         end = None
         if mode is ReadMode.BARRIER:
             end = (
-                await self._nodes.at_leader(
+                await self.peers.at_leader(
                     trail, PARTITION, lambda node: node.logs.produce(trail, PARTITION, [_BARRIER])
                 )
             ).base_offset
@@ -245,33 +236,20 @@ class KafkaElections:
             at = piece.next_offset
 
     async def _piece(self, trail: str, at: int) -> Fetched:
-        return await self._nodes.at_leader(
+        return await self.peers.at_leader(
             trail,
             PARTITION,
             lambda node: node.logs.fetch(trail, PARTITION, at, committed=True, max_wait_ms=_FETCH_WAIT_MS),
         )
 
-    # Before a run
-
-    async def prepare(self) -> None:
-        """Make the trail and the transaction log; wait until they are led and in sync and a coordinator answers.
-
-        The trail needs all replicas but one in sync, so what was acknowledged is on two nodes of three. Idempotent.
-        """
-        await make_topic(
-            self._nodes.own, TRAIL, configs=lambda replicas: {"min.insync.replicas": str(max(1, replicas - 1))}
+    async def prepare(self, needs: Keys) -> None:
+        """Make the trail and the transaction log; wait until a coordinator answers."""
+        # For any transactional id. A coordinator gives its first producer an id out of a block that it must get.
+        await self.make_topics(
+            dict.fromkeys(needs.names, 1),
+            configs=all_but_one,
+            served=lambda: self.peers.at_coordinator(TRANSACTIONAL_ID, TRAIL, lambda node: node.allocate_producer_id()),
         )
-        while not await self._is_prepared():
-            await asyncio.sleep(_PREPARE_POLL_S)
-
-    async def _is_prepared(self) -> bool:
-        try:
-            # For any transactional id. A coordinator gives its first producer an id out of a block that it must get.
-            await self._nodes.at_coordinator(TRANSACTIONAL_ID, TRAIL, lambda node: node.allocate_producer_id())
-        except Definite:
-            return False
-        views = [view for topic in (await self._nodes.own.metadata(None)).topics for view in topic.partitions]
-        return bool(views) and all(view.is_in_sync for view in views)
 
 
 def token_of(producer: ProducerId) -> int:

@@ -12,15 +12,14 @@ Every request goes to the group's coordinator, the leader of a partition of `__c
 Source: Kafka's protocol guide, "Group Membership API"; GroupCoordinator (to 3.9), GroupMetadataManager (from 4.0 on).
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from fencepost.harness.coordination import Definite
+from fencepost.harness.coordination import Definite, Keys
 from fencepost.systems.kafka.client.client import KafkaNode
-from fencepost.systems.kafka.client.peers import Peers
-from fencepost.systems.kafka.client.replicated_topics import make_topic
+from fencepost.systems.kafka.client.session import KafkaSession
 from fencepost.systems.kafka.client.transactions import GROUP
+from fencepost.systems.kafka.names import LOG_TOPIC
 from fencepost.systems.kafka.protocols import CommittedAs, Joined
 from fencepost.systems.kafka.wire import messages
 from fencepost.systems.kafka.wire.errors import (
@@ -46,25 +45,19 @@ NOT_A_MEMBER: Final = "not-a-member"
 SESSION_TIMEOUT_MS: Final = 3000
 #: How long the members of a generation have to join the next one.
 REBALANCE_TIMEOUT_MS: Final = 1000
-_TOPIC: Final = "log"
 _PARTITION: Final = 0
 _PROTOCOL_TYPE: Final = "consumer"
 _NO_OFFSET: Final = -1
-_PREPARE_POLL_S: Final = 0.05
 
 
-class KafkaGroups:
-    """`systems.kafka.protocols.Groups` by way of one node; `number` is its node id."""
+class KafkaGroups(KafkaSession):
+    """`systems.kafka.protocols.Groups` by way of one node."""
 
     def __init__(self, node: KafkaNode, number: int, *, connect_timeout_s: float) -> None:
-        self._peers: Final = Peers(node, number, connect_timeout_s=connect_timeout_s)
+        super().__init__(node, number, connect_timeout_s=connect_timeout_s)
         #: By group: what this session is, and what it was one generation before.
         self._members: dict[str, GroupMember] = {}
         self._earlier: dict[str, GroupMember] = {}
-
-    def close(self) -> None:
-        """Close the connections to the other nodes at once. Idempotent; never raises."""
-        self._peers.close()
 
     async def join(self, group: str) -> Joined:
         known = self._members.get(group)
@@ -97,13 +90,13 @@ class KafkaGroups:
             group_id=group,
             generation_id_or_member_epoch=member.generation,
             member_id=member.id,
-            topics=[of_topic(name=_TOPIC, partitions=[partition])],
+            topics=[of_topic(name=LOG_TOPIC, partitions=[partition])],
         )
         await self._ask(group, lambda node: _commit(node, request), member.id)
         return CommittedAs(member.generation)
 
     async def fetch_offset(self, group: str) -> int | None:
-        offset = await self._ask(group, lambda node: committed_offset(node, group, _TOPIC, _PARTITION))
+        offset = await self._ask(group, lambda node: committed_offset(node, group, LOG_TOPIC, _PARTITION))
         return None if offset == _NO_OFFSET else offset
 
     def _member(self, group: str) -> GroupMember:
@@ -119,26 +112,20 @@ class KafkaGroups:
     async def _ask(self, group: str, request: Callable[[KafkaNode], Awaitable[T]], member: str = "") -> T:
         """Send one request of this member to the group's coordinator."""
         try:
-            return await self._peers.at_coordinator(GROUP, group, request)
+            return await self.peers.at_coordinator(GROUP, group, request)
         except ServerRefusal as refusal:
             if refusal.number == UNKNOWN_MEMBER_ID:
                 self._forget(group, member)
             raise
 
-    async def prepare(self, groups: tuple[str, ...]) -> None:
-        """Make the topic and the coordinators' log; wait until they are in sync and every group is served."""
-        await make_topic(self._peers.own, _TOPIC, configs=lambda replicas: {})
-        while not await self._is_prepared(groups):
-            await asyncio.sleep(_PREPARE_POLL_S)
+    async def prepare(self, needs: Keys) -> None:
+        """Make the topic and the coordinators' log; wait until every group with such a name is served."""
 
-    async def _is_prepared(self, groups: tuple[str, ...]) -> bool:
-        try:
-            for group in groups:
+        async def served() -> None:
+            for group in needs.names:
                 await self.fetch_offset(group)
-        except Definite:
-            return False
-        views = [view for topic in (await self._peers.own.metadata(None)).topics for view in topic.partitions]
-        return bool(views) and all(view.is_in_sync for view in views)
+
+        await self.make_topics({LOG_TOPIC: 1}, served=served)
 
 
 async def enter(

@@ -13,7 +13,8 @@ to 4.3; KIP-595, "Fetch".
 from typing import Final
 
 from fencepost.harness.coordination import Definite
-from fencepost.systems.kafka.client.client import KafkaNode, Role
+from fencepost.systems.kafka.client.client import Role
+from fencepost.systems.kafka.client.session import KafkaSession
 from fencepost.systems.kafka.protocols import LogPiece, LogSnapshot
 from fencepost.systems.kafka.wire import messages
 from fencepost.systems.kafka.wire.codec import Malformed
@@ -27,17 +28,14 @@ _BYTES_MAX: Final = 1 << 20
 _SNAPSHOT_BYTES_MAX: Final = 64 << 20
 
 
-class LogListener:
+class KafkaLogListener(KafkaSession):
     """The metadata log as this node serves it."""
 
-    def __init__(self, node: KafkaNode) -> None:
-        self._node = node
-        self._connection = node.connection
-        self._epoch = 0
+    _epoch = 0
 
     async def listen(self, offset: int, last_epoch: int, wait_s: float) -> LogPiece:
         """`systems.kafka.protocols.LogListener.listen`."""
-        if self._node.role is not Role.CONTROLLER:
+        if self.node.role is not Role.CONTROLLER:
             raise Definite(NO_METADATA_LOG, "only controllers serve the metadata log")
         # No leader's epoch is below that of an entry.
         self._epoch = max(self._epoch, last_epoch)
@@ -55,7 +53,7 @@ class LogListener:
             max_bytes=_BYTES_MAX,
             topics=[messages.FETCH_LOG.request.FetchTopic(topic_id=messages.METADATA_TOPIC_ID, partitions=[wanted])],
         )
-        answer = await self._connection.request(messages.FETCH_LOG, request)
+        answer = await self.node.connection.request(messages.FETCH_LOG, request)
         raise_error(Kind.READ, answer.error_code)
         result = only_item(only_item(answer.responses).partitions)
         leader = result.current_leader
@@ -95,7 +93,7 @@ class LogListener:
             request = messages.FETCH_SNAPSHOT.request(
                 max_bytes=_BYTES_MAX, topics=[of_topic(name=messages.METADATA_TOPIC, partitions=[wanted])]
             )
-            answer = await self._connection.request(messages.FETCH_SNAPSHOT, request)
+            answer = await self.node.connection.request(messages.FETCH_SNAPSHOT, request)
             raise_error(Kind.READ, answer.error_code)
             result = only_item(only_item(answer.topics).partitions)
             raise_error(Kind.READ, result.error_code)

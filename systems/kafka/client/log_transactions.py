@@ -4,7 +4,7 @@ What the words of `systems.kafka.protocols.Transactions` mean here:
 
 - A producer's name is its transactional id. To begin is InitProducerId; the token is producer id and epoch as one
   number, as in `elections`.
-- Those named "m<i>" are members of a group of that name (KIP-447). Each node has a transactional id of its own, so
+- Grouped ones are members of a group of their name (KIP-447). Each node has a transactional id of its own, so
   that no producer fences another. To begin is also to join the group as a new member; whoever else is in it does not
   join again, and is left out. The token is the generation.
 - Records go into the topic "out". A transaction is AddPartitionsToTxn, one Produce for each partition, and EndTxn. In
@@ -24,16 +24,15 @@ Source: KIP-98, KIP-447, KIP-890; TransactionManager of Kafka's own client.
 """
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
-from fencepost.harness.coordination import Definite, Indefinite, NotSent
+from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.systems.kafka.client.client import KafkaNode
 from fencepost.systems.kafka.client.groups import committed_offset, enter
-from fencepost.systems.kafka.client.peers import SUPERSEDED, Peers
-from fencepost.systems.kafka.client.replicated_topics import make_topic
+from fencepost.systems.kafka.client.peers import SUPERSEDED
+from fencepost.systems.kafka.client.session import KafkaSession, all_but_one
 from fencepost.systems.kafka.client.transactions import (
     FEATURE,
     FIRST,
@@ -48,7 +47,15 @@ from fencepost.systems.kafka.client.transactions import (
     end_transaction,
     init_producer,
 )
-from fencepost.systems.kafka.protocols import Begun, Piece, Put, TransactionRecord, Transformed
+from fencepost.systems.kafka.protocols import (
+    Begun,
+    NamedProducer,
+    Piece,
+    Producers,
+    Put,
+    TransactionRecord,
+    Transformed,
+)
 from fencepost.systems.kafka.wire.errors import (
     ILLEGAL_GENERATION,
     REBALANCE_IN_PROGRESS,
@@ -68,23 +75,17 @@ OUT: Final = "out"
 IN: Final = "in"
 #: A transaction that is left alone is aborted after this.
 TRANSACTION_TIMEOUT_MS: Final = 6000
-#: Of each request: a transaction has several.
-_PATIENCE_S: Final = 1.5
 _EPOCH_BITS: Final = 16
 #: How long a node waits for records that are not there yet, or not stable.
 _FETCH_WAIT_MS: Final = 50
 #: Records that each producer that reads finds in its partition, and how many go into one batch.
 INPUT_RECORDS: Final = 20_000
 _INPUT_BATCH: Final = 2000
-_PREPARE_POLL_S: Final = 0.05
-_READER: Final = re.compile(r"[cm]\d+")
-_MEMBER: Final = re.compile(r"m\d+")
 #: A member is left out when the next generation begins, not because it was silent.
 _SESSION_MS: Final = 60_000
 #: How long a new generation waits for the members of the one before, which never join again.
 _REBALANCE_MS: Final = 500
 _FENCED_MEMBERS: Final = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS})
-_PARTITION: Final = re.compile(r"p\d+")
 
 
 class _ActiveProducer:
@@ -108,51 +109,49 @@ class _ActiveProducer:
             self.id, self.sequences = following, {}
 
 
-class KafkaTransactions:
-    """`systems.kafka.protocols.Transactions` by way of one node; `number` is its node id."""
+class KafkaTransactions(KafkaSession):
+    """`systems.kafka.protocols.Transactions` by way of one node."""
+
+    #: Of each request: a transaction has several.
+    patience_s = 1.5
+    _version: int | None = None
+    #: How many partitions the records go to; 0 before the own node was asked.
+    _partitions = 0
 
     def __init__(self, node: KafkaNode, number: int, *, connect_timeout_s: float) -> None:
-        self._peers: Final = Peers(node, number, connect_timeout_s=connect_timeout_s, patience_s=_PATIENCE_S)
-        self._number: Final = number
-        self._version: int | None = None
+        super().__init__(node, number, connect_timeout_s=connect_timeout_s)
         self._producers: dict[str, _ActiveProducer] = {}
-        #: How many partitions the records go to; 0 before the own node was asked.
-        self._partitions = 0
-
-    def close(self) -> None:
-        """Close the connections to the other nodes at once. Idempotent; never raises."""
-        self._peers.close()
 
     def use_version(self, version: int | None) -> None:
         self._version = version
 
-    async def begin(self, producer: str) -> Begun:
-        self._producers.pop(producer, None)
-        offered = SECOND if self._peers.own.connection.features.get(FEATURE, 0) >= SECOND else FIRST
+    async def begin(self, producer: NamedProducer) -> Begun:
+        self._producers.pop(producer.name, None)
+        offered = SECOND if self.node.connection.features.get(FEATURE, 0) >= SECOND else FIRST
         version = self._version or offered
         if version > offered:
             raise Definite(UNSUPPORTED, f"{FEATURE} of the cluster is below {version}")
         name = self._transactional_id(producer)
         begun = await self._init(name)
         member, token = NO_MEMBER, begun.id << _EPOCH_BITS | begun.epoch
-        if name != producer:
-            member = await self._join(producer)
+        if producer.grouped:
+            member = await self._join(producer.name)
             token = member.generation
-        self._producers[producer] = _ActiveProducer(name, begun, version, member)
+        self._producers[producer.name] = _ActiveProducer(name, begun, version, member)
         return Begun(token, version)
 
-    def _transactional_id(self, producer: str) -> str:
-        return f"{producer}-{self._number}" if _MEMBER.fullmatch(producer) else producer
+    def _transactional_id(self, producer: NamedProducer) -> str:
+        return f"{producer.name}-{self.number}" if producer.grouped else producer.name
 
     async def _init(self, name: str) -> ProducerId:
-        return await self._peers.at_coordinator(
+        return await self.peers.at_coordinator(
             TRANSACTIONAL_ID, name, lambda node: init_producer(node, name, timeout_ms=TRANSACTION_TIMEOUT_MS)
         )
 
     async def _join(self, group: str) -> GroupMember:
         """Become the one member of a new generation that has the input."""
         member, share = await enter(
-            lambda request, _: self._peers.at_coordinator(GROUP, group, request),
+            lambda request, _: self.peers.at_coordinator(GROUP, group, request),
             group,
             "",
             session_ms=_SESSION_MS,
@@ -163,7 +162,7 @@ class KafkaTransactions:
         return member
 
     async def transact(
-        self, producer: str, number: int, partitions: Sequence[int], *, commit: bool, wait_s: float
+        self, producer: NamedProducer, number: int, partitions: Sequence[int], *, commit: bool, wait_s: float
     ) -> Put:
         async with self._playing(producer) as active:
             records = await self._put(active, {p: [b"%d" % number] for p in partitions})
@@ -171,16 +170,18 @@ class KafkaTransactions:
         await self._end(producer, active, commit=commit)
         return Put(records)
 
-    async def put_late(self, producer: str, number: int, partition: int) -> Put:
+    async def put_late(self, producer: NamedProducer, number: int, partition: int) -> Put:
         async with self._playing(producer) as active:
-            self._producers.pop(producer, None)
+            self._producers.pop(producer.name, None)
             if active.aborted is None:
-                raise Definite(NO_PRODUCER, f"{producer} has aborted no transaction")
+                raise Definite(NO_PRODUCER, f"{producer.name} has aborted no transaction")
             old, sequences = active.aborted
             by = Producer(old.id, old.epoch, sequences.get(partition, 0), active.name, active.version == SECOND)
             return Put(((partition, await self._append(partition, [b"%d" % number], by)),))
 
-    async def transform(self, producer: str, number: int, most: int, *, commit: bool, wait_s: float) -> Transformed:
+    async def transform(
+        self, producer: NamedProducer, number: int, most: int, *, commit: bool, wait_s: float
+    ) -> Transformed:
         async with self._playing(producer) as active:
             at, count = await self._input(producer, active, most)
             partitions = await self._partition_count()
@@ -196,7 +197,7 @@ class KafkaTransactions:
         return Transformed(records, at, count)
 
     async def read(self, partition: int, offset: int, *, committed: bool) -> Piece:
-        fetched = await self._peers.at_leader(
+        fetched = await self.peers.at_leader(
             OUT,
             partition,
             lambda node: node.logs.fetch(OUT, partition, offset, committed=committed, max_wait_ms=_FETCH_WAIT_MS),
@@ -204,28 +205,28 @@ class KafkaTransactions:
         records = tuple(map(_record, fetched.records))
         return Piece(records, fetched.next_offset, fetched.last_stable_offset, fetched.high_watermark)
 
-    async def consumed(self, producer: str) -> int:
-        partition = _number_of(producer)
+    async def consumed(self, producer: NamedProducer) -> int:
+        name, partition = producer.name, _input_of(producer)
         return max(
             0,
-            await self._peers.at_coordinator(
-                GROUP, producer, lambda node: committed_offset(node, producer, IN, partition, require_stable=True)
+            await self.peers.at_coordinator(
+                GROUP, name, lambda node: committed_offset(node, name, IN, partition, require_stable=True)
             ),
         )
 
     # Inside a transaction
 
     @asynccontextmanager
-    async def _playing(self, producer: str) -> AsyncIterator[_ActiveProducer]:
+    async def _playing(self, producer: NamedProducer) -> AsyncIterator[_ActiveProducer]:
         """All of a transaction but its end: whatever fails is `Definite`, and the producer is left."""
-        active = self._producers.get(producer)
+        active = self._producers.get(producer.name)
         if active is None:
-            raise Definite(NO_PRODUCER, f"{producer} has not begun in this session, or has failed")
+            raise Definite(NO_PRODUCER, f"{producer.name} has not begun in this session, or has failed")
         try:
             yield active
         except BaseException as error:
             if not (isinstance(error, Definite) and error.code == NO_INPUT):
-                self._producers.pop(producer, None)
+                self._producers.pop(producer.name, None)
             if isinstance(error, ServerRefusal) and error.number in SUPERSEDED:
                 raise Definite(FENCED, str(error)) from None
             if isinstance(error, ServerRefusal | ServerDoubt) and error.number in _FENCED_MEMBERS:
@@ -236,7 +237,7 @@ class KafkaTransactions:
 
     async def _put(self, active: _ActiveProducer, values: Mapping[int, Sequence[bytes]]) -> tuple[tuple[int, int], ...]:
         if active.version == FIRST:
-            await self._peers.at_coordinator(
+            await self.peers.at_coordinator(
                 TRANSACTIONAL_ID,
                 active.name,
                 lambda node: add_partitions(node, active.name, active.id, OUT, tuple(values)),
@@ -251,17 +252,17 @@ class KafkaTransactions:
         return tuple(records)
 
     async def _append(self, partition: int, values: Sequence[bytes], producer: Producer) -> int:
-        done = await self._peers.at_leader(
+        done = await self.peers.at_leader(
             OUT, partition, lambda node: node.logs.produce(OUT, partition, values, producer=producer)
         )
         return done.base_offset
 
-    async def _input(self, producer: str, active: _ActiveProducer, most: int) -> tuple[int, int]:
+    async def _input(self, producer: NamedProducer, active: _ActiveProducer, most: int) -> tuple[int, int]:
         """The offset of the next record to read, and how many are read, at least one."""
         if active.position is None:
             active.position = await self.consumed(producer)
-        at, partition = active.position, _number_of(producer)
-        fetched = await self._peers.at_leader(
+        at, partition = active.position, _input_of(producer)
+        fetched = await self.peers.at_leader(
             IN, partition, lambda node: node.logs.fetch(IN, partition, at, max_wait_ms=_FETCH_WAIT_MS)
         )
         count = min(most, len(fetched.records))
@@ -269,30 +270,30 @@ class KafkaTransactions:
             raise Definite(NO_INPUT, f"{IN}-{partition} ends at {at}")
         return at, count
 
-    async def _send_offset(self, producer: str, active: _ActiveProducer, offset: int) -> None:
+    async def _send_offset(self, producer: NamedProducer, active: _ActiveProducer, offset: int) -> None:
         if active.version == FIRST:
-            await self._peers.at_coordinator(
-                TRANSACTIONAL_ID, active.name, lambda node: add_offsets(node, active.name, active.id, producer)
+            await self.peers.at_coordinator(
+                TRANSACTIONAL_ID, active.name, lambda node: add_offsets(node, active.name, active.id, producer.name)
             )
-        at = TopicOffset(IN, _number_of(producer), offset)
-        await self._peers.at_coordinator(
+        at = TopicOffset(IN, _input_of(producer), offset)
+        await self.peers.at_coordinator(
             GROUP,
-            producer,
+            producer.name,
             lambda node: commit_offset(
-                node, active.name, active.id, producer, at, version=active.version, member=active.member
+                node, active.name, active.id, producer.name, at, version=active.version, member=active.member
             ),
         )
 
-    async def _end(self, producer: str, active: _ActiveProducer, *, commit: bool) -> None:
+    async def _end(self, producer: NamedProducer, active: _ActiveProducer, *, commit: bool) -> None:
         """End the transaction; an abort of unknown outcome is `Definite`, since nothing is ever committed then."""
         try:
-            following = await self._peers.at_coordinator(
+            following = await self.peers.at_coordinator(
                 TRANSACTIONAL_ID,
                 active.name,
                 lambda node: end_transaction(node, active.name, active.id, commit=commit, version=active.version),
             )
         except BaseException as error:
-            self._producers.pop(producer, None)
+            self._producers.pop(producer.name, None)
             if isinstance(error, ServerRefusal) and error.number in SUPERSEDED:
                 raise Definite(FENCED, str(error)) from None
             if isinstance(error, Indefinite) and not commit:
@@ -302,52 +303,38 @@ class KafkaTransactions:
 
     async def _partition_count(self) -> int:
         if not self._partitions:
-            self._partitions = sum(len(topic.partitions) for topic in (await self._peers.own.metadata([OUT])).topics)
+            self._partitions = sum(len(topic.partitions) for topic in (await self.node.metadata([OUT])).topics)
         return self._partitions
 
     # Before a run
 
-    async def prepare(self, keys: Sequence[str]) -> None:
-        """Make both topics, fill the one that is read, and wait until everything is in sync and served. Idempotent."""
-        readers = [key for key in keys if _READER.fullmatch(key)]
-        partitions = sum(1 for key in keys if _PARTITION.fullmatch(key))
-        for topic, count in ((OUT, partitions), (IN, len(readers))):
-            if count:
-                await make_topic(
-                    self._peers.own,
-                    topic,
-                    partitions=count,
-                    configs=lambda replicas: {"min.insync.replicas": str(max(1, replicas - 1))},
-                )
-        producers = [key for key in keys if not _PARTITION.fullmatch(key)]
-        while not await self._is_prepared(producers, readers):
-            await asyncio.sleep(_PREPARE_POLL_S)
-        for key in readers:
-            await self._fill(_number_of(key))
+    async def prepare(self, needs: Producers) -> None:
+        """Make both topics, wait until every producer is served, and fill the topic that is read. Idempotent."""
+        inputs = needs.inputs
 
-    async def _is_prepared(self, producers: Sequence[str], readers: Sequence[str]) -> bool:
-        try:
-            for key in producers:
-                await self._init(self._transactional_id(key))
-            for key in readers:
-                await self.consumed(key)
-        except NotSent:
-            raise
-        except (Definite, Indefinite):
-            return False
-        views = [view for topic in (await self._peers.own.metadata(None)).topics for view in topic.partitions]
-        return bool(views) and all(view.is_in_sync for view in views)
+        async def served() -> None:
+            for producer in needs.producers:
+                await self._init(self._transactional_id(producer))
+                if producer.input is not None:
+                    await self.consumed(producer)
+
+        topics = {OUT: needs.partitions, IN: len(inputs)}
+        made = {topic: count for topic, count in topics.items() if count}
+        await self.make_topics(made, configs=all_but_one, served=served)
+        for number in inputs:
+            await self._fill(number)
 
     async def _fill(self, partition: int) -> None:
         values = [b"%d" % i for i in range(_INPUT_BATCH)]
         while (
-            await self._peers.at_leader(IN, partition, lambda node: node.logs.position(IN, partition))
+            await self.peers.at_leader(IN, partition, lambda node: node.logs.position(IN, partition))
         ).offset < INPUT_RECORDS:
-            await self._peers.at_leader(IN, partition, lambda node: node.logs.produce(IN, partition, values))
+            await self.peers.at_leader(IN, partition, lambda node: node.logs.produce(IN, partition, values))
 
 
-def _number_of(producer: str) -> int:
-    return int(producer[1:])
+def _input_of(producer: NamedProducer) -> int:
+    assert producer.input is not None, f"{producer.name} reads nothing"
+    return producer.input
 
 
 def _record(record: Record) -> TransactionRecord:

@@ -1,6 +1,7 @@
-"""Metadata beside topics' settings, by keys of the form "kind/name": how each kind is changed and read.
+"""Metadata by kind and name: how each kind is changed and read.
 
 | kind       | is                                         | its value                                     |
+| setting    | of the topic of this name, which is empty  | retention.bytes, from 1 on                    |
 | broker     | the default of all brokers (name "")       | log.retention.bytes                           |
 | quota      | a user's quota; "" is the default user     | producer_byte_rate                            |
 | scram      | a user's SCRAM-SHA-256 credential          | its iterations, less the 4096 that Kafka asks |
@@ -21,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from fencepost.harness.coordination import Definite
 from fencepost.systems.kafka.client.client import KafkaNode, Role
+from fencepost.systems.kafka.protocols import MetadataKind
 from fencepost.systems.kafka.wire import messages
 from fencepost.systems.kafka.wire.errors import (
     RESOURCE_NOT_FOUND,
@@ -31,9 +33,10 @@ from fencepost.systems.kafka.wire.errors import (
     raise_error,
     refused,
 )
-from fencepost.systems.kafka.wire.values import ALL_BROKERS, ConfigSource
+from fencepost.systems.kafka.wire.values import ALL_BROKERS, ConfigSource, Resource, ResourceType
 
 VALUE_OUT_OF_RANGE: Final = "value-out-of-range"
+_TOPIC_SETTING: Final = "retention.bytes"
 _BROKER_SETTING: Final = "log.retention.bytes"
 _QUOTA: Final = "producer_byte_rate"
 _EXACT: Final = 0
@@ -50,15 +53,29 @@ _PRINCIPAL: Final = "User:fencepost"
 _ANY_HOST: Final = "*"
 
 
+async def _change_config(node: KafkaNode, resource: Resource, setting: str, value: int | None) -> None:
+    await node.alter_config(resource, setting, None if value is None else str(value))
+
+
+async def _read_config(node: KafkaNode, resource: Resource, setting: str, source: ConfigSource) -> int | None:
+    config = await node.read_config(resource, setting)
+    return None if config is None or config.source is not source or config.value is None else int(config.value)
+
+
+async def _change_setting(node: KafkaNode, name: str, value: int | None) -> None:
+    await _change_config(node, Resource(ResourceType.TOPIC, name), _TOPIC_SETTING, value)
+
+
+async def _read_setting(node: KafkaNode, name: str) -> int | None:
+    return await _read_config(node, Resource(ResourceType.TOPIC, name), _TOPIC_SETTING, ConfigSource.TOPIC)
+
+
 async def _change_broker(node: KafkaNode, name: str, value: int | None) -> None:
-    await node.alter_config(ALL_BROKERS, _BROKER_SETTING, None if value is None else str(value))
+    await _change_config(node, ALL_BROKERS, _BROKER_SETTING, value)
 
 
 async def _read_broker(node: KafkaNode, name: str) -> int | None:
-    config = await node.read_config(ALL_BROKERS, _BROKER_SETTING)
-    if config is None or config.source is not ConfigSource.ALL_BROKERS or config.value is None:
-        return None
-    return int(config.value)
+    return await _read_config(node, ALL_BROKERS, _BROKER_SETTING, ConfigSource.ALL_BROKERS)
 
 
 async def _change_quota(node: KafkaNode, name: str, value: int | None) -> None:
@@ -185,44 +202,30 @@ async def _read_acl(node: KafkaNode, name: str) -> int | None:
     return 1 if any(resource.acls for resource in answer.resources) else None
 
 
-class _MetadataKind(NamedTuple):
-    """How one kind is changed (None removes) and read, by the name behind the slash."""
+class _Calls(NamedTuple):
+    """How metadata of one kind is changed (None removes) and read, by its name."""
 
     change: Callable[[KafkaNode, str, int | None], Awaitable[None]]
     read: Callable[[KafkaNode, str], Awaitable[int | None]]
 
 
-_KINDS: Final[Mapping[str, _MetadataKind]] = {
-    "broker": _MetadataKind(_change_broker, _read_broker),
-    "quota": _MetadataKind(_change_quota, _read_quota),
-    "scram": _MetadataKind(_change_scram, _read_scram),
-    "partitions": _MetadataKind(_change_partitions, _read_partitions),
-    "topic": _MetadataKind(_change_topic, _read_topic),
-    "acl": _MetadataKind(_change_acl, _read_acl),
+_KINDS: Final[Mapping[MetadataKind, _Calls]] = {
+    MetadataKind.SETTING: _Calls(_change_setting, _read_setting),
+    MetadataKind.BROKER: _Calls(_change_broker, _read_broker),
+    MetadataKind.QUOTA: _Calls(_change_quota, _read_quota),
+    MetadataKind.SCRAM: _Calls(_change_scram, _read_scram),
+    MetadataKind.PARTITIONS: _Calls(_change_partitions, _read_partitions),
+    MetadataKind.TOPIC: _Calls(_change_topic, _read_topic),
+    MetadataKind.ACL: _Calls(_change_acl, _read_acl),
 }
 
 
-def is_of_a_kind(key: str) -> bool:
-    """Whether this key names metadata of a kind above, and not the setting of a topic."""
-    kind, slash, _ = key.partition("/")
-    return bool(slash) and kind in _KINDS
+async def change(node: KafkaNode, kind: MetadataKind, name: str, value: bytes | None) -> None:
+    """Set or remove (None) it; raises by the table of `wire/errors.py`."""
+    await _KINDS[kind].change(node, name, None if value is None else int(value))
 
 
-def topic_to_make(key: str) -> str | None:
-    """The topic that must exist before this key can be changed."""
-    kind, slash, name = key.partition("/")
-    return key if not slash else name if kind == "partitions" else None
-
-
-async def change(node: KafkaNode, key: str, value: bytes | None) -> None:
-    """Set or remove (None) what the key names; raises by the table of `wire/errors.py`."""
-    kind, _, name = key.partition("/")
-    number = None if value is None else int(value)
-    await _KINDS[kind].change(node, name, number)
-
-
-async def read(node: KafkaNode, key: str) -> bytes | None:
+async def read(node: KafkaNode, kind: MetadataKind, name: str) -> bytes | None:
     """Read it from the node's own copy; None where it is not there."""
-    kind, _, name = key.partition("/")
     value = await _KINDS[kind].read(node, name)
     return None if value is None else b"%d" % value

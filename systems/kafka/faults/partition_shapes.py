@@ -19,7 +19,7 @@ from fencepost.harness.runtime.network import Effect
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.network.partition import TOTAL, PartitionOptions
-from fencepost.systems.kafka.client.session import LEADER_WORD
+from fencepost.systems.kafka.client.sessions import LEADER_WORD
 
 _BROKER: Final = "broker"
 

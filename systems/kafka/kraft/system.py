@@ -15,7 +15,7 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, Place
 from fencepost.harness.verdict import LeadershipBound, SessionBound, Vocabulary
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
-from fencepost.systems.kafka.client.session import INTERFACES, LEADER_WORD, WANTS, KafkaSession, open_session
+from fencepost.systems.kafka.client.sessions import INTERFACES, LEADER_WORD, WANTS
 from fencepost.systems.kafka.guarantees import broker_numbers, unpromised
 from fencepost.systems.kafka.kraft import catching_up, configuration, features, health, membership
 from fencepost.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
@@ -81,11 +81,6 @@ class Kraft(Kafka[KraftOptions]):
 
     async def healthy(self, layout: Layout) -> str | None:
         return await health.wrong(layout)
-
-    async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: KraftOptions | None = None
-    ) -> KafkaSession:
-        return await open_session(place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s)
 
     def fixed_members(self, version: str, options: KraftOptions) -> Refusal | None:
         """`harness.contract.membership.ChangesMembers`."""

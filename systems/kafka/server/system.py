@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 from fencepost.harness.contract.options import S
 from fencepost.harness.contract.system import BaseSystem
-from fencepost.harness.coordination import Session
 from fencepost.harness.runtime.node import Layout, Node, Place
 from fencepost.systems.kafka.client import partition_leaders
 from fencepost.systems.kafka.client.session import KafkaSession
+from fencepost.systems.kafka.client.sessions import open_session
 from fencepost.systems.kafka.contract.partition_leaders import PartitionReign
 from fencepost.systems.kafka.names import BROKER, CLIENT_PORT
 from fencepost.systems.kafka.server import reported_version
@@ -24,10 +24,10 @@ class Kafka(BaseSystem[S], ABC):
     async def elect_preferred(self, layout: Layout, *, timeout_s: float) -> None:
         await partition_leaders.elect_preferred(_brokers(layout), CLIENT_PORT, timeout_s)
 
-    async def prepare(self, client: Session, keys: tuple[str, ...]) -> None:
-        if not isinstance(client, KafkaSession):
-            raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
-        await client.prepare(keys)
+    async def open_client(
+        self, place: Place, interface: str, *, connect_timeout_s: float, options: S | None = None
+    ) -> KafkaSession:
+        return await open_session(place.dial(CLIENT_PORT), place.number, interface, connect_timeout_s=connect_timeout_s)
 
     async def reported_version(self, node: Node, *, log_from: int) -> str:
         return reported_version.read(node.log, log_from)

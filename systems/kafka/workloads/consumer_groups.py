@@ -19,6 +19,7 @@ from typing import Annotated, Final
 import msgspec
 
 from fencepost.harness.base.options import Duration, Options, about, seconds
+from fencepost.harness.coordination import Keys
 from fencepost.harness.generators import at_rate, stagger
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
@@ -70,8 +71,8 @@ class ConsumerGroups(Workload[ConsumerGroupsOptions]):
         "broker_heartbeat": "500ms",
     }
 
-    def keys(self, options: ConsumerGroupsOptions) -> tuple[str, ...]:
-        return options.keys
+    def needs(self, options: ConsumerGroupsOptions) -> Keys:
+        return Keys(options.keys)
 
     def workers(self, options: ConsumerGroupsOptions, node_count: int) -> int:
         return node_count * options.groups * options.members_per_node

@@ -34,7 +34,7 @@ from fencepost.harness.generators.contract import PENDING, Context, Draw, Genera
 from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
-from fencepost.systems.kafka.protocols import KafkaInterface, Piece, Transactions
+from fencepost.systems.kafka.protocols import KafkaInterface, NamedProducer, Piece, Producers, Transactions
 
 COMMIT: Final = "commit"
 ABORT: Final = "abort"
@@ -79,14 +79,23 @@ class LogTransactionsOptions(Options, frozen=True, kw_only=True):
     ] = seconds(15)
 
     @property
+    def played(self) -> tuple[NamedProducer, ...]:
+        """Everybody who plays; those that read have the number of their input in the name."""
+        first = self.transforming
+        return (
+            *(NamedProducer(f"x{i}") for i in range(self.producers)),
+            *(NamedProducer(f"c{i}", input=i) for i in range(first)),
+            *(NamedProducer(f"m{i}", input=i, grouped=True) for i in range(first, first + self.grouped)),
+        )
+
+    @property
     def names(self) -> tuple[str, ...]:
-        return (*(f"x{i}" for i in range(self.producers)), *self.readers)
+        return tuple(producer.name for producer in self.played)
 
     @property
     def readers(self) -> tuple[str, ...]:
-        """The names that read an input; their numbers are those of the inputs."""
-        first = self.transforming
-        return (*(f"c{i}" for i in range(first)), *(f"m{i}" for i in range(first, first + self.grouped)))
+        """The names that read an input."""
+        return tuple(producer.name for producer in self.played if producer.input is not None)
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
@@ -111,8 +120,8 @@ class LogTransactions(Workload[LogTransactionsOptions]):
         "replica_lag": "3s",
     }
 
-    def keys(self, options: LogTransactionsOptions) -> tuple[str, ...]:
-        return (*options.partition_keys, *options.names)
+    def needs(self, options: LogTransactionsOptions) -> Producers:
+        return Producers(options.partitions, options.played)
 
     def workers(self, options: LogTransactionsOptions, node_count: int) -> int:
         return node_count * (len(options.names) + options.readers_per_node)
@@ -140,7 +149,7 @@ class LogTransactions(Workload[LogTransactionsOptions]):
 
     def client(self, store: Transactions, options: LogTransactionsOptions, now_ns: Callable[[], int]) -> Client:
         store.use_version(None if options.version == "auto" else int(options.version))
-        return TransactionsClient(store)
+        return TransactionsClient(store, options)
 
 
 class _Seat(msgspec.Struct, frozen=True):
@@ -281,31 +290,38 @@ class _End(msgspec.Struct, frozen=True, kw_only=True):
 class TransactionsClient(SessionClient[Transactions]):
     """One session; a worker plays one producer with it, or reads."""
 
+    def __init__(self, store: Transactions, options: LogTransactionsOptions) -> None:
+        super().__init__(store)
+        self._producers = {producer.name: producer for producer in options.played}
+        self._partitions = options.partition_keys
+
     async def invoke(self, offer: Offer) -> Completion:
         assert offer.key is not None
+        if offer.f in ("read-committed", "read-uncommitted"):
+            partition = self._partitions.index(offer.key)
+            piece = await self._store.read(partition, offer.value, committed=offer.f == "read-committed")
+            return Completion(Outcome.OK, _reply(piece))
+        producer = self._producers[offer.key]
         match offer.f:
             case "begin":
-                begun = await self._store.begin(offer.key)
+                begun = await self._store.begin(producer)
                 return Completion(Outcome.OK, [begun.token, begun.version])
             case "transact":
                 number, partitions, ending, wait_ms = offer.value
                 put = await self._store.transact(
-                    offer.key, number, partitions, commit=ending == COMMIT, wait_s=wait_ms / 1e3
+                    producer, number, partitions, commit=ending == COMMIT, wait_s=wait_ms / 1e3
                 )
                 return Completion(Outcome.OK, [ending, _pairs(put.records)])
             case "transform":
                 number, most, ending, wait_ms = offer.value
                 done = await self._store.transform(
-                    offer.key, number, most, commit=ending == COMMIT, wait_s=wait_ms / 1e3
+                    producer, number, most, commit=ending == COMMIT, wait_s=wait_ms / 1e3
                 )
                 return Completion(Outcome.OK, [done.at, done.count, _pairs(done.records)])
             case "late-record":
-                late = await self._store.put_late(offer.key, offer.value[0], offer.value[1][0])
+                late = await self._store.put_late(producer, offer.value[0], offer.value[1][0])
                 return Completion(Outcome.OK, [ABORT, _pairs(late.records)])
-            case "consumed":
-                return Completion(Outcome.OK, await self._store.consumed(offer.key))
-        piece = await self._store.read(int(offer.key[1:]), offer.value, committed=offer.f == "read-committed")
-        return Completion(Outcome.OK, _reply(piece))
+        return Completion(Outcome.OK, await self._store.consumed(producer))
 
 
 def _pairs(records: Sequence[tuple[int, int]]) -> list[list[int]]:

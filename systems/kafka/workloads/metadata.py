@@ -32,6 +32,7 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.contract.servers import LogsCatchUps
 from fencepost.harness.contract.system import System
+from fencepost.harness.coordination import Keys
 from fencepost.harness.generators import draws, limit, numbered, phases, reserve, stagger, time_limit, until_ok
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import CatchUp, Completion, OpEvent, Outcome
@@ -97,6 +98,11 @@ class MetadataOptions(Options, frozen=True, kw_only=True):
         return self.kinds != _SETTINGS
 
     @property
+    def settings(self) -> tuple[str, ...]:
+        """The topics whose settings are written."""
+        return tuple(f"k{i}" for i in range(self.keys))
+
+    @property
     def every_ns(self) -> int:
         """`create_every` in nanoseconds, at least 1."""
         return max(1, self.create_every)
@@ -148,8 +154,8 @@ class MetadataWorkload(Workload[MetadataOptions]):
             *(("metadata-listeners",) if options.listeners else ()),
         )
 
-    def keys(self, options: MetadataOptions) -> tuple[str, ...]:
-        return (*(kinds.GROWS,) * options.every_kind, *(f"k{i}" for i in range(options.keys)), LAST_KEY)
+    def needs(self, options: MetadataOptions) -> Keys:
+        return Keys((*(kinds.GROWING,) * options.every_kind, *options.settings, LAST_KEY))
 
     def workers(self, options: MetadataOptions, node_count: int) -> int:
         # On each node: writers of settings, one creator of names and one of things (if any), readers of settings,
@@ -167,7 +173,7 @@ class MetadataWorkload(Workload[MetadataOptions]):
         return patient_s if patient else options.change_timeout.seconds
 
     def generator(self, options: MetadataOptions, node_count: int) -> Generator:
-        keys, every_ns = tuple(key for key in self.keys(options)[:-1] if not kinds.kind_of(key)), options.every_ns
+        keys, every_ns = options.settings, options.every_ns
         windows = _Windows(nodes=node_count, length_ns=options.window)
         readers = node_count * options.readers_per_node
 
@@ -216,9 +222,9 @@ class MetadataWorkload(Workload[MetadataOptions]):
         return ((node_count * options.listeners, time_limit(_LISTEN_NS, listen) if to_the_end else listen),)
 
     def _rounds(self, options: MetadataOptions) -> Rounds:
-        more = kinds.VALUED if options.every_kind else ()
+        more = (*kinds.VALUED, kinds.GROWS) if options.every_kind else ()
         return Rounds(
-            keys=(*more, *self.keys(options)),
+            keys=(*more, *options.settings, LAST_KEY),
             every_ns=options.every_ns,
             things=options.every_kind,
         )
@@ -324,7 +330,7 @@ class MetadataClient(SessionClient[_Store]):
         key, value = offer.key or "", offer.value
         match offer.f:
             case "alter":
-                reply = await self._store.alter(key, None if value is None else b"%d" % value)
+                reply = await self._store.alter(*kinds.split(key), None if value is None else b"%d" % value)
             case "create":
                 reply = await self._store.create_name(key, self._partitions)
             case "listen":
@@ -334,6 +340,6 @@ class MetadataClient(SessionClient[_Store]):
                 reply = await self._store.name_taken(key)
                 value = None if reply.value is None else 1
             case _:
-                reply = await self._store.describe(key)
+                reply = await self._store.describe(*kinds.split(key))
                 value = int(reply.value) if reply.value else None
         return self._ok(value, reply, reply.value_position)

@@ -1,9 +1,9 @@
 """Metadata of every kind, as the workload `metadata` changes it beside topics' settings and names.
 
-The keys have the form "kind/name" (`systems.kafka.protocols.Metadata`). Settings of brokers, quotas and credentials
-take unique numbers, as topics' settings do, and some are removed again. Things (topics, ACLs) belong to moments, as
-names do: each is made once, and every other one is deleted once, a while later. One topic grows by a partition at a
-time.
+The keys have the form "kind/name"; that of a topic's setting is the name alone. Settings of brokers, quotas and
+credentials take unique numbers, as topics' settings do, and some are removed again. Things (topics, ACLs) belong to
+moments, as names do: each is made once, and every other one is deleted once, a while later. One topic grows by a
+partition at a time.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ import msgspec
 
 from fencepost.harness.generators.contract import PENDING, Context, Generator, Invocation, Offer, Step
 from fencepost.harness.history import OpEvent, Outcome
+from fencepost.systems.kafka.protocols import MetadataKind
 
 #: No user has a quota and a credential: in ZooKeeper mode both stand in one znode, which the controller reads and
 #: writes whole, so of two changes at the same time one may be undone (ZkAdminManager; nobody promises otherwise).
@@ -21,7 +22,8 @@ VALUED: Final = ("broker/", "quota/alice", "quota/a b%c+ü/:", "quota/", "scram/
 #: Of these one change in so many is a removal.
 _REMOVED: Final = ("quota/", "scram/")
 _REMOVED_ONE_IN: Final = 8
-GROWS: Final = "partitions/grows"
+GROWING: Final = "grows"
+GROWS: Final = f"partitions/{GROWING}"
 #: Each partition costs the servers something.
 _PARTITIONS_MAX: Final = 100
 THINGS: Final = ("topic/x", "acl/x")
@@ -113,7 +115,11 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, refused=refused)
 
 
-def kind_of(key: str) -> str:
-    """The kind of metadata that a key names; "" for the setting of a topic."""
-    kind, slash, _ = key.partition("/")
-    return kind if slash else ""
+def split(key: str) -> tuple[MetadataKind, str]:
+    """The kind of metadata and the name of a key."""
+    kind, slash, name = key.partition("/")
+    return (MetadataKind(kind), name) if slash else (MetadataKind.SETTING, key)
+
+
+def kind_of(key: str) -> MetadataKind:
+    return split(key)[0]

@@ -17,6 +17,7 @@ from typing import Annotated, Final
 import msgspec
 
 from fencepost.harness.base.options import Duration, Options, about, seconds
+from fencepost.harness.coordination import Partitions
 from fencepost.harness.generators import at_rate, draws, reserve, stagger
 from fencepost.harness.generators.contract import PENDING, Context, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
@@ -77,8 +78,8 @@ class PartitionStatesWorkload(Workload[PartitionStatesOptions]):
         "broker_heartbeat": "500ms",
     }
 
-    def keys(self, options: PartitionStatesOptions) -> tuple[str, ...]:
-        return options.keys
+    def needs(self, options: PartitionStatesOptions) -> Partitions:
+        return Partitions(options.partitions)
 
     def workers(self, options: PartitionStatesOptions, node_count: int) -> int:
         return node_count * (1 + options.viewers_per_node)

@@ -17,7 +17,7 @@ from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.node import Layout, Member, Node, Place
 from fencepost.harness.verdict import LeadershipBound, SessionBound, Vocabulary
 from fencepost.systems.kafka.client.question import ControllerQuestion, ViewQuestion
-from fencepost.systems.kafka.client.session import INTERFACES, LEADER_WORD, WANTS, KafkaSession, open_session
+from fencepost.systems.kafka.client.sessions import INTERFACES, LEADER_WORD, WANTS
 from fencepost.systems.kafka.contract.failover import Failover
 from fencepost.systems.kafka.guarantees import broker_numbers
 from fencepost.systems.kafka.names import CLIENT_PORT
@@ -99,11 +99,6 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
 
     async def healthy(self, layout: Layout) -> str | None:
         return await health.wrong(layout)
-
-    async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: KafkaZkOptions | None = None
-    ) -> KafkaSession:
-        return await open_session(place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s)
 
     async def open_administrator(self, running: Sequence[Place]) -> Administrator:
         return await open_administrator([place for place in running if BROKER not in place.roles])

@@ -21,8 +21,8 @@ from fencepost.harness.contract.leadership import with_leader
 from fencepost.harness.contract.membership import with_members
 from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.contract.profile import Profile
-from fencepost.harness.contract.servers import prepare_keys
 from fencepost.harness.contract.system import System
+from fencepost.harness.coordination import Interface, Keys, prepare
 from fencepost.harness.coordination.client_gate import Freezer, create_connection
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import Cluster, FaultSpec, Resolved, Skip, View
@@ -155,9 +155,10 @@ class Stage:
         await self.written()
 
     async def _prepare(self) -> None:
-        client = await self.system.open_client(next(iter(self.lab.layout.values())), connect_timeout_s=5.0)
+        place = next(iter(self.lab.layout.values()))
+        client = await self.system.open_client(place, Interface.STORAGE, connect_timeout_s=5.0)
         try:
-            await prepare_keys(self.system, client, ("s",))
+            await prepare(client, Keys(("s",)))
         finally:
             await client.close()
 
@@ -212,7 +213,9 @@ class Stage:
             with suppress(Exception):
                 if port:
                     await self._ask_for_ever(port)
-                client: Any = await self.system.open_client(self.lab.layout[name], connect_timeout_s=1.0)
+                client: Any = await self.system.open_client(
+                    self.lab.layout[name], Interface.STORAGE, connect_timeout_s=1.0
+                )
                 try:
                     while True:
                         element += len(self.lab.nodes)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fencepost.harness.base.errors import FencepostError
 from fencepost.harness.base.options import seconds
-from fencepost.harness.coordination import Definite, Indefinite, ReadMode
+from fencepost.harness.coordination import Definite, Indefinite, Interface, ReadMode
 from fencepost.harness.faults.kind import View
 from fencepost.harness.runner.readiness import await_healthy
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -161,7 +161,9 @@ class Cluster:
 
     @contextlib.asynccontextmanager
     async def _client(self, name: str, timeout_s: float) -> Any:
-        client = await self.system.open_client(self.runtime.layout[name], connect_timeout_s=timeout_s, options=OPTIONS)
+        client = await self.system.open_client(
+            self.runtime.layout[name], Interface.STORAGE, connect_timeout_s=timeout_s, options=OPTIONS
+        )
         try:
             yield client
         finally:

@@ -6,7 +6,7 @@ import random
 from itertools import permutations
 from typing import Any, Final
 
-from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.coordination import Definite, Indefinite, Interface
 from fencepost.harness.faults.kind import Resolved
 from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.history import FaultOutcome
@@ -203,7 +203,9 @@ async def _dial(cluster: Cluster, name: str, timeout_s: float) -> str:
 
 async def open_connection(cluster: Cluster) -> None:
     """A request over a connection whose link is dropped: unanswered, and after healing answered or cut off."""
-    client = await cluster.system.open_client(cluster.runtime.layout["n1"], connect_timeout_s=2.0)
+    client: Any = await cluster.system.open_client(
+        cluster.runtime.layout["n1"], Interface.STORAGE, connect_timeout_s=2.0
+    )
     try:
         await cluster.until(lambda: _is_written(client), "a write over the connection")
         await cluster.network.apply(1, both_ways(["n1"], [CLIENT]))

@@ -13,6 +13,7 @@ import pytest
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.contract.servers import members_of
 from fencepost.harness.contract.system import System
+from fencepost.harness.coordination import Keys
 from fencepost.harness.history import Claim
 from fencepost.harness.plugins import registry
 from fencepost.harness.results.recorder import Recorder
@@ -24,6 +25,7 @@ from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from fencepost.harness.runtime.node import Layout
 from fencepost.harness.runtime.provider import Placement
 from fencepost.systems.kafka.kraft.metadata_log import read_archive
+from fencepost.systems.kafka.protocols import KafkaInterface, MetadataKind
 from tests.runtime.conformance.kinds import KINDS
 from tests.runtime.conformance.stage import require
 
@@ -95,9 +97,9 @@ def test_every_node_answers_whatever_the_harness_asks(
             assert {subject: len(answers) for subject, answers in found.items()} == asked
             (active,) = [name for name, claim in found["controller"].items() if claim is Claim.YES]
             # With ZooKeeper no other broker takes a new topic.
-            session: Any = await system.open_client(it.layout[active], connect_timeout_s=5.0)
-            await session.prepare(("one",))
-            assert (await session.alter("one", b"7")).value == b"7"
+            session: Any = await system.open_client(it.layout[active], KafkaInterface.METADATA, connect_timeout_s=5.0)
+            await session.prepare(Keys(("one",)))
+            assert (await session.alter(MetadataKind.SETTING, "one", b"7")).value == b"7"
             await session.close()
             # Every way to a node is cut with its link to the client, and opens again with it.
             first = next(iter(it.layout))

@@ -138,11 +138,11 @@ async def _healthy(lab: Lab, system: Any, healed: str = "the start") -> None:
 
 
 async def _prepare(lab: Lab, system: Any) -> None:
-    from fencepost.harness.contract.servers import prepare_keys
+    from fencepost.harness.coordination import Interface, Keys, prepare
 
-    client = await system.open_client(next(iter(lab.layout.values())), connect_timeout_s=5.0)
+    client = await system.open_client(next(iter(lab.layout.values())), Interface.STORAGE, connect_timeout_s=5.0)
     try:
-        await prepare_keys(system, client, ("s",))
+        await prepare(client, Keys(("s",)))
     finally:
         await client.close()
 
@@ -160,7 +160,7 @@ async def _add(system: Any, lab: Lab, name: str, number: int, added: set[int]) -
     while True:
         # Whatever goes wrong under a fault: what was not acknowledged is not counted.
         with suppress(Exception):
-            client = await system.open_client(lab.layout[name], connect_timeout_s=1.0)
+            client = await system.open_client(lab.layout[name], "key-value", connect_timeout_s=1.0)
             try:
                 while True:
                     element += len(lab.nodes)
@@ -175,7 +175,7 @@ async def _add(system: Any, lab: Lab, name: str, number: int, added: set[int]) -
 async def _members(lab: Lab, system: Any) -> set[int]:
     from fencepost.harness.coordination import ReadMode
 
-    client = await system.open_client(next(iter(lab.layout.values())), connect_timeout_s=5.0)
+    client = await system.open_client(next(iter(lab.layout.values())), "key-value", connect_timeout_s=5.0)
     try:
         async with asyncio.timeout(_DEADLINE_S):
             strong = ReadMode.STRONG if ReadMode.STRONG in system.profile.read_modes else ReadMode.BARRIER

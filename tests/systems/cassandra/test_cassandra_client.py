@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent, ReadMode
-from fencepost.systems.cassandra.client import CassandraClient
+from fencepost.systems.cassandra.client import RowStorage
+from fencepost.systems.cassandra.elections import RowElections
+from fencepost.systems.cassandra.members import RowMemberships
 from fencepost.systems.cassandra.options import CassandraOptions, Writes
+from fencepost.systems.cassandra.transactions import RowTransactions
 from fencepost.systems.cassandra.wire import errors
 from fencepost.systems.cassandra.wire.connection import connect
 from fencepost.systems.cassandra.wire.frames import Consistency, Opcode, ServerError
@@ -31,6 +34,10 @@ async def raised(request: Awaitable[object]) -> tuple[str, str]:
         return "definite", refused.code
     except Indefinite as doubt:
         return "indefinite", doubt.code
+
+
+class CassandraClient(RowStorage, RowElections, RowMemberships, RowTransactions):
+    """The requests of every interface on one connection."""
 
 
 def with_client(

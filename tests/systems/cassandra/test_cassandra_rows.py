@@ -9,9 +9,8 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.coordination import Held, ReadMode
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
-from fencepost.systems.cassandra.client import CassandraClient
 from tests.systems.cassandra.scripted import APPLIED, REFUSED, VOID, Said, error, rows
-from tests.systems.cassandra.test_cassandra_client import raised, with_client
+from tests.systems.cassandra.test_cassandra_client import CassandraClient, raised, with_client
 
 THREE = (3).to_bytes(8)
 FREE = rows({"owner": None, "term": THREE})

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.options import seconds
-from fencepost.harness.coordination import Definite, Held, Indefinite, ReadMode
+from fencepost.harness.coordination import Definite, Held, Indefinite, Interface, ReadMode
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from fencepost.systems.consul.catalog import CatalogClient
@@ -64,9 +64,9 @@ async def once_within(ask: Callable[[], Awaitable[str | None]], timeout_s: float
 async def opened(
     lab: Lab, node: str, options: ConsulOptions = _LONG, *, connect_timeout_s: float = PATIENCE_S
 ) -> ConsulClient:
-    client = await CONSUL.open_client(lab.layout[node], connect_timeout_s=connect_timeout_s, options=options)
-    assert isinstance(client, ConsulClient)
-    return client
+    return await CONSUL.open_client(
+        lab.layout[node], Interface.LOCKS, connect_timeout_s=connect_timeout_s, options=options
+    )
 
 
 async def outcome(request: Callable[[], Awaitable[Any]], timeout_s: float = PATIENCE_S) -> list[Any]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from fencepost.harness.contract.membership import ChangesMembers
-from fencepost.harness.contract.servers import members_of, prepare_keys
-from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.contract.servers import members_of
+from fencepost.harness.coordination import Definite, Indefinite, Interface, Keys, prepare
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, View
 from fencepost.harness.history import Claim
 from fencepost.harness.plugins import registry
@@ -117,9 +117,11 @@ class Scene:
     @contextlib.asynccontextmanager
     async def _client(self, name: str) -> Any:
         options = self.system.profile.options()
-        client = await self.system.open_client(self.lab.layout[name], connect_timeout_s=PATIENCE_S, options=options)
+        client = await self.system.open_client(
+            self.lab.layout[name], Interface.STORAGE, connect_timeout_s=PATIENCE_S, options=options
+        )
         try:
-            await prepare_keys(self.system, client, (KEY,))
+            await prepare(client, Keys((KEY,)))
             yield client
         finally:
             await client.close()

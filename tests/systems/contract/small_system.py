@@ -50,7 +50,7 @@ class Small(BaseSystem[SmallOptions]):
         return None
 
     async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: SmallOptions | None = None
+        self, place: Place, interface: str, *, connect_timeout_s: float, options: SmallOptions | None = None
     ) -> Session:
         raise NotImplementedError
 

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from fencepost.harness.coordination import Definite, Held, Indefinite, KeyValue, Locks, NotSent, ReadMode
-from fencepost.systems.etcd.client import EtcdClient
+from fencepost.systems.etcd.client import EtcdLocks
+from fencepost.systems.etcd.options import EtcdOptions
 from fencepost.systems.etcd.wire.grpc_call import connect
-from fencepost.systems.zookeeper.client import ZooKeeperClient
+from fencepost.systems.zookeeper.client import ZooKeeperLocks
 from fencepost.systems.zookeeper.leases import SessionLeases
-from fencepost.systems.zookeeper.wire.connection import open_connection
-from fencepost.systems.zookeeper.wire.session import ZooKeeperSession
 from tests.systems.contract.patience import PATIENCE_S
 from tests.systems.etcd import etcd_wire
 
@@ -87,18 +86,12 @@ def _zookeeper_answer(writer: asyncio.StreamWriter, body: bytes) -> None:
 
 
 async def etcd(port: int) -> Locks:
-    return EtcdClient(await connect("127.0.0.1", port, PATIENCE_S), lock_ttl_s=2)
+    return EtcdLocks(await connect("127.0.0.1", port, PATIENCE_S), EtcdOptions())
 
 
 async def zookeeper(port: int) -> Locks:
-    async def session() -> ZooKeeperSession:
-        return ZooKeeperSession(
-            await open_connection(
-                "127.0.0.1", port, session_timeout_ms=4000, connect_timeout_s=PATIENCE_S, keep_alive=False
-            )
-        )
-
-    return ZooKeeperClient(await session(), session, SessionLeases("127.0.0.1", port, PATIENCE_S))
+    leases = SessionLeases("127.0.0.1", port, PATIENCE_S)
+    return ZooKeeperLocks(await leases.open(4000), leases)
 
 
 SYSTEMS: dict[str, tuple[Callable[[int], Awaitable[Locks]], Serve]] = {

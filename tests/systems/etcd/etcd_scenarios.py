@@ -5,17 +5,16 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-import msgspec
-
 from fencepost.harness.base.options import seconds
 from fencepost.harness.coordination import Definite, Held, Indefinite, ReadMode
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
-from fencepost.systems.etcd.client import EtcdClient
 from fencepost.systems.etcd.options import EtcdOptions
 from fencepost.systems.etcd.question import EtcdQuestion
 from fencepost.systems.etcd.system import ETCD
 from tests.systems.contract.patience import PATIENCE_S, Disturbed, Pace, once, stopped, until
+from tests.systems.etcd import whole_client
+from tests.systems.etcd.whole_client import EtcdClient
 
 #: Quick elections keep the scenarios short; the ratio is etcd's own.
 OPTIONS: Final = EtcdOptions(heartbeat=seconds(0.05), election=seconds(0.5))
@@ -49,10 +48,8 @@ async def settled(lab: Lab, timeout_s: float = 30.0) -> None:
 
 
 async def opened(lab: Lab, node: str, *, connect_timeout_s: float = PATIENCE_S, lock_ttl_s: int = 60) -> EtcdClient:
-    options = msgspec.structs.replace(OPTIONS, lock_ttl=seconds(lock_ttl_s))
-    client = await ETCD.open_client(lab.layout[node], connect_timeout_s=connect_timeout_s, options=options)
-    assert isinstance(client, EtcdClient)
-    return client
+    where = lab.layout[node].dial(ETCD.profile.listeners[CLIENT])
+    return await whole_client.opened(*where, connect_timeout_s, lock_ttl_s=lock_ttl_s)
 
 
 async def outcome(request: Callable[[], Awaitable[Any]], timeout_s: float = PATIENCE_S) -> list[Any]:

@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.systems.etcd.client import EtcdClient
-from fencepost.systems.etcd.wire.grpc_call import connect
-from tests.systems.contract.patience import PATIENCE_S
+from tests.systems.etcd import whole_client
+from tests.systems.etcd.whole_client import EtcdClient
 
 # Its servers tell stderr of every connection that a client closes, unless they are told before the first import.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
@@ -25,7 +24,7 @@ INTERNAL_ERROR = 2
 
 @contextlib.asynccontextmanager
 async def client_of(port: int, *, lock_ttl_s: int = 2) -> AsyncIterator[EtcdClient]:
-    client = EtcdClient(await connect("127.0.0.1", port, PATIENCE_S), lock_ttl_s=lock_ttl_s)
+    client = await whole_client.opened("127.0.0.1", port, lock_ttl_s=lock_ttl_s)
     try:
         yield client
     finally:

@@ -11,10 +11,10 @@ import hpack
 import uvloop
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
-from fencepost.systems.etcd.client import EtcdClient
 from fencepost.systems.etcd.wire import rpc_pb2 as rpc
-from fencepost.systems.etcd.wire.grpc_call import connect
 from tests.systems.contract.patience import PATIENCE_S
+from tests.systems.etcd import whole_client
+from tests.systems.etcd.whole_client import EtcdClient
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
 END_STREAM, ACK, END_HEADERS, PADDED, WITH_PRIORITY = 1, 1, 4, 8, 32
@@ -179,7 +179,7 @@ async def playing(*first: bytes) -> AsyncIterator[tuple[EtcdClient, Peer]]:
         accepted.put_nowait(peer)
 
     async with listening(serve) as port:
-        client = EtcdClient(await connect("127.0.0.1", port, PATIENCE_S), lock_ttl_s=2)
+        client = await whole_client.opened("127.0.0.1", port)
         try:
             yield client, await accepted.get()
         finally:

@@ -9,12 +9,12 @@ import pytest
 import uvloop
 
 from fencepost.harness.coordination import Definite, Indefinite, ReadMode
-from fencepost.systems.etcd.client import EtcdClient
 from fencepost.systems.etcd.wire import errors
 from fencepost.systems.etcd.wire import rpc_pb2 as rpc
 from fencepost.systems.etcd.wire.grpc_call import Status, connect
 from tests.systems.contract.patience import refused_port, until
 from tests.systems.etcd import etcd_scripts as scripts
+from tests.systems.etcd.whole_client import EtcdClient
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 

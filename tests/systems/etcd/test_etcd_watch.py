@@ -16,12 +16,12 @@ from fencepost.harness.coordination import (
     WatchBegun,
     WatchMode,
 )
-from fencepost.systems.etcd.client import EtcdClient
 from fencepost.systems.etcd.watches import EtcdWatches
 from fencepost.systems.etcd.wire import rpc_pb2 as rpc
 from tests.systems.contract.patience import PATIENCE_S, until
 from tests.systems.etcd import etcd_wire as wire
 from tests.systems.etcd.etcd_wire import Peer, outcome, playing
+from tests.systems.etcd.whole_client import EtcdClient
 
 _WAIT_S = 0.05
 

@@ -5,12 +5,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from fencepost.harness.coordination import TRAIL, Definite, Held, Indefinite, ReadMode
+from fencepost.harness.coordination import TRAIL, Definite, Held, Indefinite, Keys, ReadMode
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.systems.kafka.client import transactions
 from fencepost.systems.kafka.client.client import KafkaNode, open_node
-from fencepost.systems.kafka.client.elections import producer_of
-from fencepost.systems.kafka.client.session import KafkaSession
+from fencepost.systems.kafka.client.elections import KafkaElections, producer_of
 from fencepost.systems.kafka.names import CLIENT_PORT
 from fencepost.systems.kafka.wire.errors import ServerRefusal
 from fencepost.systems.kafka.wire.records import Producer
@@ -31,11 +30,11 @@ async def elections(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
     """Two brokers: who is superseded, and what is refused where; every row of the table that can be brought about."""
     await start(lab, args["version"], args.get("options", {}))
     brokers = [name for name, place in lab.layout.items() if "broker" in place.roles]
-    one, two = await opened(lab, brokers[0]), await opened(lab, brokers[1])
+    one, two = await opened(lab, brokers[0], KafkaElections), await opened(lab, brokers[1], KafkaElections)
     for session in (one, two):
         # In ZooKeeper mode only the controller makes topics.
         with suppress(ServerRefusal):
-            await session.prepare([TRAIL])
+            await session.prepare(Keys((TRAIL,)))
     found = {"terms": await _terms(lab, brokers, one, two)}
     found["requests"] = await _requests(lab, brokers, one)
     for session in (one, two):
@@ -63,13 +62,13 @@ async def _settled(request: Callable[[], Awaitable[T]]) -> T:
                 await asyncio.sleep(0.2)
 
 
-async def _terms(lab: Lab, brokers: list[str], one: KafkaSession, two: KafkaSession) -> dict[str, Any]:
-    async def act(session: KafkaSession, held: Held, number: int, *, guarded: bool = True) -> list[str]:
+async def _terms(lab: Lab, brokers: list[str], one: KafkaElections, two: KafkaElections) -> dict[str, Any]:
+    async def act(session: KafkaElections, held: Held, number: int, *, guarded: bool = True) -> list[str]:
         deed = f"{held.token}-{held.handle}-{number}"
         return await _refused(session.act(TRAIL, deed, _NAME, held, guarded=guarded))
 
     async def resumed(held: Held, number: int) -> list[str]:
-        session = await opened(lab, brokers[0])
+        session = await opened(lab, brokers[0], KafkaElections)
         try:
             return await act(session, held, number)
         finally:
@@ -130,12 +129,12 @@ async def _leader(lab: Lab, brokers: list[str]) -> str:
     return next(name for name in brokers if lab.layout[name].number == number)
 
 
-async def _coordinator(lab: Lab, session: KafkaSession) -> KafkaNode:
+async def _coordinator(lab: Lab, session: KafkaElections) -> KafkaNode:
     found = await transactions.find_coordinator(session.node, _NAME)
     return await open_node(found.host, found.port, connect_timeout_s=PATIENCE_S)
 
 
-async def _requests(lab: Lab, brokers: list[str], session: KafkaSession) -> dict[str, list[str]]:
+async def _requests(lab: Lab, brokers: list[str], session: KafkaElections) -> dict[str, list[str]]:
     """Single requests, each of the coordinator unless its name says otherwise."""
     at = await _coordinator(lab, session)
     number = (await transactions.find_coordinator(session.node, _NAME)).node

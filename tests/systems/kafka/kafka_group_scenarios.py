@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, Final
 
-from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.coordination import Definite, Indefinite, Keys
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.systems.kafka.client.session import KafkaSession
+from fencepost.systems.kafka.client.groups import KafkaGroups
 from tests.systems.kafka.kraft.kraft_scenarios import opened, start
 
 _GROUP: Final = "g0"
@@ -16,7 +16,7 @@ async def groups(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
     """Two members of one group, by way of two brokers where there are two: who may commit, and who may not."""
     await start(lab, args["version"], args.get("options", {}))
     brokers = [name for name, place in lab.layout.items() if "broker" in place.roles]
-    one, two = await opened(lab, brokers[0]), await opened(lab, brokers[-1])
+    one, two = await opened(lab, brokers[0], KafkaGroups), await opened(lab, brokers[-1], KafkaGroups)
     try:
         return await _said(one, two)
     finally:
@@ -24,8 +24,8 @@ async def groups(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
             await session.close()
 
 
-async def _said(one: KafkaSession, two: KafkaSession) -> dict[str, Any]:
-    await one.prepare([_GROUP])
+async def _said(one: KafkaGroups, two: KafkaGroups) -> dict[str, Any]:
+    await one.prepare(Keys((_GROUP,)))
     said: dict[str, Any] = {}
     said["not a member"] = await _ended(one.beat(_GROUP))
     said["nothing yet"] = await one.fetch_offset(_GROUP)
@@ -51,7 +51,7 @@ async def _said(one: KafkaSession, two: KafkaSession) -> dict[str, Any]:
     return said
 
 
-async def _until(session: KafkaSession, code: str) -> str:
+async def _until(session: KafkaGroups, code: str) -> str:
     async with asyncio.timeout(10):
         while (ended := await _ended(session.beat(_GROUP))) != code:
             await asyncio.sleep(0.05)

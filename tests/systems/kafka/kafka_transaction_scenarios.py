@@ -6,11 +6,13 @@ from typing import Any, Final
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.systems.kafka.client.session import KafkaSession
-from fencepost.systems.kafka.protocols import Piece
+from fencepost.systems.kafka.client.log_transactions import KafkaTransactions
+from fencepost.systems.kafka.protocols import NamedProducer, Piece, Producers
 from tests.systems.kafka.kraft.kraft_scenarios import opened, start
 
-_KEYS: Final = ("p0", "p1", "p2", "x0", "c0", "m1")
+_PLAIN: Final = NamedProducer("x0")
+_READER: Final = NamedProducer("c0", input=0)
+_MEMBER: Final = NamedProducer("m1", input=1, grouped=True)
 _BOTH: Final = (0, 1)
 
 
@@ -20,7 +22,7 @@ async def transactions(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
     brokers = [name for name, place in lab.layout.items() if "broker" in place.roles]
     said: dict[str, Any] = {}
     for version in args["of"]:
-        one, two = await opened(lab, brokers[0]), await opened(lab, brokers[-1])
+        one, two = await opened(lab, brokers[0], KafkaTransactions), await opened(lab, brokers[-1], KafkaTransactions)
         try:
             for session in (one, two):
                 session.use_version(version)
@@ -31,62 +33,62 @@ async def transactions(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
     return said
 
 
-async def _said(one: KafkaSession, two: KafkaSession) -> dict[str, Any]:
+async def _said(one: KafkaTransactions, two: KafkaTransactions) -> dict[str, Any]:
     said: dict[str, Any] = {}
-    said["not begun"] = await _ended(one.transact("x0", 1, _BOTH, commit=True, wait_s=0))
-    await one.prepare(_KEYS)
-    said["begin"] = await _ended(one.begin("x0"))
+    said["not begun"] = await _ended(one.transact(_PLAIN, 1, _BOTH, commit=True, wait_s=0))
+    await one.prepare(Producers(3, (_PLAIN, _READER, _MEMBER)))
+    said["begin"] = await _ended(one.begin(_PLAIN))
     if said["begin"]:
         return said
-    first = await one.begin("x0")
+    first = await one.begin(_PLAIN)
     said["version"] = first.version
     at = (await one.read(0, 0, committed=False)).high_watermark
     for number, commit in ((1, True), (2, False), (3, True)):
-        put = await one.transact("x0", number, _BOTH, commit=commit, wait_s=0)
+        put = await one.transact(_PLAIN, number, _BOTH, commit=commit, wait_s=0)
         said[f"partitions of {number}"] = [partition for partition, _ in put.records]
     said["committed"] = await _numbers(one, at, 3)
     said["in the log"] = [r.number for r in (await two.read(0, at, committed=False)).records]
     # The second one begins while the first one is inside a transaction.
-    waiting = asyncio.ensure_future(_ended(one.transact("x0", 4, _BOTH, commit=True, wait_s=1.5)))
+    waiting = asyncio.ensure_future(_ended(one.transact(_PLAIN, 4, _BOTH, commit=True, wait_s=1.5)))
     await asyncio.sleep(0.5)
-    second = await two.begin("x0")
+    second = await two.begin(_PLAIN)
     said["later"] = second.token > first.token
     said["superseded inside"] = await waiting
-    said["left"] = await _ended(one.transact("x0", 5, _BOTH, commit=True, wait_s=0))
-    await two.transact("x0", 6, _BOTH, commit=True, wait_s=0)
+    said["left"] = await _ended(one.transact(_PLAIN, 5, _BOTH, commit=True, wait_s=0))
+    await two.transact(_PLAIN, 6, _BOTH, commit=True, wait_s=0)
     said["after that"] = await _numbers(two, at, 6)
     # Superseded between two transactions.
-    third = await one.begin("x0")
+    third = await one.begin(_PLAIN)
     said["still later"] = third.token > second.token
-    said["superseded between"] = await _ended(two.transact("x0", 7, _BOTH, commit=True, wait_s=0))
-    await one.begin("c0")
-    start_at = await one.consumed("c0")
-    done = await one.transform("c0", 8, 2, commit=True, wait_s=0)
+    said["superseded between"] = await _ended(two.transact(_PLAIN, 7, _BOTH, commit=True, wait_s=0))
+    await one.begin(_READER)
+    start_at = await one.consumed(_READER)
+    done = await one.transform(_READER, 8, 2, commit=True, wait_s=0)
     said["read"] = [done.at - start_at, done.count]
-    await one.transform("c0", 9, 3, commit=False, wait_s=0)
-    await two.begin("c0")
-    said["consumed"] = await two.consumed("c0") - start_at
-    said["read again"] = (await two.transform("c0", 10, 1, commit=True, wait_s=0)).at - start_at
+    await one.transform(_READER, 9, 3, commit=False, wait_s=0)
+    await two.begin(_READER)
+    said["consumed"] = await two.consumed(_READER) - start_at
+    said["read again"] = (await two.transform(_READER, 10, 1, commit=True, wait_s=0)).at - start_at
     await _as_members(one, two, said)
     ends = [await _stable(two, partition) for partition in range(3)]
     said["stable at the end"] = all(piece.stable == piece.high_watermark for piece in ends)
     return said
 
 
-async def _as_members(one: KafkaSession, two: KafkaSession, said: dict[str, Any]) -> None:
+async def _as_members(one: KafkaTransactions, two: KafkaTransactions, said: dict[str, Any]) -> None:
     """Two members of one group, the second of which joins while the first is inside a transaction."""
-    first = await one.begin("m1")
-    start_at = await one.consumed("m1")
-    await one.transform("m1", 11, 2, commit=True, wait_s=0)
-    waiting = asyncio.ensure_future(_ended(one.transform("m1", 12, 2, commit=True, wait_s=5.0)))
+    first = await one.begin(_MEMBER)
+    start_at = await one.consumed(_MEMBER)
+    await one.transform(_MEMBER, 11, 2, commit=True, wait_s=0)
+    waiting = asyncio.ensure_future(_ended(one.transform(_MEMBER, 12, 2, commit=True, wait_s=5.0)))
     await asyncio.sleep(0.5)
-    second = await two.begin("m1")
+    second = await two.begin(_MEMBER)
     said["later generation"] = second.token > first.token
     said["member left out"] = await waiting
-    said["read by the next"] = (await two.transform("m1", 13, 1, commit=True, wait_s=0)).at - start_at
+    said["read by the next"] = (await two.transform(_MEMBER, 13, 1, commit=True, wait_s=0)).at - start_at
 
 
-async def _numbers(session: KafkaSession, at: int, last: int) -> list[int]:
+async def _numbers(session: KafkaTransactions, at: int, last: int) -> list[int]:
     """The committed numbers of partition 0 from an offset on, once the last one is among them."""
     async with asyncio.timeout(10):
         while True:
@@ -96,7 +98,7 @@ async def _numbers(session: KafkaSession, at: int, last: int) -> list[int]:
             await asyncio.sleep(0.05)
 
 
-async def _stable(session: KafkaSession, partition: int) -> Piece:
+async def _stable(session: KafkaTransactions, partition: int) -> Piece:
     """The end of a partition, when nothing in it is open any more; the last try after ten seconds."""
     for _ in range(200):
         piece = await session.read(partition, 0, committed=True)

@@ -10,7 +10,7 @@ from kafka.protocol.consumer.fetch import FetchResponse
 
 from fencepost.harness.coordination import Definite
 from fencepost.systems.kafka.client.client import KafkaNode, Role
-from fencepost.systems.kafka.client.log_listener import LogListener
+from fencepost.systems.kafka.client.log_listener import KafkaLogListener
 from fencepost.systems.kafka.protocols import LogPiece
 from fencepost.systems.kafka.server import versions
 from fencepost.systems.kafka.wire.messages import FETCH_LOG, FETCH_SNAPSHOT, METADATA_TOPIC, METADATA_TOPIC_ID, Api
@@ -57,7 +57,7 @@ def listened(leader: Leader, *asked: tuple[int, int]) -> list[LogPiece | str]:
     """What a listener gets by these fetches, by offset and last epoch; of a refusal its code."""
 
     async def run() -> list[LogPiece | str]:
-        listener = LogListener(cast(KafkaNode, leader))
+        listener = KafkaLogListener(cast(KafkaNode, leader), 1, connect_timeout_s=1)
         got: list[LogPiece | str] = []
         for offset, epoch in asked:
             try:

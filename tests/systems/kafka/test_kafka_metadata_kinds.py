@@ -14,8 +14,10 @@ from kafka.protocol.metadata.metadata import MetadataResponse
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.systems.kafka.client.client import open_node
-from fencepost.systems.kafka.client.metadata_kinds import is_of_a_kind, topic_to_make
-from fencepost.systems.kafka.client.session import KafkaSession
+from fencepost.systems.kafka.client.metadata import KafkaMetadata
+from fencepost.systems.kafka.protocols import MetadataKind
+from fencepost.systems.kafka.workloads.metadata import MetadataOptions, MetadataWorkload
+from fencepost.systems.kafka.workloads.metadata_kinds import split
 from tests.fakes.kafka_broker import BROKER, CONTROLLER, ZOOKEEPER_BROKER, Asked, everything, node
 
 _AWKWARD: Final = "a b%c+\u00fc/:"
@@ -32,12 +34,12 @@ def talk(answer: DataContainer, key: str, value: int | str | None, *, role: Any 
     async def run() -> tuple[Any, Asked]:
         async with node(lambda asked: answer, everything(role)) as fake:
             client = await open_node("127.0.0.1", fake.port, connect_timeout_s=1)
-            session = KafkaSession(client, 4, connect_timeout_s=1)
+            session = KafkaMetadata(client, 4, connect_timeout_s=1)
             try:
                 if value == "?":
-                    return (await session.describe(key)).value, fake.asked[0]
+                    return (await session.describe(*split(key))).value, fake.asked[0]
                 given = None if value is None else str(value).encode()
-                return (await session.alter(key, given)).value, fake.asked[0]
+                return (await session.alter(*split(key), given)).value, fake.asked[0]
             except (Definite, Indefinite) as error:
                 return (type(error).__mro__[1], error.code), fake.asked[0]
             finally:
@@ -122,9 +124,11 @@ def test_what_is_sent_names_the_whole_entity() -> None:
 def test_a_number_that_no_credential_holds_is_not_sent(value: int) -> None:
     async def run() -> None:
         async with node(lambda asked: scram(0), everything()) as fake:
-            session = KafkaSession(await open_node("127.0.0.1", fake.port, connect_timeout_s=1), 4, connect_timeout_s=1)
+            session = KafkaMetadata(
+                await open_node("127.0.0.1", fake.port, connect_timeout_s=1), 4, connect_timeout_s=1
+            )
             with pytest.raises(Definite, match="iterations"):
-                await session.alter("scram/alice", str(value).encode())
+                await session.alter(MetadataKind.SCRAM, "alice", str(value).encode())
             assert fake.asked == []
             await session.close()
 
@@ -194,9 +198,11 @@ def test_what_a_node_shows(key: str, answer: DataContainer, value: bytes | None)
 def test_a_controller_is_not_asked_for_credentials() -> None:
     async def run() -> None:
         async with node(lambda asked: scram(0), everything(CONTROLLER)) as fake:
-            session = KafkaSession(await open_node("127.0.0.1", fake.port, connect_timeout_s=1), 4, connect_timeout_s=1)
+            session = KafkaMetadata(
+                await open_node("127.0.0.1", fake.port, connect_timeout_s=1), 4, connect_timeout_s=1
+            )
             with pytest.raises(Definite) as refusal:
-                await session.describe("scram/alice")
+                await session.describe(MetadataKind.SCRAM, "alice")
             assert refusal.value.code == "unsupported-api"
             assert fake.asked == []
             await session.close()
@@ -205,6 +211,5 @@ def test_a_controller_is_not_asked_for_credentials() -> None:
 
 
 def test_only_topics_that_must_exist_are_made_before_a_run() -> None:
-    keys = ("k0", "partitions/grows", "quota/alice", "topic/x3")
-    assert [topic_to_make(key) for key in keys] == ["k0", "grows", None, None]
-    assert [is_of_a_kind(key) for key in keys] == [False, True, True, True]
+    assert MetadataWorkload().needs(MetadataOptions(keys=1, kinds="all")).names == ("grows", "k0", "k-last")
+    assert MetadataWorkload().needs(MetadataOptions(keys=1)).names == ("k0", "k-last")

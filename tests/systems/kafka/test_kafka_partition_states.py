@@ -11,7 +11,7 @@ from kafka.protocol.metadata.metadata import MetadataResponse
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.systems.kafka.broker_view import BrokerView, PartitionState
 from fencepost.systems.kafka.client.client import open_node
-from fencepost.systems.kafka.client.session import KafkaSession
+from fencepost.systems.kafka.client.log import KafkaPartitionStates
 from fencepost.systems.kafka.wire.messages import ALTER_PARTITION_REASSIGNMENTS
 from tests.fakes.kafka_broker import BROKER, CLOSE, ZOOKEEPER_BROKER, Asked, everything, node
 
@@ -24,7 +24,7 @@ def talk(answers: Callable[[Asked], Any], *, role: Any = BROKER, move: bool) -> 
     async def run() -> tuple[Any, list[Asked]]:
         async with node(answers, everything(role)) as fake:
             client = await open_node("127.0.0.1", fake.port, connect_timeout_s=1)
-            session = KafkaSession(client, 4, connect_timeout_s=1)
+            session = KafkaPartitionStates(client, 4, connect_timeout_s=1)
             try:
                 if not move:
                     return await session.view(), fake.asked

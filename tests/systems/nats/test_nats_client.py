@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from fencepost.harness.coordination import Definite, ReadMode
-from fencepost.systems.nats.client import NatsClient
+from fencepost.systems.nats.client import NatsStorage
+from fencepost.systems.nats.log import StreamLog
 from fencepost.systems.nats.wire import errors
 from tests.systems.nats.jetstream_script import Stream, connected, refusal, serving
 
@@ -22,7 +23,7 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
 def test_a_read_shows_the_last_write(mode: ReadMode) -> None:
     async def scenario() -> None:
         async with serving(Stream().answer) as port:
-            client = NatsClient(await connected(port), 3)
+            client = NatsStorage(await connected(port), 3)
             assert (await client.read("a", mode)).value is None
             written = await client.write("a", b"1")
             reply = await client.read("a", mode)
@@ -38,7 +39,7 @@ def test_a_strong_read_of_a_superseded_leaders_answer_fails() -> None:
     async def scenario() -> None:
         stream = Stream()
         async with serving(stream.answer) as port:
-            client = NatsClient(await connected(port), 3)
+            client = NatsStorage(await connected(port), 3)
             await client.write("a", b"1")
             await client.write("a", b"2")
             old = json.dumps({"message": {"seq": 1, "data": base64.b64encode(b"1").decode()}}).encode()
@@ -59,7 +60,7 @@ def test_compare_and_set_create_and_write_if_change_nothing_when_they_fail() -> 
     async def scenario() -> None:
         stream = Stream()
         async with serving(stream.answer) as port:
-            client = NatsClient(await connected(port), 3)
+            client = NatsStorage(await connected(port), 3)
             await client.create("a", b"1")
             with pytest.raises(Definite, match=errors.EXISTS):
                 await client.create("a", b"2")
@@ -80,7 +81,7 @@ def test_members_of_a_set_and_an_answer_that_is_behind() -> None:
     async def scenario() -> None:
         stream = Stream()
         async with serving(stream.answer) as port:
-            client = NatsClient(await connected(port), 3)
+            client = NatsStorage(await connected(port), 3)
             for element in (12, 3):
                 await client.add("s", element)
             with pytest.raises(Definite, match=errors.EXISTS):
@@ -100,7 +101,7 @@ def test_a_stream_that_is_gone_holds_nothing_and_one_without_a_leader_is_not_rea
     async def scenario() -> None:
         stream = Stream()
         async with serving(stream.answer) as port:
-            client = NatsClient(await connected(port), 3)
+            client = NatsStorage(await connected(port), 3)
             await client.add("s", 3)
             nobody = (b"NATS/1.0 503\r\n\r\n", b"")
             stream.instead = lambda subject: nobody if subject.startswith("barrier.") else None
@@ -138,7 +139,7 @@ def test_a_log_leaves_out_what_the_stream_has_no_more() -> None:
             return b"", json.dumps({"stream": "P0", "seq": len(log)}).encode()
 
         async with serving(answer) as port:
-            client = NatsClient(await connected(port), 3)
+            client = StreamLog(await connected(port), 3)
             offsets = [(await client.append(0, b"%d" % value)).offset for value in range(120)]
             assert offsets == list(range(120))
             log[:105] = [None] * 105
@@ -155,7 +156,7 @@ def test_a_log_leaves_out_what_the_stream_has_no_more() -> None:
 def test_a_mode_that_nats_has_not_is_refused() -> None:
     async def scenario() -> None:
         async with serving(Stream().answer) as port:
-            client = NatsClient(await connected(port), 3)
+            client = NatsStorage(await connected(port), 3)
             with pytest.raises(ValueError, match="strong, leader and plain"):
                 await client.read("a", ReadMode.SYNC)
             await client.close()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent, ReadMode
-from fencepost.systems.nats.client import NatsClient
+from fencepost.systems.nats.client import NatsStorage
 from fencepost.systems.nats.wire import errors
 from fencepost.systems.nats.wire.connection import connect
 from tests.systems.contract.patience import PATIENCE_S, refused_port, until
@@ -33,7 +33,7 @@ def test_every_refusal_of_jetstream_has_the_outcome_of_its_row(row: errors.Row) 
         stream = Stream()
         stream.instead = lambda subject: refusal(400, row.number, "as the test says")
         async with serving(stream.answer) as port:
-            client = NatsClient(await connected(port), 3)
+            client = NatsStorage(await connected(port), 3)
             assert await raised(client.write("a", b"1")) == ("definite" if row.definite else "indefinite", row.code)
             await client.close()
 
@@ -46,7 +46,7 @@ def test_every_status_has_the_outcome_of_its_row(row: errors.Row) -> None:
         stream = Stream()
         stream.instead = lambda subject: (f"NATS/1.0 {row.number} Words\r\n\r\n".encode(), b"")
         async with serving(stream.answer) as port:
-            client = NatsClient(await connected(port), 3)
+            client = NatsStorage(await connected(port), 3)
             assert await raised(client.write("a", b"1")) == ("definite" if row.definite else "indefinite", row.code)
             await client.close()
 
@@ -57,7 +57,7 @@ def test_what_nobody_foresaw_is_unknown() -> None:
     async def scenario() -> None:
         stream = Stream()
         async with serving(stream.answer) as port:
-            client = NatsClient(await connected(port), 3)
+            client = NatsStorage(await connected(port), 3)
             stream.instead = lambda subject: refusal(500, 19999, "new")
             assert await raised(client.write("a", b"1")) == ("indefinite", "jetstream-19999")
             stream.instead = lambda subject: (b"NATS/1.0 599 New\r\n\r\n", b"")
@@ -101,7 +101,7 @@ def test_a_request_under_way_is_unknown_when_the_connection_ends(ending: bytes) 
 
         async with speaking(converse) as port:
             connection = await connected(port)
-            client = NatsClient(connection, 3)
+            client = NatsStorage(connection, 3)
             assert await raised(client.write("a", b"1")) == ("indefinite", errors.CONNECTION_LOST)
             with pytest.raises(NotSent):
                 await client.write("a", b"2")
@@ -117,7 +117,7 @@ def test_nothing_is_sent_again_or_by_another_connection() -> None:
         stream.instead = lambda subject: NO_ANSWER
         async with serving(stream.answer) as port:
             connection = await connected(port)
-            client = NatsClient(connection, 3)
+            client = NatsStorage(connection, 3)
             waiting = asyncio.ensure_future(raised(client.write("a", b"1")))
             await until(lambda: stream.asked)
             await client.close()
@@ -133,7 +133,7 @@ def test_a_request_that_is_given_up_leaves_nothing_waiting() -> None:
         stream = Stream()
         stream.instead = lambda subject: NO_ANSWER if subject == "key.a" else None
         async with serving(stream.answer) as port:
-            client = NatsClient(await connected(port), 3)
+            client = NatsStorage(await connected(port), 3)
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(client.write("a", b"1"), 0.05)
             await client.write("b", b"2")

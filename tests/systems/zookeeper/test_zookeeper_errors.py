@@ -9,12 +9,21 @@ import pytest
 import uvloop
 
 from fencepost.harness.coordination import Definite, Held, Indefinite, NotSent, ReadMode
-from fencepost.systems.zookeeper.client import ZooKeeperClient
 from fencepost.systems.zookeeper.wire.errors import SERVER_ERRORS
 from fencepost.systems.zookeeper.wire.jute import Op
 from tests.systems.contract.patience import PATIENCE_S, refused_port, until
 from tests.systems.zookeeper import zookeeper_scripts as scripts
-from tests.systems.zookeeper.zookeeper_scripts import CLOSE, RESET, SILENCE, STAT, Answer, Request, opened, scripted
+from tests.systems.zookeeper.zookeeper_scripts import (
+    CLOSE,
+    RESET,
+    SILENCE,
+    STAT,
+    Answer,
+    Request,
+    ZooKeeperClient,
+    opened,
+    scripted,
+)
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 HELD = Held(token=9, handle="4")

@@ -10,16 +10,18 @@ import msgspec
 from kazoo.client import KazooClient
 
 from fencepost.harness.base.options import seconds
-from fencepost.harness.coordination import Definite, Held, Indefinite, NotSent, ReadMode
+from fencepost.harness.coordination import Definite, Held, Indefinite, Keys, NotSent, ReadMode
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
-from fencepost.systems.zookeeper.client import LOCKS, ZooKeeperClient
+from fencepost.systems.zookeeper.health import open_session
+from fencepost.systems.zookeeper.leases import SessionLeases
 from fencepost.systems.zookeeper.options import ZooKeeperOptions
-from fencepost.systems.zookeeper.storage import ROOT
+from fencepost.systems.zookeeper.storage import LOCKS, ROOT
 from fencepost.systems.zookeeper.system import ZOOKEEPER
 from fencepost.systems.zookeeper.wire.connection import WatchEvent
 from fencepost.systems.zookeeper.wire.session import EPHEMERAL, SEQUENTIAL
 from tests.systems.contract.patience import PATIENCE_S, Disturbed, Pace, once, stopped, until
+from tests.systems.zookeeper.zookeeper_scripts import ZooKeeperClient
 
 #: Quick elections keep the scenarios short.
 OPTIONS: Final = ZooKeeperOptions(tick=seconds(0.2), sync_limit=5, session_timeout=seconds(30))
@@ -38,8 +40,8 @@ async def start(lab: Lab, options: ZooKeeperOptions) -> None:
         await node.start()
     await settled(lab)
     client = await opened(lab, "n1")
-    await ZOOKEEPER.prepare(client, ("k", "s", "x", "y", "z"))
-    await ZOOKEEPER.prepare(client, ("k", "late"))
+    await client.prepare(Keys(("k", "s", "x", "y", "z")))
+    await client.prepare(Keys(("k", "late")))
     await client.close()
 
 
@@ -56,9 +58,9 @@ async def settled(lab: Lab, timeout_s: float = 30.0) -> None:
 async def opened(
     lab: Lab, node: str, options: ZooKeeperOptions = OPTIONS, *, connect_timeout_s: float = PATIENCE_S
 ) -> ZooKeeperClient:
-    client = await ZOOKEEPER.open_client(lab.layout[node], connect_timeout_s=connect_timeout_s, options=options)
-    assert isinstance(client, ZooKeeperClient)
-    return client
+    place, session_ms = lab.layout[node], options.session_timeout.ms
+    leases = SessionLeases(*place.dial(ZOOKEEPER.profile.listeners[CLIENT]), connect_timeout_s)
+    return ZooKeeperClient(await open_session(place, connect_timeout_s, session_ms), leases)
 
 
 async def served(lab: Lab, node: str, value: bytes = b"0") -> ZooKeeperClient:

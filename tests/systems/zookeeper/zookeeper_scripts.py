@@ -7,12 +7,19 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from fencepost.systems.zookeeper.client import ZooKeeperClient
+from fencepost.systems.zookeeper.client import ZooKeeperLocks
+from fencepost.systems.zookeeper.groups import ZooKeeperGroups
 from fencepost.systems.zookeeper.leases import SessionLeases
+from fencepost.systems.zookeeper.watches import WatchedStorage
 from fencepost.systems.zookeeper.wire.connection import open_connection
 from fencepost.systems.zookeeper.wire.jute import Op
 from fencepost.systems.zookeeper.wire.session import ZooKeeperSession
 from tests.systems.contract.patience import PATIENCE_S
+
+
+class ZooKeeperClient(ZooKeeperLocks, ZooKeeperGroups, WatchedStorage):
+    """The requests of every interface on one session, for tests of what they have in common."""
+
 
 ADDRESS = "127.0.0.1"
 ZXID = (7 << 32) + 5
@@ -127,15 +134,7 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 
 async def opened(port: int, session_timeout_ms: int = 60_000, connect_timeout_s: float = PATIENCE_S) -> ZooKeeperClient:
-    async def session(keep_alive: bool) -> ZooKeeperSession:
-        connection = await open_connection(
-            ADDRESS,
-            port,
-            session_timeout_ms=session_timeout_ms,
-            connect_timeout_s=connect_timeout_s,
-            keep_alive=keep_alive,
-        )
-        return ZooKeeperSession(connection)
-
-    leases = SessionLeases(ADDRESS, port, connect_timeout_s)
-    return ZooKeeperClient(await session(True), lambda: session(False), leases)
+    connection = await open_connection(
+        ADDRESS, port, session_timeout_ms=session_timeout_ms, connect_timeout_s=connect_timeout_s
+    )
+    return ZooKeeperClient(ZooKeeperSession(connection), SessionLeases(ADDRESS, port, connect_timeout_s))

@@ -13,6 +13,7 @@ from fencepost.systems.kafka.bridge import session
 from fencepost.systems.kafka.bridge.configuration import MIGRATES
 from fencepost.systems.kafka.bridge.logs import of_one_store, without_copies
 from fencepost.systems.kafka.client.client import Role
+from fencepost.systems.kafka.protocols import KafkaInterface
 from fencepost.systems.kafka.server.start import PROPERTIES
 from fencepost.systems.kafka.wire.errors import Kind
 
@@ -82,5 +83,5 @@ def test_a_broker_that_may_pass_changes_on_refuses_nothing_for_certain(
         properties.write_text(before, encoding="utf-8")
     monkeypatch.setattr(session, "open_at", connected)
     place = Place(name="b1", number=7, address="10.0.0.7", folder=tmp_path, data=tmp_path, kept=tmp_path)
-    opened = asyncio.run(session.open_session(place, connect_timeout_s=1.0))
+    opened = asyncio.run(session.open_session(place, KafkaInterface.METADATA, connect_timeout_s=1.0))
     assert opened.node.change is change

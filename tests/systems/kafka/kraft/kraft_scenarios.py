@@ -2,24 +2,31 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fencepost.harness.contract.system import Answer, Question, System
-from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.coordination import Definite, Indefinite, Interface, Keys, Needs, Partitions, prepare
 from fencepost.harness.history import Claim
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import Effect, Link
+from fencepost.systems.kafka.client.client import open_node
+from fencepost.systems.kafka.client.log import KafkaLog
+from fencepost.systems.kafka.client.metadata import KafkaMetadata
 from fencepost.systems.kafka.client.session import KafkaSession
+from fencepost.systems.kafka.client.sessions import KafkaProducerIds
 from fencepost.systems.kafka.kraft import KRAFT, Kraft
+from fencepost.systems.kafka.names import CLIENT_PORT
+from fencepost.systems.kafka.protocols import KafkaInterface, MetadataKind
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK, KafkaZk
 from tests.systems.contract.patience import PATIENCE_S, once
 from tests.systems.contract.patience import until as until_true
 
-KEYS: Final = ("k0", "k1")
-LOG_KEYS: Final = ("p0", "p1", "min_isr=1")
+#: By interface.
+NEEDS: Final[Mapping[str, Needs]] = {KafkaInterface.METADATA: Keys(("k0", "k1")), Interface.LOG: Partitions(2, 1)}
+S = TypeVar("S", bound=KafkaSession)
 
 
 def _system(lab: Lab) -> KafkaZk | Kraft:
@@ -70,8 +77,11 @@ async def all_ready(lab: Lab) -> str | None:
     return None
 
 
-async def opened(lab: Lab, name: str) -> KafkaSession:
-    return await _system(lab).open_client(lab.layout[name], connect_timeout_s=PATIENCE_S)
+async def opened(lab: Lab, name: str, made: type[S]) -> S:
+    """A session of this class, as `open_client` makes it for its interface."""
+    place = lab.layout[name]
+    node = await open_node(*place.dial(CLIENT_PORT), connect_timeout_s=PATIENCE_S)
+    return made(node, place.number, connect_timeout_s=PATIENCE_S)
 
 
 def _clients(lab: Lab) -> list[str]:
@@ -84,12 +94,14 @@ async def first_change(lab: Lab) -> None:
         while True:
             for name in _clients(lab):
                 with suppress(Definite, Indefinite):
-                    session = await opened(lab, name)
-                    try:
-                        await _system(lab).prepare(session, KEYS)
-                        await _system(lab).prepare(session, LOG_KEYS)
-                    finally:
-                        await session.close()
+                    for interface, needs in NEEDS.items():
+                        session = await _system(lab).open_client(
+                            lab.layout[name], interface, connect_timeout_s=PATIENCE_S
+                        )
+                        try:
+                            await prepare(session, needs)
+                        finally:
+                            await session.close()
                     return
             await asyncio.sleep(0.02)
 
@@ -184,25 +196,27 @@ def _is_of_one_epoch(said: dict[str, Any]) -> bool:
 
 
 async def _operations(lab: Lab, name: str) -> dict[str, Any]:
-    session = await opened(lab, name)
+    session, log = await opened(lab, name, KafkaMetadata), await opened(lab, name, KafkaLog)
+    ids, setting = await opened(lab, name, KafkaProducerIds), MetadataKind.SETTING
     said = {
-        "alter": await outcome(session.alter("k0", b"17")),
+        "alter": await outcome(session.alter(setting, "k0", b"17")),
         "create": await outcome(session.create_name(f"of-{name}")),
         "create again": await outcome(session.create_name(f"of-{name}")),
         "taken": await outcome(session.name_taken(f"of-{name}")),
         "not taken": await outcome(session.name_taken("never-made")),
-        "allocate": await outcome(_first_id(session)),
-        "append": await outcome(session.append(0, b"x")),
-        "poll": await outcome(session.poll(0, 0)),
+        "allocate": await outcome(_first_id(ids)),
+        "append": await outcome(log.append(0, b"x")),
+        "poll": await outcome(log.poll(0, 0)),
     }
     # A node's own copy, which may lag.
-    said["describe"] = await once(lambda: outcome(session.describe("k0")), lambda end: "b'17'" in end[1])
-    said["describe unset"] = await outcome(session.describe("k1"))
-    await session.close()
+    said["describe"] = await once(lambda: outcome(session.describe(setting, "k0")), lambda end: "b'17'" in end[1])
+    said["describe unset"] = await outcome(session.describe(setting, "k1"))
+    for opened_one in (session, log, ids):
+        await opened_one.close()
     return said
 
 
-async def _first_id(session: KafkaSession) -> int:
+async def _first_id(session: KafkaProducerIds) -> int:
     """A broker refuses while it has no block of ids (error 14)."""
     async with asyncio.timeout(PATIENCE_S):
         while True:

@@ -68,7 +68,7 @@ def test_the_end_reads_everything_from_every_node_until_all_agree() -> None:
     final = history.phases[PhaseName.FINAL]
     ended = [o for o in history.operations if o.invoked_ns >= final[0]]
     shown = {(o.node, o.key) for o in ended if o.f == "describe" and o.type is Outcome.OK}
-    assert shown >= {(node, key) for node in NODES for key in WORKLOAD.keys(OPTIONS)}
+    assert shown >= {(node, key) for node in NODES for key in WORKLOAD.needs(OPTIONS).names}
     taken = {o.key for o in history.operations if o.f == "create" and o.type is Outcome.OK}
     asked = {o.key for o in ended if o.f == "exists" and o.node == "b1" and o.result == 1}
     assert asked >= taken
