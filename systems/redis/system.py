@@ -108,7 +108,7 @@ class Redis(BaseSystem[RedisOptions]):
         return None
 
     async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: RedisOptions | None = None
+        self, place: Place, interface: str, *, connect_timeout_s: float, options: RedisOptions | None = None
     ) -> Session:
         connection = await connect(*place.dial(SERVER_PORT), connect_timeout_s)
         return RedisClient(connection, options or RedisOptions())
