@@ -20,73 +20,38 @@ from fencepost.harness.coordination import (
     Indefinite,
     Member,
     Members,
-    NotSent,
     ReadMode,
     Reply,
     Roster,
 )
+from fencepost.harness.coordination.connection import Connection, dial
 from fencepost.harness.history import Claim
 
 Message = dict[str, Any]
 
 
-class Line:
-    """A connection that matches answers to requests by their ids; closed for good once it ends."""
+class Line(Connection):
+    """One connection; answers are matched to requests by their ids."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
-        self._waiting: dict[int, asyncio.Future[Message]] = {}
-        self._number = 0
-        self.ended = False
-        self._task = asyncio.create_task(self._read(reader))
+    _number = 0
 
-    async def ask(self, request: Message) -> Message:
+    async def request(self, request: Message) -> Message:
         """Send a request and return its answer; raises NotSent or Indefinite when there is none."""
-        if self.ended:
-            raise NotSent("connection-lost")
         self._number += 1
-        number = self._number
-        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = future
-        try:
-            self._writer.write(json.dumps(request | {"id": number}).encode() + b"\n")
-            return await future
-        finally:
-            self._waiting.pop(number, None)
+        answer: Message = await self.ask(self._number, json.dumps(request | {"id": self._number}).encode() + b"\n")
+        return answer
 
-    def close(self) -> None:
-        self._task.cancel()
-        self._end()
+    def split(self, received: bytes, at: int) -> tuple[Message, int] | None:
+        end = received.find(b"\n", at)
+        return None if end < 0 else (json.loads(received[at:end]), end + 1)
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        try:
-            while line := await reader.readline():
-                answer = json.loads(line)
-                future = self._waiting.get(answer["id"])
-                if future is not None and not future.done():
-                    future.set_result(answer)
-        except OSError:
-            pass  # the connection ended; see below
-        finally:
-            self._end()
-
-    def _end(self) -> None:
-        self.ended = True
-        self._writer.close()
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(Indefinite("connection-lost"))
+    def match(self, frame: Message) -> None:
+        self.settle(frame["id"], frame)
 
 
 async def connect(host: str, port: int, timeout_s: float) -> Line:
     """Connect; raises Definite when that fails."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            return Line(*await asyncio.open_connection(host, port))
-    except TimeoutError:
-        raise Definite("open-timeout") from None
-    except OSError as error:
-        raise Definite("refused", str(error)) from None
+    return await dial(Line, host, port, timeout_s)
 
 
 #: A watched group is listed again this often.
@@ -171,7 +136,7 @@ class ExampleClient:
         return True
 
     async def _ask(self, command: Message, *, plain: bool = False) -> Message:
-        answer = await self._line.ask({"command": command, "plain": plain})
+        answer = await self._line.request({"command": command, "plain": plain})
         if "error" in answer:
             raise (Indefinite if answer.get("unknown") else Definite)(answer["error"])
         return answer
@@ -202,9 +167,9 @@ class ExampleQuestion:
         self._line: Line | None = None
 
     async def ask(self) -> Answer:
-        if self._line is None or self._line.ended:
+        if self._line is None or self._line.ended is not None:
             self._line = await connect(self._host, self._port, _DIAL_S)
-        answer = await self._line.ask({"command": {"op": "who"}})
+        answer = await self._line.request({"command": {"op": "who"}})
         return Answer(
             claims=Claim.YES if answer["leads"] else Claim.NO,
             source="who",
