@@ -72,15 +72,17 @@ class Connection(asyncio.Protocol):
         return transport
 
     def expect(self, key: object, how: object = None) -> "asyncio.Future[Any]":
-        """Let an answer be waited for under this key; the request must be handed over next."""
+        """Let an answer be waited for under this key; the request must be handed over next. Raises `NotSent`."""
+        self.usable()
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._waiting[key] = Pending(answer, how)
         return answer
 
     def ask(self, key: object, frame: bytes, how: object = None) -> "asyncio.Future[Any]":
-        """Hand over one request; the future is its answer."""
+        """Hand over one request; the future is its answer. Raises `NotSent`."""
         transport = self.usable()
-        answer = self.expect(key, how)
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._waiting[key] = Pending(answer, how)
         transport.write(frame)
         return answer
 
@@ -154,7 +156,9 @@ async def dial(make: Callable[[], C], address: str, port: int, timeout_s: float 
             await connection.begin()
             return connection
     except BaseException as error:
+        ended = None
         if connection is not None:
+            ended = connection.ended
             connection.close()
         match error:
             case TimeoutError():
@@ -162,7 +166,7 @@ async def dial(make: Callable[[], C], address: str, port: int, timeout_s: float 
             case ConnectionRefusedError():
                 why = " refused the connection"
             case OSError() | Indefinite() | NotSent():
-                why = f": {error}"
+                why = f": {ended or error}"
             case _:
                 raise
         raise row.outcome(f"{address}:{port}{why}") from None

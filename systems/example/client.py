@@ -4,7 +4,7 @@ error of the node                  outcome
 not-leader, cas-mismatch, exists,  definite: the node did nothing
 lease-expired
 leader-changed                     unknown: the next leader may commit the entry
-the connection ends                unknown; not sent where the connection had ended before
+the connection ends                unknown; not sent where it had ended before
 
 Asking one node of the example alone whether it leads; role and term in the answer are of the same instant.
 """

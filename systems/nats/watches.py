@@ -213,7 +213,7 @@ class _Watch:
         if self._broken is not None:
             return
         if message is None:
-            self._end(Indefinite(errors.CONNECTION_LOST, self._connection.shut or ""))
+            self._end(Indefinite(errors.CONNECTION_LOST, self._connection.ended or ""))
             return
         self._last_ns = at_ns = self._now_ns()
         if message.status == _HEARTBEAT:

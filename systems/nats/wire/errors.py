@@ -16,7 +16,6 @@ from fencepost.harness.coordination import Definite, Indefinite
 #: Outcomes that the client itself decides, without an answer or from what an answer says.
 NOT_CONNECTED: Final = "not-connected"
 CONNECTION_LOST: Final = "connection-lost"
-CLOSED: Final = "closed"
 CAS_MISMATCH: Final = "cas-mismatch"
 EXISTS: Final = "exists"
 BEHIND: Final = "behind"

@@ -6,7 +6,7 @@ first line "NATS/1.0" that may hold a status.
 Source: docs.nats.io, Client Protocol; ADR-4 (headers).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -32,47 +32,35 @@ class Control(msgspec.Struct, frozen=True):
     rest: bytes
 
 
-class Frames:
-    """Collects bytes and gives the frames that are complete."""
-
-    def __init__(self) -> None:
-        self._bytes = bytearray()
-
-    def feed(self, data: bytes) -> Iterator[Message | Control]:
-        """Take bytes and give every complete frame; raises ValueError for what is no frame."""
-        self._bytes += data
-        while (frame := self._next()) is not None:
-            yield frame
-
-    def _next(self) -> Message | Control | None:
-        end = self._bytes.find(_END)
-        if end < 0:
-            return None
-        word, _, rest = bytes(self._bytes[:end]).partition(b" ")
-        name = word.upper().decode("ascii", "replace")
-        if name not in ("MSG", "HMSG"):
-            del self._bytes[: end + 2]
-            return Control(name, rest)
-        fields = rest.split()
-        sizes = 2 if name == "HMSG" else 1
-        if len(fields) not in (2 + sizes, 3 + sizes):
-            raise ValueError(f"a frame of {len(fields)} words: {rest[:80]!r}")
-        size = int(fields[-1])
-        head = int(fields[-2]) if sizes == 2 else 0
-        start = end + 2
-        if len(self._bytes) < start + size + 2:
-            return None
-        content = bytes(self._bytes[start : start + size])
-        del self._bytes[: start + size + 2]
-        status, headers = _headers(content[:head])
-        return Message(
-            subject=fields[0].decode(),
-            sid=int(fields[1]),
-            headers=headers,
-            payload=content[head:],
-            status=status,
-            reply=fields[2].decode() if len(fields) == 3 + sizes else "",
-        )
+def frame_at(received: bytes, at: int) -> tuple[Message | Control, int] | None:
+    """The frame at `at`, and where it ends; None while it is incomplete. Raises ValueError for what is no frame."""
+    end = received.find(_END, at)
+    if end < 0:
+        return None
+    word, _, rest = received[at:end].partition(b" ")
+    name = word.upper().decode("ascii", "replace")
+    start = end + 2
+    if name not in ("MSG", "HMSG"):
+        return Control(name, rest), start
+    fields = rest.split()
+    sizes = 2 if name == "HMSG" else 1
+    if len(fields) not in (2 + sizes, 3 + sizes):
+        raise ValueError(f"a frame of {len(fields)} words: {rest[:80]!r}")
+    size = int(fields[-1])
+    head = int(fields[-2]) if sizes == 2 else 0
+    if len(received) < start + size + 2:
+        return None
+    content = received[start : start + size]
+    status, headers = _headers(content[:head])
+    message = Message(
+        subject=fields[0].decode(),
+        sid=int(fields[1]),
+        headers=headers,
+        payload=content[head:],
+        status=status,
+        reply=fields[2].decode() if len(fields) == 3 + sizes else "",
+    )
+    return message, start + size + 2
 
 
 def publish(subject: str, reply: str, payload: bytes, headers: Mapping[str, str]) -> bytes:

@@ -83,7 +83,7 @@ def test_a_server_that_never_says_hello_is_given_up() -> None:
             await reader.read()
 
         async with speaking(silent) as port:
-            assert await raised(connect("127.0.0.1", port, 0.2)) == ("definite", "open-timeout")
+            assert await raised(connect("127.0.0.1", port, 0.2)) == ("definite", errors.NOT_CONNECTED)
 
     run(scenario())
 
@@ -105,7 +105,7 @@ def test_a_request_under_way_is_unknown_when_the_connection_ends(ending: bytes) 
             assert await raised(client.write("a", b"1")) == ("indefinite", errors.CONNECTION_LOST)
             with pytest.raises(NotSent):
                 await client.write("a", b"2")
-            assert connection.shut is not None
+            assert connection.ended is not None
             await client.close()
 
     run(scenario())

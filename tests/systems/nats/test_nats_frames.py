@@ -1,10 +1,8 @@
 """Frames of NATS: the same whatever pieces they arrive in, and refused where they are none."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from fencepost.systems.nats.wire.frames import Control, Frames, Message, publish
+from fencepost.systems.nats.wire.frames import Control, Message, frame_at, publish
 
 BYTES = (
     b'INFO {"server_id":"A"}\r\n'
@@ -26,18 +24,24 @@ FRAMES = [
 ]
 
 
-@given(st.lists(st.integers(0, len(BYTES)), max_size=12))
-def test_frames_are_the_same_in_whatever_pieces_they_arrive(cuts: list[int]) -> None:
-    frames, found = Frames(), []
-    for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(BYTES)], strict=True):
-        found += list(frames.feed(BYTES[start:end]))
-    assert found == FRAMES
+def read(received: bytes, at: int = 0) -> tuple[list[Message | Control], int]:
+    frames = []
+    while (found := frame_at(received, at)) is not None:
+        frames.append(found[0])
+        at = found[1]
+    return frames, at
+
+
+def test_frames_are_the_same_in_whatever_pieces_they_arrive() -> None:
+    for cut in range(len(BYTES) + 1):
+        first, at = read(BYTES[:cut])
+        assert first + read(BYTES, at)[0] == FRAMES
 
 
 @pytest.mark.parametrize("wrong", [b"MSG in.1\r\n", b"MSG in.1 1 five\r\n", b"HMSG in.1 1 8 8\r\nHTTP/1.1\r\n"])
 def test_what_is_no_frame_is_refused(wrong: bytes) -> None:
     with pytest.raises(ValueError):  # the texts are those of `int` and of this module
-        list(Frames().feed(wrong))
+        frame_at(wrong, 0)
 
 
 def test_a_message_says_how_long_its_headers_are() -> None:
