@@ -13,18 +13,11 @@ its caller was cancelled                          a late answer is dropped
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from fencepost.harness.coordination.client_gate import create_connection
 from fencepost.harness.coordination.outcomes import CONNECTION_LOST, NOT_CONNECTED, Row
 from fencepost.harness.coordination.session import Indefinite, NotSent
-
-
-class Pending(NamedTuple):
-    """A request without an answer; `how` is what its system needs to read the answer."""
-
-    answer: "asyncio.Future[Any]"
-    how: Any
 
 
 class Connection(asyncio.Protocol):
@@ -40,8 +33,8 @@ class Connection(asyncio.Protocol):
         self.ended: str | None = None
         self._transport: asyncio.Transport | None = None
         self._received = b""
-        #: Requests without an answer, in the order in which they were made.
-        self._waiting: dict[Any, Pending] = {}
+        #: Requests without an answer, in the order in which they were made, and what is needed to read the answers.
+        self._waiting: dict[Any, tuple[asyncio.Future[Any], Any]] = {}
 
     # What a system says
 
@@ -75,22 +68,22 @@ class Connection(asyncio.Protocol):
         """Let an answer be waited for under this key; the request must be handed over next. Raises `NotSent`."""
         self.usable()
         answer: asyncio.Future[Any] = self._loop.create_future()
-        self._waiting[key] = Pending(answer, how)
+        self._waiting[key] = answer, how
         return answer
 
     def ask(self, key: object, frame: bytes, how: object = None) -> "asyncio.Future[Any]":
         """Hand over one request; the future is its answer. Raises `NotSent`."""
         transport = self.usable()
         answer: asyncio.Future[Any] = self._loop.create_future()
-        self._waiting[key] = Pending(answer, how)
+        self._waiting[key] = answer, how
         transport.write(frame)
         return answer
 
     def settle(self, key: object, value: object) -> None:
         """End the request with its answer; one that nobody waits for any more is dropped."""
         pending = self._waiting.pop(key, None)
-        if pending is not None and not pending.answer.done():
-            pending.answer.set_result(value)
+        if pending is not None and not pending[0].done():
+            pending[0].set_result(value)
 
     def end(self, why: str) -> None:
         """End the connection at once, and all that waits for an answer. Idempotent, never raises."""
@@ -98,8 +91,8 @@ class Connection(asyncio.Protocol):
             self.ended = why
             self._received = b""
             waiting, self._waiting = self._waiting, {}
-            for pending in waiting.values():
-                fail(pending.answer, self.lost.outcome(why))
+            for answer, _ in waiting.values():
+                fail(answer, self.lost.outcome(why))
             self.over()
         if self._transport is not None:
             self._transport.abort()

@@ -58,6 +58,22 @@ class ServerError(NamedTuple):
     consistency: int | None
 
 
+#: What the server sent: flags, stream, opcode and body.
+Frame = tuple[int, int, int, bytes]
+
+
+def frame_at(received: bytes, at: int) -> tuple[Frame, int] | None:
+    """The frame at `at`, and where it ends; None while it is incomplete. Raises ValueError for what is no frame."""
+    start = at + HEADER.size
+    if len(received) < start:
+        return None
+    version, flags, stream, opcode, length = HEADER.unpack_from(received, at)
+    if version != ANSWER or length < 0:
+        raise ValueError(f"the server's frame begins with {received[at:start]!r}")
+    end = start + length
+    return None if len(received) < end else ((flags, stream, opcode, received[start:end]), end)
+
+
 def startup() -> bytes:
     return struct.pack(">HH11sH5s", 1, 11, b"CQL_VERSION", 5, b"3.0.0")
 
