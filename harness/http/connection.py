@@ -2,34 +2,22 @@
 
 Libraries (aiohttp, httpx, urllib3) keep pools that redial, and some send a request again when a kept connection turns
 out to be closed. That hides whether a request can have reached the server. Here a request is handed to the transport in
-one write or not at all, and ends in one of these ways:
-  - `NotOpen`, at once: no byte of it was sent;
-  - `Lost`: the connection ended after the request was handed over, and nobody knows what the server did;
-  - its `Answer`.
-There are no retries, no reconnects, no time-outs and no pipelining. Whoever stops waiting for an answer ends the
-connection, since the late answer would be taken for the next one.
+one write or not at all (`harness.coordination.connection`), and nothing is pipelined. Whoever stops waiting for an
+answer ends the connection, since the late answer would be taken for the next one.
 
 Source: RFC 9112, sections 6 (length of a message) and 7.1 (chunks).
 """
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
-from fencepost.harness.coordination.client_gate import create_connection
+from fencepost.harness.coordination import Indefinite, NotSent, connection
 
 _HEAD_END: Final = b"\r\n\r\n"
 _LINE_END: Final = b"\r\n"
 #: A longer head is no answer of the servers that are asked here.
 _HEAD_BYTES_MAX: Final = 1 << 16
-
-
-class NotOpen(ConnectionError):
-    """The connection is not open: nothing of the request was sent."""
-
-
-class Lost(ConnectionError):
-    """The connection ended while the request was under way."""
 
 
 class Answer(NamedTuple):
@@ -40,135 +28,87 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class Connection(asyncio.Protocol):
+class Connection(connection.Connection):
     """Made by `open_connection`."""
 
     def __init__(self, host: str) -> None:
+        super().__init__()
         self._host = host
-        self._transport: asyncio.Transport | None = None
-        self._received = bytearray()
-        self._answer: asyncio.Future[Answer] | None = None
-        self._shut: str | None = "not connected"
-
-    @property
-    def shut(self) -> str | None:
-        """Why no request is accepted any more; None while the connection is good."""
-        if self._shut is None and self._transport is not None and self._transport.is_closing():
-            return "the connection is closing"
-        return self._shut
 
     async def request(self, method: str, target: str, body: bytes = b"") -> Answer:
         """Send one request and return its answer, whatever its status.
 
         Raises:
-            NotOpen: nothing was sent.
-            Lost: the connection ended before the answer was complete.
+            NotSent: nothing was sent.
+            Indefinite: the connection ended before the answer was complete.
             RuntimeError: another request is under way.
         """
-        if self.shut is not None or self._transport is None:
-            raise NotOpen(self.shut)
-        if self._answer is not None:
+        if self._waiting:
             raise RuntimeError("one request at a time")
-        self._answer = asyncio.get_running_loop().create_future()
         head = f"{method} {target} HTTP/1.1\r\nHost: {self._host}\r\nContent-Length: {len(body)}\r\n\r\n"
-        self._transport.write(head.encode("ascii") + body)
         try:
-            return await self._answer
+            answer: Answer = await self.ask(None, head.encode("ascii") + body)
         except asyncio.CancelledError:
-            self._end("its owner stopped waiting for an answer")
+            self.end("its owner stopped waiting for an answer")
             raise
-        finally:
-            self._answer = None
+        return answer
 
-    def close(self) -> None:
-        """Close at once, without waiting for the server. Idempotent, never raises."""
-        self._end("closed by its owner")
+    def split(self, received: bytes, at: int) -> tuple[Answer, int] | None:
+        if not self._waiting and len(received) > at:
+            raise ValueError(f"the server sent {len(received) - at} bytes that nobody asked for")
+        return answer_at(received, at)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
-        self._shut = None
-
-    def data_received(self, data: bytes) -> None:
-        if self._answer is None or self._answer.done():
-            self._end(f"the server sent {len(data)} bytes that nobody asked for")
-            return
-        self._received += data
-        try:
-            answer, used = read_answer(self._received)
-        except ValueError as error:
-            self._end(f"the answer is not HTTP/1.1: {error}")
-            return
-        if answer is None:
-            return
-        del self._received[:used]
-        self._answer.set_result(answer)
-        if self._received:
-            self._end("the server sent more than one answer")
-        elif answer.headers.get("connection", "").lower() == "close":
-            self._end("the server closes the connection after this answer")
-
-    def eof_received(self) -> None:
-        # A server that has closed its half will not answer.
-        self._end("the server closed the connection")
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end(f"the connection broke: {exc}" if exc else "the server closed the connection")
-
-    def _end(self, why: str) -> None:
-        if self._shut is None:
-            self._shut = why
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(Lost(why))
-        if self._transport is not None:
-            self._transport.abort()
+    def match(self, frame: Answer) -> None:
+        self.settle(None, frame)
+        if frame.headers.get("connection", "").lower() == "close":
+            self.end("the server closes the connection after this answer")
 
 
-async def open_connection(host: str, port: int) -> Connection:
-    """Connect once; raises OSError. The caller bounds the wait."""
-    return await create_connection(lambda: Connection(f"{host}:{port}"), host, port)
+async def open_connection(host: str, port: int, timeout_s: float | None = None) -> Connection:
+    """Connect once; raises `NotSent`. Without a time limit the caller bounds the wait."""
+    return await connection.dial(lambda: Connection(f"{host}:{port}"), host, port, timeout_s)
 
 
 async def ask(host: str, port: int, target: str) -> Answer:
     """GET one target on a connection of its own; raises OSError. The caller bounds the wait."""
-    connection = await open_connection(host, port)
     try:
-        return await connection.request("GET", target)
-    finally:
-        connection.close()
+        opened = await open_connection(host, port)
+        try:
+            return await opened.request("GET", target)
+        finally:
+            opened.close()
+    except (NotSent, Indefinite) as error:
+        raise ConnectionError(str(error)) from None
 
 
-def read_answer(received: bytes | bytearray) -> tuple[Answer | None, int]:
-    """Read the answer at the beginning of `received`.
+def answer_at(received: bytes, at: int) -> tuple[Answer, int] | None:
+    """The answer at `at`, and where it ends; None while it is incomplete.
 
-    Returns:
-        The answer and the number of bytes that it takes; None and 0 while it is incomplete.
-
-    Raises:
-        ValueError: these bytes are no answer with a length or chunks.
+    Raises ValueError for bytes that are no answer with a length or chunks.
     """
-    end = received.find(_HEAD_END)
+    end = received.find(_HEAD_END, at)
     if end < 0:
-        if len(received) > _HEAD_BYTES_MAX or not b"HTTP/1.".startswith(received[:7]):
-            raise ValueError(f"it begins with {bytes(received[:40])!r}")
-        return None, 0
-    status_line, *lines = received[:end].decode("latin-1").split("\r\n")
+        if len(received) - at > _HEAD_BYTES_MAX or not b"HTTP/1.".startswith(received[at : at + 7]):
+            raise ValueError(f"the answer is not HTTP/1.1: it begins with {received[at : at + 40]!r}")
+        return None
+    status_line, *lines = received[at:end].decode("latin-1").split("\r\n")
     version, _, rest = status_line.partition(" ")
     status = rest[:3]
     if not version.startswith("HTTP/1.") or not status.isdigit():
-        raise ValueError(f"it begins with {status_line[:40]!r}")
+        raise ValueError(f"the answer is not HTTP/1.1: it begins with {status_line[:40]!r}")
     headers = {name.strip().lower(): text.strip() for name, _, text in (line.partition(":") for line in lines)}
     start = end + len(_HEAD_END)
     if headers.get("transfer-encoding", "").lower() == "chunked":
         body, used = _chunks(received, start)
     elif "content-length" in headers:
         used = start + int(headers["content-length"])
-        body = bytes(received[start:used]) if used <= len(received) else None
+        body = received[start:used] if used <= len(received) else None
     else:
-        raise ValueError("it names no length")
-    return (None, 0) if body is None else (Answer(int(status), headers, body), used)
+        raise ValueError("the answer is not HTTP/1.1: it names no length")
+    return None if body is None else (Answer(int(status), headers, body), used)
 
 
-def _chunks(received: bytes | bytearray, start: int) -> tuple[bytes | None, int]:
+def _chunks(received: bytes, start: int) -> tuple[bytes | None, int]:
     """The body whose chunks begin at `start`, and where they end; None while the last one is missing."""
     parts: list[bytes] = []
     while True:
@@ -183,5 +123,5 @@ def _chunks(received: bytes | bytearray, start: int) -> tuple[bytes | None, int]
             raise ValueError("a chunk has another length than it says, or trailers follow it")
         if size == 0:
             return b"".join(parts), stop + 2
-        parts.append(bytes(received[begin:stop]))
+        parts.append(received[begin:stop])
         start = stop + 2

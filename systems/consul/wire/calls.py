@@ -1,12 +1,11 @@
 """The requests that the client makes, each of them one HTTP request with one outcome."""
 
-import asyncio
 import itertools
 from collections.abc import Mapping
 from typing import Final
 
-from fencepost.harness.coordination import Definite, Indefinite, NotSent, Reply
-from fencepost.harness.http.connection import Answer, Connection, Lost, NotOpen, open_connection
+from fencepost.harness.coordination import Definite, Reply
+from fencepost.harness.http.connection import Answer, Connection, open_connection
 from fencepost.systems.consul.wire import errors, messages
 from fencepost.systems.consul.wire.messages import Instance, Operation, Pair
 
@@ -18,16 +17,7 @@ _NUMBERS: Final = itertools.count(1)
 
 async def connect(address: str, port: int, timeout_s: float) -> "Calls":
     """Connect once; raises `NotSent` when the agent refuses, or does not answer within `timeout_s`."""
-    where = f"{address}:{port}"
-    try:
-        async with asyncio.timeout(timeout_s):
-            return Calls(await open_connection(address, port))
-    except TimeoutError:
-        raise NotSent(errors.NOT_CONNECTED, f"{where} did not answer within {timeout_s:g} s") from None
-    except ConnectionRefusedError:
-        raise NotSent(errors.NOT_CONNECTED, f"{where} refused the connection") from None
-    except OSError as error:
-        raise NotSent(errors.NOT_CONNECTED, f"{where}: {error}") from None
+    return Calls(await open_connection(address, port, timeout_s))
 
 
 class Calls:
@@ -41,7 +31,7 @@ class Calls:
 
     async def pairs(self, prefix: str, query: str) -> tuple[list[Pair], int]:
         """Read one key, or with "recurse" all below it; and the index that the answer names."""
-        answer = await self._ask("GET", f"/v1/kv/{prefix}?{query}")
+        answer = await self._connection.request("GET", f"/v1/kv/{prefix}?{query}")
         index = int(answer.headers.get("x-consul-index", 0))
         if answer.status == 404 and not answer.body.strip():
             return [], index
@@ -52,7 +42,7 @@ class Calls:
 
         Raises `Definite(otherwise)` when one of them does not hold.
         """
-        answer = await self._ask("PUT", "/v1/txn", messages.transaction(*operations))
+        answer = await self._connection.request("PUT", "/v1/txn", messages.transaction(*operations))
         if answer.status == 409:
             raise errors.outcome(409, messages.first_refusal(answer.body), otherwise)
         index = messages.results(_good(answer).body)[-1].modify_index
@@ -64,48 +54,40 @@ class Calls:
 
     async def make_session(self, ttl_ms: int, lock_delay_ms: int) -> str:
         body = messages.new_session(ttl_ms, lock_delay_ms)
-        return messages.made_session(_good(await self._ask("PUT", "/v1/session/create", body)).body)
+        return messages.made_session(_good(await self._connection.request("PUT", "/v1/session/create", body)).body)
 
     async def renew_session(self, session: str) -> int:
         """Renew the session; returns its time to live in milliseconds."""
-        body = _good(await self._ask("PUT", f"/v1/session/renew/{session}")).body
+        body = _good(await self._connection.request("PUT", f"/v1/session/renew/{session}")).body
         return messages.renewed_ttl_ms(body)
 
     async def destroy_session(self, session: str) -> None:
-        _good(await self._ask("PUT", f"/v1/session/destroy/{session}"))
+        _good(await self._connection.request("PUT", f"/v1/session/destroy/{session}"))
 
     # Services, which belong to the agent at the other end. It answers from its own state, and tells the servers.
 
     async def register(self, service: str, instance: str, meta: Mapping[str, str], ttl_ms: int) -> None:
         body = messages.registration(service, instance, meta, ttl_ms)
-        _good(await self._ask("PUT", "/v1/agent/service/register", body))
+        _good(await self._connection.request("PUT", "/v1/agent/service/register", body))
 
     async def pass_check(self, instance: str) -> None:
         """Let the check of this instance pass for another time to live."""
-        _good(await self._ask("PUT", f"/v1/agent/check/pass/service:{instance}"))
+        _good(await self._connection.request("PUT", f"/v1/agent/check/pass/service:{instance}"))
 
     async def deregister(self, instance: str) -> None:
-        _good(await self._ask("PUT", f"/v1/agent/service/deregister/{instance}"))
+        _good(await self._connection.request("PUT", f"/v1/agent/service/deregister/{instance}"))
 
     async def passing(self, service: str, query: str) -> tuple[list[Instance], int]:
         """Every instance of which no check fails, its node's included; and the index that the answer names."""
-        answer = _good(await self._ask("GET", f"/v1/health/service/{service}?passing&{query}"))
+        answer = _good(await self._connection.request("GET", f"/v1/health/service/{service}?passing&{query}"))
         return messages.instances(answer.body), int(answer.headers.get("x-consul-index", 0))
 
     async def transfer_leadership(self, server: str) -> None:
         """Ask the leader at the other end to let the server with this id lead."""
-        answer = await self._ask("POST", f"/v1/operator/raft/transfer-leader?id={server}")
+        answer = await self._connection.request("POST", f"/v1/operator/raft/transfer-leader?id={server}")
         if answer.status == 404 or answer.status == 405:
             raise Definite("refused", answer.body.decode(errors="replace").strip()[:300])
         _good(answer)
-
-    async def _ask(self, method: str, target: str, body: bytes = b"") -> Answer:
-        try:
-            return await self._connection.request(method, target, body)
-        except NotOpen as why:
-            raise NotSent(errors.NOT_CONNECTED, str(why)) from None
-        except Lost as why:
-            raise Indefinite(errors.CONNECTION_LOST, str(why)) from None
 
 
 def _good(answer: Answer) -> Answer:

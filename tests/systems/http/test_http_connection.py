@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from fencepost.harness.http.connection import Lost, NotOpen, ask, open_connection, read_answer
+from fencepost.harness.coordination import Indefinite, NotSent
+from fencepost.harness.http.connection import answer_at, ask, open_connection
 from tests.systems.http.scripted import Script, answer, play
 
 
@@ -28,10 +29,10 @@ def test_answers_come_in_order_on_one_connection(chunked: bool) -> None:
 def test_a_lost_connection_is_told_and_never_opened_again() -> None:
     async def use(host: str, port: int, script: Script) -> None:
         connection = await open_connection(host, port)
-        with pytest.raises(Lost):
+        with pytest.raises(Indefinite):
             await connection.request("PUT", "/a", b"x")
-        assert connection.shut is not None
-        with pytest.raises(NotOpen):
+        assert connection.ended is not None
+        with pytest.raises(NotSent):
             await connection.request("PUT", "/a", b"x")
 
     script = play([None], use)
@@ -44,7 +45,7 @@ def test_an_answer_that_nobody_waits_for_is_not_taken_for_the_next_one() -> None
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await connection.request("GET", "/slow")
-        with pytest.raises(NotOpen, match="stopped waiting"):
+        with pytest.raises(NotSent, match="stopped waiting"):
             await connection.request("GET", "/next")
 
     assert len(play([b""], use).requests) == 1
@@ -54,7 +55,7 @@ def test_the_server_closes_after_an_answer() -> None:
     async def use(host: str, port: int, script: Script) -> None:
         connection = await open_connection(host, port)
         assert (await connection.request("GET", "/a")).body == b"last"
-        with pytest.raises(NotOpen, match="closes the connection"):
+        with pytest.raises(NotSent, match="closes the connection"):
             await connection.request("GET", "/b")
 
     play([answer(200, "last", more="Connection: close\r\n")], use)
@@ -78,7 +79,7 @@ def test_one_request_at_a_time() -> None:
 def test_what_is_no_answer_loses_the_connection(sent: bytes) -> None:
     async def use(host: str, port: int, script: Script) -> None:
         connection = await open_connection(host, port)
-        with pytest.raises(Lost):
+        with pytest.raises(Indefinite):
             await connection.request("GET", "/a")
 
     play([sent], use)
@@ -89,7 +90,7 @@ def test_two_answers_to_one_request_end_the_connection() -> None:
         connection = await open_connection(host, port)
         assert (await connection.request("GET", "/a")).body == b"one"
         await asyncio.sleep(0.1)
-        with pytest.raises(NotOpen):
+        with pytest.raises(NotSent):
             await connection.request("GET", "/b")
 
     play([answer(200, "one") + answer(200, "two")], use)
@@ -105,6 +106,6 @@ def test_ask_uses_a_connection_of_its_own() -> None:
 def test_every_beginning_of_an_answer_is_incomplete() -> None:
     for whole in (answer(200, "some text"), answer(404, "", chunked=True), answer(200, "in chunks", chunked=True)):
         for end in range(len(whole)):
-            assert read_answer(whole[:end]) == (None, 0), whole[:end]
-        done, used = read_answer(whole + b"more")
-        assert done is not None and used == len(whole)
+            assert answer_at(whole[:end], 0) is None, whole[:end]
+        done = answer_at(b"before" + whole + b"more", 6)
+        assert done is not None and done[1] == 6 + len(whole)
