@@ -12,12 +12,15 @@ its caller was cancelled                          a late answer is dropped
 """
 
 import asyncio
+import struct
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 from fencepost.harness.coordination.client_gate import create_connection
 from fencepost.harness.coordination.outcomes import CONNECTION_LOST, NOT_CONNECTED, Row
 from fencepost.harness.coordination.session import Indefinite, NotSent
+
+_LENGTH: Final = struct.Struct(">i")
 
 
 class Connection(asyncio.Protocol):
@@ -52,7 +55,7 @@ class Connection(asyncio.Protocol):
     async def begin(self) -> None:
         """Say hello, where the protocol has it; within the time limit of `dial`."""
 
-    def over(self) -> None:
+    def over(self, why: str) -> None:
         """Told once, when the connection has ended."""
 
     # What a system uses
@@ -74,7 +77,7 @@ class Connection(asyncio.Protocol):
     def ask(self, key: object, frame: bytes, how: object = None) -> "asyncio.Future[Any]":
         """Hand over one request; the future is its answer. Raises `NotSent`."""
         transport = self.usable()
-        answer: asyncio.Future[Any] = self._loop.create_future()
+        answer = self._loop.create_future()
         self._waiting[key] = answer, how
         transport.write(frame)
         return answer
@@ -93,7 +96,7 @@ class Connection(asyncio.Protocol):
             waiting, self._waiting = self._waiting, {}
             for answer, _ in waiting.values():
                 fail(answer, self.lost.outcome(why))
-            self.over()
+            self.over(why)
         if self._transport is not None:
             self._transport.abort()
 
@@ -108,9 +111,9 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         received = self._received + data if self._received else data
-        at = 0
+        at, size = 0, len(received)
         try:
-            while self.ended is None and (found := self.split(received, at)) is not None:
+            while at < size and self.ended is None and (found := self.split(received, at)) is not None:
                 frame, at = found
                 self.match(frame)
         except Exception as error:
@@ -124,6 +127,18 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.end(f"the connection broke: {exc}" if exc else "the server closed the connection")
+
+
+def sized(received: bytes, at: int, least: int, most: int) -> tuple[bytes, int] | None:
+    """What stands at `at` behind its own length in four bytes, and where it ends (see `Connection.split`)."""
+    start = at + 4
+    if len(received) < start:
+        return None
+    (length,) = _LENGTH.unpack_from(received, at)
+    if not least <= length <= most:
+        raise ValueError(f"an answer of {length} bytes")
+    end = start + length
+    return None if len(received) < end else (received[start:end], end)
 
 
 def fail(answer: "asyncio.Future[Any]", error: Exception) -> None:

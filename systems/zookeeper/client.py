@@ -52,7 +52,6 @@ from fencepost.systems.zookeeper.wire.errors import (
     NOT_SENT,
     SESSION_EXPIRED,
     ServerError,
-    raised,
 )
 from fencepost.systems.zookeeper.wire.jute import HEADER_BYTES, MultiResult, Op
 from fencepost.systems.zookeeper.wire.session import (
@@ -120,7 +119,7 @@ class ZooKeeperLocks(ZooKeeperStorage):
 
     async def _live_lease(self) -> ZooKeeperSession:
         if self.session.connection.ended is not None:
-            raise raised(NOT_SENT, self.session.connection.ended)
+            raise NOT_SENT.outcome(self.session.connection.ended)
         if self._lease is None or self._lease.connection.ended is not None:
             self._lease = await self._leases.open(self.session_timeout_ms)
         return self._lease

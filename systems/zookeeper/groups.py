@@ -11,7 +11,7 @@ from typing import Final
 from fencepost.harness.coordination import Definite, Granted, Member, ReadMode, Reply, Roster
 from fencepost.systems.zookeeper.storage import ROOT, ZooKeeperStorage
 from fencepost.systems.zookeeper.wire import jute as wire
-from fencepost.systems.zookeeper.wire.errors import CONNECTION_LOST, NO_NODE, ServerError, raised
+from fencepost.systems.zookeeper.wire.errors import CONNECTION_LOST, NO_NODE, ServerError
 from fencepost.systems.zookeeper.wire.jute import HEADER_BYTES, Op
 from fencepost.systems.zookeeper.wire.session import raise_outcome
 
@@ -63,7 +63,7 @@ class ZooKeeperGroups(ZooKeeperStorage):
         while (left_s := end_s - loop.time()) > 0:
             ended = self.session.connection.ended
             if ended is not None and events.empty():
-                raise raised(CONNECTION_LOST, ended)
+                raise CONNECTION_LOST.outcome(ended)
             try:
                 async with asyncio.timeout(min(left_s, _LOOK_EVERY_S)):
                     event = await events.get()

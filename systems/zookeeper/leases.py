@@ -24,13 +24,12 @@ from fencepost.systems.zookeeper.wire.errors import (
     NOT_CONNECTED,
     SESSION_EXPIRED,
     SESSION_OVER,
-    raised,
 )
 from fencepost.systems.zookeeper.wire.jute import Op, Ticket
 from fencepost.systems.zookeeper.wire.session import EPHEMERAL, ZooKeeperSession, made, zxid_of
 
 EXISTS: Final = "exists"
-_OVER: Final = {SESSION_EXPIRED: SESSION_OVER.word}
+_OVER: Final = {SESSION_EXPIRED: SESSION_OVER.code}
 
 
 class SessionLeases:
@@ -77,15 +76,15 @@ class SessionLeases:
     @asynccontextmanager
     async def _resumed(self, ticket: Ticket) -> AsyncIterator[ZooKeeperSession]:
         """Resume the session of `ticket` on this server, and leave it at the end, also after a cancellation."""
-        connection = Connection(ticket, False, in_doubt=CONNECTION_LOST)
+        connection = Connection(ticket, False)
         try:
             try:
                 async with asyncio.timeout(self._connect_timeout_s):
                     await create_connection(lambda: connection, self._address, self._port)
             except (OSError, TimeoutError) as error:
                 row = CONNECTION_LOST if connection.session_requested else NOT_CONNECTED
-                raise raised(row, f"{self._address}:{self._port}: {error!r}") from None
-            await connection.opened()
+                raise row.outcome(f"{self._address}:{self._port}: {error!r}") from None
+            await connection.begin()
             yield ZooKeeperSession(connection)
         finally:
             connection.leave()

@@ -24,7 +24,6 @@ from fencepost.systems.zookeeper.wire.errors import (
     NODE_EXISTS,
     SESSION_EXPIRED,
     ServerError,
-    raised,
 )
 from fencepost.systems.zookeeper.wire.jute import HEADER_BYTES, Op
 from fencepost.systems.zookeeper.wire.session import ANY_VERSION, EPHEMERAL, PERSISTENT, ZooKeeperSession, made
@@ -66,7 +65,7 @@ class ZooKeeperMetastore(BaseMetastore):
         connection = self._session.connection
         if connection.ended is not None:
             self._end(connection.ended)
-            raise raised(CONNECTION_LOST, connection.ended)
+            raise CONNECTION_LOST.outcome(connection.ended)
 
         def note(place: int, response: Response) -> Response:
             self._drain()

@@ -33,7 +33,7 @@ from fencepost.harness.coordination import (
 )
 from fencepost.systems.zookeeper.storage import ROOT, ZooKeeperStorage
 from fencepost.systems.zookeeper.wire import jute as wire
-from fencepost.systems.zookeeper.wire.errors import CONNECTION_LOST, NO_NODE, ServerError, raised
+from fencepost.systems.zookeeper.wire.errors import CONNECTION_LOST, NO_NODE, ServerError
 from fencepost.systems.zookeeper.wire.jute import HEADER_BYTES, Op
 from fencepost.systems.zookeeper.wire.session import ANY_VERSION, ZooKeeperSession, raise_outcome, zxid_of
 
@@ -164,7 +164,7 @@ class ZooKeeperWatches:
             return heard
         ended = self._session.connection.ended
         if ended is not None:
-            raise raised(CONNECTION_LOST, ended)
+            raise CONNECTION_LOST.outcome(ended)
         return ()
 
     def _arm(self, keys: Iterable[str]) -> "list[asyncio.Future[Look]]":

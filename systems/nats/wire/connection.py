@@ -104,7 +104,7 @@ class Connection(connection.Connection):
             case _:
                 pass  # +OK, a later INFO: nothing to do
 
-    def over(self) -> None:
+    def over(self, why: str) -> None:
         for deliver in list(self._subscribers.values()):
             deliver(None)
 

@@ -17,9 +17,9 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple, TypeVar
 
-from fencepost.harness.coordination.client_gate import create_connection
+from fencepost.harness.coordination import connection
 from fencepost.systems.zookeeper.wire import jute as wire
 from fencepost.systems.zookeeper.wire.errors import (
     CONNECTION_LOST,
@@ -27,9 +27,7 @@ from fencepost.systems.zookeeper.wire.errors import (
     NOT_SENT,
     NOT_SERVING,
     SESSION_OVER,
-    Row,
     ServerError,
-    raised,
 )
 
 #: Makes the value of a reply from (body, zxid).
@@ -40,6 +38,8 @@ Refused = Callable[[int, int], T | None]
 
 #: A longer frame is an error of the protocol: 64 MB is far above the server's own limit for requests (1 MB).
 _FRAME_BYTES_MAX: Final = 64 << 20
+#: What the answer to the request for a session is awaited under.
+_SESSION: Final = "session"
 
 
 class WatchEvent(NamedTuple):
@@ -52,28 +52,19 @@ class WatchEvent(NamedTuple):
     zxid: int | None
 
 
-class _Sent(NamedTuple):
-    xid: int
-    answer: "asyncio.Future[Any]"
-    parse: Parse[Any]
-    refused: "Refused[Any] | None" = None
+class Connection(connection.Connection):
+    """A session on one server. `watch_events` holds the server's events in order."""
 
+    not_sent = NOT_SENT
+    lost = CONNECTION_LOST
 
-class Connection(asyncio.Protocol):
-    """A connection that `open_connection` makes. `watch_events` holds the server's events in order."""
-
-    def __init__(self, ticket: wire.Ticket, keep_alive: bool, *, in_doubt: Row = NOT_CONNECTED) -> None:
-        """`in_doubt` is the outcome when the request for the session gets no answer; a lost new session is harmless."""
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, ticket: wire.Ticket, keep_alive: bool, *, is_new: bool = False) -> None:
+        """`is_new` says that nothing depends on this session yet: a server that closes instead refuses to serve."""
+        super().__init__()
         self._ticket = ticket
-        self._in_doubt = in_doubt
-        self._transport: asyncio.Transport | None = None
-        self._opened: asyncio.Future[wire.Connected] = self._loop.create_future()
+        self._is_new = is_new
         self._connected: wire.Connected | None = None
-        self._ended: str | None = None
-        self._buffer = b""
         self._xid = 0
-        self._sent: deque[_Sent] = deque()
         self._pings: deque[asyncio.Future[int] | None] = deque()
         self._keeps_alive = keep_alive
         self._next_ping: asyncio.TimerHandle | None = None
@@ -100,11 +91,6 @@ class Connection(asyncio.Protocol):
         """Whether the request for a session was handed to the kernel."""
         return self._transport is not None
 
-    @property
-    def ended(self) -> str | None:
-        """Why nothing can be sent any more, or None."""
-        return self._ended
-
     def queue(
         self, op: int, record: bytes, parse: Parse[T], refused: Refused[T] | None = None
     ) -> "tuple[bytes, asyncio.Future[T]]":
@@ -112,10 +98,9 @@ class Connection(asyncio.Protocol):
 
         `parse` and `refused` are called when the answer is read, so between the watch events before and after it.
         """
-        self._check_open()
-        self._xid = xid = self._xid % 0x7FFFFFFF + 1
-        answer: asyncio.Future[T] = self._loop.create_future()
-        self._sent.append(_Sent(xid, answer, parse, refused))
+        xid = self._xid % 0x7FFFFFFF + 1
+        answer: asyncio.Future[T] = self.expect(xid, (parse, refused))
+        self._xid = xid
         return wire.frame(xid, op, record), answer
 
     def send(self, frames: bytes) -> None:
@@ -132,109 +117,76 @@ class Connection(asyncio.Protocol):
 
     def ping(self) -> "asyncio.Future[int]":
         """Send a ping; the future ends with the zxid of its reply."""
-        self._check_open()
+        self.usable()
         answer: asyncio.Future[int] = self._loop.create_future()
         self._pings.append(answer)
         self.send(wire.PING_FRAME)
         return answer
 
-    async def opened(self) -> None:
-        """Wait until the server granted a session; raises `Definite` when it did not."""
-        await self._opened
+    async def begin(self) -> None:
+        """Wait until the server granted a session; raises the outcome when it did not."""
+        await self._granted
 
     def close(self) -> None:
         """Close the session if that needs no waiting, and the connection. Idempotent; never raises."""
-        self._stop_pings()
         transport = self._transport
-        if transport is None or self._ended is not None:
-            return
-        self._end("closed by the caller")
-        if transport.get_write_buffer_size() > 0:
-            transport.abort()  # the peer reads nothing: a graceful close would wait for it
-            return
-        if self._connected is not None and not transport.is_closing():
+        granted = self.ended is None and self._connected is not None
+        # Where bytes wait, the peer reads nothing: a graceful close would wait for it.
+        if granted and transport and not transport.is_closing() and transport.get_write_buffer_size() == 0:
             transport.write(wire.CLOSE_FRAME)
-        transport.close()
+            transport.close()
+            self._transport = None
+        super().close()
 
     def leave(self) -> None:
         """Close without ending the session. Idempotent; never raises."""
-        self._stop_pings()
-        self._end("left by the caller")
-        if self._transport is not None:
-            self._transport.abort()
-
-    # asyncio.Protocol
+        self.end("left by its owner")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        super().connection_made(transport)
+        self._granted = self.expect(_SESSION)
         self.send(wire.connect_frame(self._ticket))
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_pings()
-        if exc is None and not self._opened.done() and self._in_doubt is NOT_CONNECTED:
-            _fail(self._opened, raised(NOT_SERVING))
-        self._end(repr(exc) if exc else "closed by the server")
-
-    def data_received(self, data: bytes) -> None:
-        buffer = self._buffer + data if self._buffer else data
-        offset, end = 0, len(buffer)
-        while end - offset >= 4:
-            length = wire.INT.unpack_from(buffer, offset)[0]
-            if not 0 <= length <= _FRAME_BYTES_MAX:
-                self._break(f"a frame of {length} bytes")
-                return
-            if end - offset - 4 < length:
-                break
-            self._take(buffer[offset + 4 : offset + 4 + length])
-            offset += 4 + length
-            if self._ended is not None:
-                return
-        self._buffer = buffer[offset:]
+    def eof_received(self) -> None:
+        if self._is_new:
+            connection.fail(self._granted, NOT_SERVING.outcome())
+        super().eof_received()
 
     # What came
 
-    def _take(self, body: bytes) -> None:
+    def split(self, received: bytes, at: int) -> tuple[bytes, int] | None:
+        return connection.sized(received, at, 0, _FRAME_BYTES_MAX)
+
+    def match(self, frame: bytes) -> None:
         if self._connected is None:
-            self._take_connected(body)
+            self._take_connected(frame)
             return
-        xid, zxid, error = wire.HEADER.unpack_from(body)
+        xid, zxid, error = wire.HEADER.unpack_from(frame)
         if xid == wire.XID_PING:
             self._take_ping(zxid, error)
         elif xid == wire.XID_WATCH:
-            kind, state, path = wire.read_watch(body)
+            kind, state, path = wire.read_watch(frame)
             self.watch_events.put_nowait(WatchEvent(kind, path, state, time.monotonic_ns(), zxid if zxid > 0 else None))
-        elif not self._sent or self._sent[0].xid != xid:
-            self._break(f"an answer to request {xid} where {self._sent[0].xid if self._sent else 'none'} was next")
+        elif (due := next(iter(self._waiting), None)) != xid:
+            raise ValueError(f"an answer to request {xid} where {due or 'none'} was next")
         else:
-            self._take_reply(self._sent.popleft(), body, zxid, error)
-
-    def _take_reply(self, sent: _Sent, body: bytes, zxid: int, error: int) -> None:
-        answer = sent.answer
-        if answer.done():
-            return
-        if error:
-            made = sent.refused(error, zxid) if sent.refused is not None else None
-            if made is None:
-                _fail(answer, ServerError(error))
-            else:
-                answer.set_result(made)
-            return
-        try:
-            answer.set_result(sent.parse(body, zxid))
-        except Exception as failure:
-            self._sent.appendleft(sent)
-            self._break(f"an answer that cannot be read: {failure!r}")
+            answer, (parse, refused) = self._waiting[xid]
+            if answer.done():
+                made = None
+            elif not error:
+                made = parse(frame, zxid)
+            elif (made := refused and refused(error, zxid)) is None:
+                connection.fail(answer, ServerError(error))
+            self.settle(xid, made)
 
     def _take_connected(self, body: bytes) -> None:
         connected = wire.read_connected(body)
         if connected.timeout_ms <= 0:
-            if self._ticket.session_id and not self._opened.done():
-                _fail(self._opened, raised(SESSION_OVER, "the server refused to resume it"))
-            self._break("the server refused the session")
-            return
+            if self._ticket.session_id:
+                connection.fail(self._granted, SESSION_OVER.outcome("the server refused to resume it"))
+            raise ValueError("the server refused the session")
         self._connected = connected
-        if not self._opened.done():
-            self._opened.set_result(connected)
+        self.settle(_SESSION, None)
         if self._keeps_alive:
             self._wait_for_idleness()
 
@@ -243,7 +195,7 @@ class Connection(asyncio.Protocol):
         if answer is None or answer.done():
             return
         if error:
-            _fail(answer, ServerError(error))
+            connection.fail(answer, ServerError(error))
         else:
             answer.set_result(zxid)
 
@@ -259,42 +211,12 @@ class Connection(asyncio.Protocol):
             due_s = self._last_sent_s + third_s
         self._next_ping = self._loop.call_at(due_s, self._wait_for_idleness)
 
-    def _stop_pings(self) -> None:
+    def over(self, why: str) -> None:
         if self._next_ping is not None:
             self._next_ping.cancel()
-            self._next_ping = None
-
-    def _check_open(self) -> None:
-        if self._ended is not None:
-            raise raised(NOT_SENT, self._ended)
-        if self._connected is None or self._transport is None or self._transport.is_closing():
-            raise raised(NOT_SENT, "the connection is closing" if self._transport else "not connected")
-
-    def _break(self, why: str) -> None:
-        """End the connection, since the server broke the protocol and nothing more can be trusted."""
-        self._end(why)
-        if self._transport is not None:
-            self._transport.abort()
-
-    def _end(self, why: str) -> None:
-        if self._ended is not None:
-            return
-        self._ended = why
-        self._buffer = b""
-        if not self._opened.done():
-            _fail(self._opened, raised(self._in_doubt, why))
-        waiting: list[asyncio.Future[Any] | None] = [*(sent.answer for sent in self._sent), *self._pings]
-        self._sent.clear()
-        self._pings.clear()
-        for answer in waiting:
-            if answer is not None and not answer.done():
-                _fail(answer, raised(CONNECTION_LOST, why))
-
-
-def _fail(answer: "asyncio.Future[Any]", error: Exception) -> None:
-    """End a future with an error that counts as seen: its caller may be cancelled, or await another future first."""
-    answer.set_exception(error)
-    answer.exception()
+        for answer in self._pings:
+            if answer is not None:
+                connection.fail(answer, CONNECTION_LOST.outcome(why))
 
 
 async def open_connection(
@@ -305,18 +227,8 @@ async def open_connection(
     Raises `Definite`: "not-serving" when the server closes the connection instead, as one that neither leads nor
     follows does; "not-connected" when there is no connection, or no answer in time.
     """
-    connection: Connection | None = None
-    try:
-        async with asyncio.timeout(connect_timeout_s):
-            ticket = wire.Ticket(session_timeout_ms)
-            connection = await create_connection(lambda: Connection(ticket, keep_alive), address, port)
-            await connection.opened()
-    except (OSError, TimeoutError) as error:
-        if connection is not None:
-            connection.close()
-        raise raised(NOT_CONNECTED, f"{address}:{port}: {error!r}") from error
-    except BaseException:
-        if connection is not None:
-            connection.close()
-        raise
-    return connection
+
+    def make() -> Connection:
+        return Connection(wire.Ticket(session_timeout_ms), keep_alive, is_new=True)
+
+    return await connection.dial(make, address, port, connect_timeout_s, NOT_CONNECTED)

@@ -63,7 +63,7 @@ def test_a_write_that_the_server_refuses_ends_as_its_row_says(run: Run, code: in
     async def scenario() -> None:
         async with scripted(lambda request, i: (code, b"")) as server:
             client = await opened(server.port)
-            assert await outcome(client.write("k", b"1")) == (kind(code), SERVER_ERRORS[code].word)
+            assert await outcome(client.write("k", b"1")) == (kind(code), SERVER_ERRORS[code].code)
             await client.close()
 
     run(scenario())
@@ -76,7 +76,7 @@ INDEFINITE = {-1, -2, -3, -4, -5, -7, -118, -122, -127}
 
 def test_exactly_these_codes_are_indefinite_and_all_words_differ() -> None:
     assert {code for code, row in SERVER_ERRORS.items() if not row.definite} == INDEFINITE
-    assert len({row.word for row in SERVER_ERRORS.values()}) == len(SERVER_ERRORS)
+    assert len({row.code for row in SERVER_ERRORS.values()}) == len(SERVER_ERRORS)
 
 
 def test_a_code_that_is_not_in_the_table_is_indefinite(run: Run) -> None:

@@ -105,8 +105,8 @@ def test_who_waits_no_more_leaves_the_connection() -> None:
     ("answer", "expected"),
     [
         ((-112, b""), ("definite", "lease-expired")),
-        ((-118, b""), ("indefinite", SERVER_ERRORS[-118].word)),
-        ((-4, b""), ("indefinite", SERVER_ERRORS[-4].word)),
+        ((-118, b""), ("indefinite", SERVER_ERRORS[-118].code)),
+        ((-4, b""), ("indefinite", SERVER_ERRORS[-4].code)),
         (CLOSE, ("indefinite", "connection-lost")),
         (RESET, ("indefinite", "connection-lost")),
     ],

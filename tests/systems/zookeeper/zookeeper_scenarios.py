@@ -140,7 +140,7 @@ async def _dropped(lab: Lab) -> dict[str, Any]:
         found = await _cut_from(lab, client)
         ended = client.session.connection.ended
         await client.close()
-        if ended != "closed by the server":  # as one does that was kept waiting, and elects
+        if ended != "the server closed the connection":  # as one does that was kept waiting, and elects
             break
         await settled(lab)
     return found
